@@ -1,0 +1,25 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "pure",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts"],
+        },
+      },
+      {
+        test: {
+          name: "postgres",
+          include: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts"],
+          globalSetup: ["test/support/postgres-server.ts"],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+        },
+      },
+    ],
+  },
+});
