@@ -1,0 +1,169 @@
+import type { Caller, KeyScope, OrganizationRole, PlatformRole } from "./caller.ts";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/**
+ * One row of the table. `pattern` is relative to /api/v1: `*` is exactly one segment, a final `/**` is the prefix itself
+ * or anything below it. `users`: platform roles that pass. `keys`: scopes that pass, or "user-only" when no organization
+ * key may ever call this (a different refusal). `members`: for paths inside an organization, the roles in it that pass;
+ * a platform ADMIN always does.
+ */
+export interface PermissionRule {
+  pattern: string;
+  methods: readonly Method[];
+  access: "public" | { users: readonly PlatformRole[]; keys: readonly KeyScope[] | "user-only" };
+  members?: readonly OrganizationRole[];
+  /** A platform ADMIN passes when the query names the organization (contract README, decision 2). */
+  adminNamingOrganization?: true;
+}
+
+const ALL_METHODS: readonly Method[] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const EVERY_SCOPE: readonly KeyScope[] = ["ALL", "MANAGEMENT", "EVALUATION"];
+const MANAGING: readonly KeyScope[] = ["ALL", "MANAGEMENT"];
+const USER_KEYS = { users: ["ADMIN", "USER"], keys: "user-only" } as const;
+const USERS_NO_KEYS = { users: ["ADMIN", "USER"], keys: [] } as const;
+
+const READERS: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER", "EVALUATOR"];
+const WRITERS: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER"];
+const REMOVERS: readonly OrganizationRole[] = ["OWNER", "ADMIN"];
+
+/** Expands one resource inside an organization into its three rules: who reads, who writes, who removes. */
+function insideOrganization(
+  pattern: string,
+  writes: readonly Method[],
+  access: PermissionRule["access"] = USER_KEYS,
+  removes: readonly Method[] = ["DELETE"],
+): PermissionRule[] {
+  const rules: PermissionRule[] = [{ pattern, methods: ["GET"], access, members: READERS }];
+  if (writes.length > 0) rules.push({ pattern, methods: writes, access, members: WRITERS });
+  if (removes.length > 0) rules.push({ pattern, methods: removes, access, members: REMOVERS });
+  return rules;
+}
+
+/**
+ * THE table: who may attempt what. Tried from top to bottom; the first row whose methods and pattern match decides.
+ * A path without a row is refused for everybody, so a route without a rule cannot be reached.
+ * What depends on the target (that member, that role, that key) is decided in membership.ts.
+ * Source: specification, Authentication rules 1-13; contract users-organizations §7.1, services-pricings §1.2,
+ * contracts §1, features-events §0.
+ */
+export const PERMISSION_RULES: readonly PermissionRule[] = [
+  { pattern: "/users/authenticate", methods: ["POST"], access: "public" },
+  { pattern: "/users", methods: ["POST"], access: "public" },
+  { pattern: "/users/**", methods: ALL_METHODS, access: USER_KEYS },
+
+  ...insideOrganization("/organizations/*/services", ["POST"]),
+  ...insideOrganization("/organizations/*/services/*", ["PUT", "PATCH"]),
+  ...insideOrganization("/organizations/*/services/*/pricings", ["POST"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/services/*/pricings/*", ["PUT", "PATCH"]),
+  ...insideOrganization("/organizations/*/services/*/pricings/*/public-url", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts", ["POST"], USERS_NO_KEYS),
+  // Group novation is the one contract call inside an organization that tells a key "user keys only".
+  { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },
+  ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
+  { pattern: "/organizations/**", methods: ALL_METHODS, access: USER_KEYS },
+
+  { pattern: "/services", methods: ["GET"], access: { users: ["ADMIN"], keys: EVERY_SCOPE } },
+  { pattern: "/services", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
+  { pattern: "/services/*", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*", methods: ["PUT", "PATCH"], access: { users: [], keys: MANAGING } },
+  {
+    pattern: "/services/*",
+    methods: ["DELETE"],
+    access: { users: [], keys: ["ALL"] },
+    adminNamingOrganization: true,
+  },
+  { pattern: "/services/*/pricings", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*/pricings", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/*/pricings/*", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*/pricings/*", methods: ["PUT", "PATCH"], access: { users: [], keys: MANAGING } },
+  {
+    pattern: "/services/*/pricings/*",
+    methods: ["DELETE"],
+    access: { users: [], keys: ["ALL"] },
+    adminNamingOrganization: true,
+  },
+  { pattern: "/services/*/pricings/*/public-url", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+
+  { pattern: "/contracts", methods: ["GET", "POST", "PUT"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/contracts", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
+  { pattern: "/contracts/**", methods: ["GET", "PUT", "PATCH"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/contracts/**", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
+
+  { pattern: "/features", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
+
+  { pattern: "/analytics/**", methods: ["GET"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
+  { pattern: "/cache/**", methods: ["GET", "POST"], access: { users: ["ADMIN"], keys: "user-only" } },
+  { pattern: "/events/**", methods: ["GET", "POST"], access: "public" },
+  { pattern: "/healthcheck", methods: ["GET"], access: "public" },
+];
+
+function matches(pattern: string, segments: readonly string[]): boolean {
+  const parts = pattern.split("/").filter(Boolean);
+  const open = parts.at(-1) === "**";
+  const fixed = open ? parts.slice(0, -1) : parts;
+  if (open ? segments.length < fixed.length : segments.length !== fixed.length) return false;
+  return fixed.every((part, i) => part === "*" || part === segments[i]);
+}
+
+/** The row that decides this method and path (relative to /api/v1, HEAD counts as GET); undefined when there is none. */
+export function findRule(method: string, path: string): PermissionRule | undefined {
+  const asked = method === "HEAD" ? "GET" : method;
+  const segments = path.split("/").filter(Boolean);
+  return PERMISSION_RULES.find(
+    (rule) => rule.methods.some((known) => known === asked) && matches(rule.pattern, segments),
+  );
+}
+
+/** Why a caller was turned away; K is a missing key (401), the others are refusals (403). Letters as in the contract. */
+export interface Denial {
+  letter: "K" | "R" | "S" | "U" | "X";
+  message: string;
+  details?: string;
+}
+
+/** Whether the caller may attempt this at all; undefined means yes. Organization roles are asked afterwards. */
+export function denyAtGate(
+  caller: Caller,
+  method: string,
+  path: string,
+  namesOrganization: boolean,
+): Denial | undefined {
+  const rule = findRule(method, path);
+  if (rule === undefined) {
+    return {
+      letter: "X",
+      message: "You do not have permission to access this resource",
+      details: `No permission rule found for ${method} ${path}`,
+    };
+  }
+  if (rule.access === "public") return undefined;
+  if (caller.kind === "anonymous") {
+    return {
+      letter: "K",
+      message: 'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
+    };
+  }
+  if (caller.kind === "user") {
+    if (rule.access.users.includes(caller.role)) return undefined;
+    if (namesOrganization && rule.adminNamingOrganization && caller.role === "ADMIN") return undefined;
+    return {
+      letter: "R",
+      message: `Your user role (${caller.role}) does not have permission to ${method} ${path}`,
+    };
+  }
+  if (rule.access.keys === "user-only") {
+    return {
+      letter: "U",
+      message: "This route requires a user API key. Organization API keys are not allowed",
+    };
+  }
+  if (rule.access.keys.includes(caller.scope)) return undefined;
+  return {
+    letter: "S",
+    message: `Your organization API key role (${caller.scope}) does not have permission to ${method} ${path}`,
+  };
+}

@@ -1,0 +1,369 @@
+import { sql } from "drizzle-orm";
+import {
+  bigint,
+  boolean,
+  check,
+  customType,
+  date,
+  foreignKey,
+  index,
+  integer,
+  json,
+  pgTable,
+  primaryKey,
+  text,
+  timestamp,
+  unique,
+  uniqueIndex,
+} from "drizzle-orm/pg-core";
+import type { Pricing } from "../core/pricing/model.ts";
+
+/*
+ * Every table. SQL is snake_case, names are plural, moments are timestamptz, every foreign key is indexed, and every
+ * constraint has a name because the name is what operations recognise a violation by.
+ * JSON that a client reads back is `json`, never `jsonb`: the latter reorders keys, and the order of a pricing means something.
+ */
+
+const moment = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
+const createdAt = () => moment("created_at").notNull().defaultNow();
+const updatedAt = () => moment("updated_at").notNull().defaultNow();
+
+/** Exact decimal amounts: 0.1 + 0.2 is 0.3 in a balance. Read and written as JavaScript numbers. */
+const amount = customType<{ data: number; driverData: string }>({
+  dataType: () => "numeric",
+  fromDriver: (value) => Number(value),
+  toDriver: (value) => String(value),
+});
+
+export const users = pgTable(
+  "users",
+  {
+    id: text("id").primaryKey(),
+    username: text("username").notNull(),
+    passwordHash: text("password_hash").notNull(),
+    role: text("role").$type<"ADMIN" | "USER">().notNull(),
+    /** Keyed hash (HMAC-SHA-256) of the user key: what a request is looked up by. */
+    apiKeyHash: text("api_key_hash"),
+    /** The user key sealed with AES-256-GCM: clients are shown it again at sign-in. */
+    apiKeySealed: text("api_key_sealed"),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    unique("users_username_unique").on(t.username),
+    unique("users_api_key_hash_unique").on(t.apiKeyHash),
+    check("users_role_known", sql`${t.role} in ('ADMIN', 'USER')`),
+    index("users_created_idx").on(t.createdAt, t.id),
+  ],
+);
+
+export const organizations = pgTable(
+  "organizations",
+  {
+    id: text("id").primaryKey(),
+    name: text("name").notNull(),
+    ownerId: text("owner_id").notNull(),
+    isDefault: boolean("is_default").notNull().default(false),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    foreignKey({ name: "organizations_owner_fk", columns: [t.ownerId], foreignColumns: [users.id] }),
+    index("organizations_owner_idx").on(t.ownerId),
+    uniqueIndex("organizations_one_default_per_owner")
+      .on(t.ownerId)
+      .where(sql`${t.isDefault}`),
+    index("organizations_created_idx").on(t.createdAt, t.id),
+  ],
+);
+
+export const members = pgTable(
+  "members",
+  {
+    organizationId: text("organization_id").notNull(),
+    userId: text("user_id").notNull(),
+    role: text("role").$type<"ADMIN" | "MANAGER" | "EVALUATOR">().notNull(),
+    /** Order of joining; inheritance of an organization follows it. */
+    position: bigint("position", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
+  },
+  (t) => [
+    primaryKey({ name: "members_pk", columns: [t.organizationId, t.userId] }),
+    foreignKey({
+      name: "members_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    foreignKey({ name: "members_user_fk", columns: [t.userId], foreignColumns: [users.id] }).onDelete("cascade"),
+    index("members_user_idx").on(t.userId),
+    check("members_role_known", sql`${t.role} in ('ADMIN', 'MANAGER', 'EVALUATOR')`),
+  ],
+);
+
+export const organizationKeys = pgTable(
+  "organization_keys",
+  {
+    id: text("id").primaryKey(),
+    organizationId: text("organization_id").notNull(),
+    scope: text("scope").$type<"ALL" | "MANAGEMENT" | "EVALUATION">().notNull(),
+    keyHash: text("key_hash").notNull(),
+    keySealed: text("key_sealed").notNull(),
+    position: bigint("position", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    foreignKey({
+      name: "organization_keys_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    index("organization_keys_organization_idx").on(t.organizationId),
+    unique("organization_keys_hash_unique").on(t.keyHash),
+    check("organization_keys_scope_known", sql`${t.scope} in ('ALL', 'MANAGEMENT', 'EVALUATION')`),
+  ],
+);
+
+export const services = pgTable(
+  "services",
+  {
+    id: text("id").primaryKey(),
+    organizationId: text("organization_id").notNull(),
+    name: text("name").notNull(),
+    /** The name in lower case: the key of contracts and feature ids, and what look-ups compare. */
+    nameKey: text("name_key").notNull(),
+    disabled: boolean("disabled").notNull().default(false),
+    /** False until a version has been archived or the service re-enabled: the wire omits `archivedPricings` till then. */
+    hasArchive: boolean("has_archive").notNull().default(false),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    foreignKey({
+      name: "services_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    unique("services_name_unique").on(t.organizationId, t.nameKey),
+  ],
+);
+
+export const pricings = pgTable(
+  "pricings",
+  {
+    id: text("id").primaryKey(),
+    serviceId: text("service_id").notNull(),
+    version: text("version").notNull(),
+    /** The version with `_` written as `.`: both spellings address the same version. */
+    versionKey: text("version_key").notNull(),
+    availability: text("availability").$type<"active" | "archived">().notNull(),
+    /** Order of upload within the service. */
+    position: bigint("position", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
+    /** The address a pricing was fetched from, once, at upload; null for an uploaded file. */
+    url: text("url"),
+    /** Path below the host under which the uploaded text is public; null for a pricing given by URL. */
+    yamlPath: text("yaml_path"),
+    /** The text exactly as uploaded. */
+    source: text("source").notNull(),
+    model: json("model").$type<Pricing>().notNull(),
+    /** SHA-256 of the stored model: the key under which its compiled form is cached, for ever. */
+    modelHash: text("model_hash").notNull(),
+    /** `createdAt` of the file: the newest one is where archived contracts go. */
+    declaredOn: date("declared_on", { mode: "string" }).notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    foreignKey({ name: "pricings_service_fk", columns: [t.serviceId], foreignColumns: [services.id] }).onDelete(
+      "cascade",
+    ),
+    unique("pricings_version_unique").on(t.serviceId, t.versionKey),
+    unique("pricings_yaml_path_unique").on(t.yamlPath),
+    check("pricings_availability_known", sql`${t.availability} in ('active', 'archived')`),
+  ],
+);
+
+export const contracts = pgTable(
+  "contracts",
+  {
+    id: text("id").primaryKey(),
+    organizationId: text("organization_id").notNull(),
+    /** The end user, in the words of the SaaS: opaque and case-sensitive. */
+    userId: text("user_id").notNull(),
+    username: text("username").notNull(),
+    firstName: text("first_name"),
+    lastName: text("last_name"),
+    email: text("email"),
+    phone: text("phone"),
+    groupId: text("group_id"),
+    startDate: moment("start_date").notNull(),
+    endDate: moment("end_date").notNull(),
+    autoRenew: boolean("auto_renew").notNull().default(false),
+    renewalDays: integer("renewal_days").notNull().default(30),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    foreignKey({
+      name: "contracts_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    unique("contracts_user_unique").on(t.organizationId, t.userId),
+    index("contracts_username_idx").on(t.organizationId, sql`${t.username} collate "C"`, t.id),
+    index("contracts_group_idx").on(t.organizationId, t.groupId),
+    index("contracts_user_idx").on(t.userId),
+  ],
+);
+
+/** One row a contracted service: the contract's three maps, with references that cannot dangle. */
+export const contractServices = pgTable(
+  "contract_services",
+  {
+    contractId: text("contract_id").notNull(),
+    serviceId: text("service_id").notNull(),
+    pricingId: text("pricing_id").notNull(),
+    position: integer("position").notNull(),
+    /** The plan as the caller spelled it; null when the service has no entry in `subscriptionPlans`. */
+    plan: text("plan"),
+    /** Add-on -> quantity, in the pricing's spelling; null when the service has no entry in `subscriptionAddOns`. */
+    addOns: json("add_ons").$type<Record<string, number>>(),
+  },
+  (t) => [
+    primaryKey({ name: "contract_services_pk", columns: [t.contractId, t.serviceId] }),
+    foreignKey({
+      name: "contract_services_contract_fk",
+      columns: [t.contractId],
+      foreignColumns: [contracts.id],
+    }).onDelete("cascade"),
+    foreignKey({
+      name: "contract_services_service_fk",
+      columns: [t.serviceId],
+      foreignColumns: [services.id],
+    }),
+    foreignKey({
+      name: "contract_services_pricing_fk",
+      columns: [t.pricingId],
+      foreignColumns: [pricings.id],
+    }),
+    index("contract_services_service_idx").on(t.serviceId),
+    index("contract_services_pricing_idx").on(t.pricingId),
+  ],
+);
+
+/** Past subscriptions of a contract, oldest first; names as they were then. */
+export const contractHistory = pgTable(
+  "contract_history",
+  {
+    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    contractId: text("contract_id").notNull(),
+    startDate: moment("start_date").notNull(),
+    endDate: moment("end_date").notNull(),
+    contractedServices: json("contracted_services").$type<Record<string, string>>().notNull(),
+    subscriptionPlans: json("subscription_plans").$type<Record<string, string>>().notNull(),
+    subscriptionAddOns: json("subscription_add_ons").$type<Record<string, Record<string, number>>>().notNull(),
+  },
+  (t) => [
+    foreignKey({
+      name: "contract_history_contract_fk",
+      columns: [t.contractId],
+      foreignColumns: [contracts.id],
+    }).onDelete("cascade"),
+    index("contract_history_contract_idx").on(t.contractId, t.id),
+  ],
+);
+
+/** The balance of one tracked limit of one contract. Every change is one atomic UPDATE, together with a ledger row. */
+export const usageLevels = pgTable(
+  "usage_levels",
+  {
+    contractId: text("contract_id").notNull(),
+    serviceId: text("service_id").notNull(),
+    limitName: text("limit_name").notNull(),
+    position: integer("position").notNull(),
+    consumed: amount("consumed").notNull().default(0),
+    /** Start of the first period; boundaries are anchor + n periods, so that month ends do not drift. Null: never resets. */
+    anchor: moment("anchor"),
+    resetAt: moment("reset_at"),
+    periodValue: amount("period_value"),
+    periodUnit: text("period_unit").$type<"SEC" | "MIN" | "HOUR" | "DAY" | "MONTH" | "YEAR">(),
+  },
+  (t) => [
+    primaryKey({ name: "usage_levels_pk", columns: [t.contractId, t.serviceId, t.limitName] }),
+    foreignKey({
+      name: "usage_levels_contract_service_fk",
+      columns: [t.contractId, t.serviceId],
+      foreignColumns: [contractServices.contractId, contractServices.serviceId],
+    }).onDelete("cascade"),
+    check("usage_levels_consumed_not_negative", sql`${t.consumed} >= 0`),
+    check(
+      "usage_levels_renewable_whole",
+      sql`(${t.anchor} is null) = (${t.resetAt} is null) and (${t.resetAt} is null) = (${t.periodUnit} is null) and (${t.periodUnit} is null) = (${t.periodValue} is null)`,
+    ),
+  ],
+);
+
+/**
+ * Every movement of every balance, append-only: for each usage level, `consumed` equals the sum of `delta`.
+ * A renewal or reset is a row whose delta takes the balance back to zero, and voids what could be reverted before it.
+ */
+export const usageLedger = pgTable(
+  "usage_ledger",
+  {
+    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    contractId: text("contract_id").notNull(),
+    serviceId: text("service_id").notNull(),
+    limitName: text("limit_name").notNull(),
+    kind: text("kind").$type<"consume" | "revert" | "adjust" | "reset" | "renew" | "remove">().notNull(),
+    /** `<service>-<feature>` of the evaluation that consumed; null for other kinds. */
+    featureId: text("feature_id"),
+    /** Groups the rows of one call: they were applied, and can be reverted, together. */
+    operationId: text("operation_id").notNull(),
+    delta: amount("delta").notNull(),
+    createdAt: moment("created_at").notNull(),
+    revertedAt: moment("reverted_at"),
+  },
+  (t) => [
+    foreignKey({
+      name: "usage_ledger_contract_fk",
+      columns: [t.contractId],
+      foreignColumns: [contracts.id],
+    }).onDelete("cascade"),
+    index("usage_ledger_level_idx").on(t.contractId, t.serviceId, t.limitName, t.id),
+    check("usage_ledger_kind_known", sql`${t.kind} in ('consume', 'revert', 'adjust', 'reset', 'renew', 'remove')`),
+  ],
+);
+
+/** What happened, in commit order; see db/outbox.ts. */
+export const outbox = pgTable(
+  "outbox",
+  {
+    id: bigint("id", { mode: "number" }).primaryKey(),
+    organizationId: text("organization_id"),
+    code: text("code").notNull(),
+    details: json("details").$type<Record<string, string>>().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [index("outbox_created_idx").on(t.createdAt)],
+);
+
+/** One row: the id of the last event. Its row lock is what makes ids follow commit order. */
+export const outboxCounter = pgTable(
+  "outbox_counter",
+  {
+    singleton: boolean("singleton").primaryKey().default(true),
+    lastId: bigint("last_id", { mode: "number" }).notNull().default(0),
+  },
+  (t) => [check("outbox_counter_one_row", sql`${t.singleton}`)],
+);
+
+/** Calls and evaluations a UTC day, counted over the whole instance. */
+export const analyticsDays = pgTable("analytics_days", {
+  day: date("day", { mode: "string" }).primaryKey(),
+  apiCalls: bigint("api_calls", { mode: "number" }).notNull().default(0),
+  evaluations: bigint("evaluations", { mode: "number" }).notNull().default(0),
+});
+
+/** Entries of the cache endpoints: values of the platform ADMIN's own, which nothing in the server reads. */
+export const cacheEntries = pgTable("cache_entries", {
+  key: text("key").primaryKey(),
+  value: json("value").notNull(),
+  expiresAt: moment("expires_at").notNull(),
+});

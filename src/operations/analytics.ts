@@ -1,0 +1,77 @@
+import { gte, sql } from "drizzle-orm";
+import type { Database } from "../db/connect.ts";
+import { analyticsDays } from "../db/schema.ts";
+import type { Context } from "./context.ts";
+
+/**
+ * Counts calls in memory and adds them to the day's row in one statement a second: a row that every request updated would
+ * be the slowest thing in the system. What a crash can lose is the last second of a statistic, never of a balance.
+ */
+export interface CallCounter {
+  count(now: Date, evaluation: boolean): void;
+  /** Writes what has been counted; concurrent calls share the work. Failures keep the counts for the next flush. */
+  flush(): Promise<void>;
+}
+
+/** A counter over this database; the owner calls flush from time to time and at the end. */
+export function createCallCounter(db: Database): CallCounter {
+  let pending = new Map<string, { calls: number; evaluations: number }>();
+  let flushing: Promise<void> | undefined;
+
+  const write = async () => {
+    const taken = pending;
+    pending = new Map();
+    for (const [day, { calls, evaluations }] of taken) {
+      try {
+        await db
+          .insert(analyticsDays)
+          .values({ day, apiCalls: calls, evaluations })
+          .onConflictDoUpdate({
+            target: analyticsDays.day,
+            set: {
+              apiCalls: sql`${analyticsDays.apiCalls} + ${calls}`,
+              evaluations: sql`${analyticsDays.evaluations} + ${evaluations}`,
+            },
+          });
+      } catch (error) {
+        add(day, calls, evaluations);
+        throw error;
+      }
+    }
+  };
+  const add = (day: string, calls: number, evaluations: number) => {
+    const sofar = pending.get(day) ?? { calls: 0, evaluations: 0 };
+    pending.set(day, { calls: sofar.calls + calls, evaluations: sofar.evaluations + evaluations });
+  };
+  return {
+    count: (now, evaluation) => add(now.toISOString().slice(0, 10), 1, evaluation ? 1 : 0),
+    flush: async () => {
+      await flushing;
+      if (pending.size === 0) return;
+      flushing = write().finally(() => {
+        flushing = undefined;
+      });
+      await flushing;
+    },
+  };
+}
+
+const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] as const;
+const DAY_MS = 86_400_000;
+
+/** Seven UTC days, oldest first, the last is today so far. Source: contract features-events §10. */
+export async function readWeek(
+  ctx: Context,
+  series: "apiCalls" | "evaluations",
+): Promise<{ labels: string[]; data: number[] }> {
+  await ctx.callCounter.flush();
+  const today = ctx.now().getTime();
+  const days = Array.from({ length: 7 }, (_, i) => new Date(today - (6 - i) * DAY_MS));
+  const first = days[0]?.toISOString().slice(0, 10) ?? "";
+  const rows = await ctx.db.select().from(analyticsDays).where(gte(analyticsDays.day, first));
+  const counts = new Map(rows.map((row) => [row.day, row[series]]));
+  return {
+    labels: days.map((day) => WEEKDAYS[day.getUTCDay()] ?? ""),
+    data: days.map((day) => counts.get(day.toISOString().slice(0, 10)) ?? 0),
+  };
+}

@@ -1,0 +1,62 @@
+import type { Caller } from "../core/access/caller.ts";
+import type { Database } from "../db/connect.ts";
+import type { Keyring } from "./credentials.ts";
+import type { CallCounter } from "./analytics.ts";
+import type { PricingCache } from "./pricing-cache.ts";
+
+/** What a process opens once (or a Worker once a request) and every operation uses. */
+export interface Resources {
+  db: Database;
+  keyring: Keyring;
+  pricingCache: PricingCache;
+  callCounter: CallCounter;
+  settings: Settings;
+  /** The only clock. */
+  now: () => Date;
+}
+
+/** What an operator decides that operations depend on. */
+export interface Settings {
+  /** Life of a pricing token. */
+  tokenLifetimeSeconds: number;
+  /** When false, only a platform ADMIN creates users. */
+  allowPublicSignup: boolean;
+  /** Hosts from which a pricing may be fetched over http: or at private addresses; everything else is https: and public. */
+  pricingUrlAllowedHosts: readonly string[];
+}
+
+/** What every operation receives: resources, plus who asks. */
+export interface Context extends Resources {
+  caller: Caller;
+}
+
+/**
+ * Runs `work` in one transaction: all of it or none. Name the parameter `ctx`, so that the outer handle is out of reach.
+ * Deadlocks and serialization failures roll back and are rethrown: see http/errors.ts for what the caller is told.
+ */
+export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
+  return ctx.db.transaction((tx) => work({ ...ctx, db: tx }));
+}
+
+let lastMillisecond = 0;
+let counter = 0;
+
+/**
+ * A new identifier: 24 lower-case hex digits, ascending in the order of creation within a process
+ * (12 digits of milliseconds, 4 of a counter, 8 of randomness). Source: contract README, decision 5.
+ */
+export function newId(now: Date): string {
+  const millisecond = Math.max(now.getTime(), lastMillisecond);
+  counter = millisecond === lastMillisecond ? counter + 1 : 0;
+  lastMillisecond = millisecond;
+  if (counter > 0xffff) {
+    lastMillisecond += 1;
+    counter = 0;
+  }
+  const random = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
+  return (
+    lastMillisecond.toString(16).padStart(12, "0") +
+    counter.toString(16).padStart(4, "0") +
+    random.toString(16).padStart(8, "0")
+  );
+}

@@ -1,0 +1,157 @@
+/*
+ * Secrets and what is derived from them. WebCrypto only, so that every runtime computes the same.
+ * Nothing is stored in clear: a key is looked up by a keyed hash and shown again from its sealed form, a password is a
+ * self-describing slow hash.
+ */
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** The server's secrets, turned once into what operations need. */
+export interface Keyring {
+  /** HMAC-SHA-256 key under which API keys are looked up. */
+  lookup: CryptoKey;
+  /** AES-256-GCM key under which API keys are kept for showing them again. */
+  seal: CryptoKey;
+  /** HMAC-SHA-256 key of pricing tokens. */
+  token: CryptoKey;
+}
+
+function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function base64(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes));
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+}
+
+async function pbkdf2(
+  password: Uint8Array<ArrayBuffer>,
+  salt: Uint8Array<ArrayBuffer>,
+  iterations: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const key = await crypto.subtle.importKey("raw", password, "PBKDF2", false, ["deriveBits"]);
+  return new Uint8Array(
+    await crypto.subtle.deriveBits({ name: "PBKDF2", hash: "SHA-256", salt, iterations }, key, 256),
+  );
+}
+
+/**
+ * The key of pricing tokens: PBKDF2-HMAC-SHA-256 over secret and salt, 100 000 iterations, 32 bytes.
+ * Source: contract features-events §7 (with a test vector).
+ */
+export async function deriveTokenKey(jwtSecret: string, jwtSalt: string): Promise<Uint8Array<ArrayBuffer>> {
+  return pbkdf2(encoder.encode(jwtSecret), encoder.encode(jwtSalt), 100_000);
+}
+
+/** Derives everything once; takes some 40 ms, so it belongs to the start of a process. */
+export async function createKeyring(secrets: {
+  apiKeysSecret: string;
+  jwtSecret: string;
+  jwtSalt: string;
+}): Promise<Keyring> {
+  const master = await crypto.subtle.importKey("raw", encoder.encode(secrets.apiKeysSecret), "HKDF", false, [
+    "deriveBits",
+  ]);
+  const derive = async (purpose: string) =>
+    new Uint8Array(
+      await crypto.subtle.deriveBits(
+        { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(0), info: encoder.encode(purpose) },
+        master,
+        256,
+      ),
+    );
+  const hmac = { name: "HMAC", hash: "SHA-256" } as const;
+  const [lookupBytes, sealBytes, tokenBytes] = await Promise.all([
+    derive("faregate api key lookup"),
+    derive("faregate api key seal"),
+    deriveTokenKey(secrets.jwtSecret, secrets.jwtSalt),
+  ]);
+  const [lookup, seal, token] = await Promise.all([
+    crypto.subtle.importKey("raw", lookupBytes, hmac, false, ["sign"]),
+    crypto.subtle.importKey("raw", sealBytes, "AES-GCM", false, ["encrypt", "decrypt"]),
+    crypto.subtle.importKey("raw", tokenBytes, hmac, false, ["sign", "verify"]),
+  ]);
+  return { lookup, seal, token };
+}
+
+/** The form in which an API key is looked up. */
+export async function hashApiKey(keyring: Keyring, apiKey: string): Promise<string> {
+  return hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
+}
+
+/** A fresh API key (prefix and 32 random bytes in hex) with the two forms it is stored in. */
+export async function issueApiKey(
+  keyring: Keyring,
+  prefix: "usr" | "org",
+): Promise<{ apiKey: string; hash: string; sealed: string }> {
+  const apiKey = `${prefix}_${hex(crypto.getRandomValues(new Uint8Array(32)))}`;
+  const iv = crypto.getRandomValues(new Uint8Array(12));
+  const cipher = await crypto.subtle.encrypt({ name: "AES-GCM", iv }, keyring.seal, encoder.encode(apiKey));
+  return {
+    apiKey,
+    hash: await hashApiKey(keyring, apiKey),
+    sealed: `v1$${base64(iv)}$${base64(new Uint8Array(cipher))}`,
+  };
+}
+
+/** The API key in clear, for those whom the contract lets see it. Throws when the server's secret was replaced. */
+export async function openApiKey(keyring: Keyring, sealed: string): Promise<string> {
+  const [scheme, iv, cipher] = sealed.split("$");
+  if (scheme !== "v1" || iv === undefined || cipher === undefined) throw new Error("unknown form of a sealed key");
+  const clear = await crypto.subtle.decrypt({ name: "AES-GCM", iv: fromBase64(iv) }, keyring.seal, fromBase64(cipher));
+  return decoder.decode(clear);
+}
+
+/*
+ * Passwords: six chained PBKDF2-SHA-256 calls of 100 000 iterations. One call of 600 000 would cost the same, but Workers
+ * refuse more than 100 000 a call; chained, every runtime verifies every hash.
+ */
+const ROUNDS = 6;
+const ITERATIONS = 100_000;
+/** Hashes run outside the event loop but on the same cores: more than two at once starve everything else. */
+const CONCURRENT_HASHES = 2;
+
+let running = 0;
+const waiting: (() => void)[] = [];
+
+async function slowHash(password: string, salt: Uint8Array<ArrayBuffer>, rounds: number, iterations: number) {
+  if (running >= CONCURRENT_HASHES) await new Promise<void>((resolve) => waiting.push(resolve));
+  else running += 1;
+  try {
+    let bytes: Uint8Array<ArrayBuffer> = encoder.encode(password);
+    for (let round = 0; round < rounds; round += 1) bytes = await pbkdf2(bytes, salt, iterations);
+    return bytes;
+  } finally {
+    const next = waiting.shift();
+    if (next === undefined) running -= 1;
+    else next();
+  }
+}
+
+/** `scheme$rounds$iterations$salt$hash`; 200 ms of one core. */
+export async function hashPassword(password: string): Promise<string> {
+  const salt = crypto.getRandomValues(new Uint8Array(16));
+  const hash = await slowHash(password, salt, ROUNDS, ITERATIONS);
+  return `pbkdf2x$${ROUNDS}$${ITERATIONS}$${base64(salt)}$${base64(hash)}`;
+}
+
+const UNKNOWN_USER_SALT = new Uint8Array(16);
+
+/** Whether the password is the one hashed; for an unknown user pass undefined, so that the answer takes as long. */
+export async function verifyPassword(password: string, stored: string | undefined): Promise<boolean> {
+  const [scheme, rounds, iterations, salt, hash] = (stored ?? "").split("$");
+  if (scheme !== "pbkdf2x" || salt === undefined || hash === undefined) {
+    await slowHash(password, UNKNOWN_USER_SALT, ROUNDS, ITERATIONS);
+    return false;
+  }
+  const actual = await slowHash(password, fromBase64(salt), Number(rounds), Number(iterations));
+  const expected = fromBase64(hash);
+  let difference = actual.length ^ expected.length;
+  for (const [i, byte] of actual.entries()) difference |= byte ^ (expected[i] ?? 0);
+  return difference === 0;
+}

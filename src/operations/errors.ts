@@ -1,0 +1,57 @@
+/**
+ * Every kind of failure a caller can act on. http/errors.ts gives each its status; nothing else does.
+ * The sentence that goes with it is the contract's, because clients match on it.
+ */
+export type FailureCode =
+  /** The request is understood and not acceptable: bad values, broken business rules. */
+  | "invalid"
+  /** No key, an unknown key, wrong credentials. */
+  | "unauthenticated"
+  /** The caller is known and may not. */
+  | "forbidden"
+  /** Absent, or belonging to somebody else, which must look the same. */
+  | "notFound"
+  /** Contradicts what exists. */
+  | "conflict"
+  /** The shape of the request is wrong: a missing field, a wrong type. */
+  | "unprocessable"
+  /** A body or file over its limit. */
+  | "tooLarge"
+  /** Asked too often; `retryAfterSeconds` says when to come back. */
+  | "tooManyRequests"
+  /** The database is away or overloaded; nothing was changed, ask again. */
+  | "unavailable";
+
+/** One problem among several, for the additional field `problems` of an error body. */
+export interface Problem {
+  message: string;
+  path: string;
+  line: number;
+  column: number;
+}
+
+/** What an operation throws when the caller, not the server, has to do something. */
+export class Failure extends Error {
+  readonly code: FailureCode;
+  readonly details: string | undefined;
+  readonly problems: readonly Problem[] | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(
+    code: FailureCode,
+    message: string,
+    options: {
+      details?: string | undefined;
+      problems?: readonly Problem[] | undefined;
+      retryAfterSeconds?: number | undefined;
+      cause?: unknown;
+    } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = "Failure";
+    this.code = code;
+    this.details = options.details;
+    this.problems = options.problems;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
