@@ -46,7 +46,7 @@ export function createCallCounter(db: Database): CallCounter {
   return {
     count: (now, evaluation) => add(now.toISOString().slice(0, 10), 1, evaluation ? 1 : 0),
     flush: async () => {
-      await flushing;
+      while (flushing !== undefined) await flushing;
       if (pending.size === 0) return;
       flushing = write().finally(() => {
         flushing = undefined;

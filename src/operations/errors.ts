@@ -55,3 +55,22 @@ export class Failure extends Error {
     this.retryAfterSeconds = options.retryAfterSeconds;
   }
 }
+
+/** Driver codes and SQLSTATE classes that mean: the database is away, full or shutting down, and nothing was changed. */
+const UNAVAILABLE =
+  /^(CONNECTION_|CONNECT_TIMEOUT|ECONN|ENOTFOUND|EPIPE|ETIMEDOUT|EAI_AGAIN|08|53|57P|57014|40001|40P01|55P03|25006)/;
+
+/** The failure a caller is told for an error of the database; undefined for an error that is ours. */
+export function asFailure(error: unknown): Failure | undefined {
+  if (error instanceof Failure) return error;
+  for (let current = error, depth = 0; current instanceof Error && depth < 6; current = current.cause, depth += 1) {
+    const code: unknown = "code" in current ? current.code : undefined;
+    if (typeof code === "string" && UNAVAILABLE.test(code)) {
+      return new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
+        retryAfterSeconds: 1,
+        cause: error,
+      });
+    }
+  }
+  return undefined;
+}

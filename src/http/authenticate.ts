@@ -1,0 +1,70 @@
+import type { Context as HonoContext, MiddlewareHandler } from "hono";
+import { isPlatformAdmin } from "../core/access/caller.ts";
+import { denyAtGate, findRule } from "../core/access/permissions.ts";
+import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
+import { Failure } from "../operations/errors.ts";
+import { context, type AppEnv } from "./route.ts";
+
+export const API_PREFIX = "/api/v1";
+
+/** The path that rules and messages speak of: without the prefix; undefined outside of it. */
+export function apiPath(path: string): string | undefined {
+  if (path === API_PREFIX) return "/";
+  return path.startsWith(`${API_PREFIX}/`) ? path.slice(API_PREFIX.length) : undefined;
+}
+
+/** Turns x-api-key into `c.var.caller`; a key that is present and wrong is refused everywhere, public routes included. */
+export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
+  c.set("caller", await identifyCaller(c.var.resources, c.req.header("x-api-key")));
+  await next();
+};
+
+/**
+ * Asks the permission table, then, for a path inside an organization, whether it exists and what the caller is in it.
+ * Route and rule are matched on the same path, so no spelling reaches a route that the table did not see.
+ */
+export const gate: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const caller = c.var.caller;
+  const path = apiPath(c.req.path);
+  const namesOrganization = caller.kind === "user" && Boolean(c.req.query("organizationId"));
+  const denial = denyAtGate(caller, c.req.method, path ?? c.req.path, namesOrganization);
+  if (path === undefined || denial !== undefined) {
+    throw new Failure(
+      denial?.letter === "K" ? "unauthenticated" : "forbidden",
+      denial?.message ?? "You do not have permission to access this resource",
+      {
+        details:
+          denial?.details ??
+          (path === undefined ? `No permission rule found for ${c.req.method} ${c.req.path}` : undefined),
+      },
+    );
+  }
+  const roles = findRule(c.req.method, path)?.members;
+  if (roles !== undefined) await requireRole(c, path.split("/")[2] ?? "", roles);
+  await next();
+};
+
+async function requireRole(c: HonoContext<AppEnv>, organizationId: string, roles: readonly string[]): Promise<void> {
+  if (!isIdentifier(organizationId)) throw new Failure("notFound", "INVALID DATA: Invalid organization ID");
+  const role = await organizationRole(context(c), organizationId);
+  if (isPlatformAdmin(c.var.caller)) return;
+  if (role === undefined) {
+    throw new Failure(
+      "forbidden",
+      "This route requires user authentication. Either you did not provide an user API key or your are not a member of this organization",
+    );
+  }
+  if (!roles.includes(role)) {
+    throw new Failure(
+      "forbidden",
+      `You do not have permission to access this resource. Allowed roles: ${roles.join(", ")}`,
+    );
+  }
+}
+
+/** Counts what passed the gate for analytics; the answer never waits for it. */
+export const countCall: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const { callCounter, now } = c.var.resources;
+  callCounter.count(now(), c.req.method === "POST" && (apiPath(c.req.path) ?? "").startsWith("/features"));
+  await next();
+};

@@ -1,0 +1,73 @@
+import type { Context as HonoContext, MiddlewareHandler } from "hono";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import type { z } from "zod";
+import type { Caller } from "../core/access/caller.ts";
+import type { Context, Resources } from "../operations/context.ts";
+import { Failure } from "../operations/errors.ts";
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+/** Writes one structured line; fields never contain a key, a password or a token. */
+export type Log = (level: LogLevel, message: string, detail?: unknown) => void;
+
+/** What middleware leaves for routes. `body` is the parsed JSON or form; `{}` when there was none. */
+export interface AppEnv {
+  Bindings: object;
+  Variables: {
+    resources: Resources;
+    caller: Caller;
+    requestId: string;
+    log: Log | undefined;
+    body: unknown;
+  };
+}
+
+type Ask = HonoContext<AppEnv>;
+
+/** The operation's context of this request. */
+export function context(c: Ask): Context {
+  return { ...c.var.resources, caller: c.var.caller };
+}
+
+/** A JSON answer with the content type that the contract asks for everywhere. */
+export function json(c: Ask, value: unknown, status: ContentfulStatusCode = 200): Response {
+  return c.body(JSON.stringify(value), status, { "Content-Type": "application/json; charset=utf-8" });
+}
+
+/** A path parameter, percent-decoded once. Failure invalid when it cannot be decoded. */
+export function pathParameter(c: Ask, name: string): string {
+  const raw = c.req.param(name) ?? "";
+  return raw;
+}
+
+/**
+ * Checks the parsed body; 422 with the first failing check's sentence, in the order in which the schema lists its fields.
+ * Unknown fields are dropped, so they can never be stored.
+ */
+export function bodyOf<T>(c: Ask, schema: z.ZodType<T>): T {
+  const result = schema.safeParse(c.var.body);
+  if (result.success) return result.data;
+  throw new Failure("unprocessable", result.error.issues[0]?.message ?? "The body is not valid");
+}
+
+/** Refuses query parameters that are repeated or bracketed: each is read as one text. Source: contract users-organizations §1.2. */
+export const singleQueryParameters: MiddlewareHandler<AppEnv> = async (c, next) => {
+  const url = c.req.url;
+  if (url.includes("?")) {
+    const seen = new Set<string>();
+    for (const name of new URL(url).searchParams.keys()) {
+      if (seen.has(name)) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
+      if (name.includes("["))
+        throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be a plain value`);
+      seen.add(name);
+    }
+  }
+  await next();
+};
+
+/** An integer read by its leading digits ("5abc" is 5); undefined when there are none. Source: users-organizations §1.2. */
+export function leadingInteger(text: string | undefined): number | undefined {
+  const digits = /^\s*([+-]?\d+)/.exec(text ?? "")?.[1];
+  if (digits === undefined) return undefined;
+  const value = Number(digits);
+  return Number.isSafeInteger(value) ? value : undefined;
+}

@@ -1,0 +1,59 @@
+import { and, eq } from "drizzle-orm";
+import type { Caller, OrganizationRole } from "../core/access/caller.ts";
+import { members, organizationKeys, organizations, users } from "../db/schema.ts";
+import type { Context, Resources } from "./context.ts";
+import { hashApiKey } from "./credentials.ts";
+import { Failure } from "./errors.ts";
+
+/**
+ * Turns the value of x-api-key into who is asking; an absent or empty value is an anonymous caller.
+ * Failure unauthenticated for a wrong prefix or an unknown key. Source: contract users-organizations §2.
+ */
+export async function identifyCaller(resources: Resources, apiKey: string | undefined): Promise<Caller> {
+  if (apiKey === undefined || apiKey === "") return { kind: "anonymous" };
+  if (apiKey.startsWith("usr_")) {
+    const [user] = await resources.db
+      .select({ id: users.id, username: users.username, role: users.role })
+      .from(users)
+      .where(eq(users.apiKeyHash, await hashApiKey(resources.keyring, apiKey)));
+    if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid API Key");
+    return { kind: "user", ...user };
+  }
+  if (apiKey.startsWith("org_")) {
+    const [key] = await resources.db
+      .select({
+        keyId: organizationKeys.id,
+        organizationId: organizationKeys.organizationId,
+        scope: organizationKeys.scope,
+      })
+      .from(organizationKeys)
+      .where(eq(organizationKeys.keyHash, await hashApiKey(resources.keyring, apiKey)));
+    if (key === undefined) throw new Failure("unauthenticated", "Invalid Organization API Key");
+    return { kind: "key", ...key };
+  }
+  throw new Failure("unauthenticated", 'Invalid API Key format. API Keys must start with "usr_" or "org_"');
+}
+
+/** True for 24 lower-case or upper-case hex digits, the form of every identifier. */
+export function isIdentifier(text: string): boolean {
+  return /^[0-9a-fA-F]{24}$/.test(text);
+}
+
+/**
+ * What the caller is in this organization: undefined when neither owner nor member.
+ * Failure notFound when the organization does not exist. Being platform ADMIN is not a role in it: see isPlatformAdmin.
+ */
+export async function organizationRole(ctx: Context, organizationId: string): Promise<OrganizationRole | undefined> {
+  const callerId = ctx.caller.kind === "user" ? ctx.caller.id : "";
+  const [found] = await ctx.db
+    .select({ ownerId: organizations.ownerId })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId));
+  if (found === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  if (found.ownerId === callerId) return "OWNER";
+  const rows = await ctx.db
+    .select({ role: members.role })
+    .from(members)
+    .where(and(eq(members.organizationId, organizationId), eq(members.userId, callerId)));
+  return rows[0]?.role;
+}
