@@ -16,8 +16,12 @@ export interface CallCounter {
 /** A counter over this database; the owner calls flush from time to time and at the end. */
 export function createCallCounter(db: Database): CallCounter {
   let pending = new Map<string, { calls: number; evaluations: number }>();
-  let flushing: Promise<void> | undefined;
+  let last = Promise.resolve();
 
+  const add = (day: string, calls: number, evaluations: number) => {
+    const sofar = pending.get(day) ?? { calls: 0, evaluations: 0 };
+    pending.set(day, { calls: sofar.calls + calls, evaluations: sofar.evaluations + evaluations });
+  };
   const write = async () => {
     const taken = pending;
     pending = new Map();
@@ -39,19 +43,12 @@ export function createCallCounter(db: Database): CallCounter {
       }
     }
   };
-  const add = (day: string, calls: number, evaluations: number) => {
-    const sofar = pending.get(day) ?? { calls: 0, evaluations: 0 };
-    pending.set(day, { calls: sofar.calls + calls, evaluations: sofar.evaluations + evaluations });
-  };
   return {
     count: (now, evaluation) => add(now.toISOString().slice(0, 10), 1, evaluation ? 1 : 0),
-    flush: async () => {
-      while (flushing !== undefined) await flushing;
-      if (pending.size === 0) return;
-      flushing = write().finally(() => {
-        flushing = undefined;
-      });
-      await flushing;
+    flush: () => {
+      // Each flush follows the one before, so that who waits for it finds everything written that was counted before.
+      last = last.catch(() => {}).then(write);
+      return last;
     },
   };
 }
