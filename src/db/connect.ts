@@ -2,6 +2,11 @@ import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import * as schema from "./schema.ts";
 
+/** Why the system cannot start, in one sentence for whoever started it: what is wrong and what to do. */
+export class StartupProblem extends Error {
+  override readonly name = "StartupProblem";
+}
+
 /** A Drizzle handle over the whole schema: the pool, or one transaction of it. */
 export type Database = PostgresJsDatabase<typeof schema>;
 

