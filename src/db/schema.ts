@@ -167,7 +167,7 @@ export const pricings = pgTable(
     /** SHA-256 of the stored model: the key under which its compiled form is cached, for ever. */
     modelHash: text("model_hash").notNull(),
     /** `createdAt` of the file: the newest one is where archived contracts go. */
-    declaredOn: date("declared_on", { mode: "string" }).notNull(),
+    declaredAt: moment("declared_at").notNull(),
     createdAt: createdAt(),
   },
   (t) => [

@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from "hono";
+import type { Context as HonoContext, MiddlewareHandler } from "hono";
 import { Failure } from "../operations/errors.ts";
 import type { AppEnv } from "./route.ts";
 
@@ -7,17 +7,30 @@ export const MAX_BODY_BYTES = 2 * 1024 * 1024;
 /** A multipart body may hold one file of the full size, and its wrapping. */
 const MAX_MULTIPART_BYTES = MAX_BODY_BYTES + 64 * 1024;
 
-/** Reads at most `limit` bytes of a stream as text. Failure tooLarge beyond that, without reading on. */
-async function readText(chunks: AsyncIterable<Uint8Array>, limit: number): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = "";
+/** Reads a whole stream. Failure tooLarge past `limit` bytes, without reading on. */
+async function readBytes(
+  chunks: AsyncIterable<Uint8Array>,
+  limit: number,
+  sentence = "The request body is larger than 2 MB",
+): Promise<Uint8Array<ArrayBuffer>> {
+  const parts: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of chunks) {
     size += chunk.byteLength;
-    if (size > limit) throw new Failure("tooLarge", "The request body is larger than 2 MB");
-    text += decoder.decode(chunk, { stream: true });
+    if (size > limit) throw new Failure("tooLarge", sentence);
+    parts.push(chunk);
   }
-  return text + decoder.decode();
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.byteLength;
+  }
+  return bytes;
+}
+
+async function readText(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  return new TextDecoder().decode(await readBytes(chunks, MAX_BODY_BYTES));
 }
 
 async function* streamOf(body: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
@@ -89,10 +102,41 @@ export const readBody: MiddlewareHandler<AppEnv> = async (c, next) => {
     c.set("body", {});
   } else if (c.req.method === "GET" || c.req.method === "HEAD") {
     const hidden = declared > 0 || c.req.header("transfer-encoding") ? hiddenBody(c.env) : undefined;
-    c.set("body", hidden === undefined ? {} : parseBody(contentType, await readText(hidden, MAX_BODY_BYTES)));
+    c.set("body", hidden === undefined ? {} : parseBody(contentType, await readText(hidden)));
   } else {
     const stream = c.req.raw.body;
-    c.set("body", stream === null ? {} : parseBody(contentType, await readText(streamOf(stream), MAX_BODY_BYTES)));
+    c.set("body", stream === null ? {} : parseBody(contentType, await readText(streamOf(stream))));
   }
   await next();
 };
+
+/**
+ * The parts of a multipart body that concern one field: its file's text, or its plain text. Undefined for other content types.
+ * Failure invalid for a file in another field or a body that is not multipart after all, tooLarge past `maxBytes`.
+ */
+export async function readMultipart(
+  c: HonoContext<AppEnv>,
+  field: string,
+  maxBytes: number,
+): Promise<{ file: string | undefined; text: string | undefined } | undefined> {
+  const contentType = c.req.header("content-type") ?? "";
+  const stream = c.req.raw.body;
+  if (!/^multipart\/form-data\b/i.test(contentType)) return undefined;
+  if (stream === null) return { file: undefined, text: undefined };
+  const bytes = await readBytes(streamOf(stream), MAX_MULTIPART_BYTES, "File too large");
+  let form: FormData;
+  try {
+    form = await new Response(bytes, { headers: { "content-type": contentType } }).formData();
+  } catch (cause) {
+    throw new Failure("invalid", "INVALID DATA: Malformed multipart body", { cause });
+  }
+  let file: string | undefined;
+  for (const [name, value] of form) {
+    if (typeof value === "string") continue;
+    if (name !== field || file !== undefined) throw new Failure("invalid", "Unexpected field");
+    if (value.size > maxBytes) throw new Failure("tooLarge", "File too large");
+    file = await value.text();
+  }
+  const text = form.get(field);
+  return { file, text: typeof text === "string" ? text : undefined };
+}

@@ -2,6 +2,7 @@ import type { Context as HonoContext, MiddlewareHandler } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { z } from "zod";
 import type { Caller } from "../core/access/caller.ts";
+import { scopeOf } from "../operations/access.ts";
 import type { Context, Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
 
@@ -33,10 +34,18 @@ export function json(c: Ask, value: unknown, status: ContentfulStatusCode = 200)
   return c.body(JSON.stringify(value), status, { "Content-Type": "application/json; charset=utf-8" });
 }
 
-/** A path parameter, percent-decoded once. Failure invalid when it cannot be decoded. */
-export function pathParameter(c: Ask, name: string): string {
-  const raw = c.req.param(name) ?? "";
-  return raw;
+/** The organization a call is about; undefined for a platform ADMIN who named none: then all of them. */
+export function scope(c: Ask): string | undefined {
+  return scopeOf(c.var.caller, { path: c.req.param("organizationId"), query: c.req.query("organizationId") });
+}
+
+/** The organization a call is about, where it must be one. */
+export function organizationOf(c: Ask): string {
+  const organizationId = scope(c);
+  if (organizationId === undefined) {
+    throw new Failure("invalid", "INVALID DATA: The organizationId query parameter is required");
+  }
+  return organizationId;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { and, eq } from "drizzle-orm";
+import { and, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
 import type { Caller, OrganizationRole } from "../core/access/caller.ts";
 import { members, organizationKeys, organizations, users } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
@@ -56,4 +56,19 @@ export async function organizationRole(ctx: Context, organizationId: string): Pr
     .from(members)
     .where(and(eq(members.organizationId, organizationId), eq(members.userId, callerId)));
   return rows[0]?.role;
+}
+
+/** Case-insensitive "contains", literally: no character of the text is a pattern. */
+export function containsText(column: SQLWrapper, text: string): SQL {
+  return sql`strpos(lower(${column}), lower(${text})) > 0`;
+}
+
+/** Which organization a call is about. Source: contract users-organizations §7.3, README decision 2. */
+export function scopeOf(
+  caller: Caller,
+  named: { path: string | undefined; query: string | undefined },
+): string | undefined {
+  if (named.path !== undefined) return named.path;
+  if (caller.kind === "key") return caller.organizationId;
+  return named.query === "" ? undefined : named.query;
 }

@@ -13,6 +13,11 @@ export interface Resources {
   settings: Settings;
   /** The only clock. */
   now: () => Date;
+  /**
+   * Fetches the text at a public https address within 5 s, re-checking every redirect; Failure invalid otherwise.
+   * Absent where a runtime cannot do it safely: pricings are then taken as files only.
+   */
+  download?: (address: URL, maxBytes: number) => Promise<string>;
 }
 
 /** What an operator decides that operations depend on. */
@@ -21,8 +26,8 @@ export interface Settings {
   tokenLifetimeSeconds: number;
   /** When false, only a platform ADMIN creates users. */
   allowPublicSignup: boolean;
-  /** Hosts from which a pricing may be fetched over http: or at private addresses; everything else is https: and public. */
-  pricingUrlAllowedHosts: readonly string[];
+  /** The address under which clients reach this server; unset, the host of each request is taken. */
+  publicUrl?: string | undefined;
 }
 
 /** What every operation receives: resources, plus who asks. */

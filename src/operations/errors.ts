@@ -65,6 +65,11 @@ export function asFailure(error: unknown): Failure | undefined {
   if (error instanceof Failure) return error;
   for (let current = error, depth = 0; current instanceof Error && depth < 6; current = current.cause, depth += 1) {
     const code: unknown = "code" in current ? current.code : undefined;
+    if (code === "22021" || code === "22P05") {
+      return new Failure("invalid", "INVALID DATA: A text contains a character that cannot be stored", {
+        cause: error,
+      });
+    }
     if (typeof code === "string" && UNAVAILABLE.test(code)) {
       return new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
         retryAfterSeconds: 1,

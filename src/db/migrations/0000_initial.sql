@@ -106,7 +106,7 @@ CREATE TABLE "pricings" (
 	"source" text NOT NULL,
 	"model" json NOT NULL,
 	"model_hash" text NOT NULL,
-	"declared_on" date NOT NULL,
+	"declared_at" timestamp (3) with time zone NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL,
 	CONSTRAINT "pricings_version_unique" UNIQUE("service_id","version_key"),
 	CONSTRAINT "pricings_yaml_path_unique" UNIQUE("yaml_path"),

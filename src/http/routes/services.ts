@@ -1,6 +1,148 @@
-import { Hono } from "hono";
-import type { Handler } from "hono";
-import type { AppEnv } from "../route.ts";
+import { type Handler, Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import * as pricings from "../../operations/pricings.ts";
+import { fetchPricing, MAX_PRICING_BYTES, type PricingSource } from "../../operations/pricing-source.ts";
+import * as services from "../../operations/services.ts";
+import { Failure } from "../../operations/errors.ts";
+import { readMultipart } from "../body.ts";
+import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, scope } from "../route.ts";
 
-export const serviceRoutes = new Hono<AppEnv>();
-export const publicPricing: Handler<AppEnv> = (c) => c.notFound();
+type Ask = HonoContext<AppEnv>;
+
+const serviceChanges = z.object({
+  name: z
+    .string({ error: "The name field must be a string" })
+    .min(1, "The name must be between 1 and 255 characters long")
+    .max(255, "The name must be between 1 and 255 characters long")
+    .optional(),
+  organizationId: z
+    .string({ error: "The organizationId field must be a string" })
+    .length(24, "The organizationId must be 24 characters long")
+    .optional(),
+});
+
+const fallbackSubscription = z.object(
+  {
+    subscriptionPlan: z.string({ error: "The subscriptionPlan field must be a string" }).optional(),
+    subscriptionAddOns: z
+      .record(z.string(), z.number({ error: "All values in subscriptionAddOns must be numbers" }), {
+        error: "The subscriptionAddOns field must be an object",
+      })
+      .optional(),
+  },
+  { error: "The body must be an object" },
+);
+
+/** The pricing of an upload: a file in the field `pricing`, or an address in the same field. A file wins. */
+async function uploadOf(c: Ask): Promise<PricingSource> {
+  const parts = await readMultipart(c, "pricing", MAX_PRICING_BYTES);
+  if (parts?.file !== undefined) return { text: parts.file };
+  const body = c.var.body;
+  const given =
+    parts?.text ?? (typeof body === "object" && body !== null && "pricing" in body ? body.pricing : undefined);
+  if (given === undefined || given === null || given === "") {
+    throw new Failure("invalid", "No file or URL provided");
+  }
+  return fetchPricing(context(c), given);
+}
+
+/** Paging of the service family: bad numbers fall back to the defaults. Source: contract services-pricings §4.1. */
+function paging(c: Ask): { skip: number; limit: number; order: "asc" | "desc" } {
+  const positive = (name: string, fallback: number) => {
+    const value = leadingInteger(c.req.query(name)) ?? 0;
+    return value > 0 ? value : fallback;
+  };
+  const limit = Math.min(positive("limit", 20), 1000);
+  const offset = positive("offset", 0);
+  return {
+    limit,
+    skip: offset > 0 ? offset : (positive("page", 1) - 1) * limit,
+    order: c.req.query("order") === "desc" ? "desc" : "asc",
+  };
+}
+
+const addressed = (c: Ask) => ({
+  organizationId: organizationOf(c),
+  serviceName: c.req.param("serviceName") ?? "",
+  version: c.req.param("pricingVersion") ?? "",
+});
+
+/** Mounted twice: at /services, and inside an organization. */
+export const serviceRoutes = new Hono<AppEnv>()
+  .get("/", async (c) =>
+    json(
+      c,
+      await services.listServices(context(c), {
+        organizationId: scope(c),
+        name: c.req.query("name"),
+        ...paging(c),
+      }),
+    ),
+  )
+  .post("/", async (c) =>
+    json(
+      c,
+      await services.createService(context(c), { organizationId: organizationOf(c), source: await uploadOf(c) }),
+      201,
+    ),
+  )
+  .delete("/", async (c) => {
+    const count = await services.pruneServices(context(c), { organizationId: scope(c) });
+    return json(c, { message: `Pruned ${count} services` });
+  })
+  .get("/:serviceName", async (c) => json(c, await services.showService(context(c), addressed(c))))
+  .put("/:serviceName", async (c) => {
+    const { name, organizationId } = bodyOf(c, serviceChanges);
+    return json(
+      c,
+      await services.updateService(context(c), { ...addressed(c), name, targetOrganizationId: organizationId }),
+    );
+  })
+  .delete("/:serviceName", async (c) => {
+    await services.disableService(context(c), addressed(c));
+    return c.body(null, 204);
+  })
+  .get("/:serviceName/pricings", async (c) =>
+    json(c, await pricings.listPricings(context(c), { ...addressed(c), status: c.req.query("pricingStatus") })),
+  )
+  .post("/:serviceName/pricings", async (c) =>
+    json(c, await pricings.addPricing(context(c), { ...addressed(c), source: await uploadOf(c) }), 201),
+  )
+  .get("/:serviceName/pricings/:pricingVersion", async (c) =>
+    json(c, await pricings.showPricing(context(c), addressed(c))),
+  )
+  .get("/:serviceName/pricings/:pricingVersion/public-url", async (c) => {
+    const path = await pricings.publicPath(context(c), addressed(c));
+    const base = c.var.resources.settings.publicUrl ?? new URL(c.req.url).origin;
+    return json(c, { path, url: `${base}${path}` });
+  })
+  .put("/:serviceName/pricings/:pricingVersion", async (c) => {
+    const body = c.var.body;
+    const given = typeof body === "object" && body !== null && Object.keys(body).length > 0;
+    const availability = c.req.query("availability") ?? "archived";
+    const fallback = given ? bodyOf(c, fallbackSubscription) : {};
+    if (availability === "") throw new Failure("invalid", "No availability provided");
+    if (availability !== "active" && availability !== "archived") {
+      throw new Failure("invalid", 'Invalid availability status. Either provide "active" or "archived"');
+    }
+    return json(
+      c,
+      await pricings.setAvailability(context(c), {
+        ...addressed(c),
+        availability,
+        fallback,
+        fallbackGiven: given,
+      }),
+    );
+  })
+  .delete("/:serviceName/pricings/:pricingVersion", async (c) => {
+    await pricings.deletePricing(context(c), addressed(c));
+    return c.body(null, 204);
+  });
+
+/** The text of an uploaded pricing, as it was uploaded, without a key. */
+export const publicPricing: Handler<AppEnv> = async (c) => {
+  const text = await pricings.publicText(c.var.resources, c.req.path);
+  if (text === undefined) throw new Failure("notFound", `Cannot GET ${c.req.path}`);
+  return c.body(text, 200, { "Content-Type": "text/yaml; charset=utf-8" });
+};

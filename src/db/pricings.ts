@@ -1,0 +1,89 @@
+import { and, asc, eq, inArray } from "drizzle-orm";
+import type { Pricing } from "../core/pricing/model.ts";
+import type { Database } from "./connect.ts";
+import { pricings, services } from "./schema.ts";
+
+export type ServiceRow = typeof services.$inferSelect;
+
+/** How service names are compared and what contracts and feature ids call a service. */
+export function serviceKey(name: string): string {
+  return name.trim().toLowerCase();
+}
+
+/** How versions are compared: `_` and `.` are the same, as they were in the reference service. */
+export function versionKey(version: string): string {
+  return version.replaceAll("_", ".");
+}
+
+/** SHA-256 of the stored model, hex: equal content has an equal hash, in every process and for ever. */
+export async function hashModel(model: Pricing): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(model)));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The enabled service of that name in the organization, whole name, any letter case; optionally locked. */
+export async function findService(
+  db: Database,
+  input: { organizationId: string; name: string; lock?: "update" | "share" },
+): Promise<ServiceRow | undefined> {
+  const query = db
+    .select()
+    .from(services)
+    .where(
+      and(
+        eq(services.organizationId, input.organizationId),
+        eq(services.nameKey, serviceKey(input.name)),
+        eq(services.disabled, false),
+      ),
+    );
+  const [row] = await (input.lock === undefined ? query : query.for(input.lock));
+  return row;
+}
+
+/** A service as every endpoint shows it. Source: contract services-pricings §3.1. */
+export interface ServiceView {
+  name: string;
+  organizationId: string;
+  disabled: boolean;
+  activePricings: Record<string, { id: string } | { url: string }>;
+  archivedPricings?: Record<string, { id: string } | { url: string }>;
+  id: string;
+}
+
+/** The services in the order given with their versions in order of upload, in one query however many. */
+export async function viewServices(db: Database, rows: readonly ServiceRow[]): Promise<ServiceView[]> {
+  if (rows.length === 0) return [];
+  const versions = await db
+    .select({
+      id: pricings.id,
+      serviceId: pricings.serviceId,
+      version: pricings.version,
+      availability: pricings.availability,
+      url: pricings.url,
+    })
+    .from(pricings)
+    .where(
+      inArray(
+        pricings.serviceId,
+        rows.map((row) => row.id),
+      ),
+    )
+    .orderBy(asc(pricings.position));
+  return rows.map((row) => {
+    const view: ServiceView = {
+      name: row.name,
+      organizationId: row.organizationId,
+      disabled: row.disabled,
+      activePricings: {},
+      ...(row.hasArchive ? { archivedPricings: {} } : {}),
+      id: row.id,
+    };
+    for (const pricing of versions) {
+      if (pricing.serviceId !== row.id) continue;
+      const locator = pricing.url === null ? { id: pricing.id } : { url: pricing.url };
+      const map = pricing.availability === "active" ? view.activePricings : (view.archivedPricings ??= {});
+      Object.defineProperty(map, pricing.version, { value: locator, enumerable: true });
+    }
+    return view;
+  });
+}
