@@ -1,0 +1,94 @@
+import { Failure } from "./errors.ts";
+
+/*
+ * Limits on what anonymous callers can cost. Counts live in the memory of one process: with n REST processes a name has
+ * n times the failures, which guessing a password does not notice. Calls with a valid key never come here.
+ */
+
+const WINDOW_MS = 60_000;
+/** Failed sign-ins a minute and name. Source: contract README, decision 18. */
+const MAX_FAILURES = 10;
+/** Slow hashes asked for and not finished; a process computes about ten a second. */
+const MAX_PENDING_HASHES = 600;
+
+interface Attempts {
+  /** Moments of failures, oldest first. */
+  failures: number[];
+  /** Sign-ins whose outcome is not known yet. */
+  running: Promise<unknown>[];
+}
+
+const attemptsByName = new Map<string, Attempts>();
+let pendingHashes = 0;
+
+/**
+ * Runs work that hashes a password for somebody without a key.
+ * Failure tooManyRequests when so many wait that the answer would come too late to be of use.
+ */
+export async function boundHashing<T>(work: () => Promise<T>): Promise<T> {
+  if (pendingHashes >= MAX_PENDING_HASHES) {
+    throw new Failure("tooManyRequests", "Too many requests. Please try again later", { retryAfterSeconds: 10 });
+  }
+  pendingHashes += 1;
+  try {
+    return await work();
+  } finally {
+    pendingHashes -= 1;
+  }
+}
+
+/**
+ * Runs one sign-in attempt for this name; `signIn` resolves to undefined when it failed, and only failures count.
+ * Failure tooManyRequests, before any work, after 10 failures within a minute, whether the name exists or not.
+ */
+export async function throttleSignIn<T>(
+  name: string,
+  now: () => Date,
+  signIn: () => Promise<T | undefined>,
+): Promise<T | undefined> {
+  let attempts = attemptsOf(name);
+  for (;;) {
+    forgetOldFailures(attempts, now().getTime());
+    const oldest = attempts.failures[0];
+    if (oldest !== undefined && attempts.failures.length >= MAX_FAILURES) {
+      throw new Failure("tooManyRequests", "Too many failed sign-in attempts. Please try again later", {
+        retryAfterSeconds: Math.max(1, Math.ceil((oldest + WINDOW_MS - now().getTime()) / 1000)),
+      });
+    }
+    // Attempts in flight may all fail: more of them than failures are left must wait for their outcome.
+    if (attempts.failures.length + attempts.running.length < MAX_FAILURES) break;
+    await Promise.race(attempts.running);
+    attempts = attemptsOf(name);
+  }
+  const attempt = signIn();
+  const settled = attempt.catch(() => {});
+  attempts.running.push(settled);
+  try {
+    const result = await attempt;
+    if (result === undefined) attempts.failures.push(now().getTime());
+    return result;
+  } finally {
+    attempts.running.splice(attempts.running.indexOf(settled), 1);
+    forgetIdleNames(now().getTime());
+  }
+}
+
+function attemptsOf(name: string): Attempts {
+  const known = attemptsByName.get(name);
+  if (known !== undefined) return known;
+  const fresh = { failures: [], running: [] };
+  attemptsByName.set(name, fresh);
+  return fresh;
+}
+
+function forgetOldFailures(attempts: Attempts, now: number): void {
+  attempts.failures = attempts.failures.filter((at) => Math.abs(now - at) < WINDOW_MS);
+}
+
+/** Keeps the map as small as the failures of the last minute, which the speed of hashing bounds. */
+function forgetIdleNames(now: number): void {
+  for (const [name, attempts] of attemptsByName) {
+    forgetOldFailures(attempts, now);
+    if (attempts.failures.length === 0 && attempts.running.length === 0) attemptsByName.delete(name);
+  }
+}

@@ -1,0 +1,379 @@
+import { and, asc, count, eq, ne, sql } from "drizzle-orm";
+import { isPlatformAdmin, type PlatformRole, type UserCaller } from "../core/access/caller.ts";
+import { violates } from "../db/connect.ts";
+import { insertOrganization, passOnOrganizations } from "../db/organization-rows.ts";
+import { users } from "../db/schema.ts";
+import { newId, transaction, type Context, type Resources } from "./context.ts";
+import { hashPassword, issueApiKey, openApiKey, verifyPassword } from "./credentials.ts";
+import { Failure } from "./errors.ts";
+import { boundHashing, throttleSignIn } from "./throttle.ts";
+
+/** A user as the wire shows it; `apiKey` and `role` only to a platform ADMIN, the user itself, and at sign-up. */
+export interface UserView {
+  _id: string;
+  id: string;
+  username: string;
+  apiKey?: string;
+  role?: PlatformRole;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+/** What an update answers: no ids and no key. */
+export type UpdatedUser = Pick<UserView, "username" | "createdAt" | "updatedAt"> & { role: PlatformRole };
+
+/** The five numbers that describe a page. */
+export interface Pagination {
+  offset: number;
+  limit: number;
+  total: number;
+  page: number;
+  pages: number;
+}
+
+/** Any constant will do; it only has to be ours. Held while an ADMIN may cease to be one, and while users are deleted. */
+const ADMINS_LOCK = 5403_0002;
+
+const TAKEN = "INVALID DATA: There is already a user with the username that you are trying to set";
+const LAST_ADMIN = "PERMISSION ERROR: There must always be at least one ADMIN user in the system.";
+
+type UserRow = typeof users.$inferSelect;
+
+/**
+ * The current key and role of whoever knows the password; signing in changes nothing, except that a user without a key
+ * gets one. Failure unauthenticated, the same and after the same time for an unknown name and a wrong password;
+ * tooManyRequests after 10 failures a minute for the name. Source: contract users-organizations §3.3, D16.
+ */
+export async function authenticate(
+  ctx: Context,
+  input: { username: string; password: string },
+): Promise<{ username: string; apiKey: string; role: PlatformRole }> {
+  const user = await throttleSignIn(input.username, ctx.now, () =>
+    boundHashing(async () => {
+      const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
+      return (await verifyPassword(input.password, found?.passwordHash)) ? found : undefined;
+    }),
+  );
+  if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
+  const apiKey =
+    user.apiKeySealed === null ? await renewApiKey(ctx, user.id) : await openApiKey(ctx.keyring, user.apiKeySealed);
+  return { username: user.username, apiKey, role: user.role };
+}
+
+/** Whether this caller may create users here at all. Failure unauthenticated or forbidden when sign-up is closed to it. */
+export function requireSignUpAllowed(ctx: Context): void {
+  if (ctx.settings.allowPublicSignup || isPlatformAdmin(ctx.caller)) return;
+  if (ctx.caller.kind === "user") {
+    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create users.");
+  }
+  throw new Failure(
+    "unauthenticated",
+    'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
+  );
+}
+
+/**
+ * Creates a user and, in the same transaction, its default organization with a key of scope ALL.
+ * Nobody but a platform ADMIN creates an ADMIN: a USER is refused, anybody else gets a USER account.
+ * Failure notFound for a taken name (historical), also when two ask for it at once. Source: users-organizations §3.4.
+ */
+export async function createUser(
+  ctx: Context,
+  input: { username: string; password: string; role?: PlatformRole | undefined },
+): Promise<UserView> {
+  requireSignUpAllowed(ctx);
+  const [taken] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, input.username));
+  if (taken !== undefined) throw new Failure("notFound", TAKEN);
+  if (ctx.caller.kind === "user" && ctx.caller.role !== "ADMIN" && input.role === "ADMIN") {
+    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create other admins.");
+  }
+  const role = isPlatformAdmin(ctx.caller) ? (input.role ?? "USER") : "USER";
+  const passwordHash =
+    ctx.caller.kind === "user"
+      ? await hashPassword(input.password)
+      : await boundHashing(() => hashPassword(input.password));
+  const name = `${input.username}'s Organization`;
+  const row = await refusingTakenName(() =>
+    transaction(ctx, (ctx) => insertUser(ctx, { ...input, role, passwordHash, organizationName: name })),
+  );
+  const full = ctx.caller.kind !== "user" || isPlatformAdmin(ctx.caller);
+  return viewUser(ctx, row, full);
+}
+
+/**
+ * Makes sure that the instance has an ADMIN: creates this one, with its default organization, when there is none.
+ * True when it was created. Any number of processes may call it at once. Source: users-organizations §1.10.
+ */
+export async function seedFirstAdmin(
+  resources: Resources,
+  admin: { username: string; password: string; organizationName: string },
+): Promise<boolean> {
+  const ctx: Context = { ...resources, caller: { kind: "anonymous" } };
+  return transaction(ctx, async (ctx) => {
+    await lockAdmins(ctx);
+    const [existing] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.role, "ADMIN")).limit(1);
+    if (existing !== undefined) return false;
+    const passwordHash = await hashPassword(admin.password);
+    await insertUser(ctx, { ...admin, role: "ADMIN", passwordHash });
+    return true;
+  });
+}
+
+/**
+ * One page of users by creation time; a USER has to search for at least 4 characters of a name.
+ * `q` is a substring to be found literally, whatever its case. Source: users-organizations §3.5.
+ */
+export async function listUsers(
+  ctx: Context,
+  input: { q: string; limit: number; offset: number },
+): Promise<{ data: UserView[]; pagination: Pagination }> {
+  const q = input.q.trim();
+  const { limit, offset } = input;
+  if (!isPlatformAdmin(ctx.caller) && Array.from(q).length < 4) {
+    throw new Failure(
+      "forbidden",
+      "PERMISSION ERROR: Only admins can retrieve the full user list without providing at least 4 characters in the search query",
+    );
+  }
+  if (!(limit >= 1 && limit <= 50)) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
+  if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
+  const matching = q === "" ? undefined : sql`strpos(lower(${users.username}), lower(${q})) > 0`;
+  const [[counted], rows] = await Promise.all([
+    ctx.db.select({ total: count() }).from(users).where(matching),
+    ctx.db
+      .select()
+      .from(users)
+      .where(matching)
+      .orderBy(asc(users.createdAt), asc(users.id))
+      .limit(limit)
+      .offset(offset),
+  ]);
+  const total = counted?.total ?? 0;
+  return {
+    data: await Promise.all(rows.map((row) => viewUser(ctx, row, seesAll(ctx, row)))),
+    pagination: { offset, limit, total, page: Math.floor(offset / limit) + 1, pages: Math.ceil(total / limit) },
+  };
+}
+
+/** Who the key belongs to. Source: users-organizations §3.6. */
+export function currentUser(ctx: Context): { username: string; role: PlatformRole } {
+  const { username, role } = requireUser(ctx);
+  return { username, role };
+}
+
+/** One user; only a platform ADMIN or the user itself sees role and key. Failure notFound. Source: §3.7. */
+export async function showUser(ctx: Context, username: string): Promise<UserView> {
+  const row = await findUser(ctx, username);
+  return viewUser(ctx, row, seesAll(ctx, row));
+}
+
+/**
+ * Changes name, password or role of a user; a rename keeps ownerships and memberships, which refer to the id.
+ * Failure forbidden for others' accounts, for taking the role ADMIN and for demoting the last one; notFound for an
+ * unknown user and for a taken name. Source: users-organizations §3.8.
+ */
+export async function updateUser(
+  ctx: Context,
+  input: {
+    target: string;
+    username?: string | undefined;
+    password?: string | undefined;
+    role?: PlatformRole | undefined;
+  },
+): Promise<UpdatedUser> {
+  const caller = requireUser(ctx);
+  if (caller.role !== "ADMIN" && input.role === "ADMIN") {
+    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can change roles to admin.");
+  }
+  const refuseOthers = (target: UserRow) => {
+    if (caller.role === "ADMIN") return;
+    if (target.role === "ADMIN") {
+      throw new Failure("forbidden", "PERMISSION ERROR: Only admins can update admin users.");
+    }
+    if (target.id !== caller.id) {
+      throw new Failure("forbidden", "PERMISSION ERROR: Only admins can update other users.");
+    }
+  };
+  // Asked before hashing, so that a refused caller costs nothing, and again with the row locked.
+  refuseOthers(await findUser(ctx, input.target));
+  const passwordHash = input.password === undefined ? undefined : await hashPassword(input.password);
+  return refusingTakenName(() =>
+    transaction(ctx, async (ctx) => {
+      if (input.role !== undefined) await lockAdmins(ctx);
+      const target = await findUser(ctx, input.target, "update");
+      refuseOthers(target);
+      if (target.role === "ADMIN" && input.role === "USER") await requireAnotherAdmin(ctx, target);
+      if (input.username !== undefined) {
+        const [taken] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, input.username));
+        if (taken !== undefined) throw new Failure("notFound", TAKEN);
+      }
+      const { username, role } = input;
+      if (username === undefined && role === undefined && passwordHash === undefined) return viewUpdated(target);
+      return writeUser(ctx, target, { username, role, passwordHash });
+    }),
+  );
+}
+
+/**
+ * Gives the user a fresh key; the old one stops working at once.
+ * Failure forbidden for a USER asking for somebody else, notFound. Source: users-organizations §3.9.
+ */
+export async function regenerateApiKey(ctx: Context, username: string): Promise<{ apiKey: string }> {
+  const caller = requireUser(ctx);
+  if (caller.role !== "ADMIN" && username !== caller.username) {
+    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can regenerate API keys for other users.");
+  }
+  const target = await findUser(ctx, username);
+  return { apiKey: await renewApiKey(ctx, target.id) };
+}
+
+/** Sets the platform role of a user. Failure forbidden or notFound, in the order of users-organizations §3.10. */
+export async function changeRole(ctx: Context, input: { target: string; role: PlatformRole }): Promise<UpdatedUser> {
+  const caller = requireUser(ctx);
+  if (caller.role !== "ADMIN" && input.role === "ADMIN") {
+    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can assign the role ADMIN.");
+  }
+  if (caller.role !== "ADMIN" && input.target !== caller.username) {
+    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can change roles for other users.");
+  }
+  return transaction(ctx, async (ctx) => {
+    await lockAdmins(ctx);
+    const target = await findUser(ctx, input.target, "update");
+    if (target.role === "ADMIN" && input.role === "USER") await requireAnotherAdmin(ctx, target);
+    return writeUser(ctx, target, { role: input.role });
+  });
+}
+
+/**
+ * Deletes a user in one transaction: it leaves every organization, those it owns pass to the first member in the order
+ * ADMIN, MANAGER, EVALUATOR and then of joining, and those without members are deleted with everything in them.
+ * Failure forbidden for others' accounts and the last ADMIN, notFound. Source: users-organizations §3.11.
+ */
+export async function deleteUser(ctx: Context, username: string): Promise<void> {
+  const caller = requireUser(ctx);
+  await transaction(ctx, async (ctx) => {
+    await lockAdmins(ctx);
+    // The row lock holds off whoever is about to give this user another organization or membership.
+    const target = await findUser(ctx, username, "update");
+    if (caller.role !== "ADMIN" && target.role === "ADMIN") {
+      throw new Failure("forbidden", "PERMISSION ERROR: Only admins can delete admin users.");
+    }
+    if (caller.role !== "ADMIN" && target.id !== caller.id) {
+      throw new Failure("forbidden", "PERMISSION ERROR: Only admins can delete other users.");
+    }
+    if (target.role === "ADMIN") await requireAnotherAdmin(ctx, target);
+    await passOnOrganizations(ctx.db, target.id, ctx.now());
+    await ctx.db.delete(users).where(eq(users.id, target.id));
+  });
+}
+
+/** Until the transaction ends, no other one seeds or demotes an ADMIN or deletes a user. */
+async function lockAdmins(ctx: Context): Promise<void> {
+  await ctx.db.execute(sql`select pg_advisory_xact_lock(${ADMINS_LOCK})`);
+}
+
+async function requireAnotherAdmin(ctx: Context, target: UserRow): Promise<void> {
+  const [other] = await ctx.db
+    .select({ id: users.id })
+    .from(users)
+    .where(and(eq(users.role, "ADMIN"), ne(users.id, target.id)))
+    .limit(1);
+  if (other === undefined) throw new Failure("forbidden", LAST_ADMIN);
+}
+
+async function refusingTakenName<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (violates(error, "users_username_unique")) throw new Failure("notFound", TAKEN, { cause: error });
+    throw error;
+  }
+}
+
+async function insertUser(
+  ctx: Context,
+  input: { username: string; passwordHash: string; role: PlatformRole; organizationName: string },
+): Promise<UserRow> {
+  const now = ctx.now();
+  const [userKey, organizationKey] = await Promise.all([
+    issueApiKey(ctx.keyring, "usr"),
+    issueApiKey(ctx.keyring, "org"),
+  ]);
+  const [row] = await ctx.db
+    .insert(users)
+    .values({
+      id: newId(now),
+      username: input.username,
+      passwordHash: input.passwordHash,
+      role: input.role,
+      apiKeyHash: userKey.hash,
+      apiKeySealed: userKey.sealed,
+      createdAt: now,
+      updatedAt: now,
+    })
+    .returning();
+  if (row === undefined) throw new Error("an inserted user was not returned");
+  await insertOrganization(ctx.db, {
+    id: newId(now),
+    name: input.organizationName,
+    ownerId: row.id,
+    isDefault: true,
+    createdAt: now,
+    key: { id: newId(now), hash: organizationKey.hash, sealed: organizationKey.sealed },
+  });
+  return row;
+}
+
+async function renewApiKey(ctx: Context, userId: string): Promise<string> {
+  const { apiKey, hash, sealed } = await issueApiKey(ctx.keyring, "usr");
+  const renewed = await ctx.db
+    .update(users)
+    .set({ apiKeyHash: hash, apiKeySealed: sealed, updatedAt: ctx.now() })
+    .where(eq(users.id, userId))
+    .returning({ id: users.id });
+  if (renewed.length === 0) throw new Failure("notFound", "INVALID DATA: User not found");
+  return apiKey;
+}
+
+async function writeUser(
+  ctx: Context,
+  target: UserRow,
+  change: { username?: string | undefined; role?: PlatformRole | undefined; passwordHash?: string | undefined },
+): Promise<UpdatedUser> {
+  const changed = { ...target, updatedAt: ctx.now() };
+  if (change.username !== undefined) changed.username = change.username;
+  if (change.role !== undefined) changed.role = change.role;
+  if (change.passwordHash !== undefined) changed.passwordHash = change.passwordHash;
+  const { username, role, passwordHash, updatedAt } = changed;
+  await ctx.db.update(users).set({ username, role, passwordHash, updatedAt }).where(eq(users.id, target.id));
+  return viewUpdated(changed);
+}
+
+async function findUser(ctx: Context, username: string, lock?: "update"): Promise<UserRow> {
+  const query = ctx.db.select().from(users).where(eq(users.username, username));
+  const [row] = await (lock === undefined ? query : query.for(lock));
+  if (row === undefined) throw new Failure("notFound", "INVALID DATA: User not found");
+  return row;
+}
+
+/** The gate lets only user keys reach the operations that ask this. */
+function requireUser(ctx: Context): UserCaller {
+  if (ctx.caller.kind === "user") return ctx.caller;
+  throw new Failure("forbidden", "This route requires a user API key. Organization API keys are not allowed");
+}
+
+function seesAll(ctx: Context, row: UserRow): boolean {
+  return isPlatformAdmin(ctx.caller) || (ctx.caller.kind === "user" && ctx.caller.id === row.id);
+}
+
+async function viewUser(ctx: Context, row: UserRow, full: boolean): Promise<UserView> {
+  const { id, username, role, createdAt, updatedAt } = row;
+  if (!full) return { _id: id, id, username, createdAt, updatedAt };
+  if (row.apiKeySealed === null) return { _id: id, id, username, role, createdAt, updatedAt };
+  const apiKey = await openApiKey(ctx.keyring, row.apiKeySealed);
+  return { _id: id, id, username, apiKey, role, createdAt, updatedAt };
+}
+
+function viewUpdated({ username, role, createdAt, updatedAt }: UserRow): UpdatedUser {
+  return { username, role, createdAt, updatedAt };
+}
