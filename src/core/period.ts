@@ -1,0 +1,75 @@
+import type { Period } from "./pricing/model.ts";
+
+const MILLISECONDS = { SEC: 1_000, MIN: 60_000, HOUR: 3_600_000, DAY: 86_400_000 } as const;
+const MONTHS = { MONTH: 1, YEAR: 12 } as const;
+
+/** The last instant that every store and every ISO 8601 reader of ours can carry. */
+const END_OF_TIME = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** The instant `months` whole months after `from`, the day clamped to the last of its month; UTC. */
+function addWholeMonths(from: Date, months: number): number {
+  const total = from.getUTCFullYear() * 12 + from.getUTCMonth() + months;
+  const year = Math.floor(total / 12);
+  if (year > 9999) return END_OF_TIME;
+  const month = total - year * 12;
+  const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+  const timeOfDay = from.getTime() - Date.UTC(from.getUTCFullYear(), from.getUTCMonth(), from.getUTCDate());
+  return Date.UTC(year, month, Math.min(from.getUTCDate(), lastDay)) + timeOfDay;
+}
+
+/** The instant `months` months after `from`; a fraction of a month is that share of the calendar month it falls in. */
+function addMonths(from: Date, months: number): number {
+  const whole = Math.floor(months);
+  const start = addWholeMonths(from, whole);
+  const share = months - whole;
+  return share === 0 ? start : start + Math.round((addWholeMonths(from, whole + 1) - start) * share);
+}
+
+/**
+ * The instant `times` periods after `from`, on the UTC calendar.
+ *
+ * Months and years keep the day of `from`, clamped to the last day of the month reached: 31 January + 1 MONTH is 28 or
+ * 29 February, and + 2 MONTH (or `times` 2) is 31 March, since the multiplication comes before the clamping. Never
+ * later than the end of the year 9999. Source: contracts.md §2.1.
+ */
+export function addPeriod(from: Date, period: Period, times = 1): Date {
+  const amount = period.value * times;
+  const time =
+    period.unit === "MONTH" || period.unit === "YEAR"
+      ? addMonths(from, amount * MONTHS[period.unit])
+      : from.getTime() + Math.round(amount * MILLISECONDS[period.unit]);
+  return new Date(time < END_OF_TIME ? time : END_OF_TIME);
+}
+
+/**
+ * The smallest `anchor + n × period` with n ≥ 1 that lies strictly after `after`; the end of the year 9999 when there
+ * is none before it.
+ *
+ * Counted from the anchor each time, so that month ends never drift: 31 January, 28 February, 31 March. The cost does
+ * not grow with the time between `anchor` and `after`. Source: features-events.md §5.
+ */
+export function nextBoundary(anchor: Date, period: Period, after: Date): Date {
+  const elapsed = after.getTime() - anchor.getTime();
+  const longest =
+    period.unit === "MONTH" || period.unit === "YEAR"
+      ? period.value * MONTHS[period.unit] * 31 * MILLISECONDS.DAY
+      : period.value * MILLISECONDS[period.unit];
+  // At least this many periods have passed whole; the true count is searched upwards from here.
+  let below = Math.max(0, Math.floor(elapsed / Math.max(longest, 1e-3)) - 1);
+  let step = 1;
+  const reached = (times: number): boolean => {
+    const time = addPeriod(anchor, period, times).getTime();
+    return time > after.getTime() || time >= END_OF_TIME;
+  };
+  while (!reached(below + step)) {
+    below += step;
+    step *= 2;
+  }
+  let above = below + step;
+  while (above - below > 1) {
+    const middle = Math.floor((below + above) / 2);
+    if (reached(middle)) above = middle;
+    else below = middle;
+  }
+  return addPeriod(anchor, period, above);
+}

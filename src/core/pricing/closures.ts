@@ -1,0 +1,108 @@
+import type { Tree, Value } from "./syntax-tree.ts";
+
+/** A compiled text: reads what it needs from `Frame` and has no effect. */
+export type Closure<Frame> = (frame: Frame) => Value;
+
+/** Strings built by `+` may not outgrow this: a bound on the memory that one accepted text can take. */
+const MAX_STRING_LENGTH = 65_536;
+
+/** A failure while a compiled text runs; its message is fit for the caller. */
+export class RunFailure extends Error {}
+
+/**
+ * The value as a number for the type checker only: JavaScript's operators convert operands by themselves, which is the
+ * semantics wanted. Safe because a {@link Value} is a primitive or a list of strings, so no conversion runs foreign code.
+ */
+function operand(value: Value): number {
+  return value as number;
+}
+
+function add(left: Value, right: Value): Value {
+  const sum: unknown = operand(left) + operand(right);
+  if (typeof sum === "string" && sum.length > MAX_STRING_LENGTH)
+    throw new RunFailure(`a string longer than ${MAX_STRING_LENGTH} characters was built`);
+  return typeof sum === "string" ? sum : Number(sum);
+}
+
+function binary<Frame>(operator: string, left: Closure<Frame>, right: Closure<Frame>): Closure<Frame> {
+  switch (operator) {
+    case "===":
+      return (frame) => left(frame) === right(frame);
+    case "!==":
+      return (frame) => left(frame) !== right(frame);
+    case "==":
+      return (frame) => left(frame) == right(frame); // oxlint-disable-line eqeqeq -- the language has this operator
+    case "!=":
+      return (frame) => left(frame) != right(frame); // oxlint-disable-line eqeqeq -- the language has this operator
+    case "<":
+      return (frame) => operand(left(frame)) < operand(right(frame));
+    case "<=":
+      return (frame) => operand(left(frame)) <= operand(right(frame));
+    case ">":
+      return (frame) => operand(left(frame)) > operand(right(frame));
+    case ">=":
+      return (frame) => operand(left(frame)) >= operand(right(frame));
+    case "+":
+      return (frame) => add(left(frame), right(frame));
+    case "-":
+      return (frame) => operand(left(frame)) - operand(right(frame));
+    case "*":
+      return (frame) => operand(left(frame)) * operand(right(frame));
+    case "/":
+      return (frame) => operand(left(frame)) / operand(right(frame));
+    default:
+      return (frame) => operand(left(frame)) % operand(right(frame));
+  }
+}
+
+function logical<Frame>(operator: "&&" | "||", operands: readonly Closure<Frame>[]): Closure<Frame> {
+  const [first, second] = operands;
+  if (first === undefined || second === undefined) return () => undefined;
+  if (operands.length === 2)
+    return operator === "&&" ? (frame) => first(frame) && second(frame) : (frame) => first(frame) || second(frame);
+  const stopsAt = operator === "||";
+  return (frame) => {
+    let value: Value;
+    for (const next of operands) {
+      value = next(frame);
+      if (Boolean(value) === stopsAt) break;
+    }
+    return value;
+  };
+}
+
+function unary<Frame>(operator: string, inner: Closure<Frame>): Closure<Frame> {
+  if (operator === "!") return (frame) => !inner(frame);
+  if (operator === "-") return (frame) => -operand(inner(frame));
+  return (frame) => Number(inner(frame));
+}
+
+/**
+ * Turns a tree into closures with the semantics of JavaScript's operators: `&&` and `||` return an operand and stop
+ * early, relational comparison with undefined is false. No code is ever built from text. Source: pricing2yaml.md §12.4.
+ */
+export function closeTree<Frame, Leaf>(tree: Tree<Leaf>, closeLeaf: (leaf: Leaf) => Closure<Frame>): Closure<Frame> {
+  switch (tree.kind) {
+    case "literal": {
+      const { value } = tree;
+      return () => value;
+    }
+    case "leaf":
+      return closeLeaf(tree.leaf);
+    case "unary":
+      return unary(tree.operator, closeTree(tree.operand, closeLeaf));
+    case "binary":
+      return binary(tree.operator, closeTree(tree.left, closeLeaf), closeTree(tree.right, closeLeaf));
+    case "logical":
+      return logical(
+        tree.operator,
+        tree.operands.map((each) => closeTree(each, closeLeaf)),
+      );
+    case "choice": {
+      const test = closeTree(tree.test, closeLeaf);
+      const yes = closeTree(tree.yes, closeLeaf);
+      const no = closeTree(tree.no, closeLeaf);
+      return (frame) => (test(frame) ? yes(frame) : no(frame));
+    }
+  }
+}

@@ -1,0 +1,179 @@
+import { closeTree } from "./closures.ts";
+import type { Closure } from "./closures.ts";
+import { explainRefusal, parseExpression } from "./expression.ts";
+import type { Expression, Reference } from "./expression.ts";
+import type { AddOn, Feature, FeatureValue, LimitValue, Period, Plan, Pricing, UsageLimit } from "./model.ts";
+import type { Value } from "./syntax-tree.ts";
+
+/**
+ * What the closures of one service read: values by the position of the feature or limit in the pricing. `usage` is
+ * filled anew before each run. `outside` answers for identifiers written in full and for names that the pricing lacks.
+ */
+export interface EvaluationFrame {
+  readonly features: readonly (FeatureValue | undefined)[];
+  readonly limits: readonly (LimitValue | undefined)[];
+  readonly usage: (number | undefined)[];
+  readonly prefix: string;
+  readonly outside: (to: Reference["to"], id: string) => Value;
+}
+
+/** A usage level that an expression involves; `slot` is the position of its limit, -1 when the pricing lacks it. */
+export interface InvolvedUsage {
+  readonly name: string;
+  readonly slot: number;
+}
+
+/** An expression ready to run. */
+export interface CompiledExpression {
+  readonly run: Closure<EvaluationFrame>;
+  /** Features it names without prefix, in the order of the text, each once; slot -1 when the pricing lacks it. */
+  readonly features: readonly InvolvedUsage[];
+  /** Usage it names without prefix: the involved limits. */
+  readonly usage: readonly InvolvedUsage[];
+  /** Keys of the form `pricingContext['usageLevels']['key']`, which never has a value. */
+  readonly usageLevels: readonly string[];
+  /** Whether the text names a context at all. */
+  readonly mentionsContext: boolean;
+  /** Why the text cannot run; only for texts that parsing would have refused. */
+  readonly failure?: string;
+}
+
+export interface CompiledFeature {
+  readonly feature: Feature;
+  /** Its position in the pricing. */
+  readonly slot: number;
+  /** What client-side evaluation runs: `expression`. */
+  readonly client?: CompiledExpression;
+  /** What server-side evaluation runs: `serverExpression`, else `expression`. */
+  readonly server?: CompiledExpression;
+}
+
+/** A pricing ready to be asked; in memory only. */
+export interface CompiledPricing {
+  readonly pricing: Pricing;
+  readonly features: ReadonlyMap<string, CompiledFeature>;
+  readonly usageLimits: ReadonlyMap<string, UsageLimit>;
+  /** The position of each limit in the pricing. */
+  readonly limitSlots: ReadonlyMap<string, number>;
+  /** By name in lower case; of two names that differ in case only, the first. */
+  readonly plans: ReadonlyMap<string, Plan>;
+  /** By name in lower case; of two names that differ in case only, the first. */
+  readonly addOns: ReadonlyMap<string, AddOn>;
+}
+
+function firstByLowerCase<Item extends { readonly name: string }>(items: readonly Item[]): Map<string, Item> {
+  const map = new Map<string, Item>();
+  for (const item of items) {
+    const key = item.name.toLowerCase();
+    if (!map.has(key)) map.set(key, item);
+  }
+  return map;
+}
+
+function closeReference(
+  reference: Reference,
+  featureSlots: ReadonlyMap<string, number>,
+  limitSlots: ReadonlyMap<string, number>,
+): Closure<EvaluationFrame> {
+  const { to, key, rewritten } = reference;
+  if (to === "nothing") return () => undefined;
+  if (to === "usageLevel")
+    return () => {
+      // What JavaScript says of the same text: the context has no such section.
+      throw new TypeError(`Cannot read properties of undefined (reading '${key}')`);
+    };
+  if (!rewritten) return (frame) => frame.outside(to, key);
+  const slot = to === "feature" ? featureSlots.get(key) : limitSlots.get(key);
+  if (slot === undefined) return (frame) => frame.outside(to, frame.prefix + key);
+  if (to === "feature") return (frame) => frame.features[slot];
+  if (to === "usage") return (frame) => frame.usage[slot];
+  return (frame) => frame.limits[slot];
+}
+
+function involved(
+  expression: Expression,
+  to: Reference["to"],
+  slots: ReadonlyMap<string, number>,
+): readonly InvolvedUsage[] {
+  const names = expression.references.filter((each) => each.to === to && each.rewritten).map((each) => each.key);
+  return [...new Set(names)].map((name) => ({ name, slot: slots.get(name) ?? -1 }));
+}
+
+function compileExpression(
+  text: string | undefined,
+  field: string,
+  featureSlots: ReadonlyMap<string, number>,
+  limitSlots: ReadonlyMap<string, number>,
+): CompiledExpression | undefined {
+  if (text === undefined) return undefined;
+  const result = parseExpression(text);
+  if (!result.ok) {
+    const failure = explainRefusal(field, result.refusal);
+    return { run: () => undefined, features: [], usage: [], usageLevels: [], mentionsContext: true, failure };
+  }
+  const { expression } = result;
+  return {
+    run: closeTree(expression.tree, (leaf) => closeReference(leaf, featureSlots, limitSlots)),
+    features: involved(expression, "feature", featureSlots),
+    usage: involved(expression, "usage", limitSlots),
+    usageLevels: expression.references.filter((each) => each.to === "usageLevel").map((each) => each.key),
+    mentionsContext: expression.mentionsContext,
+  };
+}
+
+function slotsOf(items: readonly { readonly name: string }[]): Map<string, number> {
+  return new Map(items.map((item, slot) => [item.name, slot]));
+}
+
+/**
+ * Makes a pricing ready for evaluation: names looked up once, expressions closed over once.
+ *
+ * Total on every model that `parsePricing` accepted, also after a round trip through JSON; an expression that parsing
+ * would have refused evaluates to EVALUATION_ERROR. The result may be kept as long as the model. Source:
+ * pricing2yaml.md §12.4.
+ */
+export function compilePricing(pricing: Pricing): CompiledPricing {
+  const featureSlots = slotsOf(pricing.features);
+  const limitSlots = slotsOf(pricing.usageLimits);
+  const features = new Map<string, CompiledFeature>();
+  for (const [slot, feature] of pricing.features.entries()) {
+    const client = compileExpression(feature.expression, "expression", featureSlots, limitSlots);
+    const server = compileExpression(feature.serverExpression, "serverExpression", featureSlots, limitSlots) ?? client;
+    const compiled: CompiledFeature = {
+      feature,
+      slot,
+      ...(client === undefined ? {} : { client }),
+      ...(server === undefined ? {} : { server }),
+    };
+    features.set(feature.name, compiled);
+  }
+  return {
+    pricing,
+    features,
+    usageLimits: new Map(pricing.usageLimits.map((limit) => [limit.name, limit])),
+    limitSlots,
+    plans: firstByLowerCase(pricing.plans),
+    addOns: firstByLowerCase(pricing.addOns),
+  };
+}
+
+/** The plan of this name, ignoring case. */
+export function findPlan(pricing: CompiledPricing, name: string): Plan | undefined {
+  return pricing.plans.get(name.toLowerCase());
+}
+
+/** The add-on of this name, ignoring case. */
+export function findAddOn(pricing: CompiledPricing, name: string): AddOn | undefined {
+  return pricing.addOns.get(name.toLowerCase());
+}
+
+/**
+ * The limits whose consumption a contract counts: those with a period and those that are trackable, in the order of the
+ * file. `period` is present for RENEWABLE limits only: the others count without ever starting again. Source:
+ * contracts.md §2.1.
+ */
+export function trackedLimits(pricing: CompiledPricing): readonly { name: string; period?: Period }[] {
+  return pricing.pricing.usageLimits
+    .filter((limit) => limit.period !== undefined || limit.trackable)
+    .map(({ name, type, period }) => (type === "RENEWABLE" && period !== undefined ? { name, period } : { name }));
+}

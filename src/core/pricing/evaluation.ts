@@ -1,0 +1,173 @@
+import type { CompiledExpression, CompiledFeature, CompiledPricing, EvaluationFrame } from "./compile.ts";
+import type { FeatureValue, LimitValue } from "./model.ts";
+import type { Grant } from "./subscription.ts";
+import type { Value } from "./syntax-tree.ts";
+
+/** One service of a contract: its key in lower case, its pricing, and what the contract's choice grants. */
+export interface ContractedService {
+  readonly serviceName: string;
+  readonly pricing: CompiledPricing;
+  readonly grant: Grant;
+}
+
+/** Which expressions count: with `server`, `serverExpression` before `expression`; else `expression` alone. */
+export interface EvaluationMode {
+  readonly server: boolean;
+}
+
+/** The identifiers of one pricing under one service name; the same for every contract on it. */
+export interface Layout {
+  readonly features: ReadonlyMap<string, CompiledFeature>;
+  readonly limits: ReadonlyMap<string, number>;
+  /** Identifiers of the limits by their position. */
+  readonly limitIds: readonly string[];
+  readonly clientFeatureIds: readonly string[];
+  readonly serverFeatureIds: readonly string[];
+}
+
+export interface PreparedService {
+  readonly serviceName: string;
+  readonly pricing: CompiledPricing;
+  readonly grant: Grant;
+  readonly layout: Layout;
+  readonly frame: EvaluationFrame;
+}
+
+/** Contracted services made ready; reusable for any number of usages, one evaluation at a time. */
+export interface Evaluation {
+  readonly services: readonly PreparedService[];
+  /** The usage of the evaluation under way, for identifiers written in full. */
+  usage: ReadonlyMap<string, number>;
+}
+
+/** The identifier of a feature or limit: names may hold dashes, so it is only ever built, never split. */
+export function idOf(serviceName: string, name: string): string {
+  return `${serviceName}-${name}`;
+}
+
+/** How many names one pricing remembers its layout for: one service has one name, until it is renamed. */
+const LAYOUTS_KEPT = 8;
+const layouts = new WeakMap<CompiledPricing, Map<string, Layout>>();
+const values = new WeakMap<Grant, { readonly of: CompiledPricing } & Pick<EvaluationFrame, "features" | "limits">>();
+
+function buildLayout(pricing: CompiledPricing, serviceName: string): Layout {
+  const features = new Map<string, CompiledFeature>();
+  const clientFeatureIds: string[] = [];
+  const serverFeatureIds: string[] = [];
+  for (const [name, feature] of pricing.features) {
+    const id = idOf(serviceName, name);
+    features.set(id, feature);
+    if (feature.client !== undefined) clientFeatureIds.push(id);
+    if (feature.server !== undefined) serverFeatureIds.push(id);
+  }
+  const limitIds = pricing.pricing.usageLimits.map((limit) => idOf(serviceName, limit.name));
+  const limits = new Map(limitIds.map((id, slot) => [id, slot]));
+  return { features, limits, limitIds, clientFeatureIds, serverFeatureIds };
+}
+
+/** Remembered, since it depends on nothing that a contract could change. */
+function layoutOf(pricing: CompiledPricing, serviceName: string): Layout {
+  let known = layouts.get(pricing);
+  if (known === undefined) {
+    known = new Map();
+    layouts.set(pricing, known);
+  }
+  let layout = known.get(serviceName);
+  if (layout === undefined) {
+    if (known.size >= LAYOUTS_KEPT) known.clear();
+    layout = buildLayout(pricing, serviceName);
+    known.set(serviceName, layout);
+  }
+  return layout;
+}
+
+/** The granted values by position, remembered with the grant. */
+function valuesOf(pricing: CompiledPricing, grant: Grant): Pick<EvaluationFrame, "features" | "limits"> {
+  const known = values.get(grant);
+  if (known?.of === pricing) return known;
+  const fresh = {
+    of: pricing,
+    features: pricing.pricing.features.map((feature) => grant.features.get(feature.name)),
+    limits: pricing.pricing.usageLimits.map((limit) => grant.usageLimits.get(limit.name)),
+  };
+  values.set(grant, fresh);
+  return fresh;
+}
+
+/** The value of a feature in the pricing context: where identifiers coincide, of the service contracted last. */
+export function featureValue(evaluation: Evaluation, id: string): FeatureValue | undefined {
+  for (let index = evaluation.services.length - 1; index >= 0; index--) {
+    const service = evaluation.services[index];
+    const feature = service?.layout.features.get(id);
+    const value = feature === undefined ? undefined : service?.grant.features.get(feature.feature.name);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+/** The value of a limit in the pricing context: where identifiers coincide, of the service contracted last. */
+export function limitValue(evaluation: Evaluation, id: string): LimitValue | undefined {
+  for (let index = evaluation.services.length - 1; index >= 0; index--) {
+    const service = evaluation.services[index];
+    const slot = service?.layout.limits.get(id);
+    const name = slot === undefined ? undefined : service?.pricing.pricing.usageLimits[slot]?.name;
+    const value = name === undefined ? undefined : service?.grant.usageLimits.get(name);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
+
+/** The feature an identifier means, and the service it belongs to: with several, the one contracted last. */
+export function locateFeature(
+  evaluation: Evaluation,
+  id: string,
+): { readonly service: PreparedService; readonly feature: CompiledFeature } | undefined {
+  for (let index = evaluation.services.length - 1; index >= 0; index--) {
+    const service = evaluation.services[index];
+    const feature = service?.layout.features.get(id);
+    if (service !== undefined && feature !== undefined) return { service, feature };
+  }
+  return undefined;
+}
+
+/** The expression that counts in this mode. */
+export function expressionOf(feature: CompiledFeature, mode: EvaluationMode): CompiledExpression | undefined {
+  return mode.server ? feature.server : feature.client;
+}
+
+/** Whether `one` and `other` can yield the same identifier: `a` with `b-c`, and `a-b` with `c`. */
+function mayCollide(one: string, other: string): boolean {
+  return one === other || one.startsWith(`${other}-`) || other.startsWith(`${one}-`);
+}
+
+/**
+ * Makes contracted services ready for evaluation, in the order of the contract.
+ *
+ * What depends on the pricing or the grant alone is computed once and remembered with it, so preparing the same again
+ * costs a few look-ups. Source: features-events.md §2.
+ */
+export function prepareEvaluation(services: readonly ContractedService[]): Evaluation {
+  const prepared: PreparedService[] = [];
+  const evaluation: Evaluation = { services: prepared, usage: new Map() };
+  const outside: EvaluationFrame["outside"] = (to, id): Value => {
+    if (to === "feature") return featureValue(evaluation, id);
+    return to === "usage" ? evaluation.usage.get(id) : limitValue(evaluation, id);
+  };
+  for (const { serviceName, pricing, grant } of services) {
+    const layout = layoutOf(pricing, serviceName);
+    const { features, limits } = valuesOf(pricing, grant);
+    const frame = { features, limits, usage: [], prefix: `${serviceName}-`, outside };
+    prepared.push({ serviceName, pricing, grant, layout, frame });
+  }
+  const collides = services.some((one, index) =>
+    services.slice(index + 1).some((other) => mayCollide(one.serviceName, other.serviceName)),
+  );
+  if (!collides) return evaluation;
+  const shared = prepared.map((service): PreparedService => {
+    const features = [...service.layout.features.keys()].map((id) => featureValue(evaluation, id));
+    const limits = service.layout.limitIds.map((id) => limitValue(evaluation, id));
+    return { ...service, frame: { ...service.frame, features, limits } };
+  });
+  prepared.splice(0, prepared.length, ...shared);
+  return evaluation;
+}

@@ -1,0 +1,183 @@
+import type { AddOn, Feature, Plan, Pricing, PricingProblem, UsageLimit } from "./model.ts";
+import { readAddOn } from "./parse-add-on.ts";
+import type { PendingName } from "./parse-add-on.ts";
+import { readFeature } from "./parse-feature.ts";
+import { invalidKey, readHeader, RESERVED_KEYS } from "./parse-header.ts";
+import { readPlan } from "./parse-plan.ts";
+import { readUsageLimit } from "./parse-usage-limit.ts";
+import { namedItems } from "./parse-value.ts";
+import type { NamedItem } from "./parse-value.ts";
+import { Problems, Section } from "./problems.ts";
+import { isList, isMap } from "./tree.ts";
+import type { TreeMap } from "./tree.ts";
+import { detectSyntaxVersion, upgrade } from "./upgrade.ts";
+import type { SyntaxVersion } from "./upgrade.ts";
+import { readYaml } from "./yaml.ts";
+
+type Result = { ok: true; pricing: Pricing } | { ok: false; problems: readonly PricingProblem[] };
+
+const MAPS = ["features", "usageLimits", "plans", "addOns"] as const;
+type MapName = (typeof MAPS)[number];
+
+/** How messages call one item of each map, and what they say when there is no map at all. */
+const WORDS: Readonly<Record<MapName, { item: string; shape: string; notAMap: string }>> = {
+  features: {
+    item: "feature",
+    shape: "The feature must be an object of type Feature",
+    notAMap: "The features field must be a map of Feature objects",
+  },
+  usageLimits: {
+    item: "usage limit",
+    shape: "The usage limit must be an object of type UsageLimit",
+    notAMap: "The usageLimits field must be a map of UsageLimit objects or undefined",
+  },
+  plans: {
+    item: "plan",
+    shape: "The plan must be an object of type Plan",
+    notAMap: "The plans field must be a map of Plan objects",
+  },
+  addOns: {
+    item: "addon",
+    shape: "The addon must be an object of type AddOn",
+    notAMap: "The addOns field must be a map of AddOn objects",
+  },
+};
+
+/**
+ * How many values all plans together may have, and how many plans all add-ons together may name. A plan states every
+ * feature and limit, so a short text of many plans and many features would otherwise grow with the square of its
+ * length; the largest real file has 2,400.
+ */
+const MAX_CELLS = 200_000;
+
+/** Reads the items of the four maps and keeps their names apart. */
+class MapReader {
+  readonly #root: Section;
+  readonly #problems: Problems;
+
+  constructor(root: Section, problems: Problems) {
+    this.#root = root;
+    this.#problems = problems;
+  }
+
+  /** The items under `map`; none, with a report, when something else than a map or list stands there. */
+  items(map: MapName): readonly NamedItem[] {
+    const value = this.#root.value(map);
+    if (isMap(value) || isList(value)) return namedItems(value);
+    if (value !== null || map === "features") this.#root.fail(map, WORDS[map].notAMap);
+    return [];
+  }
+
+  /** Reads each item with `read`, leaving out what cannot be read. */
+  read<Item>(
+    map: MapName,
+    items: readonly NamedItem[],
+    read: (section: Section, name: string) => Item | undefined,
+  ): Item[] {
+    const { item: word, shape } = WORDS[map];
+    const results: Item[] = [];
+    const seen = new Set<string>();
+    for (const { name, entry, map: fields, key } of items) {
+      const prefix = `Error parsing ${word} ${name}. Error: `;
+      const section = this.#root.below(fields ?? this.#root.map, `${map}.${key}`, entry.at, prefix);
+      if (fields === undefined) section.fail("", shape);
+      else if (seen.has(name)) section.fail("", `The name ${name} is used twice`);
+      else {
+        const result = read(section, name);
+        if (result !== undefined) results.push(result);
+      }
+      seen.add(name);
+      if (!/^[A-Za-z0-9_-]+$/.test(name) || RESERVED_KEYS.has(name))
+        this.#problems.add("key", invalidKey(map, name), `${map}.${key}`, entry.at, 1);
+    }
+    return results;
+  }
+}
+
+function byName<Item extends { readonly name: string }>(items: readonly Item[]): Map<string, Item> {
+  return new Map(items.map((item) => [item.name, item]));
+}
+
+function namesOf(items: readonly NamedItem[]): Set<string> {
+  return new Set(items.map((item) => item.name));
+}
+
+function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems: Problems): Pricing {
+  const section = new Section(problems, root, "", 0, "");
+  const header = readHeader(section, now, version === "3.1");
+  const maps = new MapReader(section, problems);
+
+  const featureItems = maps.items("features");
+  const features: Feature[] = maps.read("features", featureItems, (at, name) => readFeature(at, name, header.tags));
+  const featureNames = namesOf(featureItems);
+  const limitItems = maps.items("usageLimits");
+  const usageLimits: UsageLimit[] = maps.read("usageLimits", limitItems, (at, name) =>
+    readUsageLimit(at, name, featureNames),
+  );
+
+  const planItems = maps.items("plans");
+  const addOnItems = maps.items("addOns");
+  const cells = planItems.length * Math.max(featureItems.length + limitItems.length, addOnItems.length);
+  if (cells > MAX_CELLS) {
+    section.fail("plans", `The plans and their values are too many: ${cells}, where ${MAX_CELLS} are accepted`);
+    return { ...header, syntaxVersion: version, features, usageLimits, plans: [], addOns: [] };
+  }
+  const catalogue = {
+    features: byName(features),
+    usageLimits: byName(usageLimits),
+    featureNames,
+    limitNames: namesOf(limitItems),
+    variables: header.variables,
+  };
+  const plans: Plan[] = maps.read("plans", planItems, (at, name) => readPlan(at, name, catalogue));
+  const planNames = { names: namesOf(planItems), inOrder: planItems.map((item) => item.name) };
+  const pending: PendingName[] = [];
+  const addOns: AddOn[] = maps.read("addOns", addOnItems, (at, name) =>
+    readAddOn(at, name, catalogue, planNames, pending),
+  );
+  checkAddOnNames(pending, namesOf(addOnItems), problems);
+  return { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };
+}
+
+/** Add-ons may name each other in any order, so their names are checked last: all dependencies, then all exclusions. */
+function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<string>, problems: Problems): void {
+  for (const field of ["dependsOn", "excludes"] as const)
+    for (const { section, name, index, at } of pending.filter((each) => each.field === field))
+      if (!addOns.has(name))
+        problems.add(
+          "pricing",
+          `The addon ${name} is not defined in the pricing.`,
+          section.pathOf(`${field}.${index}`),
+          at,
+        );
+}
+
+/**
+ * Reads one Pricing2Yaml document of any supported syntax version, or says everything that is wrong with it.
+ *
+ * Never throws; time and memory are bounded by the length of the text (at most 2 MB). The first problem is the one that
+ * the reference service would report; the others follow in the same order, at most a thousand, one for each path. `now`
+ * decides what a future date is. Problems of kind `key` are complete messages, all others are details of a parsing
+ * error. Source: pricing2yaml.md.
+ */
+export function parsePricing(text: string, now: Date): Result {
+  const source = text.startsWith("\uFEFF") ? text.slice(1) : text;
+  const problems = new Problems();
+  const document = readYaml(source);
+  if (!document.ok) return { ok: false, problems: [{ kind: "yaml", path: "", ...document.failure }] };
+  const { root } = document;
+  if (root === null) {
+    problems.add("yaml", "The file does not contain valid YAML content.", "", 0);
+    return { ok: false, problems: problems.list(source) };
+  }
+  const empty: TreeMap = { kind: "map", at: 0, entries: new Map() };
+  const map = isMap(root) ? root : empty;
+  const detected = detectSyntaxVersion(map);
+  if ("message" in detected) {
+    problems.add("pricing", detected.message, detected.path, map.entries.get(detected.path)?.at ?? map.at);
+    return { ok: false, problems: problems.list(source) };
+  }
+  upgrade(map, detected.version, (message, path, at) => problems.add("pricing", message, path, at));
+  const pricing = readPricing(map, detected.version, now, problems);
+  return problems.none ? { ok: true, pricing } : { ok: false, problems: problems.list(source) };
+}

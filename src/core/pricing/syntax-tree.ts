@@ -1,0 +1,146 @@
+import { SyntaxRefusal, tokenize } from "./tokens.ts";
+import type { Token } from "./tokens.ts";
+
+/** What the operators of both languages work on. */
+export type Value = boolean | number | string | readonly string[] | null | undefined;
+
+/** A parsed text; `Leaf` is what only one of the two languages knows. */
+export type Tree<Leaf> =
+  | { readonly kind: "literal"; readonly value: Value }
+  | { readonly kind: "unary"; readonly operator: string; readonly operand: Tree<Leaf> }
+  | { readonly kind: "binary"; readonly operator: string; readonly left: Tree<Leaf>; readonly right: Tree<Leaf> }
+  | { readonly kind: "logical"; readonly operator: "&&" | "||"; readonly operands: readonly Tree<Leaf>[] }
+  | { readonly kind: "choice"; readonly test: Tree<Leaf>; readonly yes: Tree<Leaf>; readonly no: Tree<Leaf> }
+  | { readonly kind: "leaf"; readonly leaf: Leaf };
+
+/** Longest text and deepest nesting of both languages. Source: pricing2yaml.md §12.3. */
+export const MAX_TEXT_LENGTH = 4_096;
+export const MAX_NESTING = 64;
+
+const LEVELS: readonly ReadonlySet<string>[] = [
+  new Set(["||"]),
+  new Set(["&&"]),
+  new Set(["==", "!=", "===", "!=="]),
+  new Set(["<", "<=", ">", ">="]),
+  new Set(["+", "-"]),
+  new Set(["*", "/", "%"]),
+];
+const UNARY: ReadonlySet<string> = new Set(["!", "-", "+"]);
+
+/** Reads one text by operator precedence: `?:`, `||`, `&&`, equality, comparison, sum, product, sign, parentheses. */
+export class TreeReader<Leaf> {
+  readonly tokens: readonly Token[];
+  #next = 0;
+  #depth = 0;
+  readonly #leaf: (reader: TreeReader<Leaf>, token: Token) => Tree<Leaf> | undefined;
+  readonly #suffix: ((reader: TreeReader<Leaf>, tree: Tree<Leaf>) => Tree<Leaf>) | undefined;
+
+  /**
+   * `leaf` reads what only its language knows, starting after `token`; undefined when the token opens nothing.
+   * `suffix` reads what may follow a string or a parenthesis.
+   */
+  constructor(
+    text: string,
+    leaf: (reader: TreeReader<Leaf>, token: Token) => Tree<Leaf> | undefined,
+    suffix?: (reader: TreeReader<Leaf>, tree: Tree<Leaf>) => Tree<Leaf>,
+  ) {
+    if (text.length > MAX_TEXT_LENGTH)
+      throw new SyntaxRefusal(`the text is longer than ${MAX_TEXT_LENGTH} characters`, MAX_TEXT_LENGTH);
+    this.tokens = tokenize(text);
+    this.#leaf = leaf;
+    this.#suffix = suffix;
+  }
+
+  /** The whole text as one tree. Throws {@link SyntaxRefusal}. */
+  read(): Tree<Leaf> {
+    const tree = this.choice();
+    const rest = this.peek();
+    if (rest.kind !== "end") throw this.#unexpected(rest);
+    return tree;
+  }
+
+  choice(): Tree<Leaf> {
+    this.#enter();
+    const test = this.#level(0);
+    if (!this.accept("?")) {
+      this.#depth--;
+      return test;
+    }
+    const yes = this.choice();
+    this.expect(":");
+    const no = this.choice();
+    this.#depth--;
+    return { kind: "choice", test, yes, no };
+  }
+
+  peek(ahead = 0): Token {
+    const token = this.tokens[this.#next + ahead] ?? this.tokens.at(-1);
+    return token ?? { kind: "end", text: "", start: 0, end: 0 };
+  }
+
+  take(): Token {
+    const token = this.peek();
+    if (token.kind !== "end") this.#next++;
+    return token;
+  }
+
+  accept(operator: string): boolean {
+    const token = this.peek();
+    if (token.kind !== "operator" || token.text !== operator) return false;
+    this.#next++;
+    return true;
+  }
+
+  expect(operator: string): void {
+    if (!this.accept(operator)) throw this.#unexpected(this.peek());
+  }
+
+  #level(level: number): Tree<Leaf> {
+    const operators = LEVELS[level];
+    if (operators === undefined) return this.#unary();
+    let tree = this.#level(level + 1);
+    while (this.peek().kind === "operator" && operators.has(this.peek().text)) {
+      const operator = this.take().text;
+      const right = this.#level(level + 1);
+      if (operator !== "&&" && operator !== "||") tree = { kind: "binary", operator, left: tree, right };
+      // A chain is one flat node: a || b || c needs no nesting to be evaluated.
+      else if (tree.kind === "logical" && tree.operator === operator)
+        tree = { kind: "logical", operator, operands: [...tree.operands, right] };
+      else tree = { kind: "logical", operator, operands: [tree, right] };
+    }
+    return tree;
+  }
+
+  #unary(): Tree<Leaf> {
+    const token = this.take();
+    if (token.kind === "operator" && UNARY.has(token.text)) {
+      this.#enter();
+      const operand = this.#unary();
+      this.#depth--;
+      return { kind: "unary", operator: token.text, operand };
+    }
+    if (token.kind === "operator" && token.text === "(") {
+      const tree = this.choice();
+      this.expect(")");
+      return this.#suffix?.(this, tree) ?? tree;
+    }
+    if (token.kind === "number") return { kind: "literal", value: token.value };
+    if (token.kind === "string") {
+      const literal: Tree<Leaf> = { kind: "literal", value: token.value };
+      return this.#suffix?.(this, literal) ?? literal;
+    }
+    const leaf = this.#leaf(this, token);
+    if (leaf === undefined) throw this.#unexpected(token);
+    return leaf;
+  }
+
+  #enter(): void {
+    this.#depth++;
+    if (this.#depth > MAX_NESTING)
+      throw new SyntaxRefusal(`nested deeper than ${MAX_NESTING} levels`, this.peek().start);
+  }
+
+  #unexpected(token: Token): SyntaxRefusal {
+    return new SyntaxRefusal(token.kind === "end" ? "unexpected end" : `unexpected ${token.text}`, token.start);
+  }
+}

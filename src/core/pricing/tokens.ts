@@ -1,0 +1,70 @@
+/** Tokens shared by the two small languages of a pricing: feature expressions and price formulas. */
+
+export interface Token {
+  readonly kind: "number" | "string" | "name" | "variable" | "operator" | "unknown" | "end";
+  /** The text of the token; of a variable without its `#`. */
+  readonly text: string;
+  /** Offsets in the source, end-exclusive. */
+  readonly start: number;
+  readonly end: number;
+  /** What a number or string stands for. */
+  readonly value?: number | string;
+}
+
+/** Why a text does not belong to its language; `offset` is into that text. */
+export class SyntaxRefusal extends Error {
+  readonly offset: number;
+  constructor(message: string, offset: number) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+const TOKEN =
+  /(?<blank>[\s\uFEFF]+)|(?<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)|(?<string>'(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")|(?<name>[\p{L}_$][\p{L}\p{N}_$]*)|#(?<variable>[\p{L}_$][\p{L}\p{N}_$]*)|(?<operator>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:()[\].,])|(?<unknown>.)/suy;
+
+const ESCAPES: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", v: "\v", 0: "\0" };
+
+function unescape(body: string): string {
+  if (!body.includes("\\")) return body;
+  return body.replace(/\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\s\S]))/g, (_, long, short, single: string) => {
+    const code: unknown = long ?? short;
+    if (typeof code === "string") return String.fromCharCode(parseInt(code, 16));
+    return Object.hasOwn(ESCAPES, single) ? (ESCAPES[single] ?? single) : single;
+  });
+}
+
+/** Splits `text` into tokens, the last one of kind `end`. Never throws: what is no token has the kind `unknown`. */
+export function tokenize(text: string): Token[] {
+  const tokens: Token[] = [];
+  const pattern = new RegExp(TOKEN);
+  let start = 0;
+  while (start < text.length) {
+    pattern.lastIndex = start;
+    const groups = pattern.exec(text)?.groups;
+    const end = groups === undefined ? start + 1 : pattern.lastIndex;
+    if (groups?.["blank"] === undefined) tokens.push(tokenOf(groups ?? {}, text, start, end));
+    start = end;
+  }
+  tokens.push({ kind: "end", text: "", start: text.length, end: text.length });
+  return tokens;
+}
+
+function tokenOf(
+  groups: Readonly<Record<string, string | undefined>>,
+  text: string,
+  start: number,
+  end: number,
+): Token {
+  const { number, string, name, variable, operator } = groups;
+  if (name !== undefined) return { kind: "name", text: name, start, end };
+  if (operator !== undefined) return { kind: "operator", text: operator, start, end };
+  if (string !== undefined) return { kind: "string", text: string, start, end, value: unescape(string.slice(1, -1)) };
+  if (number !== undefined) {
+    // `012` means ten in some languages and twelve in others, `1a` nothing: neither is a number here.
+    const clean = !/^0\d/.test(number) && !/^[\p{L}_$\d]/u.test(text.slice(end, end + 2));
+    return { kind: clean ? "number" : "unknown", text: number, start, end, value: Number(number) };
+  }
+  if (variable !== undefined) return { kind: "variable", text: variable, start, end };
+  return { kind: "unknown", text: text.slice(start, end), start, end };
+}
