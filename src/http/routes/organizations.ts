@@ -1,4 +1,123 @@
-import { Hono } from "hono";
-import type { AppEnv } from "../route.ts";
+import { Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import { isIdentifier } from "../../operations/access.ts";
+import { Failure } from "../../operations/errors.ts";
+import {
+  addMember,
+  addOrganizationKey,
+  changeMemberRole,
+  removeMember,
+  removeOrganizationKey,
+} from "../../operations/members.ts";
+import {
+  createOrganization,
+  deleteOrganization,
+  listOrganizations,
+  showOrganization,
+  updateOrganization,
+} from "../../operations/organizations.ts";
+import { bodyOf, context, json, leadingInteger, type AppEnv } from "../route.ts";
 
-export const organizationRoutes = new Hono<AppEnv>();
+/** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
+const text = (required: string, wrongType: string) =>
+  z.string({ error: (issue) => (issue.input === undefined ? required : wrongType) });
+
+const name = text("Organization name is required", "Organization name must be a string").min(
+  1,
+  "Organization name cannot be empty",
+);
+const owner = text("Owner username is required", "Owner username must be a string").min(
+  1,
+  "Owner username is required",
+);
+
+// The default flag is a business rule (400, after others), so its type is not looked at here.
+const newOrganization = z.object(
+  {
+    name: name.refine((given) => Array.from(given).length >= 3, "Organization name must be at least 3 characters long"),
+    owner,
+    default: z.unknown(),
+  },
+  "Organization name is required",
+);
+const organizationChange = z.object({ name: name.optional(), owner: owner.optional(), default: z.unknown() });
+
+const isEmpty = (value: unknown) => value === null || value === "";
+
+const memberUsername = z.string({
+  error: ({ input }) => {
+    if (input === undefined) return "Member username is required";
+    return isEmpty(input) ? "Member username cannot be empty" : "Member username must be a string";
+  },
+});
+const memberRole = z.enum(["ADMIN", "MANAGER", "EVALUATOR"], {
+  error: ({ input }) => {
+    if (input === undefined) return "Member role is required";
+    return isEmpty(input) ? "Member role cannot be empty" : "Member role must be one of ADMIN, MANAGER, EVALUATOR";
+  },
+});
+const newMember = z.object(
+  { username: memberUsername.min(1, "Member username cannot be empty"), role: memberRole },
+  "Member username is required",
+);
+const newMemberRole = z.object({ role: memberRole }, "Member role is required");
+
+const keyRequest = z.object({ scope: z.unknown() }).catch({ scope: undefined });
+
+/** The organization that the path names; asked after the body's shape. Failure unprocessable for a malformed one. */
+function organizationIdOf(c: HonoContext<AppEnv>): string {
+  const organizationId = c.req.param("organizationId") ?? "";
+  if (isIdentifier(organizationId)) return organizationId;
+  throw new Failure("unprocessable", "organizationId must be a valid 24-character hex string");
+}
+
+/** A paging parameter; here an empty one is refused too, by the operation, as an unreadable one is. */
+function pageNumber(given: string | undefined, byDefault: number): number {
+  return given === undefined ? byDefault : (leadingInteger(given) ?? Number.NaN);
+}
+
+/** Organizations, their members and their keys. Source: contract users-organizations §4-§6. */
+export const organizationRoutes = new Hono<AppEnv>()
+  .get("/", async (c) =>
+    json(
+      c,
+      await listOrganizations(context(c), {
+        q: c.req.query("q") ?? "",
+        limit: pageNumber(c.req.query("limit"), 10),
+        offset: pageNumber(c.req.query("offset"), 0),
+      }),
+    ),
+  )
+  .post("/", async (c) => json(c, await createOrganization(context(c), bodyOf(c, newOrganization)), 201))
+  .get("/:organizationId", async (c) => json(c, await showOrganization(context(c), organizationIdOf(c))))
+  .put("/:organizationId", async (c) => {
+    const change = bodyOf(c, organizationChange);
+    return json(c, await updateOrganization(context(c), { organizationId: organizationIdOf(c), ...change }));
+  })
+  .delete("/:organizationId", async (c) => {
+    await deleteOrganization(context(c), organizationIdOf(c));
+    return c.body(null, 204);
+  })
+  .post("/:organizationId/members", async (c) => {
+    const member = bodyOf(c, newMember);
+    return json(c, await addMember(context(c), { organizationId: organizationIdOf(c), ...member }));
+  })
+  .put("/:organizationId/members/:username", async (c) => {
+    const { role } = bodyOf(c, newMemberRole);
+    const organizationId = organizationIdOf(c);
+    const username = c.req.param("username");
+    return json(c, await changeMemberRole(context(c), { organizationId, username, role }));
+  })
+  .delete("/:organizationId/members/:username", async (c) => {
+    const organizationId = organizationIdOf(c);
+    return json(c, await removeMember(context(c), { organizationId, username: c.req.param("username") }));
+  })
+  .post("/:organizationId/api-keys", async (c) => {
+    const body = bodyOf(c, keyRequest);
+    const scope = body.scope === undefined ? c.req.query("scope") : body.scope;
+    return json(c, await addOrganizationKey(context(c), { organizationId: organizationIdOf(c), scope }));
+  })
+  .delete("/:organizationId/api-keys/:apiKeyId", async (c) => {
+    const organizationId = organizationIdOf(c);
+    return json(c, await removeOrganizationKey(context(c), { organizationId, idOrKey: c.req.param("apiKeyId") }));
+  });

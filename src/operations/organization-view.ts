@@ -1,0 +1,188 @@
+import { asc, eq, inArray, type SQL } from "drizzle-orm";
+import type { Caller, KeyScope, MemberRole, OrganizationRole } from "../core/access/caller.ts";
+import { actorOf, maskKey, seesKey, type Actor } from "../core/access/membership.ts";
+import { violates } from "../db/connect.ts";
+import { members, organizationKeys, organizations, users } from "../db/schema.ts";
+import { organizationRole } from "./access.ts";
+import type { Context } from "./context.ts";
+import { openApiKey } from "./credentials.ts";
+import { Failure } from "./errors.ts";
+
+/* What organizations.ts and members.ts share: who acts, on which locked row, and how an organization is shown. */
+
+/** An organization as the wire shows it; the value of a key is masked for those who may not use it. */
+export interface OrganizationView {
+  id: string;
+  name: string;
+  owner: string;
+  default: boolean;
+  apiKeys: { id: string; key: string; scope: KeyScope }[];
+  members: { username: string; role: MemberRole }[];
+}
+
+/** What a read by id adds. */
+export interface DetailedOrganizationView extends OrganizationView {
+  ownerDetails: { _id: string; username: string; createdAt: Date; updatedAt: Date; __v: 0 };
+}
+
+/** Turns a refusal of membership.ts into Failure forbidden. */
+export function refuse(refusal: string | undefined): void {
+  if (refusal !== undefined) throw new Failure("forbidden", refusal);
+}
+
+/** What the caller counts as, before the operation changes anything. Failure notFound for an unknown organization. */
+export async function actorIn(ctx: Context, organizationId: string): Promise<Actor> {
+  return actorOf(ctx.caller, await organizationRole(ctx, organizationId));
+}
+
+/** Until the transaction ends, nobody else changes the organization, its members or its keys. */
+export async function lockOrganization(ctx: Context, organizationId: string, strength: "no key update" | "update") {
+  const [row] = await ctx.db
+    .select({
+      id: organizations.id,
+      name: organizations.name,
+      ownerId: organizations.ownerId,
+      isDefault: organizations.isDefault,
+    })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId))
+    .for(strength);
+  if (row === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  return row;
+}
+
+/** The gate lets only user keys reach these operations. */
+export function requireUserId(caller: Caller): string {
+  if (caller.kind === "user") return caller.id;
+  throw new Failure("forbidden", "This route requires a user API key. Organization API keys are not allowed");
+}
+
+/** The failure for a user named in the request who does not exist. */
+function unknownUser(username: string, cause?: unknown): Failure {
+  return new Failure("invalid", `INVALID DATA: User with username ${username} does not exist.`, { cause });
+}
+
+/** The failure for an owner who would get a second default organization. */
+export function secondDefault(owner: string, cause?: unknown): Failure {
+  return new Failure("conflict", `CONFLICT: The proposed owner ${owner} already has a default organization.`, {
+    cause,
+  });
+}
+
+/** A user named in the request may be deleted, or get a default organization, after it was looked at. */
+export async function refusingRaces<T>(named: { username: string }, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (violates(error, "organizations_one_default_per_owner")) throw secondDefault(named.username, error);
+    if (violates(error, "organizations_owner_fk") || violates(error, "members_user_fk")) {
+      throw unknownUser(named.username, error);
+    }
+    throw error;
+  }
+}
+
+/** The id of a user named in the request. Failure invalid when there is none. */
+export async function findUserId(ctx: Context, username: string): Promise<string> {
+  const [user] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, username));
+  if (user === undefined) throw unknownUser(username);
+  return user.id;
+}
+
+/** Organizations with their owners, by creation time and id. */
+export function readRows(ctx: Context, where: SQL | undefined) {
+  return ctx.db
+    .select({
+      id: organizations.id,
+      name: organizations.name,
+      isDefault: organizations.isDefault,
+      owner: { id: users.id, username: users.username, createdAt: users.createdAt, updatedAt: users.updatedAt },
+    })
+    .from(organizations)
+    .innerJoin(users, eq(users.id, organizations.ownerId))
+    .where(where)
+    .orderBy(asc(organizations.createdAt), asc(organizations.id))
+    .$dynamic();
+}
+
+type OrganizationRow = Awaited<ReturnType<typeof readRows>>[number];
+
+function byOrganization<T extends { organizationId: string }>(rows: readonly T[]): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const row of rows) {
+    const group = groups.get(row.organizationId);
+    if (group === undefined) groups.set(row.organizationId, [row]);
+    else group.push(row);
+  }
+  return groups;
+}
+
+/**
+ * Organizations as the wire shows them: members and keys of all of them in two queries. Keys are masked by what the reader
+ * is in each organization, or by `actor` when that was decided before a change. Source: users-organizations §4.1, §6.3.
+ */
+export async function viewRows(
+  ctx: Context,
+  rows: readonly OrganizationRow[],
+  actor?: Actor,
+): Promise<OrganizationView[]> {
+  if (rows.length === 0) return [];
+  const ids = rows.map((row) => row.id);
+  const [memberRows, keyRows] = await Promise.all([
+    ctx.db
+      .select({
+        organizationId: members.organizationId,
+        userId: users.id,
+        username: users.username,
+        role: members.role,
+      })
+      .from(members)
+      .innerJoin(users, eq(users.id, members.userId))
+      .where(inArray(members.organizationId, ids))
+      .orderBy(asc(members.position)),
+    ctx.db
+      .select({
+        id: organizationKeys.id,
+        organizationId: organizationKeys.organizationId,
+        scope: organizationKeys.scope,
+        sealed: organizationKeys.keySealed,
+      })
+      .from(organizationKeys)
+      .where(inArray(organizationKeys.organizationId, ids))
+      .orderBy(asc(organizationKeys.position)),
+  ]);
+  const membersOf = byOrganization(memberRows);
+  const keysOf = byOrganization(keyRows);
+  const callerId = ctx.caller.kind === "user" ? ctx.caller.id : undefined;
+  return Promise.all(
+    rows.map(async (row) => {
+      const joined = membersOf.get(row.id) ?? [];
+      const role: OrganizationRole | undefined =
+        row.owner.id === callerId ? "OWNER" : joined.find((member) => member.userId === callerId)?.role;
+      const reader = actor ?? actorOf(ctx.caller, role);
+      const apiKeys = (keysOf.get(row.id) ?? []).map(async ({ id, scope, sealed }) => {
+        const key = await openApiKey(ctx.keyring, sealed);
+        return { id, key: seesKey(reader, scope) ? key : maskKey(key), scope };
+      });
+      return {
+        id: row.id,
+        name: row.name,
+        owner: row.owner.username,
+        default: row.isDefault,
+        apiKeys: await Promise.all(apiKeys),
+        members: joined.map(({ username, role }) => ({ username, role })),
+      };
+    }),
+  );
+}
+
+/** One organization with the details of its owner, as every answer about a single one has them. */
+export async function viewOne(ctx: Context, organizationId: string, actor: Actor): Promise<DetailedOrganizationView> {
+  const [row] = await readRows(ctx, eq(organizations.id, organizationId));
+  const [view] = row === undefined ? [] : await viewRows(ctx, [row], actor);
+  if (row === undefined || view === undefined) {
+    throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  }
+  const { id, username, createdAt, updatedAt } = row.owner;
+  return { ...view, ownerDetails: { _id: id, username, createdAt, updatedAt, __v: 0 } };
+}

@@ -1,0 +1,189 @@
+import { and, count, eq, inArray, or, sql } from "drizzle-orm";
+import { isPlatformAdmin } from "../core/access/caller.ts";
+import { denyDelete, denyRead, denyUpdate } from "../core/access/membership.ts";
+import { deleteOrganizations, insertOrganization } from "../db/organization-rows.ts";
+import { members, organizations, users } from "../db/schema.ts";
+import { newId, transaction, type Context } from "./context.ts";
+import { issueApiKey } from "./credentials.ts";
+import { Failure } from "./errors.ts";
+import {
+  actorIn,
+  findUserId,
+  lockOrganization,
+  readRows,
+  refuse,
+  refusingRaces,
+  requireUserId,
+  secondDefault,
+  viewOne,
+  viewRows,
+  type DetailedOrganizationView,
+  type OrganizationView,
+} from "./organization-view.ts";
+
+/** The five numbers that describe a page. */
+export interface OrganizationPage {
+  offset: number;
+  limit: number;
+  total: number;
+  page: number;
+  pages: number;
+}
+
+/**
+ * For a platform ADMIN one page of all organizations; for a USER all it owns or is a member of, whatever else is asked.
+ * By creation time; four queries, however many organizations. Source: contract users-organizations §4.3.
+ */
+export async function listOrganizations(
+  ctx: Context,
+  input: { q: string; limit: number; offset: number },
+): Promise<{ data: OrganizationView[]; pagination?: OrganizationPage }> {
+  if (!isPlatformAdmin(ctx.caller)) return { data: await viewOwn(ctx) };
+  const { q, limit, offset } = input;
+  if (!(limit >= 1 && limit <= 50)) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
+  if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
+  const matching = q === "" ? undefined : sql`strpos(lower(${organizations.name}), lower(${q})) > 0`;
+  const [[counted], rows] = await Promise.all([
+    ctx.db.select({ total: count() }).from(organizations).where(matching),
+    readRows(ctx, matching).limit(limit).offset(offset),
+  ]);
+  const total = counted?.total ?? 0;
+  const pages = Math.max(1, Math.ceil(total / limit));
+  return {
+    data: await viewRows(ctx, rows),
+    pagination: { offset, limit, total, page: Math.floor(offset / limit) + 1, pages },
+  };
+}
+
+async function viewOwn(ctx: Context): Promise<OrganizationView[]> {
+  const callerId = requireUserId(ctx.caller);
+  const joined = ctx.db.select({ id: members.organizationId }).from(members).where(eq(members.userId, callerId));
+  return viewRows(ctx, await readRows(ctx, or(eq(organizations.ownerId, callerId), inArray(organizations.id, joined))));
+}
+
+/**
+ * Creates an organization with one key of scope ALL and no members.
+ * Failure invalid for an unknown owner, forbidden for a USER naming somebody else, conflict for a second default one,
+ * also when two are created at once. Source: users-organizations §4.4.
+ */
+export async function createOrganization(
+  ctx: Context,
+  input: { name: string; owner: string; default?: unknown },
+): Promise<OrganizationView> {
+  const ownerId = await findUserId(ctx, input.owner);
+  if (!isPlatformAdmin(ctx.caller) && requireUserId(ctx.caller) !== ownerId) {
+    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create organizations for other users.");
+  }
+  const isDefault = defaultFlag(input.default) ?? false;
+  if (isDefault && (await ownsDefaultOrganization(ctx, ownerId))) throw secondDefault(input.owner);
+  const now = ctx.now();
+  const id = newId(now);
+  const key = { id: newId(now), ...(await issueApiKey(ctx.keyring, "org")) };
+  await refusingRaces({ username: input.owner }, () =>
+    transaction(ctx, (ctx) =>
+      insertOrganization(ctx.db, {
+        id,
+        name: input.name,
+        ownerId,
+        isDefault,
+        createdAt: now,
+        key: { id: key.id, hash: key.hash, sealed: key.sealed },
+      }),
+    ),
+  );
+  return {
+    id,
+    name: input.name,
+    owner: input.owner,
+    default: isDefault,
+    apiKeys: [{ id: key.id, key: key.apiKey, scope: "ALL" }],
+    members: [],
+  };
+}
+
+/** One organization, for its owner, its members and a platform ADMIN. Failure notFound, forbidden. Source: §4.5. */
+export async function showOrganization(ctx: Context, organizationId: string): Promise<DetailedOrganizationView> {
+  const actor = await actorIn(ctx, organizationId);
+  refuse(denyRead(actor, organizationId));
+  return viewOne(ctx, organizationId, actor);
+}
+
+/**
+ * Changes name, owner or default flag; nothing is written unless all of it is allowed.
+ * The old owner becomes a member with role ADMIN, the new one is a member no more. The default flag can only be switched
+ * on, and a default organization cannot be transferred. Failures in the order of users-organizations §4.6.
+ */
+export async function updateOrganization(
+  ctx: Context,
+  input: { organizationId: string; name?: string | undefined; owner?: string | undefined; default?: unknown },
+): Promise<DetailedOrganizationView> {
+  const { organizationId } = input;
+  const proposed = { username: input.owner ?? "" };
+  return refusingRaces(proposed, () =>
+    transaction(ctx, async (ctx) => {
+      const row = await lockOrganization(ctx, organizationId, "no key update");
+      const actor = await actorIn(ctx, organizationId);
+      const sent = { owner: input.owner !== undefined, default: input.default !== undefined };
+      refuse(denyUpdate(actor, sent));
+      if (sent.owner && row.isDefault) {
+        throw new Failure("conflict", "CONFLICT: Cannot transfer ownership of a default organization.");
+      }
+      const username = input.owner;
+      const newOwner = username === undefined ? undefined : await findUserId(ctx, username);
+      const isDefault = defaultFlag(input.default);
+      const ownerId = newOwner ?? row.ownerId;
+      if (input.owner === undefined && sent.default) proposed.username = await usernameOf(ctx, ownerId);
+      if (sent.default && (await ownsDefaultOrganization(ctx, ownerId))) {
+        throw secondDefault(proposed.username);
+      }
+      if (ownerId !== row.ownerId) await transferOwnership(ctx, row, ownerId);
+      await ctx.db
+        .update(organizations)
+        .set({ name: input.name ?? row.name, isDefault: isDefault ?? row.isDefault, updatedAt: ctx.now() })
+        .where(eq(organizations.id, organizationId));
+      return viewOne(ctx, organizationId, actor);
+    }),
+  );
+}
+
+async function transferOwnership(ctx: Context, row: { id: string; ownerId: string }, newOwnerId: string) {
+  await ctx.db.delete(members).where(and(eq(members.organizationId, row.id), eq(members.userId, newOwnerId)));
+  await ctx.db.update(organizations).set({ ownerId: newOwnerId }).where(eq(organizations.id, row.id));
+  await ctx.db
+    .insert(members)
+    .values({ organizationId: row.id, userId: row.ownerId, role: "ADMIN" })
+    .onConflictDoNothing();
+}
+
+/**
+ * Deletes an organization with its services, pricings, contracts, members and keys, in one transaction.
+ * Failure notFound, forbidden, conflict for a default one. Source: users-organizations §4.7.
+ */
+export async function deleteOrganization(ctx: Context, organizationId: string): Promise<void> {
+  await transaction(ctx, async (ctx) => {
+    const row = await lockOrganization(ctx, organizationId, "update");
+    refuse(denyDelete(await actorIn(ctx, organizationId), organizationId));
+    if (row.isDefault) {
+      throw new Failure("conflict", "CONFLICT: The default organization for a user cannot be deleted.");
+    }
+    await deleteOrganizations(ctx.db, [organizationId]);
+  });
+}
+
+function defaultFlag(value: unknown): boolean | undefined {
+  if (value === undefined || typeof value === "boolean") return value;
+  throw new Failure("invalid", "INVALID DATA: Invalid organization default flag.");
+}
+
+async function usernameOf(ctx: Context, userId: string): Promise<string> {
+  const [user] = await ctx.db.select({ username: users.username }).from(users).where(eq(users.id, userId));
+  return user?.username ?? "";
+}
+
+async function ownsDefaultOrganization(ctx: Context, userId: string): Promise<boolean> {
+  const [existing] = await ctx.db
+    .select({ id: organizations.id })
+    .from(organizations)
+    .where(and(eq(organizations.ownerId, userId), organizations.isDefault));
+  return existing !== undefined;
+}
