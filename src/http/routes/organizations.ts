@@ -36,11 +36,11 @@ const newOrganization = z.object(
   {
     name: name.refine((given) => Array.from(given).length >= 3, "Organization name must be at least 3 characters long"),
     owner,
-    default: z.unknown(),
+    default: z.unknown().optional(),
   },
   "Organization name is required",
 );
-const organizationChange = z.object({ name: name.optional(), owner: owner.optional(), default: z.unknown() });
+const organizationChange = z.object({ name: name.optional(), owner: owner.optional(), default: z.unknown().optional() });
 
 const isEmpty = (value: unknown) => value === null || value === "";
 
@@ -62,7 +62,7 @@ const newMember = z.object(
 );
 const newMemberRole = z.object({ role: memberRole }, "Member role is required");
 
-const keyRequest = z.object({ scope: z.unknown() }).catch({ scope: undefined });
+const keyRequest = z.object({ scope: z.unknown().optional() }).catch({});
 
 /** The organization that the path names; asked after the body's shape. Failure unprocessable for a malformed one. */
 function organizationIdOf(c: HonoContext<AppEnv>): string {

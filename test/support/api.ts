@@ -1,0 +1,221 @@
+import type { Hono } from "hono";
+import { createApp, type HttpSettings } from "../../src/http/app.ts";
+import type { AppEnv, Log } from "../../src/http/route.ts";
+import { createCallCounter } from "../../src/operations/analytics.ts";
+import type { Resources, Settings } from "../../src/operations/context.ts";
+import { createKeyring } from "../../src/operations/credentials.ts";
+import { createPricingCache } from "../../src/operations/pricing-cache.ts";
+import { seedFirstAdmin } from "../../src/operations/users.ts";
+import { createTestDatabase, type TestDatabase } from "./database.ts";
+
+export type Method = "GET" | "HEAD" | "OPTIONS" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+/** What came back; `body` is parsed JSON, text for another content type, undefined when there was none. */
+export interface Answer<T = Record<string, unknown>> {
+  status: number;
+  headers: Headers;
+  body: T;
+}
+
+/** `body`: an object is sent as JSON, FormData as multipart, a string as it is (as JSON unless headers say otherwise). */
+export interface CallOptions {
+  key?: string | undefined;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** An account and its key. */
+export interface TestUser {
+  id: string;
+  username: string;
+  key: string;
+}
+
+/** An organization and its first key, of scope ALL. */
+export interface TestOrganization {
+  id: string;
+  key: string;
+}
+
+/** One of each kind, around one organization that is nobody's default. */
+export interface Callers {
+  /** The organization that the roles and keys below are about. */
+  organizationId: string;
+  platformAdmin: TestUser;
+  owner: TestUser;
+  organizationAdmin: TestUser;
+  manager: TestUser;
+  evaluator: TestUser;
+  /** A USER without any part in the organization. */
+  outsider: TestUser;
+  all: { id: string; key: string };
+  management: { id: string; key: string };
+  evaluation: { id: string; key: string };
+}
+
+export interface TestApi {
+  app: Hono<AppEnv>;
+  database: TestDatabase;
+  resources: Resources;
+  callers: Callers;
+  /** The lines that the application logged. */
+  logged: { level: string; message: string; detail: unknown }[];
+  /** Calls the application in process; `path` is relative to /api/v1 unless it starts with /api, /static or /events. */
+  call<T = Record<string, unknown>>(method: Method, path: string, options?: CallOptions): Promise<Answer<T>>;
+  /** Makes the server's clock stand at this moment. */
+  setNow(moment: Date): void;
+  /** Signs up a USER; its password is `password`. */
+  newUser(username?: string): Promise<TestUser>;
+  /** An organization of this user that is not its default one. */
+  newOrganization(owner: TestUser, name?: string): Promise<TestOrganization>;
+  close(): Promise<void>;
+}
+
+const SECRETS = {
+  apiKeysSecret: "api keys secret of the tests, 32 bytes or more",
+  jwtSecret: "jwt secret of the tests, 32 bytes or more",
+  jwtSalt: "jwt salt of the tests",
+};
+
+/**
+ * The whole application over a database of its own, with one caller of every kind; about a second.
+ * The clock stands still at 2025-06-15T10:00:00Z until setNow.
+ */
+export async function createTestApi(
+  options: { settings?: Partial<Settings>; http?: Partial<HttpSettings>; resources?: Partial<Resources> } = {},
+): Promise<TestApi> {
+  const [database, keyring] = await Promise.all([createTestDatabase(), createKeyring(SECRETS)]);
+  let now = new Date("2025-06-15T10:00:00.000Z");
+  const resources: Resources = {
+    db: database.connection.db,
+    keyring,
+    pricingCache: createPricingCache(),
+    callCounter: createCallCounter(database.connection.db),
+    settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true, ...options.settings },
+    now: () => now,
+    ...options.resources,
+  };
+  const logged: TestApi["logged"] = [];
+  const log: Log = (level, message, detail) => logged.push({ level, message, detail });
+  const app = createApp({
+    open: () => resources,
+    settings: { allowedOrigins: [], baseUrlPath: "", ...options.http },
+    log,
+  });
+  const call = caller(app);
+  let users = 0;
+  const newUser = async (username = `user-${(users += 1)}`): Promise<TestUser> => {
+    const made = await call<{ id: string; apiKey: string }>("POST", "/users", {
+      body: { username, password: "password" },
+    });
+    if (made.status !== 201) throw new Error(`user ${username}: ${made.status} ${JSON.stringify(made.body)}`);
+    return { id: made.body.id, username, key: made.body.apiKey };
+  };
+  const newOrganization = async (owner: TestUser, name = "Acme"): Promise<TestOrganization> => {
+    const made = await call<{ id: string; apiKeys: { key: string }[] }>("POST", "/organizations", {
+      key: owner.key,
+      body: { name, owner: owner.username },
+    });
+    if (made.status !== 201) throw new Error(`organization ${name}: ${made.status} ${JSON.stringify(made.body)}`);
+    return { id: made.body.id, key: made.body.apiKeys[0]?.key ?? "" };
+  };
+  const callers = await createCallers(resources, { call, newUser, newOrganization });
+  return {
+    app,
+    database,
+    resources,
+    callers,
+    logged,
+    call,
+    setNow: (moment) => {
+      now = moment;
+    },
+    newUser,
+    newOrganization,
+    close: async () => {
+      await resources.callCounter.flush();
+      await database.drop();
+    },
+  };
+}
+
+function caller(app: Hono<AppEnv>): TestApi["call"] {
+  return async <T>(method: Method, path: string, options: CallOptions = {}) => {
+    const headers = new Headers(options.headers);
+    if (options.key !== undefined) headers.set("x-api-key", options.key);
+    const init: RequestInit = { method, headers };
+    if (options.body instanceof FormData) init.body = options.body;
+    else if (options.body !== undefined) {
+      init.body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
+      if (!headers.has("content-type")) headers.set("content-type", "application/json");
+    }
+    const url = /^\/(api|static|events)(\/|$)/.test(path) ? path : `/api/v1${path}`;
+    const response = await app.request(url, init);
+    const text = await response.text();
+    const isJson = response.headers.get("content-type")?.startsWith("application/json") && text !== "";
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: shapedAs<T>(isJson ? JSON.parse(text) : text || undefined),
+    };
+  };
+}
+
+/** A test says which shape it expects; what it asserts then is the check. */
+function shapedAs<T>(value: unknown): T {
+  return value as T;
+}
+
+async function createCallers(
+  resources: Resources,
+  api: Pick<TestApi, "call" | "newUser" | "newOrganization">,
+): Promise<Callers> {
+  const admin = { username: "platform-admin", password: "password" };
+  const asPlatformAdmin = async (): Promise<TestUser> => {
+    await seedFirstAdmin(resources, { ...admin, organizationName: "admin's Organization" });
+    const signedIn = await api.call<{ apiKey: string }>("POST", "/users/authenticate", { body: admin });
+    const key = signedIn.body.apiKey;
+    const shown = await api.call<{ id: string }>("GET", `/users/${admin.username}`, { key });
+    return { id: shown.body.id, username: admin.username, key };
+  };
+  const [platformAdmin, owner, organizationAdmin, manager, evaluator, outsider] = await Promise.all([
+    asPlatformAdmin(),
+    api.newUser("owner"),
+    api.newUser("organization-admin"),
+    api.newUser("manager"),
+    api.newUser("evaluator"),
+    api.newUser("outsider"),
+  ]);
+  const { id: organizationId } = await api.newOrganization(owner);
+  const path = `/organizations/${organizationId}`;
+  for (const [{ username }, role] of [
+    [organizationAdmin, "ADMIN"],
+    [manager, "MANAGER"],
+    [evaluator, "EVALUATOR"],
+  ] as const) {
+    await api.call("POST", `${path}/members`, { key: owner.key, body: { username, role } });
+  }
+  await api.call("POST", `${path}/api-keys`, { key: owner.key, body: { scope: "MANAGEMENT" } });
+  const { body } = await api.call<{ apiKeys: { id: string; key: string; scope: string }[] }>(
+    "POST",
+    `${path}/api-keys`,
+    { key: owner.key, body: { scope: "EVALUATION" } },
+  );
+  const keyOf = (scope: string) => {
+    const found = body.apiKeys?.find((key) => key.scope === scope);
+    if (found === undefined) throw new Error(`no key of scope ${scope}: ${JSON.stringify(body)}`);
+    return { id: found.id, key: found.key };
+  };
+  return {
+    organizationId,
+    platformAdmin,
+    owner,
+    organizationAdmin,
+    manager,
+    evaluator,
+    outsider,
+    all: keyOf("ALL"),
+    management: keyOf("MANAGEMENT"),
+    evaluation: keyOf("EVALUATION"),
+  };
+}
