@@ -5,7 +5,7 @@ import { API_PREFIX, authenticate, countCall, gate } from "./authenticate.ts";
 import { readBody } from "./body.ts";
 import { answerError } from "./errors.ts";
 import { type AppEnv, type Log, singleQueryParameters } from "./route.ts";
-import { contractRoutes } from "./routes/contracts.ts";
+import { contractRoutes, organizationContractRoutes } from "./routes/contracts.ts";
 import { featureRoutes } from "./routes/features.ts";
 import { organizationRoutes } from "./routes/organizations.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
@@ -76,7 +76,7 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/services`, serviceRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/services`, serviceRoutes);
   app.route(`${API_PREFIX}/contracts`, contractRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
   app.route(API_PREFIX, systemRoutes);
 

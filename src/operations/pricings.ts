@@ -159,16 +159,21 @@ export async function setAvailability(
     fallback: FallbackSubscription;
     /** Whether the body had any key at all: `{}` and an unusable one are refused with different sentences. */
     fallbackGiven: boolean;
+    /** What is wrong with the body's shape: thrown unless the version already is what is asked for. */
+    fallbackFailure?: Failure | undefined;
   },
 ): Promise<ServiceView> {
   return transaction(ctx, async (ctx) => {
-    const service = await serviceOf(ctx, input.organizationId, input.serviceName, "update");
+    const service = await serviceOf(ctx, input.organizationId, input.serviceName, "update").catch((error) => {
+      throw input.fallbackFailure ?? error;
+    });
     const versions = await ctx.db
       .select({ id: pricings.id, version: pricings.version, key: pricings.versionKey, state: pricings.availability })
       .from(pricings)
       .where(eq(pricings.serviceId, service.id));
     const target = versions.find((row) => row.key === versionKey(input.version));
     if (target?.state === input.availability) return view(ctx, service.id);
+    if (input.fallbackFailure !== undefined) throw input.fallbackFailure;
     const archiving = input.availability === "archived";
     if (archiving && target !== undefined && versions.every((row) => row === target || row.state === "archived")) {
       throw new Failure("invalid", `You cannot archive the last active pricing for service ${input.serviceName}`);

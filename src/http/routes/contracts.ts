@@ -1,4 +1,311 @@
-import { Hono } from "hono";
-import type { AppEnv } from "../route.ts";
+import { Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import { isPlatformAdmin } from "../../core/access/caller.ts";
+import { listContracts, type SubscriptionFilters } from "../../operations/contract-listing.ts";
+import * as contracts from "../../operations/contracts.ts";
+import { Failure } from "../../operations/errors.ts";
+import { changeUsage, type UsageChange } from "../../operations/usage.ts";
+import { type AppEnv, bodyOf, context, json, leadingInteger, scope } from "../route.ts";
 
-export const contractRoutes = new Hono<AppEnv>();
+type Ask = HonoContext<AppEnv>;
+
+/** The sentence depends on whether the field is there at all; null counts as absent where `absent` says so. */
+const required = (missing: string, wrong: string) => ({
+  error: (issue: { input?: unknown }) => (issue.input === undefined ? missing : wrong),
+});
+const requiredNotNull = (missing: string, wrong: string) => ({
+  error: (issue: { input?: unknown }) => (issue.input === undefined || issue.input === null ? missing : wrong),
+});
+
+const contactField = (field: string) =>
+  z.string({ error: `The userContact.${field} field must be a string` }).optional();
+
+const email = (field: string) =>
+  z
+    .string({ error: `The ${field} field must be a valid email address` })
+    .regex(
+      /^[^\s@<>(),;:"[\]\\]+@[^\s@.<>(),;:"[\]\\]+(\.[^\s@.<>(),;:"[\]\\]+)+$/,
+      `The ${field} field must be a valid email address`,
+    )
+    .max(254, `The ${field} field must be a valid email address`);
+
+const userContact = z.object(
+  {
+    userId: z
+      .string(required("The userContact.userId field is required", "The userContact.userId field must be a string"))
+      .min(1, "The userContact.userId field cannot be empty"),
+    username: z
+      .string(required("The userContact.username field is required", "The userContact.username field must be a string"))
+      .min(1, "The userContact.username field is required"),
+    firstName: contactField("firstName"),
+    lastName: contactField("lastName"),
+    email: email("userContact.email").optional(),
+    phone: contactField("phone"),
+  },
+  requiredNotNull("The userContact field is required", "The userContact field must be an object"),
+);
+
+/** Booleans, and the texts and numbers that forms and scripts send for them. */
+const lenientBoolean = (sentence: string) =>
+  z.preprocess(
+    (value) => {
+      if (value === "true" || value === "1" || value === 1) return true;
+      if (value === "false" || value === "0" || value === 0) return false;
+      return value;
+    },
+    z.boolean({ error: sentence }),
+  );
+
+const positiveInteger = (sentence: string) =>
+  z.preprocess(
+    (value) => (typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value),
+    z.number({ error: sentence }).int(sentence).min(1, sentence).max(36_500, sentence),
+  );
+
+const newBillingPeriod = z
+  .object(
+    {
+      autoRenew: lenientBoolean("billingPeriod.autoRenew must be a boolean").optional(),
+      renewalDays: positiveInteger("billingPeriod.renewalDays must be a positive integer").optional(),
+    },
+    { error: "The billingPeriod field must be an object" },
+  )
+  .refine((period) => period.autoRenew !== true || period.renewalDays !== undefined, {
+    error: "billingPeriod.renewalDays is required when billingPeriod.autoRenew is true",
+  });
+
+const subscription = {
+  contractedServices: z.record(
+    z.string(),
+    z.string({
+      error: (issue) =>
+        issue.input === null || issue.input === undefined
+          ? "Each value in contractedServices must be a string (service name)"
+          : "Each value in contractedServices must be a string (pricing version)",
+    }),
+    required(
+      "The contractedServices field is required",
+      "contractedServices must be an object where keys are service names and values are pricing versions",
+    ),
+  ),
+  subscriptionPlans: z.record(
+    z.string(),
+    z.string({ error: "Plan name must be a string" }).min(1, "Plan name cannot be empty"),
+    required(
+      "The subscriptionPlans field is required",
+      "subscriptionPlans must be an object where keys are service names and values are plan names",
+    ),
+  ),
+  subscriptionAddOns: z.record(
+    z.string(),
+    z.record(
+      z.string(),
+      z
+        .number({ error: "Each add-on quantity must be an integer greater than or equal to 0" })
+        .int("Each add-on quantity must be an integer greater than or equal to 0")
+        .min(0, "Each add-on quantity must be an integer greater than or equal to 0"),
+      { error: "Each value in subscriptionAddOns must be an object of add-ons" },
+    ),
+    required("The subscriptionAddOns field is required", "subscriptionAddOns must be an object"),
+  ),
+};
+
+const newContract = z.object({
+  userContact,
+  billingPeriod: newBillingPeriod.optional(),
+  ...subscription,
+  contractedServices: subscription.contractedServices.refine(
+    (services) => Object.values(services).every((version) => version !== ""),
+    "Each value in contractedServices must be a string (service name)",
+  ),
+  groupId: z.string({ error: "The groupId field must be a string" }).optional(),
+  organizationId: z.string({ error: "The organizationId field must be a string" }).optional(),
+});
+
+const novation = z.object({
+  ...subscription,
+  billingPeriod: z
+    .object({ autoRenew: z.boolean().optional().catch(undefined) })
+    .optional()
+    .catch(undefined),
+});
+
+const contactChanges = z.object({
+  username: z.string({ error: "The username field must be a string" }).optional(),
+  firstName: z.string({ error: "The firstName field must be a string" }).optional(),
+  lastName: z.string({ error: "The lastName field must be a string" }).optional(),
+  email: email("email").optional(),
+  phone: z.string({ error: "The phone field must be a string" }).optional(),
+});
+
+const INVALID_DATE = "The endDate field must be a valid date";
+
+const billingChanges = z.object({
+  autoRenew: lenientBoolean("The autoRenew field must be a boolean").optional(),
+  renewalDays: positiveInteger("renewalDays must be a positive integer").optional(),
+  endDate: z
+    .string({ error: INVALID_DATE })
+    .refine((text) => /^[+-]?\d{4,6}-\d{2}-\d{2}([T ].*)?$/.test(text) && isStorable(new Date(text)), INVALID_DATE)
+    .transform((text) => new Date(text))
+    .optional(),
+});
+
+/** Dates that both JavaScript and Postgres can hold. */
+function isStorable(date: Date): boolean {
+  const time = date.getTime();
+  return !Number.isNaN(time) && date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9999;
+}
+
+const USAGE_SHAPE = "The input must be an object with the structure: Record<string, Record<string, number>>";
+const usageAmounts = z.record(
+  z.string(),
+  z.record(
+    z.string(),
+    z
+      .number({ error: USAGE_SHAPE })
+      .min(-Number.MAX_SAFE_INTEGER, USAGE_SHAPE)
+      .max(Number.MAX_SAFE_INTEGER, USAGE_SHAPE),
+    { error: USAGE_SHAPE },
+  ),
+  { error: USAGE_SHAPE },
+);
+
+const namesByService = z.record(z.string(), z.array(z.string()));
+const filterShape = z.object({
+  services: z.union([z.array(z.string()), namesByService]).optional(),
+  plans: namesByService.optional(),
+  addOns: namesByService.optional(),
+});
+
+/** Filters from the query (`filters`, JSON) or from the body of the GET; the query wins. */
+function filtersOf(c: Ask): SubscriptionFilters {
+  const text = c.req.query("filters");
+  let given: unknown;
+  if (text !== undefined && text !== "") {
+    try {
+      given = JSON.parse(text);
+    } catch (cause) {
+      throw new Failure("invalid", "INVALID DATA: The filters parameter is not valid JSON", { cause });
+    }
+  } else {
+    const body = c.var.body;
+    given = typeof body === "object" && body !== null && "filters" in body ? body.filters : undefined;
+  }
+  if (given === undefined || given === null) return {};
+  const read = filterShape.safeParse(given);
+  if (!read.success) {
+    const path = read.error.issues[0]?.path.join(".") ?? "";
+    throw new Failure("invalid", `INVALID DATA: The filters field ${path} is not valid`);
+  }
+  return read.data;
+}
+
+const address = (c: Ask) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
+
+/** The organization of a new contract: a body may repeat the path's or key's, and must name it when neither does. */
+function targetOrganization(c: Ask, named: string | undefined): string {
+  const fixed = scope(c);
+  if (fixed !== undefined && named !== undefined && named !== fixed) {
+    throw new Failure("forbidden", "PERMISSION ERROR: Organization ID mismatch");
+  }
+  const organizationId = fixed ?? named;
+  if (organizationId === undefined || organizationId === "") {
+    throw new Failure(
+      "invalid",
+      "INVALID DATA: Organization ID is required for contract creation. Since you are an ADMIN, you must specify the organizationId in the request body.",
+    );
+  }
+  return organizationId;
+}
+
+function groupOf(c: Ask): string {
+  const groupId = c.req.query("groupId");
+  if (groupId === undefined || groupId === "") throw new Failure("invalid", "Missing groupId query parameter");
+  return groupId;
+}
+
+function usageChange(c: Ask): UsageChange {
+  const amounts = bodyOf(c, usageAmounts);
+  const reset = c.req.query("reset");
+  const limitName = c.req.query("usageLimit");
+  if (reset && limitName) {
+    throw new Failure("invalid", "Invalid query: Both reset and usageLimit cannot be provided at the same time");
+  }
+  if (limitName) return { kind: "resetLimit", limitName };
+  if (reset === "true") return { kind: "resetAll", renewableOnly: c.req.query("renewableOnly") !== "false" };
+  return { kind: "increment", amounts };
+}
+
+/** Mounted twice: at /contracts, and inside an organization, where only the first seven exist (see below). */
+export const organizationContractRoutes = new Hono<AppEnv>()
+  .get("/", async (c) => {
+    const query = (name: string) => c.req.query(name);
+    const listed = await listContracts(context(c), {
+      organizationId: scope(c),
+      contains: {
+        username: query("username"),
+        firstName: query("firstName"),
+        lastName: query("lastName"),
+        email: query("email"),
+      },
+      groupId: query("groupId") || undefined,
+      page: leadingInteger(query("page")),
+      offset: leadingInteger(query("offset")),
+      limit: leadingInteger(query("limit")),
+      sort: query("sort"),
+      order: query("order"),
+      filters: filtersOf(c),
+    });
+    c.header("X-Total-Count", String(listed.total));
+    return json(c, listed.contracts);
+  })
+  .post("/", async (c) => {
+    const { organizationId, ...contract } = bodyOf(c, newContract);
+    const created = await contracts.createContract(context(c), {
+      organizationId: targetOrganization(c, organizationId),
+      contract,
+    });
+    return json(c, created, 201);
+  })
+  .put("/", async (c) => {
+    const wanted = bodyOf(c, novation);
+    return json(
+      c,
+      await contracts.novateGroup(context(c), { organizationId: scope(c), groupId: groupOf(c), novation: wanted }),
+    );
+  })
+  .delete("/", async (c) => {
+    await contracts.deleteContracts(context(c), scope(c));
+    return c.body(null, 204);
+  })
+  .get("/:userId", async (c) => json(c, await contracts.showContract(context(c), address(c))))
+  .put("/:userId", async (c) =>
+    json(c, await contracts.novateContract(context(c), { ...address(c), novation: bodyOf(c, novation) })),
+  )
+  .delete("/:userId", async (c) => {
+    await contracts.deleteContract(context(c), address(c));
+    return c.body(null, 204);
+  });
+
+/** The top-level family: a reserved name before the end users, and what exists only here. */
+export const contractRoutes = new Hono<AppEnv>()
+  .put("/billingPeriod", async (c) => {
+    const changes = bodyOf(c, billingChanges);
+    const groupId = c.req.query("groupId") || undefined;
+    // Without a group an organization's key means all its contracts; a platform ADMIN has no organization to bound it.
+    if (groupId === undefined && isPlatformAdmin(c.var.caller)) groupOf(c);
+    return json(
+      c,
+      await contracts.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }),
+    );
+  })
+  .put("/:userId/usageLevels", async (c) =>
+    json(c, await changeUsage(context(c), { ...address(c), change: usageChange(c) })),
+  )
+  .put("/:userId/userContact", async (c) =>
+    json(c, await contracts.updateContact(context(c), { ...address(c), changes: bodyOf(c, contactChanges) })),
+  )
+  .put("/:userId/billingPeriod", async (c) =>
+    json(c, await contracts.updateBillingPeriod(context(c), { ...address(c), changes: bodyOf(c, billingChanges) })),
+  )
+  .route("/", organizationContractRoutes);

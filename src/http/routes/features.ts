@@ -1,4 +1,67 @@
-import { Hono } from "hono";
-import type { AppEnv } from "../route.ts";
+import { Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import * as features from "../../operations/features.ts";
+import * as usage from "../../operations/usage.ts";
+import { type AppEnv, bodyOf, context, json, leadingInteger } from "../route.ts";
 
-export const featureRoutes = new Hono<AppEnv>();
+type Ask = HonoContext<AppEnv>;
+
+const NOT_A_NUMBER = "All values must be numbers";
+const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
+/** Sums of amounts below this are exact in JSON; nobody consumes more in one call. */
+const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
+
+const expectedConsumption = z.record(
+  z.string(),
+  z
+    .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)
+    .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT),
+  { error: "Body must be an object" },
+);
+
+const flag = (c: Ask, name: string) => c.req.query(name) === "true";
+const mode = (c: Ask) => ({ server: flag(c, "server") });
+const userId = (c: Ask) => c.req.param("userId") ?? "";
+
+function positive(c: Ask, name: string, fallback: number): number {
+  const value = leadingInteger(c.req.query(name)) ?? 0;
+  return value > 0 ? value : fallback;
+}
+
+export const featureRoutes = new Hono<AppEnv>()
+  .get("/", async (c) => {
+    const limit = positive(c, "limit", 20);
+    const offset = positive(c, "offset", 0);
+    return json(
+      c,
+      await features.listFeatures(context(c), {
+        featureName: c.req.query("featureName") ?? "",
+        serviceName: c.req.query("serviceName") ?? "",
+        pricingVersion: c.req.query("pricingVersion") ?? "",
+        show: c.req.query("show") || "active",
+        limit,
+        skip: offset > 0 ? offset : (positive(c, "page", 1) - 1) * limit,
+        sort: c.req.query("sort") || "serviceName",
+        order: (c.req.query("order") || "asc") === "asc" ? "asc" : "desc",
+      }),
+    );
+  })
+  .post("/:userId", async (c) => {
+    const input = { userId: userId(c), mode: mode(c) };
+    const evaluate = flag(c, "details") ? features.evaluateAllDetailed : features.evaluateAll;
+    return json(c, await evaluate(context(c), input));
+  })
+  .post("/:userId/pricing-token", async (c) =>
+    json(c, {
+      pricingToken: await features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) }),
+    }),
+  )
+  .post("/:userId/:featureId", async (c) => {
+    const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
+    if (flag(c, "revert")) {
+      await usage.revertConsumption(context(c), { ...input, latest: flag(c, "latest") });
+      return c.body(null, 204);
+    }
+    const expected = bodyOf(c, expectedConsumption);
+    return json(c, await usage.evaluateOne(context(c), { ...input, expected }));
+  });

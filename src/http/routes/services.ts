@@ -46,6 +46,16 @@ async function uploadOf(c: Ask): Promise<PricingSource> {
   return fetchPricing(context(c), given);
 }
 
+/** The fallback of an archiving; a body without keys is no body. A wrong shape is for the operation to throw or not. */
+function fallbackOf(body: unknown) {
+  const fallbackGiven = typeof body === "object" && body !== null && Object.keys(body).length > 0;
+  if (!fallbackGiven) return { fallback: {}, fallbackGiven };
+  const read = fallbackSubscription.safeParse(body);
+  if (read.success) return { fallback: read.data, fallbackGiven };
+  const sentence = read.error.issues[0]?.message ?? "The body must be an object";
+  return { fallback: {}, fallbackGiven, fallbackFailure: new Failure("unprocessable", sentence) };
+}
+
 /** Paging of the service family: bad numbers fall back to the defaults. Source: contract services-pricings §4.1. */
 function paging(c: Ask): { skip: number; limit: number; order: "asc" | "desc" } {
   const positive = (name: string, fallback: number) => {
@@ -117,21 +127,18 @@ export const serviceRoutes = new Hono<AppEnv>()
     return json(c, { path, url: `${base}${path}` });
   })
   .put("/:serviceName/pricings/:pricingVersion", async (c) => {
-    const body = c.var.body;
-    const given = typeof body === "object" && body !== null && Object.keys(body).length > 0;
     const availability = c.req.query("availability") ?? "archived";
-    const fallback = given ? bodyOf(c, fallbackSubscription) : {};
     if (availability === "") throw new Failure("invalid", "No availability provided");
     if (availability !== "active" && availability !== "archived") {
       throw new Failure("invalid", 'Invalid availability status. Either provide "active" or "archived"');
     }
+    const archiving = availability === "archived";
     return json(
       c,
       await pricings.setAvailability(context(c), {
         ...addressed(c),
         availability,
-        fallback,
-        fallbackGiven: given,
+        ...(archiving ? fallbackOf(c.var.body) : { fallback: {}, fallbackGiven: false }),
       }),
     );
   })

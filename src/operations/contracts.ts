@@ -1,0 +1,292 @@
+import { and, asc, eq, inArray, sql, type SQL } from "drizzle-orm";
+import { violates } from "../db/connect.ts";
+import {
+  appendHistory,
+  type ContractView,
+  lockContracts,
+  replaceSubscription,
+  type SubscribedService,
+  viewContracts,
+} from "../db/contracts.ts";
+import { contracts, contractServices } from "../db/schema.ts";
+import { type Context, newId, transaction } from "./context.ts";
+import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
+import { Failure } from "./errors.ts";
+import { resolveSubscription, type Subscription } from "./subscriptions.ts";
+
+const DAY_MS = 86_400_000;
+
+export interface NewContract extends Subscription {
+  userContact: {
+    userId: string;
+    username: string;
+    firstName?: string | undefined;
+    lastName?: string | undefined;
+    email?: string | undefined;
+    phone?: string | undefined;
+  };
+  billingPeriod?: { autoRenew?: boolean | undefined; renewalDays?: number | undefined } | undefined;
+  groupId?: string | undefined;
+}
+
+async function viewOne(ctx: Context, contractId: string): Promise<ContractView> {
+  const rows = await ctx.db.select().from(contracts).where(eq(contracts.id, contractId));
+  const [view] = await viewContracts(ctx.db, rows);
+  if (view === undefined) throw new Error(`contract ${contractId} vanished inside its transaction`);
+  return view;
+}
+
+/** Contracts one end user to services of the organization. Source: contract contracts §4. */
+export async function createContract(
+  ctx: Context,
+  input: { organizationId: string; contract: NewContract },
+): Promise<ContractView> {
+  const { organizationId, contract } = input;
+  const { userContact } = contract;
+  const exists = (cause?: unknown) =>
+    new Failure("conflict", `CONFLICT: Contract for user ${userContact.userId} already exists`, { cause });
+  try {
+    return await transaction(ctx, async (ctx) => {
+      const now = ctx.now();
+      const held = await ctx.db
+        .select({ id: contracts.id })
+        .from(contracts)
+        .where(and(eq(contracts.organizationId, organizationId), eq(contracts.userId, userContact.userId)));
+      if (held.length > 0) throw exists();
+      if (Object.keys(contract.contractedServices).length === 0) {
+        throw new Failure("invalid", "Invalid request: serviceNames must be a non-empty array");
+      }
+      const next = await resolveSubscription(ctx, organizationId, contract, "creation");
+      const renewalDays = contract.billingPeriod?.renewalDays ?? 30;
+      const id = newId(now);
+      await ctx.db.insert(contracts).values({
+        id,
+        organizationId,
+        userId: userContact.userId,
+        username: userContact.username,
+        firstName: userContact.firstName ?? null,
+        lastName: userContact.lastName ?? null,
+        email: userContact.email ?? null,
+        phone: userContact.phone ?? null,
+        groupId: contract.groupId ?? null,
+        startDate: now,
+        endDate: new Date(now.getTime() + renewalDays * DAY_MS),
+        autoRenew: contract.billingPeriod?.autoRenew ?? false,
+        renewalDays,
+      });
+      await replaceSubscription(ctx.db, { contractId: id, next, now, operationId: newId(now) });
+      return viewOne(ctx, id);
+    });
+  } catch (error) {
+    if (violates(error, "contracts_user_unique")) throw exists(error);
+    if (violates(error, "contracts_organization_fk")) {
+      throw new Failure("notFound", `Organization with ID ${organizationId} not found`, { cause: error });
+    }
+    throw error;
+  }
+}
+
+export async function showContract(ctx: Context, address: ContractAddress): Promise<ContractView> {
+  const [view] = await viewContracts(ctx.db, [await findContract(ctx, address)]);
+  if (view === undefined) throw contractNotFound(address.userId);
+  return view;
+}
+
+export interface Novation extends Subscription {
+  billingPeriod?: { autoRenew?: boolean | undefined } | undefined;
+}
+
+type ContractRow = typeof contracts.$inferSelect;
+
+/**
+ * Novates these contracts: all validated, then all written. Services are locked before contracts, as archiving does, so
+ * that the two wait for each other instead of deadlocking.
+ */
+async function applyNovation(ctx: Context, found: readonly ContractRow[], novation: Novation): Promise<void> {
+  const now = ctx.now();
+  const operationId = newId(now);
+  const ids = found.map((row) => row.id);
+  const held = await ctx.db
+    .select({ contractId: contractServices.contractId, pricingId: contractServices.pricingId })
+    .from(contractServices)
+    .where(inArray(contractServices.contractId, ids));
+  const planned = new Map<string, SubscribedService[]>();
+  for (const row of found) {
+    const mine = new Set(held.filter((one) => one.contractId === row.id).map((one) => one.pricingId));
+    planned.set(row.id, await resolveSubscription(ctx, row.organizationId, novation, "novation", mine));
+  }
+  const rows = await lockContracts(ctx.db, inArray(contracts.id, ids));
+  await appendHistory(
+    ctx.db,
+    rows.map((row) => row.id),
+    now,
+  );
+  for (const row of rows) {
+    await replaceSubscription(ctx.db, { contractId: row.id, next: planned.get(row.id) ?? [], now, operationId });
+    await ctx.db
+      .update(contracts)
+      .set({
+        startDate: now,
+        endDate: new Date(now.getTime() + row.renewalDays * DAY_MS),
+        ...(novation.billingPeriod?.autoRenew === undefined ? {} : { autoRenew: novation.billingPeriod.autoRenew }),
+        updatedAt: now,
+      })
+      .where(eq(contracts.id, row.id));
+  }
+}
+
+/** Replaces a contract's whole subscription and restarts its billing period. Source: contract contracts §6. */
+export async function novateContract(
+  ctx: Context,
+  input: ContractAddress & { novation: Novation },
+): Promise<ContractView> {
+  return transaction(ctx, async (ctx) => {
+    const row = await findContract(ctx, input);
+    await applyNovation(ctx, [row], input.novation);
+    return viewOne(ctx, row.id);
+  });
+}
+
+function inGroup(organizationId: string | undefined, groupId: string | undefined): SQL | undefined {
+  return and(
+    organizationId === undefined ? undefined : eq(contracts.organizationId, organizationId),
+    groupId === undefined ? undefined : eq(contracts.groupId, groupId),
+  );
+}
+
+async function viewByUsername(ctx: Context, ids: readonly string[]): Promise<ContractView[]> {
+  const rows = await ctx.db
+    .select()
+    .from(contracts)
+    .where(inArray(contracts.id, [...ids]))
+    .orderBy(asc(sql`${contracts.username} collate "C"`), asc(contracts.id));
+  return viewContracts(ctx.db, rows);
+}
+
+/** Novates every contract of a group: all validated, then all written, or none. Source: contract contracts §7. */
+export async function novateGroup(
+  ctx: Context,
+  input: { organizationId: string | undefined; groupId: string; novation: Novation },
+): Promise<ContractView[]> {
+  return transaction(ctx, async (ctx) => {
+    const rows = await ctx.db.select().from(contracts).where(inGroup(input.organizationId, input.groupId));
+    if (rows.length === 0) {
+      throw new Failure(
+        "notFound",
+        `INVALID DATA: No contracts found with groupId ${input.groupId} within organization ${input.organizationId}`,
+      );
+    }
+    await applyNovation(ctx, rows, input.novation);
+    return viewByUsername(
+      ctx,
+      rows.map((row) => row.id),
+    );
+  });
+}
+
+/** Deletes one contract with its history, balances and ledger; the end user may be contracted again at once. */
+export async function deleteContract(ctx: Context, address: ContractAddress): Promise<void> {
+  await transaction(ctx, async (ctx) => {
+    const row = await findContract(ctx, address, true);
+    await ctx.db.delete(contracts).where(eq(contracts.id, row.id));
+  });
+}
+
+/** Deletes every contract of the organization; of the instance when none is named, which only a platform ADMIN can ask. */
+export async function deleteContracts(ctx: Context, organizationId: string | undefined): Promise<void> {
+  await ctx.db.delete(contracts).where(inGroup(organizationId, undefined));
+}
+
+/** The parts of a contact that may change; the end user's id never does. */
+export interface ContactChanges {
+  username?: string | undefined;
+  firstName?: string | undefined;
+  lastName?: string | undefined;
+  email?: string | undefined;
+  phone?: string | undefined;
+}
+
+/** Merges the given fields into the contact. Source: contract contracts §10. */
+export async function updateContact(
+  ctx: Context,
+  input: ContractAddress & { changes: ContactChanges },
+): Promise<ContractView> {
+  return transaction(ctx, async (ctx) => {
+    const row = await findContract(ctx, input, true);
+    const { username, firstName, lastName, email, phone } = input.changes;
+    await ctx.db
+      .update(contracts)
+      .set({
+        ...(username === undefined ? {} : { username }),
+        ...(firstName === undefined ? {} : { firstName }),
+        ...(lastName === undefined ? {} : { lastName }),
+        ...(email === undefined ? {} : { email }),
+        ...(phone === undefined ? {} : { phone }),
+        updatedAt: ctx.now(),
+      })
+      .where(eq(contracts.id, row.id));
+    return viewOne(ctx, row.id);
+  });
+}
+
+export interface BillingChanges {
+  endDate?: Date | undefined;
+  autoRenew?: boolean | undefined;
+  renewalDays?: number | undefined;
+}
+
+const END_BEFORE_START = "End date cannot be before the start date";
+
+async function applyBilling(ctx: Context, ids: readonly string[], changes: BillingChanges): Promise<void> {
+  await ctx.db
+    .update(contracts)
+    .set({
+      ...(changes.endDate === undefined ? {} : { endDate: changes.endDate }),
+      ...(changes.autoRenew === undefined ? {} : { autoRenew: changes.autoRenew }),
+      ...(changes.renewalDays === undefined ? {} : { renewalDays: changes.renewalDays }),
+      updatedAt: ctx.now(),
+    })
+    .where(inArray(contracts.id, [...ids]));
+}
+
+const endsTooEarly = (row: ContractRow, changes: BillingChanges) =>
+  changes.endDate !== undefined && changes.endDate.getTime() < row.startDate.getTime();
+
+/** Merges the given fields into the billing period. Source: contract contracts §11. */
+export async function updateBillingPeriod(
+  ctx: Context,
+  input: ContractAddress & { changes: BillingChanges },
+): Promise<ContractView> {
+  return transaction(ctx, async (ctx) => {
+    const row = await findContract(ctx, input, true);
+    if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
+    await applyBilling(ctx, [row.id], input.changes);
+    return viewOne(ctx, row.id);
+  });
+}
+
+/** The same for a group, or for every contract of the organization; all or none. Source: contract contracts §11, §14.2. */
+export async function updateGroupBillingPeriod(
+  ctx: Context,
+  input: { organizationId: string | undefined; groupId: string | undefined; changes: BillingChanges },
+): Promise<ContractView[]> {
+  return transaction(ctx, async (ctx) => {
+    const rows = await lockContracts(ctx.db, inGroup(input.organizationId, input.groupId));
+    if (rows.length === 0) {
+      throw new Failure(
+        "notFound",
+        `INVALID DATA: Contract with groupId ${input.groupId} not found within organization ${input.organizationId}`,
+      );
+    }
+    const early = rows.find((row) => endsTooEarly(row, input.changes));
+    if (early !== undefined) {
+      throw new Failure(
+        "invalid",
+        `INVALID DATA: Error updating billing period for contract of user ${early.userId}. ${END_BEFORE_START}.`,
+      );
+    }
+    const ids = rows.map((row) => row.id);
+    await applyBilling(ctx, ids, input.changes);
+    return viewByUsername(ctx, ids);
+  });
+}

@@ -1,0 +1,114 @@
+import { and, eq } from "drizzle-orm";
+import { findPlan } from "../core/pricing/compile.ts";
+import { type ContractedService, type Evaluation, prepareEvaluation } from "../core/pricing/evaluate.ts";
+import { grant } from "../core/pricing/subscription.ts";
+import { isDue, loadSubject, lockLevels, renewDue, type Subject } from "../db/usage.ts";
+import { contracts } from "../db/schema.ts";
+import { type Context, newId, transaction } from "./context.ts";
+import { Failure } from "./errors.ts";
+import { compiledPricings } from "./subscriptions.ts";
+
+/** Which of a feature's two expressions is asked for. */
+export interface Mode {
+  server: boolean;
+}
+
+const EXPIRED =
+  "Invalid subscription: Your susbcription has expired and it is not set to renew automatically. To continue accessing the features, please purchase any subscription.";
+
+const DAY_MS = 86_400_000;
+
+/** A contract ready to be asked: its entitlements, and its balances as just read. */
+export interface Prepared {
+  subject: Subject;
+  evaluation: Evaluation;
+  /** `<service>-<limit>` -> consumed. */
+  usage: Map<string, number>;
+}
+
+export function evaluatedOrganization(ctx: Context): string {
+  if (ctx.caller.kind !== "key") throw new Error("features are evaluated with organization keys only");
+  return ctx.caller.organizationId;
+}
+
+/**
+ * Loads the end user's contract, renews what is due, and prepares the evaluation.
+ * Source: contract features-events §2, contracts §12.
+ */
+export async function prepareSubject(ctx: Context, userId: string): Promise<Prepared> {
+  const organizationId = evaluatedOrganization(ctx);
+  const now = ctx.now();
+  let subject = await loadSubject(ctx.db, organizationId, userId);
+  if (subject === undefined) throw new Failure("notFound", `Contract with userId ${userId} not found`);
+  if (now.getTime() > subject.endDate.getTime()) {
+    if (!subject.autoRenew) throw new Failure("invalid", EXPIRED);
+    await renewContract(ctx, subject, now);
+  }
+  const isOver = (level: Subject["levels"][number]) =>
+    level.resetAt !== null && level.resetAt.getTime() < now.getTime();
+  if (subject.levels.some(isOver)) {
+    const { contractId } = subject;
+    await transaction(ctx, async (ctx) => {
+      await renewDue(ctx.db, await lockLevels(ctx.db, contractId, isDue(now)), now, newId(now));
+    });
+    subject = await loadSubject(ctx.db, organizationId, userId);
+    if (subject === undefined) throw new Failure("notFound", `Contract with userId ${userId} not found`);
+  }
+  return { subject, evaluation: await evaluationOf(ctx, subject), usage: usageOf(subject) };
+}
+
+/** Extends the billing period by whole periods until it lies in the future, once however many callers notice. */
+async function renewContract(ctx: Context, subject: Subject, now: Date): Promise<void> {
+  const periodMs = Math.max(1, subject.renewalDays) * DAY_MS;
+  const periods = Math.floor((now.getTime() - subject.endDate.getTime()) / periodMs) + 1;
+  await ctx.db
+    .update(contracts)
+    .set({ endDate: new Date(subject.endDate.getTime() + periods * periodMs), updatedAt: now })
+    .where(
+      and(eq(contracts.id, subject.contractId), eq(contracts.autoRenew, true), eq(contracts.endDate, subject.endDate)),
+    );
+}
+
+function usageOf(subject: Subject): Map<string, number> {
+  const usage = new Map<string, number>();
+  for (const service of subject.services) {
+    for (const level of subject.levels) {
+      if (level.serviceId === service.serviceId) usage.set(`${service.key}-${level.limitName}`, level.consumed);
+    }
+  }
+  return usage;
+}
+
+/** The evaluation of what is contracted; what it is made of cannot change, so it is kept under a key of exactly that. */
+async function evaluationOf(ctx: Context, subject: Subject): Promise<Evaluation> {
+  const key = JSON.stringify(subject.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
+  const kept = ctx.pricingCache.evaluation(key);
+  if (kept !== undefined) return kept;
+  const disabled = subject.services.find((service) => service.disabled);
+  if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
+  const compiled = await compiledPricings(ctx, subject.services);
+  const contracted = subject.services.map((service): ContractedService => {
+    const pricing = compiled.get(service.hash);
+    if (pricing === undefined) {
+      throw new Failure("notFound", `Pricing version ${service.version} not found for service ${service.key}`);
+    }
+    if (service.plan === null && pricing.pricing.plans.length > 0) {
+      throw new Failure(
+        "invalid",
+        `Invalid subscription: No plan found in user subscription for service ${service.key}, whose pricing do have plans`,
+      );
+    }
+    if (service.plan !== null && findPlan(pricing, service.plan) === undefined) {
+      throw new Failure(
+        "notFound",
+        `Plan ${service.plan} not found in pricing for service ${service.key}, whose pricing do have plans.`,
+      );
+    }
+    return {
+      serviceName: service.key,
+      pricing,
+      grant: grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
+    };
+  });
+  return ctx.pricingCache.keepEvaluation(key, prepareEvaluation(contracted));
+}

@@ -1,0 +1,173 @@
+import { and, asc, eq, inArray, sql } from "drizzle-orm";
+import { trackedLimits } from "../core/pricing/compile.ts";
+import { checkSubscription } from "../core/pricing/subscription.ts";
+import type { SubscribedService } from "../db/contracts.ts";
+import { serviceKey, versionKey } from "../db/pricings.ts";
+import { pricings, services } from "../db/schema.ts";
+import type { Context } from "./context.ts";
+import { Failure } from "./errors.ts";
+
+/** What a caller wants somebody to have, with names as sent. */
+export interface Subscription {
+  contractedServices: Record<string, string>;
+  subscriptionPlans: Record<string, string>;
+  subscriptionAddOns: Record<string, Record<string, number>>;
+}
+
+/** A rule broken at creation and the same rule broken at novation differ in status and wrapping; both are built here. */
+type Occasion = "creation" | "novation";
+
+function refusal(message: string, missing: boolean, occasion: Occasion): Failure {
+  if (missing && occasion === "novation") return new Failure("notFound", message);
+  return new Failure("invalid", `Invalid subscription: Error: ${message}`);
+}
+
+/** The map with its service keys in lower case. Failure invalid when two keys become one. */
+function keyed<T>(map: Record<string, T>): Map<string, T> {
+  const result = new Map<string, T>();
+  for (const [name, value] of Object.entries(map)) {
+    const key = serviceKey(name);
+    if (result.has(key)) throw new Failure("invalid", `INVALID DATA: Service ${name} is given more than once`);
+    result.set(key, value);
+  }
+  return result;
+}
+
+/**
+ * Resolves names to rows and checks every subscription rule, in the contract's order. Locks the services against being
+ * archived or disabled before this transaction ends. Versions the contract already holds may be archived.
+ * Source: contract contracts §4.2, §4.3, §6.
+ */
+export async function resolveSubscription(
+  ctx: Context,
+  organizationId: string,
+  wanted: Subscription,
+  occasion: Occasion,
+  heldPricingIds: ReadonlySet<string> = new Set(),
+): Promise<SubscribedService[]> {
+  const contracted = keyed(wanted.contractedServices);
+  const plans = keyed(wanted.subscriptionPlans);
+  const addOns = keyed(wanted.subscriptionAddOns);
+  const found = await findServices(ctx, organizationId, [...contracted.keys()]);
+  if (occasion === "creation") {
+    const unknown = [...contracted.keys()].filter((key) => !found.has(key));
+    if (unknown.length > 0) {
+      throw new Failure("invalid", `Invalid contract: Services not found: ${unknown.join(", ")}`);
+    }
+  }
+  const versions = await findVersions(ctx, [...found.values()]);
+  const resolved = new Map<string, (typeof versions)[number]>();
+  for (const [name, version] of Object.entries(wanted.contractedServices)) {
+    const key = serviceKey(name);
+    const serviceId = found.get(key);
+    const row = versions.find(
+      (candidate) =>
+        candidate.serviceId === serviceId &&
+        candidate.versionKey === versionKey(version) &&
+        (candidate.active || heldPricingIds.has(candidate.pricingId)),
+    );
+    if (row === undefined) {
+      throw occasion === "creation"
+        ? new Failure("invalid", `Invalid contract: Pricing version ${version} for service ${name} not found`)
+        : refusal(
+            `Pricing version ${version} for service ${key} not found in the request organization`,
+            true,
+            occasion,
+          );
+    }
+    resolved.set(key, row);
+  }
+  const compiled = await compiledPricings(ctx, [...resolved.values()]);
+  const result = new Map<string, SubscribedService>();
+  for (const [key, row] of resolved) {
+    const pricing = compiled.get(row.hash);
+    if (pricing === undefined) throw new Error(`pricing ${row.pricingId} has no model`);
+    result.set(key, {
+      serviceId: row.serviceId,
+      pricingId: row.pricingId,
+      plan: plans.get(key) ?? null,
+      addOns: null,
+      tracked: trackedLimits(pricing),
+    });
+  }
+  const chosen = new Set([...plans.keys(), ...addOns.keys()]);
+  for (const key of chosen) {
+    if (resolved.has(key)) continue;
+    throw refusal(
+      `NOT FOUND: Service with name ${key} in the request organization. Please check the services declared in subscriptionPlans and subscriptionAddOns.`,
+      true,
+      occasion,
+    );
+  }
+  for (const key of chosen) {
+    const row = resolved.get(key);
+    const target = result.get(key);
+    const pricing = row === undefined ? undefined : compiled.get(row.hash);
+    if (row === undefined || target === undefined || pricing === undefined) continue;
+    const plan = plans.get(key);
+    const quantities = addOns.get(key);
+    const checked = checkSubscription(pricing, {
+      serviceName: key,
+      version: row.version,
+      ...(plan === undefined ? {} : { plan }),
+      ...(quantities === undefined ? {} : { addOns: quantities }),
+    });
+    if (!checked.ok) {
+      const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
+      throw refusal(checked.message, missing, occasion);
+    }
+    if (quantities !== undefined) target.addOns = checked.addOns;
+  }
+  return [...result.values()];
+}
+
+async function findServices(ctx: Context, organizationId: string, keys: readonly string[]) {
+  if (keys.length === 0) return new Map<string, string>();
+  const rows = await ctx.db
+    .select({ id: services.id, key: services.nameKey })
+    .from(services)
+    .where(
+      and(
+        eq(services.organizationId, organizationId),
+        eq(services.disabled, false),
+        inArray(services.nameKey, [...keys]),
+      ),
+    )
+    .orderBy(asc(services.id))
+    .for("share");
+  return new Map(rows.map((row) => [row.key, row.id]));
+}
+
+async function findVersions(ctx: Context, serviceIds: readonly string[]) {
+  if (serviceIds.length === 0) return [];
+  return ctx.db
+    .select({
+      serviceId: pricings.serviceId,
+      pricingId: pricings.id,
+      version: pricings.version,
+      versionKey: pricings.versionKey,
+      hash: pricings.modelHash,
+      active: sql<boolean>`${pricings.availability} = 'active'`,
+    })
+    .from(pricings)
+    .where(inArray(pricings.serviceId, [...serviceIds]));
+}
+
+/** Compiled pricings by model hash; those not at hand are read in one query. */
+export async function compiledPricings(ctx: Context, rows: readonly { pricingId: string; hash: string }[]) {
+  const compiled = new Map(rows.map((row) => [row.hash, ctx.pricingCache.peek(row.hash)] as const));
+  const missing = rows.filter((row) => compiled.get(row.hash) === undefined);
+  if (missing.length > 0) {
+    const models = await ctx.db
+      .select({ hash: pricings.modelHash, model: pricings.model })
+      .from(pricings)
+      .where(
+        inArray(
+          pricings.id,
+          missing.map((row) => row.pricingId),
+        ),
+      );
+    for (const { hash, model } of models) compiled.set(hash, ctx.pricingCache.put(hash, model));
+  }
+  return compiled;
+}
