@@ -1,8 +1,9 @@
-import { and, count, eq, inArray, or, sql } from "drizzle-orm";
+import { and, count, eq, inArray, or } from "drizzle-orm";
 import { isPlatformAdmin } from "../core/access/caller.ts";
 import { denyDelete, denyRead, denyUpdate } from "../core/access/membership.ts";
 import { deleteOrganizations, insertOrganization } from "../db/organization-rows.ts";
 import { members, organizations, users } from "../db/schema.ts";
+import { containsText } from "./access.ts";
 import { newId, transaction, type Context } from "./context.ts";
 import { issueApiKey } from "./credentials.ts";
 import { Failure } from "./errors.ts";
@@ -42,7 +43,7 @@ export async function listOrganizations(
   const { q, limit, offset } = input;
   if (!(limit >= 1 && limit <= 50)) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
   if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
-  const matching = q === "" ? undefined : sql`strpos(lower(${organizations.name}), lower(${q})) > 0`;
+  const matching = q === "" ? undefined : containsText(organizations.name, q);
   const [[counted], rows] = await Promise.all([
     ctx.db.select({ total: count() }).from(organizations).where(matching),
     readRows(ctx, matching).limit(limit).offset(offset),

@@ -3,6 +3,7 @@ import { isPlatformAdmin, type PlatformRole, type UserCaller } from "../core/acc
 import { violates } from "../db/connect.ts";
 import { insertOrganization, passOnOrganizations } from "../db/organization-rows.ts";
 import { users } from "../db/schema.ts";
+import { containsText } from "./access.ts";
 import { newId, transaction, type Context, type Resources } from "./context.ts";
 import { hashPassword, issueApiKey, openApiKey, verifyPassword } from "./credentials.ts";
 import { Failure } from "./errors.ts";
@@ -137,7 +138,7 @@ export async function listUsers(
   }
   if (!(limit >= 1 && limit <= 50)) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
   if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
-  const matching = q === "" ? undefined : sql`strpos(lower(${users.username}), lower(${q})) > 0`;
+  const matching = q === "" ? undefined : containsText(users.username, q);
   const [[counted], rows] = await Promise.all([
     ctx.db.select({ total: count() }).from(users).where(matching),
     ctx.db

@@ -60,7 +60,7 @@ export interface TestApi {
   callers: Callers;
   /** The lines that the application logged. */
   logged: { level: string; message: string; detail: unknown }[];
-  /** Calls the application in process; `path` is relative to /api/v1 unless it starts with /api, /static or /events. */
+  /** Calls the application in process; `path` is relative to /api/v1 unless it starts with /api or /static. */
   call<T = Record<string, unknown>>(method: Method, path: string, options?: CallOptions): Promise<Answer<T>>;
   /** Makes the server's clock stand at this moment. */
   setNow(moment: Date): void;

@@ -1,0 +1,154 @@
+import { describe, expect, test } from "vitest";
+import type { Caller } from "../../../src/core/access/caller.ts";
+import { denyAtGate, findRule } from "../../../src/core/access/permissions.ts";
+
+const user = (role: "ADMIN" | "USER"): Caller => ({ kind: "user", id: "1", username: "marta", role });
+const key = (scope: "ALL" | "MANAGEMENT" | "EVALUATION"): Caller => ({
+  kind: "key",
+  keyId: "2",
+  organizationId: "3",
+  scope,
+});
+const CALLERS: readonly Caller[] = [
+  { kind: "anonymous" },
+  user("ADMIN"),
+  user("USER"),
+  key("ALL"),
+  key("MANAGEMENT"),
+  key("EVALUATION"),
+];
+
+/*
+ * Contract users-organizations §7.1, row by row: sample path, methods, then what an anonymous caller, an ADMIN, a USER and
+ * the keys ALL, MANAGEMENT, EVALUATION get: - is a pass, a letter is the denial.
+ */
+const GATE = `
+/users/authenticate                          POST                       - - - - - -
+/users                                       POST                       - - - - - -
+/users                                       GET PUT PATCH DELETE       K - - U U U
+/users/marta/api-key                         GET POST PUT PATCH DELETE  K - - U U U
+/organizations/o/services                    GET POST DELETE            K - - U U U
+/organizations/o/services/s                  GET PUT PATCH DELETE       K - - U U U
+/organizations/o/services/s/pricings         GET POST                   K - - U U U
+/organizations/o/services/s/pricings/1       GET PUT PATCH DELETE       K - - U U U
+/organizations/o/contracts                   GET POST DELETE            K - - S S S
+/organizations/o/contracts                   PUT                        K - - U U U
+/organizations/o/contracts/c                 GET PUT PATCH DELETE       K - - S S S
+/organizations                               GET POST PUT PATCH DELETE  K - - U U U
+/organizations/o/members/marta               GET POST PUT PATCH DELETE  K - - U U U
+/services                                    GET                        K - R - - -
+/services                                    POST                       K R R - - S
+/services                                    DELETE                     K - R - S S
+/services                                    PUT PATCH                  X X X X X X
+/services/s                                  GET                        K R R - - -
+/services/s                                  PUT PATCH                  K R R - - S
+/services/s                                  DELETE                     K R R - S S
+/services/s                                  POST                       X X X X X X
+/services/s/pricings                         GET                        K R R - - -
+/services/s/pricings                         POST                       K R R - - S
+/services/s/pricings                         PUT PATCH DELETE           X X X X X X
+/services/s/pricings/1                       GET                        K R R - - -
+/services/s/pricings/1                       PUT PATCH                  K R R - - S
+/services/s/pricings/1                       DELETE                     K R R - S S
+/services/s/pricings/1/public-url            GET                        K R R - - -
+/services/s/pricings/1/public-url            POST PUT PATCH DELETE      X X X X X X
+/contracts                                   GET POST PUT               K - R - - S
+/contracts                                   DELETE                     K - R - S S
+/contracts/c/usageLevels                     GET PUT PATCH              K - R - - S
+/contracts/c                                 DELETE                     K - R - S S
+/contracts/c                                 POST                       X X X X X X
+/features                                    GET                        K R R - - -
+/features/u                                  POST                       K R R - - -
+/features/u/f                                POST                       K R R - - -
+/features/u                                  PUT PATCH DELETE           K R R - - S
+/features/u                                  GET                        X X X X X X
+/analytics/api-calls                         GET                        K - - - - -
+/analytics/api-calls                         POST PUT PATCH DELETE      X X X X X X
+/cache/get                                   GET POST                   K - R U U U
+/cache/get                                   PUT PATCH DELETE           X X X X X X
+/events/status                               GET POST                   - - - - - -
+/events/status                               PUT PATCH DELETE           X X X X X X
+/healthcheck                                 GET                        - - - - - -
+/healthcheck                                 POST PUT PATCH DELETE      X X X X X X
+/                                            GET POST PUT PATCH DELETE  X X X X X X
+/nonexistent-route                           GET POST PUT PATCH DELETE  X X X X X X
+/Users                                       GET POST PUT PATCH DELETE  X X X X X X
+/usersx                                      GET POST PUT PATCH DELETE  X X X X X X
+`;
+
+describe("the gate answers every caller as the table says", () => {
+  for (const line of GATE.trim().split("\n")) {
+    const [path = "", ...words] = line.split(/\s+/);
+    const expected = words.slice(-CALLERS.length);
+    for (const method of words.slice(0, -CALLERS.length)) {
+      test(`${method} ${path}: ${expected.join(" ")}`, () => {
+        const letters = CALLERS.map((caller) => denyAtGate(caller, method, path, false)?.letter ?? "-");
+        expect(letters).toEqual(expected);
+      });
+    }
+  }
+});
+
+describe("a denial has the contract's sentence", () => {
+  test("K asks for the header", () => {
+    expect(denyAtGate({ kind: "anonymous" }, "GET", "/users", false)?.message).toBe(
+      'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
+    );
+  });
+  test("R names the role, the method and the path", () => {
+    expect(denyAtGate(user("USER"), "GET", "/services", false)?.message).toBe(
+      "Your user role (USER) does not have permission to GET /services",
+    );
+    expect(denyAtGate(user("ADMIN"), "POST", "/services", false)?.message).toBe(
+      "Your user role (ADMIN) does not have permission to POST /services",
+    );
+  });
+  test("S names the scope, the method and the path", () => {
+    expect(denyAtGate(key("EVALUATION"), "DELETE", "/contracts/u", false)?.message).toBe(
+      "Your organization API key role (EVALUATION) does not have permission to DELETE /contracts/u",
+    );
+  });
+  test("U asks for a user key", () => {
+    expect(denyAtGate(key("ALL"), "GET", "/users", false)?.message).toBe(
+      "This route requires a user API key. Organization API keys are not allowed",
+    );
+  });
+  test("X tells which rule is missing", () => {
+    expect(denyAtGate({ kind: "anonymous" }, "GET", "/nonexistent-route", false)).toEqual({
+      letter: "X",
+      message: "You do not have permission to access this resource",
+      details: "No permission rule found for GET /nonexistent-route",
+    });
+  });
+});
+
+test("HEAD is allowed wherever GET is", () => {
+  expect(findRule("HEAD", "/services")).toBe(findRule("GET", "/services"));
+  expect(findRule("OPTIONS", "/services")).toBeUndefined();
+});
+
+test("a platform ADMIN who names the organization deletes services and versions on top-level paths, and nothing more", () => {
+  for (const path of ["/services/s", "/services/s/pricings/1"]) {
+    expect(denyAtGate(user("ADMIN"), "DELETE", path, true)).toBeUndefined();
+    expect(denyAtGate(user("USER"), "DELETE", path, true)?.letter).toBe("R");
+    expect(denyAtGate(user("ADMIN"), "PUT", path, true)?.letter).toBe("R");
+  }
+});
+
+test("inside an organization every role reads, managers write, and OWNER and ADMIN remove", () => {
+  for (const path of ["/organizations/o/services", "/organizations/o/services/s", "/organizations/o/contracts/c"]) {
+    expect(findRule("GET", path)?.members).toEqual(["OWNER", "ADMIN", "MANAGER", "EVALUATOR"]);
+    expect(findRule("DELETE", path)?.members).toEqual(["OWNER", "ADMIN"]);
+  }
+  for (const [method, path] of [
+    ["POST", "/organizations/o/services"],
+    ["PUT", "/organizations/o/services/s"],
+    ["POST", "/organizations/o/services/s/pricings"],
+    ["PUT", "/organizations/o/services/s/pricings/1"],
+    ["POST", "/organizations/o/contracts"],
+    ["PUT", "/organizations/o/contracts"],
+    ["PUT", "/organizations/o/contracts/c"],
+  ] as const) {
+    expect(findRule(method, path)?.members).toEqual(["OWNER", "ADMIN", "MANAGER"]);
+  }
+});

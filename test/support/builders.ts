@@ -1,0 +1,48 @@
+import type { PlatformRole } from "../../src/core/access/caller.ts";
+import { insertOrganization } from "../../src/db/organization-rows.ts";
+import { users } from "../../src/db/schema.ts";
+import { newId, type Resources } from "../../src/operations/context.ts";
+import { issueApiKey } from "../../src/operations/credentials.ts";
+import type { TestUser } from "./api.ts";
+
+/**
+ * Accounts straight into the database, with a default organization each and without a password: where a test needs many,
+ * because signing up costs 200 ms of hashing a user.
+ */
+export async function insertUsers(
+  resources: Resources,
+  usernames: readonly string[],
+  role: PlatformRole = "USER",
+): Promise<TestUser[]> {
+  const inserted: TestUser[] = [];
+  for (const username of usernames) {
+    const now = resources.now();
+    const id = newId(now);
+    const [user, organization] = await Promise.all([
+      issueApiKey(resources.keyring, "usr"),
+      issueApiKey(resources.keyring, "org"),
+    ]);
+    await resources.db.transaction(async (tx) => {
+      await tx.insert(users).values({
+        id,
+        username,
+        role,
+        passwordHash: "none",
+        apiKeyHash: user.hash,
+        apiKeySealed: user.sealed,
+        createdAt: now,
+        updatedAt: now,
+      });
+      await insertOrganization(tx, {
+        id: newId(now),
+        name: `${username}'s Organization`,
+        ownerId: id,
+        isDefault: true,
+        createdAt: now,
+        key: { id: newId(now), hash: organization.hash, sealed: organization.sealed },
+      });
+    });
+    inserted.push({ id, username, key: user.apiKey });
+  }
+  return inserted;
+}
