@@ -283,7 +283,8 @@ function checkFallback(
     ...(fallback.subscriptionPlan === undefined ? {} : { plan: fallback.subscriptionPlan }),
     addOns: fallback.subscriptionAddOns ?? {},
   });
-  if (checked.ok) return checked.addOns;
+  // Drizzle asks values for their constructor, which an object without a prototype does not have.
+  if (checked.ok) return { ...checked.addOns };
   const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
   throw new Failure(
     missing ? "notFound" : "invalid",

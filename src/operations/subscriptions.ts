@@ -116,7 +116,8 @@ export async function resolveSubscription(
       const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
       throw refusal(checked.message, missing, occasion);
     }
-    if (quantities !== undefined) target.addOns = checked.addOns;
+    // Drizzle asks values for their constructor, which an object without a prototype does not have.
+    if (quantities !== undefined) target.addOns = { ...checked.addOns };
   }
   return [...result.values()];
 }
