@@ -149,7 +149,7 @@ function caller(app: Hono<AppEnv>): TestApi["call"] {
       init.body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
       if (!headers.has("content-type")) headers.set("content-type", "application/json");
     }
-    const url = /^\/(api|static|events)(\/|$)/.test(path) ? path : `/api/v1${path}`;
+    const url = /^\/(api|static)(\/|$)/.test(path) ? path : `/api/v1${path}`;
     const response = await app.request(url, init);
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.startsWith("application/json") && text !== "";
