@@ -110,7 +110,7 @@ const subscription = {
   ),
 };
 
-const newContract = z.object({
+export const newContract = z.object({
   userContact,
   billingPeriod: newBillingPeriod.optional(),
   ...subscription,
@@ -122,7 +122,7 @@ const newContract = z.object({
   organizationId: z.string({ error: "The organizationId field must be a string" }).optional(),
 });
 
-const novation = z.object({
+export const novation = z.object({
   ...subscription,
   billingPeriod: z
     .object({ autoRenew: z.boolean().optional().catch(undefined) })
@@ -130,7 +130,7 @@ const novation = z.object({
     .catch(undefined),
 });
 
-const contactChanges = z.object({
+export const contactChanges = z.object({
   username: z.string({ error: "The username field must be a string" }).optional(),
   firstName: z.string({ error: "The firstName field must be a string" }).optional(),
   lastName: z.string({ error: "The lastName field must be a string" }).optional(),
@@ -140,7 +140,7 @@ const contactChanges = z.object({
 
 const INVALID_DATE = "The endDate field must be a valid date";
 
-const billingChanges = z.object({
+export const billingChanges = z.object({
   autoRenew: lenientBoolean("The autoRenew field must be a boolean").optional(),
   renewalDays: positiveInteger("renewalDays must be a positive integer").optional(),
   endDate: z
@@ -157,7 +157,7 @@ function isStorable(date: Date): boolean {
 }
 
 const USAGE_SHAPE = "The input must be an object with the structure: Record<string, Record<string, number>>";
-const usageAmounts = z.record(
+export const usageAmounts = z.record(
   z.string(),
   z.record(
     z.string(),

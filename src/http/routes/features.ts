@@ -11,7 +11,7 @@ const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
 /** Sums of amounts below this are exact in JSON; nobody consumes more in one call. */
 const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
 
-const expectedConsumption = z.record(
+export const expectedConsumption = z.record(
   z.string(),
   z
     .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)

@@ -32,7 +32,7 @@ const owner = text("Owner username is required", "Owner username must be a strin
 );
 
 // The default flag is a business rule (400, after others), so its type is not looked at here.
-const newOrganization = z.object(
+export const newOrganization = z.object(
   {
     name: name.refine((given) => Array.from(given).length >= 3, "Organization name must be at least 3 characters long"),
     owner,
@@ -40,7 +40,7 @@ const newOrganization = z.object(
   },
   "Organization name is required",
 );
-const organizationChange = z.object({ name: name.optional(), owner: owner.optional(), default: z.unknown().optional() });
+export const organizationChange = z.object({ name: name.optional(), owner: owner.optional(), default: z.unknown().optional() });
 
 const isEmpty = (value: unknown) => value === null || value === "";
 
@@ -56,13 +56,13 @@ const memberRole = z.enum(["ADMIN", "MANAGER", "EVALUATOR"], {
     return isEmpty(input) ? "Member role cannot be empty" : "Member role must be one of ADMIN, MANAGER, EVALUATOR";
   },
 });
-const newMember = z.object(
+export const newMember = z.object(
   { username: memberUsername.min(1, "Member username cannot be empty"), role: memberRole },
   "Member username is required",
 );
-const newMemberRole = z.object({ role: memberRole }, "Member role is required");
+export const newMemberRole = z.object({ role: memberRole }, "Member role is required");
 
-const keyRequest = z.object({ scope: z.unknown().optional() }).catch({});
+export const keyRequest = z.object({ scope: z.unknown().optional() }).catch({});
 
 /** The organization that the path names; asked after the body's shape. Failure unprocessable for a malformed one. */
 function organizationIdOf(c: HonoContext<AppEnv>): string {

@@ -9,7 +9,7 @@ import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, sco
 
 type Ask = HonoContext<AppEnv>;
 
-const serviceChanges = z.object({
+export const serviceChanges = z.object({
   name: z
     .string({ error: "The name field must be a string" })
     .min(1, "The name must be between 1 and 255 characters long")
@@ -21,7 +21,7 @@ const serviceChanges = z.object({
     .optional(),
 });
 
-const fallbackSubscription = z.object(
+export const fallbackSubscription = z.object(
   {
     subscriptionPlan: z.string({ error: "The subscriptionPlan field must be a string" }).optional(),
     subscriptionAddOns: z

@@ -45,17 +45,17 @@ const role = (required: string) =>
   });
 
 // A body that is a list has no fields: it is told about the first one that it lacks.
-const credentials = z.object(
+export const credentials = z.object(
   { username: text("Username is required", "Username must be a string"), password: givenPassword },
   "Username is required",
 );
-const newUser = z.object({ username, password, role: role("").optional() }, "Username is required");
-const userChange = z.object({
+export const newUser = z.object({ username, password, role: role("").optional() }, "Username is required");
+export const userChange = z.object({
   username: username.optional(),
   password: password.optional(),
   role: role("").optional(),
 });
-const newRole = z.object({ role: role("Role is required") }, "Role is required");
+export const newRole = z.object({ role: role("Role is required") }, "Role is required");
 
 /** A paging parameter; absent and empty mean the default, an unreadable one is refused by the operation. */
 function pageNumber(given: string | undefined, byDefault: number): number {

@@ -1,0 +1,531 @@
+import { z } from "zod";
+import { findRule } from "../core/access/permissions.ts";
+import * as answers from "./answers.ts";
+import * as contracts from "./routes/contracts.ts";
+import { expectedConsumption } from "./routes/features.ts";
+import * as organizations from "./routes/organizations.ts";
+import * as services from "./routes/services.ts";
+import * as users from "./routes/users.ts";
+
+/** One documented call. `path` is relative to /api/v1, parameters in braces. */
+export interface Operation {
+  method: "GET" | "POST" | "PUT" | "DELETE";
+  path: string;
+  summary: string;
+  /** Query parameters: name -> what it does. */
+  query?: Record<string, string>;
+  /** The schema that validates the body, or a pricing's upload. */
+  body?: z.ZodType | "pricing";
+  /** Successful answers by status; null is an empty body. */
+  answers: Record<number, z.ZodType | null>;
+  /** Media type of the answer where it is not JSON. */
+  mediaType?: string;
+}
+
+const PAGE = {
+  page: "Page number, from 1",
+  offset: "Rows to skip; replaces page when greater than 0",
+  limit: "Rows a page",
+};
+const MODE = { server: "true: evaluate server expressions where a feature has one" };
+const AVAILABILITY = { availability: "active or archived (the default)" };
+
+const userOperations: Operation[] = [
+  {
+    method: "POST",
+    path: "/users/authenticate",
+    summary: "Sign in: returns the user's current key",
+    body: users.credentials,
+    answers: { 200: answers.signedIn },
+  },
+  {
+    method: "POST",
+    path: "/users",
+    summary: "Create a user with its default organization",
+    body: users.newUser,
+    answers: { 201: answers.user },
+  },
+  {
+    method: "GET",
+    path: "/users",
+    summary: "Find users",
+    query: { q: "Part of the name; at least 4 characters unless ADMIN", offset: PAGE.offset, limit: "1 to 50" },
+    answers: { 200: answers.userPage },
+  },
+  { method: "GET", path: "/users/me", summary: "Who the key belongs to", answers: { 200: answers.me } },
+  { method: "GET", path: "/users/{username}", summary: "Show a user", answers: { 200: answers.user } },
+  {
+    method: "PUT",
+    path: "/users/{username}",
+    summary: "Change name, password or role",
+    body: users.userChange,
+    answers: { 200: answers.userUpdated },
+  },
+  {
+    method: "PUT",
+    path: "/users/{username}/api-key",
+    summary: "Replace the user's key; the old one stops working at once",
+    answers: { 200: answers.userKey },
+  },
+  {
+    method: "PUT",
+    path: "/users/{username}/role",
+    summary: "Change the platform role",
+    body: users.newRole,
+    answers: { 200: answers.userUpdated },
+  },
+  {
+    method: "DELETE",
+    path: "/users/{username}",
+    summary: "Delete a user; its organizations pass to a member or go",
+    answers: { 204: null },
+  },
+];
+
+const organizationOperations: Operation[] = [
+  {
+    method: "GET",
+    path: "/organizations",
+    summary: "Own organizations; for a platform ADMIN all of them, paged",
+    query: { q: "Part of the name", offset: PAGE.offset, limit: "1 to 50" },
+    answers: { 200: answers.organizationPage },
+  },
+  {
+    method: "POST",
+    path: "/organizations",
+    summary: "Create an organization",
+    body: organizations.newOrganization,
+    answers: { 201: answers.organizationListed },
+  },
+  {
+    method: "GET",
+    path: "/organizations/{organizationId}",
+    summary: "Show an organization",
+    answers: { 200: answers.organization },
+  },
+  {
+    method: "PUT",
+    path: "/organizations/{organizationId}",
+    summary: "Rename, transfer, or make default",
+    body: organizations.organizationChange,
+    answers: { 200: answers.organization },
+  },
+  {
+    method: "DELETE",
+    path: "/organizations/{organizationId}",
+    summary: "Delete an organization with all that it has",
+    answers: { 204: null },
+  },
+  {
+    method: "POST",
+    path: "/organizations/{organizationId}/members",
+    summary: "Add a member",
+    body: organizations.newMember,
+    answers: { 200: answers.organization },
+  },
+  {
+    method: "PUT",
+    path: "/organizations/{organizationId}/members/{username}",
+    summary: "Change a member's role",
+    body: organizations.newMemberRole,
+    answers: { 200: answers.organization },
+  },
+  {
+    method: "DELETE",
+    path: "/organizations/{organizationId}/members/{username}",
+    summary: "Remove a member, or leave",
+    answers: { 200: answers.organization },
+  },
+  {
+    method: "POST",
+    path: "/organizations/{organizationId}/api-keys",
+    summary: "Create a key; it is the last element of apiKeys",
+    query: { scope: "ALL, MANAGEMENT or EVALUATION, where the body has none" },
+    body: organizations.keyRequest,
+    answers: { 200: answers.organization },
+  },
+  {
+    method: "DELETE",
+    path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
+    summary: "Delete a key, by its id or its value",
+    answers: { 200: answers.organization },
+  },
+];
+
+const serviceOperations: Operation[] = [
+  {
+    method: "GET",
+    path: "/services",
+    summary: "List services",
+    query: { name: "Part of the name", ...PAGE, order: "asc or desc, by name" },
+    answers: { 200: z.array(answers.service) },
+  },
+  {
+    method: "POST",
+    path: "/services",
+    summary: "Create a service from its first pricing",
+    body: "pricing",
+    answers: { 201: answers.service },
+  },
+  {
+    method: "DELETE",
+    path: "/services",
+    summary: "Remove every service for good",
+    answers: { 200: answers.message },
+  },
+  { method: "GET", path: "/services/{serviceName}", summary: "Show a service", answers: { 200: answers.service } },
+  {
+    method: "PUT",
+    path: "/services/{serviceName}",
+    summary: "Rename a service or move it to another organization",
+    body: services.serviceChanges,
+    answers: { 200: answers.service },
+  },
+  { method: "DELETE", path: "/services/{serviceName}", summary: "Disable a service", answers: { 204: null } },
+  {
+    method: "GET",
+    path: "/services/{serviceName}/pricings",
+    summary: "List pricing versions",
+    query: { pricingStatus: "active (the default) or archived" },
+    answers: { 200: z.array(answers.pricing) },
+  },
+  {
+    method: "POST",
+    path: "/services/{serviceName}/pricings",
+    summary: "Add a pricing version",
+    body: "pricing",
+    answers: { 201: answers.service },
+  },
+  {
+    method: "GET",
+    path: "/services/{serviceName}/pricings/{pricingVersion}",
+    summary: "Show a pricing version",
+    answers: { 200: answers.pricing },
+  },
+  {
+    method: "GET",
+    path: "/services/{serviceName}/pricings/{pricingVersion}/public-url",
+    summary: "Where the uploaded text is public",
+    answers: { 200: answers.publicUrl },
+  },
+  {
+    method: "PUT",
+    path: "/services/{serviceName}/pricings/{pricingVersion}",
+    summary: "Archive a version, novating its contracts, or activate it again",
+    query: AVAILABILITY,
+    body: services.fallbackSubscription,
+    answers: { 200: answers.service },
+  },
+  {
+    method: "DELETE",
+    path: "/services/{serviceName}/pricings/{pricingVersion}",
+    summary: "Delete an archived version",
+    answers: { 204: null },
+  },
+];
+
+const contractOperations: Operation[] = [
+  {
+    method: "GET",
+    path: "/contracts",
+    summary: "List contracts; X-Total-Count says how many match",
+    query: {
+      username: "Part of it",
+      firstName: "Part of it",
+      lastName: "Part of it",
+      email: "Part of it",
+      groupId: "Exactly it",
+      ...PAGE,
+      sort: "firstName, lastName, username or email",
+      order: "asc or desc",
+      filters: "JSON: {services, plans, addOns}",
+    },
+    answers: { 200: z.array(answers.contract) },
+  },
+  {
+    method: "POST",
+    path: "/contracts",
+    summary: "Contract an end user",
+    body: contracts.newContract,
+    answers: { 201: answers.contract },
+  },
+  {
+    method: "PUT",
+    path: "/contracts",
+    summary: "Novate every contract of a group",
+    query: { groupId: "The group" },
+    body: contracts.novation,
+    answers: { 200: z.array(answers.contract) },
+  },
+  { method: "DELETE", path: "/contracts", summary: "Delete every contract", answers: { 204: null } },
+  { method: "GET", path: "/contracts/{userId}", summary: "Show a contract", answers: { 200: answers.contract } },
+  {
+    method: "PUT",
+    path: "/contracts/{userId}",
+    summary: "Novate: replace what is contracted",
+    body: contracts.novation,
+    answers: { 200: answers.contract },
+  },
+  { method: "DELETE", path: "/contracts/{userId}", summary: "Delete a contract", answers: { 204: null } },
+];
+
+const contractDetailOperations: Operation[] = [
+  {
+    method: "PUT",
+    path: "/contracts/billingPeriod",
+    summary: "Change the billing period of a group or of all contracts",
+    query: { groupId: "The group; without it, all contracts of the key's organization" },
+    body: contracts.billingChanges,
+    answers: { 200: z.array(answers.contract) },
+  },
+  {
+    method: "PUT",
+    path: "/contracts/{userId}/usageLevels",
+    summary: "Add to, give back, or reset what was used",
+    query: {
+      reset: "true: all renewable levels to zero",
+      renewableOnly: "false: with reset, the others too",
+      usageLimit: "Only this limit to zero",
+    },
+    body: contracts.usageAmounts,
+    answers: { 200: answers.contract },
+  },
+  {
+    method: "PUT",
+    path: "/contracts/{userId}/userContact",
+    summary: "Change contact details",
+    body: contracts.contactChanges,
+    answers: { 200: answers.contract },
+  },
+  {
+    method: "PUT",
+    path: "/contracts/{userId}/billingPeriod",
+    summary: "Change one contract's billing period",
+    body: contracts.billingChanges,
+    answers: { 200: answers.contract },
+  },
+];
+
+const featureOperations: Operation[] = [
+  {
+    method: "GET",
+    path: "/features",
+    summary: "List features of all pricings",
+    query: {
+      featureName: "Part of it",
+      serviceName: "Part of it",
+      pricingVersion: "Part of it",
+      show: "active, archived or all",
+      ...PAGE,
+      sort: "serviceName or featureName",
+      order: "asc or desc",
+    },
+    answers: { 200: z.array(answers.listedFeature) },
+  },
+  {
+    method: "POST",
+    path: "/features/{userId}",
+    summary: "Evaluate every feature",
+    query: { details: "true: with limit, use and error of each", ...MODE },
+    answers: { 200: z.union([answers.booleans, answers.featureResults]) },
+  },
+  {
+    method: "POST",
+    path: "/features/{userId}/pricing-token",
+    summary: "Issue a signed pricing token",
+    query: MODE,
+    answers: { 200: answers.pricingToken },
+  },
+  {
+    method: "POST",
+    path: "/features/{userId}/{featureId}",
+    summary: "Evaluate one feature; with amounts in the body, count its use",
+    query: {
+      ...MODE,
+      revert: "true: undo what this feature consumed in the last two minutes (204)",
+      latest: "true: with revert, only the newest",
+    },
+    body: expectedConsumption,
+    answers: { 200: answers.featureResult, 204: null },
+  },
+];
+
+const systemOperations: Operation[] = [
+  { method: "GET", path: "/healthcheck", summary: "Is the service up", answers: { 200: answers.message } },
+  {
+    method: "GET",
+    path: "/analytics/api-calls",
+    summary: "Calls a day, last seven days",
+    answers: { 200: answers.week },
+  },
+  {
+    method: "GET",
+    path: "/analytics/evaluations",
+    summary: "Evaluations a day, last seven days",
+    answers: { 200: answers.week },
+  },
+  { method: "GET", path: "/events/status", summary: "Is the event channel up", answers: { 200: answers.eventStatus } },
+  {
+    method: "GET",
+    path: "/events/client",
+    summary: "A page that shows events as they come",
+    mediaType: "text/html",
+    answers: { 200: z.string() },
+  },
+  {
+    method: "POST",
+    path: "/events/test-event",
+    summary: "Send a PRICING_ARCHIVED for trying clients out",
+    body: z.object({ serviceName: z.string(), pricingVersion: z.string() }),
+    answers: { 200: answers.eventSent },
+  },
+  {
+    method: "GET",
+    path: "/cache/get",
+    summary: "Read an entry of the ADMIN's cache",
+    query: { key: "Its key" },
+    answers: { 200: z.unknown() },
+  },
+  {
+    method: "POST",
+    path: "/cache/set",
+    summary: "Write an entry of the ADMIN's cache",
+    body: z.object({ key: z.string(), value: z.unknown(), expirationInSeconds: z.int().optional() }),
+    answers: { 200: answers.message },
+  },
+  {
+    method: "GET",
+    path: "/openapi.json",
+    summary: "This document",
+    answers: { 200: z.looseObject({ openapi: z.literal("3.1.0") }) },
+  },
+  {
+    method: "GET",
+    path: "/docs",
+    summary: "This document as a page to read and try",
+    mediaType: "text/html",
+    answers: { 200: z.string() },
+  },
+];
+
+const insideOrganization = (operation: Operation): Operation => ({
+  ...operation,
+  path: `/organizations/{organizationId}${operation.path}`,
+  summary: `${operation.summary} (of one organization, with a user key)`,
+});
+
+/** Every call there is; a test holds it against the router, in both directions. */
+export const OPERATIONS: readonly Operation[] = [
+  ...userOperations,
+  ...organizationOperations,
+  ...serviceOperations,
+  ...serviceOperations.map(insideOrganization),
+  ...contractDetailOperations,
+  ...contractOperations,
+  ...contractOperations.map(insideOrganization),
+  ...featureOperations,
+  ...systemOperations,
+];
+
+const schemaOf = (schema: z.ZodType, io: "input" | "output") => {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
+  return rest;
+};
+
+const jsonContent = (schema: z.ZodType, io: "input" | "output") => ({
+  "application/json": { schema: schemaOf(schema, io) },
+});
+
+const PRICING_UPLOAD = {
+  description: "A Pricing2Yaml file, or an https address from which it is fetched once",
+  required: true,
+  content: {
+    "multipart/form-data": {
+      schema: { type: "object", properties: { pricing: { type: "string", format: "binary" } }, required: ["pricing"] },
+    },
+    "application/json": {
+      schema: { type: "object", properties: { pricing: { type: "string", format: "uri" } }, required: ["pricing"] },
+    },
+  },
+};
+
+function documented(operation: Operation): object {
+  const pathNames = [...operation.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? "");
+  const isPublic = findRule(operation.method, operation.path)?.access === "public";
+  const success = Object.entries(operation.answers).map(([status, schema]) => [
+    status,
+    schema === null
+      ? { description: "Done" }
+      : {
+          description: "Success",
+          content:
+            operation.mediaType === undefined
+              ? jsonContent(schema, "output")
+              : { [operation.mediaType]: { schema: { type: "string" } } },
+        },
+  ]);
+  return {
+    summary: operation.summary,
+    tags: [
+      operation.path
+        .split("/")
+        .findLast(
+          (part, i) => i > 0 && /^(users|organizations|services|contracts|features|analytics|cache|events)$/.test(part),
+        ) ?? "system",
+    ],
+    security: isPublic ? [] : [{ apiKey: [] }],
+    parameters: [
+      ...pathNames.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
+      ...Object.entries(operation.query ?? {}).map(([name, description]) => ({
+        name,
+        in: "query",
+        description,
+        schema: { type: "string" },
+      })),
+    ],
+    ...(operation.body === undefined
+      ? {}
+      : {
+          requestBody:
+            operation.body === "pricing" ? PRICING_UPLOAD : { content: jsonContent(operation.body, "input") },
+        }),
+    responses: {
+      ...Object.fromEntries(success),
+      default: {
+        description: "Refused: the sentence says why",
+        content: { "application/json": { schema: { $ref: "#/components/schemas/Failure" } } },
+      },
+    },
+  };
+}
+
+/** The OpenAPI 3.1 document, from the schemas that validate bodies and the table that guards routes. */
+export function openApiDocument(basePath: string): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const operation of OPERATIONS) {
+    const item = (paths[operation.path] ??= {});
+    item[operation.method.toLowerCase()] = documented(operation);
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Faregate",
+      version: "1",
+      description: "May this user use this feature, and how much is left?",
+      license: { name: "MIT", identifier: "MIT" },
+    },
+    servers: [{ url: `${basePath}/api/v1` }],
+    paths,
+    components: {
+      schemas: { Failure: schemaOf(answers.failure, "output") },
+      securitySchemes: {
+        apiKey: {
+          type: "apiKey",
+          in: "header",
+          name: "x-api-key",
+          description: "A user key (usr_…) or an organization key (org_…)",
+        },
+      },
+    },
+  };
+}
