@@ -4,6 +4,7 @@ import { statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { connect, databaseError, StartupProblem } from "./connect.ts";
 
@@ -43,11 +44,13 @@ interface Runner {
 export async function startEmbeddedPostgres(options: {
   dataDir: string;
   password: string;
+  /** Only to come back where clients look for it; otherwise chosen. */
+  port?: number | undefined;
   log?: (line: string) => void;
 }): Promise<EmbeddedPostgres> {
-  const dataDir = openFolder(options.dataDir);
+  const dataDir = openDataFolder(options.dataDir);
   const cluster = join(dataDir, "postgres");
-  const runner = await chooseRunner(dataDir, cluster);
+  const runner = await chooseRunner(dataDir);
   if (existsSync(cluster)) {
     checkVersion(runner, dataDir, cluster);
     await stopOrphan(runner, cluster);
@@ -55,47 +58,56 @@ export async function startEmbeddedPostgres(options: {
     await createCluster(runner, cluster, options.password);
   }
   for (let attempt = 1; ; attempt += 1) {
-    const server = await launch(runner, cluster, options.log ?? (() => {}));
+    const server = launch(runner, cluster, options.port ?? (await freePort()), options.log ?? (() => {}));
     const problem = await untilReady(server, options.password);
-    if (problem === undefined) return server.handle(options.password);
+    if (problem === undefined) {
+      return { url: urlOf(server.port, options.password, DATABASE), stop: server.stop, exited: server.exited };
+    }
     await server.stop();
-    if (attempt === 3 || !/address already in use/i.test(problem)) throw new StartupProblem(problem);
+    // Somebody took the port; or the processes of a server that was killed have not all noticed yet.
+    if (attempt === 20 || !/address already in use|shared memory block|lock file/i.test(problem)) {
+      throw new StartupProblem(problem);
+    }
+    await sleep(100);
   }
 }
 
-/** The folder's real path; made when missing. */
-function openFolder(dataDir: string): string {
+/**
+ * The real path of a data folder, made when missing. StartupProblem when it cannot be made or written, or when it (or the
+ * cluster in it) belongs to somebody else: files of two owners in one folder are a folder that nobody can use.
+ */
+export function openDataFolder(path: string): string {
+  let dataDir: string;
   try {
-    mkdirSync(dataDir, { recursive: true });
+    mkdirSync(path, { recursive: true });
+    dataDir = realpathSync(path);
   } catch (error) {
     const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
     throw new StartupProblem(
-      `The data folder ${dataDir} cannot be made (${reason}): set DATA_DIR to a folder of yours.`,
+      `The data folder ${path} cannot be made (${reason}): set DATA_DIR to a folder of your own.`,
     );
   }
-  return realpathSync(dataDir);
-}
-
-/** Postgres refuses to run as root: root runs it as the system user `postgres`, everybody else as themselves. */
-async function chooseRunner(dataDir: string, cluster: string): Promise<Runner> {
-  const binaries = await findBinaries();
   const uid = process.getuid?.();
-  const mine = uid === 0 ? systemUser() : undefined;
-  for (const folder of [dataDir, cluster]) {
+  if (uid === undefined) return dataDir;
+  for (const folder of [dataDir, join(dataDir, "postgres")]) {
     const owner = statSync(folder, { throwIfNoEntry: false })?.uid;
-    if (uid === undefined || owner === undefined || owner === mine?.uid || (folder === dataDir && owner === uid))
-      continue;
-    if (mine === undefined && owner === uid) continue;
+    const isOurs = owner === uid || (uid === 0 && owner !== undefined && owner === systemUser()?.uid);
+    if (owner === undefined || isOurs) continue;
     throw new StartupProblem(
       `The data folder ${folder} belongs to another user (uid ${owner}): start Faregate as that user, or set DATA_DIR to a folder of your own.`,
     );
   }
-  if (mine === undefined) {
-    if (uid !== undefined && (statSync(dataDir).mode & 0o300) !== 0o300) {
-      throw new StartupProblem(`The data folder ${dataDir} is not writable: change its mode, or set DATA_DIR.`);
-    }
-    return { binaries, wrapper: [], owner: undefined };
+  if (uid !== 0 && (statSync(dataDir).mode & 0o300) !== 0o300) {
+    throw new StartupProblem(`The data folder ${dataDir} is not writable: change its mode, or set DATA_DIR.`);
   }
+  return dataDir;
+}
+
+/** Postgres refuses to run as root: root runs it as the system user `postgres`, everybody else as themselves. */
+async function chooseRunner(dataDir: string): Promise<Runner> {
+  const binaries = await findBinaries();
+  if (process.getuid?.() !== 0) return { binaries, wrapper: [], owner: undefined };
+  const mine = systemUser() ?? makeSystemUser();
   // What lies below a folder that only root may enter (a clone in `mktemp -d`) is out of reach for the user postgres.
   const reach = spawnSync("/bin/sh", ["-c", 'test -x "$1" && test -x "$2"', "sh", binaries.postgres, dataDir], {
     ...mine,
@@ -139,32 +151,23 @@ async function findBinaries(): Promise<Runner["binaries"]> {
   }
 }
 
-/** uid and gid of the system user postgres, made when missing as the package itself would. */
-function systemUser(): { uid: number; gid: number } {
-  const id = (flag: string) => {
-    const { status, stdout } = spawnSync("id", [flag, "postgres"], { encoding: "utf8" });
-    return status === 0 ? Number.parseInt(stdout, 10) : undefined;
-  };
-  if (id("-u") === undefined) {
-    spawnSync("groupadd", ["--system", "postgres"]);
-    spawnSync("useradd", [
-      "--system",
-      "--no-create-home",
-      "--shell",
-      "/usr/sbin/nologin",
-      "-g",
-      "postgres",
-      "postgres",
-    ]);
-  }
-  const uid = id("-u");
-  const gid = id("-g");
-  if (uid === undefined || gid === undefined) {
-    throw new StartupProblem(
-      "PostgreSQL does not run as root, and the user postgres for it could not be made: start as another user, or set DATABASE_URL.",
-    );
-  }
-  return { uid, gid };
+/** uid and gid of the system user postgres; undefined when there is none. */
+function systemUser(): { uid: number; gid: number } | undefined {
+  const [uid, gid] = ["-u", "-g"].map((flag) =>
+    Number.parseInt(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout ?? "", 10),
+  );
+  return uid !== undefined && gid !== undefined && uid > 0 ? { uid, gid } : undefined;
+}
+
+/** As the package itself would make it. */
+function makeSystemUser(): { uid: number; gid: number } {
+  spawnSync("groupadd", ["--system", "postgres"]);
+  spawnSync("useradd", ["--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "-g", "postgres", "postgres"]);
+  const made = systemUser();
+  if (made !== undefined) return made;
+  throw new StartupProblem(
+    "PostgreSQL does not run as root, and the user postgres for it could not be made: start as another user, or set DATABASE_URL.",
+  );
 }
 
 /** Runs one of the server's programs to its end; its output when it fails. */
@@ -272,11 +275,9 @@ interface Server {
   port: number;
   exited: Promise<string>;
   stop(): Promise<void>;
-  handle(password: string): EmbeddedPostgres;
 }
 
-async function launch(runner: Runner, cluster: string, log: (line: string) => void): Promise<Server> {
-  const port = await freePort();
+function launch(runner: Runner, cluster: string, port: number, log: (line: string) => void): Server {
   const [command = runner.binaries.postgres, ...args] = [
     ...runner.wrapper,
     runner.binaries.postgres,
@@ -321,12 +322,7 @@ async function launch(runner: Runner, cluster: string, log: (line: string) => vo
     if (stopped.code !== 0) child.kill("SIGQUIT");
     await exited;
   };
-  return {
-    port,
-    exited,
-    stop,
-    handle: (password) => ({ url: urlOf(port, password, DATABASE), stop, exited }),
-  };
+  return { port, exited, stop };
 }
 
 /**
@@ -367,7 +363,7 @@ async function untilReady(server: Server, password: string): Promise<string | un
     } finally {
       await connection.close(0);
     }
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
   }
   return `The embedded PostgreSQL did not accept connections within ${START_TIMEOUT_MS / 1000} seconds.`;
 }

@@ -1,20 +1,82 @@
 import { sql } from "drizzle-orm";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
-import { connect } from "./connect.ts";
+import { connect, databaseError, StartupProblem } from "./connect.ts";
 
 /** Any constant will do; it only has to be ours. */
 const MIGRATION_LOCK = 5403_0001;
+/** How long a database that is just starting up is waited for. */
+const STARTING_UP_MS = 30_000;
+const OLDEST_VERSION = 15;
 
 /**
  * Brings the schema up to date; any number of processes may call it at once and exactly one of them migrates.
  * Needs a direct connection (no transaction pooler): the lock belongs to the session.
+ * StartupProblem when the database cannot be reached, refuses us or is too old.
  */
 export async function migrate(databaseUrl: string, migrationsFolder: string): Promise<void> {
-  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-migrate" });
-  try {
-    await connection.db.execute(sql`select pg_advisory_lock(${MIGRATION_LOCK})`);
-    await runMigrations(connection.db, { migrationsFolder });
-  } finally {
-    await connection.close();
+  const deadline = Date.now() + STARTING_UP_MS;
+  for (;;) {
+    const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-migrate" });
+    try {
+      const [server] = await connection.client<[{ version: number; name: string }]>`
+        select current_setting('server_version_num')::int as version, current_setting('server_version') as name`;
+      if (server.version < OLDEST_VERSION * 10_000) {
+        throw new StartupProblem(
+          `The database is PostgreSQL ${server.name}, and Faregate needs ${OLDEST_VERSION} or later.`,
+        );
+      }
+      await connection.db.execute(sql`select pg_advisory_lock(${MIGRATION_LOCK})`);
+      return await runMigrations(connection.db, { migrationsFolder });
+    } catch (error) {
+      if (databaseError(error)?.code !== "57P03" || Date.now() > deadline) throw explain(error, databaseUrl);
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    } finally {
+      await connection.close();
+    }
   }
+}
+
+/** A sentence for what an operator can put right; any other error as it is. */
+function explain(error: unknown, databaseUrl: string): unknown {
+  if (error instanceof StartupProblem) return error;
+  // Read with care: of this address, neither the password nor the rest of a text that is none may be repeated.
+  const { host, pathname, username } = new URL(databaseUrl);
+  const database = `${host}${pathname}`;
+  const cause = { cause: error };
+  switch (databaseError(error)?.code) {
+    case "28P01":
+    case "28000":
+      return new StartupProblem(
+        `The database ${database} does not let ${decodeURIComponent(username) || "this user"} in: check the name and the password in DATABASE_URL.`,
+        cause,
+      );
+    case "3D000":
+      return new StartupProblem(`There is no database ${database}: create it, or correct DATABASE_URL.`, cause);
+    case "42501":
+      return new StartupProblem(
+        `In the database ${database} this role may not create tables: grant it CREATE on the database and on its schema.`,
+        cause,
+      );
+    case "53300":
+      return new StartupProblem(`The database ${database} has no connection left: raise max_connections.`, cause);
+    case "57P03":
+      return new StartupProblem(`The database ${database} is still starting up: try again later.`, cause);
+    default:
+  }
+  const code = networkCode(error);
+  if (code === undefined) return error;
+  return new StartupProblem(
+    `The database ${database} cannot be reached (${code}): is it running, and is DATABASE_URL right?`,
+    cause,
+  );
+}
+
+/** The code of a failed connection, such as ECONNREFUSED; undefined for other errors. */
+function networkCode(error: unknown): string | undefined {
+  for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth += 1) {
+    const { code } = current as Error & { code?: unknown };
+    if (typeof code === "string" && /^(E[A-Z]{3,}|EAI_AGAIN|CONNECT_TIMEOUT|CONNECTION_[A-Z]+)$/.test(code))
+      return code;
+  }
+  return undefined;
 }

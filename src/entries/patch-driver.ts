@@ -71,7 +71,8 @@ export function patchDriver(): void {
       let text = original;
       for (const { find, put } of REPAIRS.filter((repair) => repair.file === file)) {
         if (text.includes(put)) continue;
-        if (text.split(find).length !== 2) throw new Error(`${path} is not the code this repair was written for: ${find}`);
+        if (text.split(find).length !== 2)
+          throw new Error(`${path} is not the code this repair was written for: ${find}`);
         text = text.replace(find, () => put);
       }
       if (text !== original) writeFileSync(path, text);

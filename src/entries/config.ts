@@ -1,0 +1,189 @@
+import { z } from "zod";
+import { StartupProblem } from "../db/connect.ts";
+
+/*
+ * Every environment variable, read once. An empty variable counts as unset: that is what compose files and shells make of
+ * `NAME=`. A problem is a sentence that names its variable; all of them are told at once.
+ */
+
+const port = (name: string, otherwise: number) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? otherwise : Number(text);
+      if (Number.isInteger(value) && value >= 1 && value <= 65_535) return value;
+      ctx.addIssue(`${name} must be a port number from 1 to 65535, not "${text}".`);
+      return z.NEVER;
+    });
+
+const flag = (name: string, otherwise: boolean) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      if (text === undefined) return otherwise;
+      if (/^(true|1|yes|on)$/i.test(text)) return true;
+      if (/^(false|0|no|off)$/i.test(text)) return false;
+      ctx.addIssue(`${name} must be true or false, not "${text}".`);
+      return z.NEVER;
+    });
+
+const list = z
+  .string()
+  .default("")
+  .transform((text) =>
+    text
+      .split(";")
+      .map((entry) => entry.trim())
+      .filter((entry) => entry !== ""),
+  );
+
+const oneOf = <T extends string>(name: string, values: readonly T[]) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = values.find((known) => known === text);
+      if (value === undefined && text !== undefined) {
+        ctx.addIssue(`${name} must be one of ${values.join(", ")}, not "${text}".`);
+      }
+      return value;
+    });
+
+const address = (name: string, protocols: readonly string[]) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      if (text === undefined || (URL.canParse(text) && protocols.includes(new URL(text).protocol))) return text;
+      // The text is not repeated: a database's address carries its password.
+      ctx.addIssue(`${name} must be an address that begins with ${protocols.map((p) => `${p}//`).join(" or ")}.`);
+      return z.NEVER;
+    });
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+const lifetime = z
+  .string()
+  .default("1h")
+  .transform((text, ctx) => {
+    const [, digits, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(text.trim()) ?? [];
+    const seconds = Number(digits) * (UNIT_SECONDS[unit ?? ""] ?? Number.NaN);
+    if (Number.isFinite(seconds)) return seconds;
+    ctx.addIssue(`JWT_EXPIRATION must be a number and a unit such as 90s, 15m, 1h or 2d, not "${text}".`);
+    return z.NEVER;
+  });
+
+const subPath = z
+  .string()
+  .default("")
+  .transform((text, ctx) => {
+    const path = text.replace(/\/+$/, "");
+    if (path === "" || /^(\/[A-Za-z0-9._~-]+)+$/.test(path)) return path;
+    ctx.addIssue(`BASE_URL_PATH must be a path such as /space, not "${text}".`);
+    return z.NEVER;
+  });
+
+const schema = z.object({
+  /** REST. */
+  PORT: port("PORT", 3000),
+  /** Event server. */
+  EVENTS_PORT: port("EVENTS_PORT", 5403),
+  /** Address to listen on; unset: every address of the machine, IPv4 and IPv6. */
+  HOST: z.string().optional(),
+  /** Unset: an embedded Postgres. */
+  DATABASE_URL: address("DATABASE_URL", ["postgres:", "postgresql:"]),
+  /** Cluster and secrets of the embedded mode. */
+  DATA_DIR: z.string().default(".data"),
+  BASE_URL_PATH: subPath,
+  /** The address under which clients reach this server. */
+  PUBLIC_URL: address("PUBLIC_URL", ["http:", "https:"]),
+  ALLOWED_ORIGINS: list,
+  ADMIN_USER: z.string().default("admin"),
+  /** Unset: generated at first start and printed once. */
+  ADMIN_PASSWORD: z.string().min(5, "ADMIN_PASSWORD must have at least 5 characters.").optional(),
+  ADMIN_ORG_NAME: z.string().default("admin's Organization"),
+  JWT_SECRET: z.string().optional(),
+  JWT_SALT: z.string().optional(),
+  API_KEYS_SECRET: z.string().optional(),
+  /** Seconds. */
+  JWT_EXPIRATION: lifetime,
+  ALLOW_PUBLIC_SIGNUP: flag("ALLOW_PUBLIC_SIGNUP", true),
+  /** True: the event server answers nothing but the handshake. */
+  EVENTS_ONLY: flag("EVENTS_ONLY", false),
+  LOG_LEVEL: oneOf("LOG_LEVEL", ["debug", "info", "warn", "error"]).transform((level) => level ?? "info"),
+  /** Hosts from which pricings may be fetched over http: or at private addresses. */
+  PRICING_URL_ALLOWED_HOSTS: list,
+  /** Read for compatibility with the reference service; changes nothing. */
+  ENVIRONMENT: oneOf("ENVIRONMENT", ["production", "development", "testing"]),
+  ENABLE_TEST_EVENT: flag("ENABLE_TEST_EVENT", true),
+});
+
+/** The environment, checked and converted. */
+export type Config = z.infer<typeof schema>;
+
+/** What tokens are signed and keys are protected with. */
+export interface Secrets {
+  jwtSecret: string;
+  jwtSalt: string;
+  apiKeysSecret: string;
+}
+
+/** Reads the environment. StartupProblem with one sentence a problem, all at once. */
+export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
+  const result = schema.safeParse(given);
+  const problems = result.success ? [] : result.error.issues.map((issue) => issue.message);
+  if (result.success && result.data.PORT === result.data.EVENTS_PORT) {
+    problems.push(`PORT and EVENTS_PORT are both ${result.data.PORT}: REST and the event server need one each.`);
+  }
+  if (!result.success || problems.length > 0) throw new StartupProblem(problems.join("\n"));
+  return result.data;
+}
+
+/** Samples from documentation and other people's deployment files, which everybody knows. */
+const KNOWN =
+  /^(test|secret|change|replace|your|default|example|sample|password|jwt_?se|space|faregate)|(secret|salt|key)$/i;
+
+/**
+ * Refuses secrets that are missing, well known or short, when the environment brings a database: nobody could generate
+ * them, because every process that shares the database needs the same. StartupProblem in one sentence.
+ * A salt is only looked at for being there: the reference service's keep working.
+ */
+export function requireSecrets(config: Config): Secrets {
+  const secrets = givenSecrets(config);
+  const weak = (["JWT_SECRET", "API_KEYS_SECRET"] as const).filter((name) => {
+    const value = config[name] ?? "";
+    return value.length < 32 || new Set(value).size < 10 || KNOWN.test(value);
+  });
+  if (weak.length === 0) return secrets;
+  throw new StartupProblem(
+    `${listed(weak)} must be at least 32 random characters, and no sample from a document: \`openssl rand -hex 32\` makes one.`,
+  );
+}
+
+function givenSecrets(config: Config): Secrets {
+  const { JWT_SECRET: jwtSecret, JWT_SALT: jwtSalt, API_KEYS_SECRET: apiKeysSecret } = config;
+  if (jwtSecret !== undefined && jwtSalt !== undefined && apiKeysSecret !== undefined) {
+    return { jwtSecret, jwtSalt, apiKeysSecret };
+  }
+  const missing = (["JWT_SECRET", "JWT_SALT", "API_KEYS_SECRET"] as const).filter((name) => config[name] === undefined);
+  throw new StartupProblem(
+    `With DATABASE_URL set, ${listed(missing)} must be set too, and be the same for every process on that database: \`openssl rand -hex 32\` makes one.`,
+  );
+}
+
+/** The database and the secrets of a server process. StartupProblem when it was started alone and lacks them. */
+export function databaseOf(config: Config, checked: boolean): { databaseUrl: string; secrets: Secrets } {
+  if (config.DATABASE_URL === undefined) {
+    throw new StartupProblem(
+      "DATABASE_URL is not set: `npm start` brings a database along, a process started by itself has to be given one.",
+    );
+  }
+  return { databaseUrl: config.DATABASE_URL, secrets: checked ? givenSecrets(config) : requireSecrets(config) };
+}
+
+function listed(names: readonly string[]): string {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}

@@ -1,0 +1,62 @@
+import type { Server, ServerResponse } from "node:http";
+import { createAdaptorServer } from "@hono/node-server";
+import { StartupProblem } from "../db/connect.ts";
+
+/** Slow or silent clients lose their connection after this; a request that is being worked on is not limited. */
+const TIMEOUTS = {
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  // Longer than the idle time of the usual proxies, so that it is they who close.
+  keepAliveTimeout: 75_000,
+  connectionsCheckingInterval: 2_000,
+};
+
+/** An HTTP server over a fetch function; `incoming` and `outgoing` are passed as its bindings. */
+export function createHttpServer(fetch: (request: Request, bindings: object) => Response | Promise<Response>): Server {
+  return createAdaptorServer({ fetch, serverOptions: TIMEOUTS }) as Server;
+}
+
+/** Listens; StartupProblem with one sentence when it cannot. `variable` names the setting that chose the port. */
+export function listen(server: Server, port: number, host: string | undefined, variable: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      const code = "code" in error ? error.code : undefined;
+      const place = `${host ?? ""}${host === undefined ? "port " : ":"}${port}`;
+      const sentence =
+        code === "EADDRINUSE"
+          ? `Port ${port} is already in use: stop what listens there, or set ${variable} to another port.`
+          : code === "EACCES"
+            ? `This user may not listen on ${place}: set ${variable} to a port above 1023.`
+            : `Cannot listen on ${place} (${String(code ?? error.message)}): look at HOST and ${variable}.`;
+      reject(new StartupProblem(sentence, { cause: error }));
+    });
+    server.listen({ port, ...(host === undefined ? {} : { host }) }, resolve);
+  });
+}
+
+/**
+ * Returns a function that takes no new connection, lets requests in flight finish, asks clients to close kept ones, and
+ * returns when nothing is open any more, or by force after `deadlineMs`.
+ */
+export function drainable(server: Server): (deadlineMs: number) => Promise<void> {
+  const answering = new Set<ServerResponse>();
+  let draining = false;
+  const closeAfter = (response: ServerResponse) => {
+    if (!response.headersSent) response.setHeader("Connection", "close");
+  };
+  server.prependListener("request", (_, response: ServerResponse) => {
+    answering.add(response);
+    response.once("close", () => answering.delete(response));
+    if (draining) closeAfter(response);
+  });
+  return async (deadlineMs) => {
+    draining = true;
+    for (const response of answering) closeAfter(response);
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    const idle = setInterval(() => server.closeIdleConnections(), 50);
+    const force = setTimeout(() => server.closeAllConnections(), deadlineMs);
+    await closed;
+    clearInterval(idle);
+    clearTimeout(force);
+  };
+}

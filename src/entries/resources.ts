@@ -1,0 +1,52 @@
+import { type Connection, connect } from "../db/connect.ts";
+import type { Log } from "../http/route.ts";
+import { createCallCounter } from "../operations/analytics.ts";
+import type { Resources } from "../operations/context.ts";
+import { createKeyring } from "../operations/credentials.ts";
+import { createPricingCache } from "../operations/pricing-cache.ts";
+import type { Config, Secrets } from "./config.ts";
+import { createDownload } from "./download.ts";
+
+/** What a process opens once, and how it is closed. */
+export interface OpenResources {
+  resources: Resources;
+  connection: Connection;
+  /** Writes down what is counted and ends the pool; running queries have at most 5 s. */
+  close(): Promise<void>;
+}
+
+const FLUSH_MS = 1000;
+
+/** Opens the pool, derives the keys, and writes the counted calls down every second. */
+export async function openResources(
+  config: Config,
+  secrets: Secrets,
+  options: { databaseUrl: string; applicationName: string; log?: Log },
+): Promise<OpenResources> {
+  const connection = connect(options.databaseUrl, { applicationName: options.applicationName });
+  const callCounter = createCallCounter(connection.db);
+  const flush = () =>
+    callCounter.flush().catch((error: unknown) => options.log?.("warn", "calls could not be written down yet", error));
+  const timer = setInterval(flush, FLUSH_MS);
+  return {
+    connection,
+    resources: {
+      db: connection.db,
+      keyring: await createKeyring(secrets),
+      pricingCache: createPricingCache(),
+      callCounter,
+      settings: {
+        tokenLifetimeSeconds: config.JWT_EXPIRATION,
+        allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
+        publicUrl: config.PUBLIC_URL,
+      },
+      now: () => new Date(),
+      download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
+    },
+    close: async () => {
+      clearInterval(timer);
+      await Promise.race([flush(), new Promise((resolve) => setTimeout(resolve, 2000))]);
+      await connection.close();
+    },
+  };
+}

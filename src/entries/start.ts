@@ -1,0 +1,223 @@
+import { randomBytes } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { type EmbeddedPostgres, openDataFolder, startEmbeddedPostgres } from "../db/embedded.ts";
+import { migrate } from "../db/migrate.ts";
+import { seedFirstAdmin } from "../operations/users.ts";
+import { type Config, readConfig, requireSecrets, type Secrets } from "./config.ts";
+import { createHttpServer, listen } from "./http-server.ts";
+import { sentenceOf } from "./lifecycle.ts";
+import { lockFolder } from "./lock.ts";
+import { createLog } from "./log.ts";
+import { openResources } from "./resources.ts";
+import { keepSecrets } from "./secrets.ts";
+import { createBackoff, supervise, type Supervised } from "./supervisor.ts";
+
+/*
+ * `npm start`: database, migration, first ADMIN, then the REST process and the event server, kept running until a signal
+ * ends all of it in order. Whatever cannot go on ends everything: there is never half a system.
+ */
+
+const MIGRATIONS = fileURLToPath(new URL("../db/migrations", import.meta.url));
+/** npm repeats a terminal's Ctrl-C: only what comes later than this is a second wish. */
+const SAME_SIGNAL_MS = 1000;
+
+/** Undone in reverse order. */
+const opened: (() => Promise<void> | void)[] = [];
+const children: Supervised[] = [];
+let stoppedAt: number | undefined;
+let exitCode = 0;
+let running = false;
+let wake = () => {};
+const stopWished = new Promise<void>((resolve) => (wake = resolve));
+/** A wish to stop that comes while something is being opened is granted as soon as that is open. */
+class Stopped extends Error {}
+
+function report(sentence: string): void {
+  process.stderr.write(`${sentence}\n`);
+}
+
+async function end(): Promise<never> {
+  for (const undo of opened.toReversed()) {
+    try {
+      await undo();
+    } catch (error) {
+      report(sentenceOf(error));
+      exitCode = 1;
+    }
+  }
+  process.exit(exitCode);
+}
+
+function stop(code: number): void {
+  if (stoppedAt !== undefined) {
+    if (Date.now() - stoppedAt < SAME_SIGNAL_MS) return;
+    // The database's guard ends it as soon as the children are gone.
+    for (const child of children) child.kill();
+    process.exit(1);
+  }
+  stoppedAt = Date.now();
+  exitCode = code;
+  wake();
+  if (running) void end();
+}
+
+function giveUp(sentence: string): void {
+  if (stoppedAt !== undefined) return;
+  report(sentence);
+  stop(1);
+}
+
+/** Awaits a step of the start; throws Stopped when the operator does not want it any more. */
+async function step<T>(work: Promise<T>): Promise<T> {
+  const result = await work;
+  if (stoppedAt !== undefined) throw new Stopped();
+  return result;
+}
+
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  // Asked before anything is made; the children meet what happens in between.
+  for (const variable of ["PORT", "EVENTS_PORT"] as const) {
+    const probe = createHttpServer(() => new Response());
+    await step(listen(probe, config[variable], config.HOST, variable));
+    await new Promise((resolve) => probe.close(resolve));
+  }
+  const { databaseUrl, secrets, place } = await step(openDatabase(config));
+  await step(migrate(databaseUrl, MIGRATIONS));
+  const signIn = await step(seed(config, secrets, databaseUrl));
+
+  let position: number | undefined;
+  const environment = {
+    ...process.env,
+    DATABASE_URL: databaseUrl,
+    JWT_SECRET: secrets.jwtSecret,
+    JWT_SALT: secrets.jwtSalt,
+    API_KEYS_SECRET: secrets.apiKeysSecret,
+    ADMIN_PASSWORD: undefined,
+    RESUME_AFTER: undefined,
+  };
+  const common = { report, onGivingUp: giveUp };
+  children.push(
+    supervise({
+      ...common,
+      name: "REST process",
+      script: new URL("./node.ts", import.meta.url),
+      environment: () => environment,
+    }),
+    supervise({
+      ...common,
+      name: "event server",
+      script: new URL("./events-node.ts", import.meta.url),
+      environment: () => ({ ...environment, RESUME_AFTER: position?.toString() }),
+      onMessage: (message) => {
+        if (message.type === "position") position = message.id;
+      },
+    }),
+  );
+  opened.push(async () => void (await Promise.all(children.map((child) => child.stop()))));
+  const ready = Promise.all(children.map((child) => child.ready));
+  await step(Promise.race([ready, stopWished]));
+  process.stdout.write(banner(config, place, signIn));
+}
+
+/** The database given, or one of our own, kept running. */
+async function openDatabase(config: Config): Promise<{ databaseUrl: string; secrets: Secrets; place: string }> {
+  if (config.DATABASE_URL !== undefined) {
+    const { host, pathname } = new URL(config.DATABASE_URL);
+    return {
+      databaseUrl: config.DATABASE_URL,
+      secrets: requireSecrets(config),
+      place: `PostgreSQL ${host}${pathname}`,
+    };
+  }
+  const dataDir = openDataFolder(config.DATA_DIR);
+  opened.push(lockFolder(dataDir));
+  const secrets = keepSecrets({ ...config, DATA_DIR: dataDir });
+  const log = createLog(config.LOG_LEVEL, "database");
+  const start = (port?: number) =>
+    startEmbeddedPostgres({
+      dataDir,
+      password: secrets.databasePassword,
+      port,
+      log: (line) => log(/ (FATAL|PANIC): /.test(line) ? "warn" : "debug", line),
+    });
+  let database = await start();
+  let comingBack: Promise<void> | undefined;
+  const backoff = createBackoff();
+  const comeBack = async (reason: string) => {
+    const delay = backoff();
+    if (delay === undefined) return giveUp(`${reason}; it keeps ending, so everything is stopped.`);
+    report(`${reason}; starting the database again.`);
+    await Promise.race([new Promise((resolve) => setTimeout(resolve, delay)), stopWished]);
+    if (stoppedAt !== undefined) return;
+    try {
+      // Where the children look for it.
+      database = await start(Number(new URL(database.url).port));
+      watch(database);
+      report("The database is back.");
+    } catch (error) {
+      giveUp(`${sentenceOf(error)} Everything is stopped.`);
+    }
+  };
+  const watch = (watched: EmbeddedPostgres) => {
+    void watched.exited.then((reason) => {
+      if (stoppedAt === undefined) comingBack = comeBack(reason);
+    });
+  };
+  watch(database);
+  opened.push(async () => {
+    await comingBack;
+    await database.stop();
+  });
+  return { databaseUrl: database.url, secrets, place: dataDir };
+}
+
+/** Makes sure that there is an ADMIN; returns how to sign in. */
+async function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+  const password = config.ADMIN_PASSWORD ?? randomBytes(15).toString("base64url");
+  const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
+  try {
+    const created = await seedFirstAdmin(resources, {
+      username: config.ADMIN_USER,
+      password,
+      organizationName: config.ADMIN_ORG_NAME,
+    });
+    if (!created) return "with the users there are";
+    if (config.ADMIN_PASSWORD !== undefined) return `as ${config.ADMIN_USER} with the password given in ADMIN_PASSWORD`;
+    return `as ${config.ADMIN_USER} with the password ${password}\n                (shown this once; change it with PUT /api/v1/users/${config.ADMIN_USER})`;
+  } finally {
+    await close();
+  }
+}
+
+function banner(config: Config, place: string, signIn: string): string {
+  const any = config.HOST === undefined || config.HOST === "0.0.0.0" || config.HOST === "::";
+  const host = any ? "localhost" : config.HOST?.includes(":") === true ? `[${config.HOST}]` : config.HOST;
+  return `
+Faregate is running; Ctrl-C stops it.
+  REST          http://${host}:${config.PORT}${config.BASE_URL_PATH}/api/v1
+  Event server  http://${host}:${config.EVENTS_PORT}${config.BASE_URL_PATH}${config.EVENTS_ONLY ? "/events" : " (Socket.IO at /events, and everything REST answers)"}
+  Data          ${place}
+  Sign in       ${signIn}:
+                POST /api/v1/users/authenticate
+`;
+}
+
+process.on("SIGINT", () => stop(0));
+process.on("SIGTERM", () => stop(0));
+const fail = (error: unknown) => giveUp(sentenceOf(error));
+process.on("uncaughtException", fail);
+process.on("unhandledRejection", fail);
+
+try {
+  await main();
+  running = true;
+  if (stoppedAt !== undefined) await end();
+} catch (error) {
+  if (!(error instanceof Stopped)) {
+    report(sentenceOf(error));
+    exitCode = 1;
+  }
+  stoppedAt ??= Date.now();
+  await end();
+}
