@@ -1,6 +1,6 @@
 import type { PlatformRole } from "../../src/core/access/caller.ts";
 import { insertOrganization } from "../../src/db/organization-rows.ts";
-import { users } from "../../src/db/schema.ts";
+import { contracts, contractServices, pricings, services, users } from "../../src/db/schema.ts";
 import { newId, type Resources } from "../../src/operations/context.ts";
 import { issueApiKey } from "../../src/operations/credentials.ts";
 import type { TestUser } from "./api.ts";
@@ -45,4 +45,31 @@ export async function insertUsers(
     inserted.push({ id, username, key: user.apiKey });
   }
   return inserted;
+}
+
+/** A service with one pricing and a contract on it, as rows: what must not stand in the way of a deletion. */
+export async function fillOrganization({ db, now }: Resources, organizationId: string): Promise<void> {
+  const [serviceId, pricingId, contractId] = [newId(now()), newId(now()), newId(now())];
+  await db.insert(services).values({ id: serviceId, organizationId, name: "Zoom", nameKey: "zoom" });
+  const model: (typeof pricings.$inferInsert)["model"] = JSON.parse("{}");
+  await db.insert(pricings).values({
+    id: pricingId,
+    serviceId,
+    version: "1.0",
+    versionKey: "1.0",
+    availability: "active",
+    source: "",
+    model,
+    modelHash: "",
+    declaredAt: now(),
+  });
+  await db.insert(contracts).values({
+    id: contractId,
+    organizationId,
+    userId: "end-user",
+    username: "end",
+    startDate: now(),
+    endDate: now(),
+  });
+  await db.insert(contractServices).values({ contractId, serviceId, pricingId, position: 0 });
 }

@@ -1,0 +1,117 @@
+import { eq } from "drizzle-orm";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { organizations, users } from "../../src/db/schema.ts";
+import { seedFirstAdmin } from "../../src/operations/users.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await createTestApi();
+});
+afterAll(() => api.close());
+
+const signIn = (username: string, password: string) =>
+  api.call<{ error?: string }>("POST", "/users/authenticate", { body: { username, password } });
+
+describe("failed sign-ins (contract README, decision 18)", () => {
+  test("the eleventh attempt for a name within a minute is 429 with Retry-After, known or unknown", async () => {
+    const start = api.resources.now().getTime();
+    const user = await api.newUser("guessed");
+    for (const name of ["guessed", "no-such-name"]) {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => signIn(name, "wrong")));
+      expect(answers.map((answer) => answer.status)).toEqual(Array.from({ length: 10 }, () => 401));
+    }
+    api.setNow(new Date(start + 20_000));
+    for (const [name, password] of [
+      ["guessed", "password"],
+      ["guessed", "wrong"],
+      ["no-such-name", "wrong"],
+    ] as const) {
+      const answer = await signIn(name, password);
+      expect(answer.status).toBe(429);
+      expect(answer.headers.get("retry-after")).toBe("40");
+      expect(answer.body).toEqual({ error: "Too many failed sign-in attempts. Please try again later" });
+    }
+    // Whoever holds a key works on, and other names are not concerned.
+    expect((await api.call("GET", "/users/me", { key: user.key })).status).toBe(200);
+    expect((await signIn("owner", "password")).status).toBe(200);
+    api.setNow(new Date(start + 60_001));
+    expect((await signIn("guessed", "password")).status).toBe(200);
+    api.setNow(new Date(start));
+  });
+
+  test("thirty guesses at once do not get more than ten answers", async () => {
+    await api.newUser("rushed");
+    const answers = await Promise.all(Array.from({ length: 30 }, () => signIn("rushed", "wrong")));
+    expect(answers.filter((answer) => answer.status === 401)).toHaveLength(10);
+    expect(answers.filter((answer) => answer.status === 429)).toHaveLength(20);
+  });
+
+  test("sign-ins that succeed are never counted: thirty at once all pass", async () => {
+    await api.newUser("busy");
+    const answers = await Promise.all(Array.from({ length: 30 }, () => signIn("busy", "password")));
+    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
+  });
+});
+
+describe("closed sign-up (ALLOW_PUBLIC_SIGNUP=false)", () => {
+  const closed = <T>(work: () => Promise<T>) => {
+    const { settings } = api.resources;
+    api.resources.settings = { ...settings, allowPublicSignup: false };
+    return work().finally(() => {
+      api.resources.settings = settings;
+    });
+  };
+
+  test("nobody signs up without a key, whatever the body", () =>
+    closed(async () => {
+      for (const key of [undefined, api.callers.all.key]) {
+        const answer = await api.call("POST", "/users", { key, body: {} });
+        expect(answer.status).toBe(401);
+        expect(answer.body).toEqual({
+          error: 'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
+        });
+      }
+    }));
+
+  test("a USER creates nobody and a platform ADMIN does", () =>
+    closed(async () => {
+      const body = { username: "invited", password: "password" };
+      const refused = await api.call("POST", "/users", { key: api.callers.owner.key, body });
+      expect(refused).toMatchObject({
+        status: 403,
+        body: { error: "PERMISSION ERROR: Only admins can create users." },
+      });
+      expect((await api.call("POST", "/users", { key: api.callers.platformAdmin.key, body })).status).toBe(201);
+    }));
+});
+
+describe("the first ADMIN (§1.10)", () => {
+  const seed = (username: string) =>
+    seedFirstAdmin(api.resources, { username, password: "p", organizationName: "admin's Organization" });
+
+  test("is not created while there is an ADMIN, and a changed password stays", async () => {
+    expect(await seed("platform-admin")).toBe(false);
+    expect(await seed("another-admin")).toBe(false);
+    expect(await api.resources.db.$count(users, eq(users.username, "another-admin"))).toBe(0);
+  });
+
+  test("is created once by processes that start together, with its organization, whatever the length of its name", async () => {
+    await api.resources.db.update(users).set({ role: "USER" });
+    const results = await Promise.all([seed("su"), seed("su"), seed("su"), seed("su")]);
+    expect(results.filter(Boolean)).toHaveLength(1);
+    const [root] = await api.resources.db.select().from(users).where(eq(users.role, "ADMIN"));
+    expect(root).toMatchObject({ username: "su", role: "ADMIN" });
+    const owned = await api.resources.db
+      .select()
+      .from(organizations)
+      .where(eq(organizations.ownerId, root?.id ?? ""));
+    expect(owned).toMatchObject([{ name: "admin's Organization", isDefault: true }]);
+    const signedIn = await signIn("su", "p");
+    expect(signedIn).toMatchObject({ status: 200, body: { username: "su", role: "ADMIN" } });
+    // Its name is too short for a sign-up and can be changed all the same (D23).
+    const key = String((signedIn.body as Record<string, unknown>)["apiKey"]);
+    const renamed = await api.call("PUT", "/users/su", { key, body: { username: "superuser" } });
+    expect(renamed).toMatchObject({ status: 200, body: { username: "superuser" } });
+  });
+});
