@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, sql, type SQL } from "drizzle-orm";
+import { and, asc, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
@@ -11,6 +11,15 @@ import {
   usageLedger,
   usageLevels,
 } from "./schema.ts";
+
+/**
+ * The column is one of these texts, however many: they travel as one parameter, where a list would end at the 65 534 that
+ * a statement may have. An array literal, because drivers serialize arrays only after asking the server for its types.
+ */
+export function oneOf(column: SQLWrapper, texts: readonly string[]): SQL {
+  const literal = `{${texts.map((text) => `"${text.replace(/[\\"]/g, "\\$&")}"`).join(",")}}`;
+  return sql`${column} = any(${literal}::text[])`;
+}
 
 /** A contract as every endpoint shows it. Source: contract contracts §2. */
 export interface ContractView {
@@ -75,7 +84,7 @@ export async function viewContracts(db: Database, rows: readonly ContractRow[]):
     .from(contractServices)
     .innerJoin(services, eq(services.id, contractServices.serviceId))
     .innerJoin(pricings, eq(pricings.id, contractServices.pricingId))
-    .where(inArray(contractServices.contractId, ids))
+    .where(oneOf(contractServices.contractId, ids))
     .orderBy(contractServices.position);
   const levels = await db
     .select({
@@ -94,12 +103,12 @@ export async function viewContracts(db: Database, rows: readonly ContractRow[]):
         eq(contractServices.serviceId, usageLevels.serviceId),
       ),
     )
-    .where(inArray(usageLevels.contractId, ids))
+    .where(oneOf(usageLevels.contractId, ids))
     .orderBy(contractServices.position, usageLevels.position);
   const past = await db
     .select()
     .from(contractHistory)
-    .where(inArray(contractHistory.contractId, ids))
+    .where(oneOf(contractHistory.contractId, ids))
     .orderBy(contractHistory.id);
   const contractedBy = groupBy(contracted, (row) => row.contractId);
   const levelsBy = groupBy(levels, (row) => row.contractId);
@@ -290,13 +299,16 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
     left join contract_services cs on cs.contract_id = c.id
     left join services s on s.id = cs.service_id
     left join pricings p on p.id = cs.pricing_id
-    where c.id in ${contractIds}
+    where ${oneOf(sql`c.id`, contractIds)}
     group by c.id
     order by c.id
   `);
 }
 
-/** Writes the ledger rows that take every level of these services in these contracts back to zero, before they go. */
+/**
+ * Writes the ledger rows that take every level of these services in these contracts back to zero, before they go, and
+ * locks the levels: what is consumed between a look and the removal would be missing from the ledger.
+ */
 export async function recordServiceRemoval(
   tx: Database,
   input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
@@ -304,8 +316,13 @@ export async function recordServiceRemoval(
   await tx.execute(sql`
     insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
     select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${input.now.toISOString()}::timestamptz
-    from usage_levels
-    where contract_id in ${input.contractIds} and service_id in ${input.serviceIds} and consumed <> 0
+    from (
+      select contract_id, service_id, limit_name, consumed from usage_levels
+      where ${oneOf(sql`contract_id`, input.contractIds)} and ${oneOf(sql`service_id`, input.serviceIds)}
+      order by contract_id, service_id, limit_name
+      for update
+    ) locked
+    where consumed <> 0
   `);
 }
 
@@ -321,7 +338,7 @@ export async function removeServicesFromContracts(
   if (serviceIds.length === 0) return;
   const affected = await lockContracts(
     tx,
-    sql`${contracts.id} in (select contract_id from contract_services where service_id in ${serviceIds})`,
+    sql`${contracts.id} in (select contract_id from contract_services where ${oneOf(sql`service_id`, serviceIds)})`,
   );
   const contractIds = affected.map((row) => row.id);
   if (contractIds.length === 0) return;
@@ -329,9 +346,7 @@ export async function removeServicesFromContracts(
   await recordServiceRemoval(tx, { ...input, contractIds });
   await tx
     .delete(contractServices)
-    .where(
-      and(inArray(contractServices.contractId, contractIds), inArray(contractServices.serviceId, [...serviceIds])),
-    );
+    .where(and(oneOf(contractServices.contractId, contractIds), oneOf(contractServices.serviceId, serviceIds)));
   const moment = now.toISOString();
   await tx.execute(sql`
     update contracts c set
@@ -342,7 +357,7 @@ export async function removeServicesFromContracts(
       updated_at = ${moment}::timestamptz
     from (
       select id, exists (select 1 from contract_services cs where cs.contract_id = contracts.id) as any
-      from contracts where id in ${contractIds}
+      from contracts where ${oneOf(sql`id`, contractIds)}
     ) kept
     where kept.id = c.id
   `);
