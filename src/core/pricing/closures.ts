@@ -56,10 +56,15 @@ function binary<Frame>(operator: string, left: Closure<Frame>, right: Closure<Fr
 }
 
 function logical<Frame>(operator: "&&" | "||", operands: readonly Closure<Frame>[]): Closure<Frame> {
-  const [first, second] = operands;
+  const [first, second, third] = operands;
   if (first === undefined || second === undefined) return () => undefined;
-  if (operands.length === 2)
+  // Two and three operands are nearly all there are in the wild, and need no loop.
+  if (third === undefined)
     return operator === "&&" ? (frame) => first(frame) && second(frame) : (frame) => first(frame) || second(frame);
+  if (operands.length === 3)
+    return operator === "&&"
+      ? (frame) => first(frame) && second(frame) && third(frame)
+      : (frame) => first(frame) || second(frame) || third(frame);
   const stopsAt = operator === "||";
   return (frame) => {
     let value: Value;
@@ -79,9 +84,17 @@ function unary<Frame>(operator: string, inner: Closure<Frame>): Closure<Frame> {
 
 /**
  * Turns a tree into closures with the semantics of JavaScript's operators: `&&` and `||` return an operand and stop
- * early, relational comparison with undefined is false. No code is ever built from text. Source: pricing2yaml.md §12.4.
+ * early, relational comparison with undefined is false. No code is ever built from text. `closeWhole` may offer one
+ * closure for a whole subtree that it knows a shorter way for. Source: pricing2yaml.md §12.4.
  */
-export function closeTree<Frame, Leaf>(tree: Tree<Leaf>, closeLeaf: (leaf: Leaf) => Closure<Frame>): Closure<Frame> {
+export function closeTree<Frame, Leaf>(
+  tree: Tree<Leaf>,
+  closeLeaf: (leaf: Leaf) => Closure<Frame>,
+  closeWhole?: (tree: Tree<Leaf>) => Closure<Frame> | undefined,
+): Closure<Frame> {
+  const whole = closeWhole?.(tree);
+  if (whole !== undefined) return whole;
+  const close = (each: Tree<Leaf>): Closure<Frame> => closeTree(each, closeLeaf, closeWhole);
   switch (tree.kind) {
     case "literal": {
       const { value } = tree;
@@ -90,18 +103,15 @@ export function closeTree<Frame, Leaf>(tree: Tree<Leaf>, closeLeaf: (leaf: Leaf)
     case "leaf":
       return closeLeaf(tree.leaf);
     case "unary":
-      return unary(tree.operator, closeTree(tree.operand, closeLeaf));
+      return unary(tree.operator, close(tree.operand));
     case "binary":
-      return binary(tree.operator, closeTree(tree.left, closeLeaf), closeTree(tree.right, closeLeaf));
+      return binary(tree.operator, close(tree.left), close(tree.right));
     case "logical":
-      return logical(
-        tree.operator,
-        tree.operands.map((each) => closeTree(each, closeLeaf)),
-      );
+      return logical(tree.operator, tree.operands.map(close));
     case "choice": {
-      const test = closeTree(tree.test, closeLeaf);
-      const yes = closeTree(tree.yes, closeLeaf);
-      const no = closeTree(tree.no, closeLeaf);
+      const test = close(tree.test);
+      const yes = close(tree.yes);
+      const no = close(tree.no);
       return (frame) => (test(frame) ? yes(frame) : no(frame));
     }
   }

@@ -1,7 +1,7 @@
 import { closeTree } from "./closures.ts";
 import type { Closure } from "./closures.ts";
 import { explainRefusal, parseExpression } from "./expression.ts";
-import type { Expression, Reference } from "./expression.ts";
+import type { Expression, ExpressionTree, Reference } from "./expression.ts";
 import type { AddOn, Feature, FeatureValue, LimitValue, Period, Plan, Pricing, UsageLimit } from "./model.ts";
 import type { Value } from "./syntax-tree.ts";
 
@@ -53,8 +53,6 @@ export interface CompiledPricing {
   readonly pricing: Pricing;
   readonly features: ReadonlyMap<string, CompiledFeature>;
   readonly usageLimits: ReadonlyMap<string, UsageLimit>;
-  /** The position of each limit in the pricing. */
-  readonly limitSlots: ReadonlyMap<string, number>;
   /** By name in lower case; of two names that differ in case only, the first. */
   readonly plans: ReadonlyMap<string, Plan>;
   /** By name in lower case; of two names that differ in case only, the first. */
@@ -70,11 +68,7 @@ function firstByLowerCase<Item extends { readonly name: string }>(items: readonl
   return map;
 }
 
-function closeReference(
-  reference: Reference,
-  featureSlots: ReadonlyMap<string, number>,
-  limitSlots: ReadonlyMap<string, number>,
-): Closure<EvaluationFrame> {
+function closeReference(reference: Reference, slots: Slots): Closure<EvaluationFrame> {
   const { to, key, rewritten } = reference;
   if (to === "nothing") return () => undefined;
   if (to === "usageLevel")
@@ -83,11 +77,32 @@ function closeReference(
       throw new TypeError(`Cannot read properties of undefined (reading '${key}')`);
     };
   if (!rewritten) return (frame) => frame.outside(to, key);
-  const slot = to === "feature" ? featureSlots.get(key) : limitSlots.get(key);
+  const slot = to === "feature" ? slots.features.get(key) : slots.limits.get(key);
   if (slot === undefined) return (frame) => frame.outside(to, frame.prefix + key);
   if (to === "feature") return (frame) => frame.features[slot];
   if (to === "usage") return (frame) => frame.usage[slot];
   return (frame) => frame.limits[slot];
+}
+
+/** Positions of the features and limits of one pricing. */
+interface Slots {
+  readonly features: ReadonlyMap<string, number>;
+  readonly limits: ReadonlyMap<string, number>;
+}
+
+function slotOf(tree: ExpressionTree | undefined, to: Reference["to"], slots: ReadonlyMap<string, number>): number {
+  return tree?.kind === "leaf" && tree.leaf.to === to && tree.leaf.rewritten ? (slots.get(tree.leaf.key) ?? -1) : -1;
+}
+
+/** Whether consumption is below a limit, as nearly every expression asks: one closure instead of three. */
+function closeComparison(tree: ExpressionTree, slots: Slots): Closure<EvaluationFrame> | undefined {
+  if (tree.kind !== "binary" || (tree.operator !== "<" && tree.operator !== "<=")) return undefined;
+  const used = slotOf(tree.left, "usage", slots.limits);
+  const limit = slotOf(tree.right, "usageLimit", slots.limits);
+  if (used < 0 || limit < 0) return undefined;
+  // An absent limit compares false, as undefined does in JavaScript.
+  if (tree.operator === "<") return (frame) => (frame.usage[used] ?? NaN) < Number(frame.limits[limit]);
+  return (frame) => (frame.usage[used] ?? NaN) <= Number(frame.limits[limit]);
 }
 
 function involved(
@@ -99,12 +114,7 @@ function involved(
   return [...new Set(names)].map((name) => ({ name, slot: slots.get(name) ?? -1 }));
 }
 
-function compileExpression(
-  text: string | undefined,
-  field: string,
-  featureSlots: ReadonlyMap<string, number>,
-  limitSlots: ReadonlyMap<string, number>,
-): CompiledExpression | undefined {
+function compileExpression(text: string | undefined, field: string, slots: Slots): CompiledExpression | undefined {
   if (text === undefined) return undefined;
   const result = parseExpression(text);
   if (!result.ok) {
@@ -113,9 +123,13 @@ function compileExpression(
   }
   const { expression } = result;
   return {
-    run: closeTree(expression.tree, (leaf) => closeReference(leaf, featureSlots, limitSlots)),
-    features: involved(expression, "feature", featureSlots),
-    usage: involved(expression, "usage", limitSlots),
+    run: closeTree(
+      expression.tree,
+      (leaf) => closeReference(leaf, slots),
+      (tree) => closeComparison(tree, slots),
+    ),
+    features: involved(expression, "feature", slots.features),
+    usage: involved(expression, "usage", slots.limits),
     usageLevels: expression.references.filter((each) => each.to === "usageLevel").map((each) => each.key),
     mentionsContext: expression.mentionsContext,
   };
@@ -133,12 +147,11 @@ function slotsOf(items: readonly { readonly name: string }[]): Map<string, numbe
  * pricing2yaml.md §12.4.
  */
 export function compilePricing(pricing: Pricing): CompiledPricing {
-  const featureSlots = slotsOf(pricing.features);
-  const limitSlots = slotsOf(pricing.usageLimits);
+  const slots: Slots = { features: slotsOf(pricing.features), limits: slotsOf(pricing.usageLimits) };
   const features = new Map<string, CompiledFeature>();
   for (const [slot, feature] of pricing.features.entries()) {
-    const client = compileExpression(feature.expression, "expression", featureSlots, limitSlots);
-    const server = compileExpression(feature.serverExpression, "serverExpression", featureSlots, limitSlots) ?? client;
+    const client = compileExpression(feature.expression, "expression", slots);
+    const server = compileExpression(feature.serverExpression, "serverExpression", slots) ?? client;
     const compiled: CompiledFeature = {
       feature,
       slot,
@@ -151,7 +164,6 @@ export function compilePricing(pricing: Pricing): CompiledPricing {
     pricing,
     features,
     usageLimits: new Map(pricing.usageLimits.map((limit) => [limit.name, limit])),
-    limitSlots,
     plans: firstByLowerCase(pricing.plans),
     addOns: firstByLowerCase(pricing.addOns),
   };

@@ -1,4 +1,4 @@
-import type { CompiledExpression, CompiledFeature, CompiledPricing, EvaluationFrame } from "./compile.ts";
+import type { CompiledExpression, CompiledPricing, EvaluationFrame } from "./compile.ts";
 import type { FeatureValue, LimitValue } from "./model.ts";
 import type { Grant } from "./subscription.ts";
 import type { Value } from "./syntax-tree.ts";
@@ -15,9 +15,28 @@ export interface EvaluationMode {
   readonly server: boolean;
 }
 
+/** An expression with the identifiers that the name of the service gives it. */
+export interface BoundExpression {
+  readonly expression: CompiledExpression;
+  /** Identifiers of the involved limits, in the order of `expression.usage`. */
+  readonly usageIds: readonly string[];
+  /** Positions of the same limits in the pricing, -1 for those it lacks. */
+  readonly usageSlots: readonly number[];
+  /** Whether it may run at all, and every feature and limit it names is one of its own pricing. */
+  readonly selfContained: boolean;
+}
+
+/** A feature with the expressions of both modes. */
+export interface BoundFeature {
+  readonly name: string;
+  readonly slot: number;
+  readonly client: BoundExpression | undefined;
+  readonly server: BoundExpression | undefined;
+}
+
 /** The identifiers of one pricing under one service name; the same for every contract on it. */
 export interface Layout {
-  readonly features: ReadonlyMap<string, CompiledFeature>;
+  readonly features: ReadonlyMap<string, BoundFeature>;
   readonly limits: ReadonlyMap<string, number>;
   /** Identifiers of the limits by their position. */
   readonly limitIds: readonly string[];
@@ -31,6 +50,8 @@ export interface PreparedService {
   readonly grant: Grant;
   readonly layout: Layout;
   readonly frame: EvaluationFrame;
+  /** Whether the pricing context has every feature of the pricing: always so with a plan. */
+  readonly complete: boolean;
 }
 
 /** Contracted services made ready; reusable for any number of usages, one evaluation at a time. */
@@ -48,15 +69,34 @@ export function idOf(serviceName: string, name: string): string {
 /** How many names one pricing remembers its layout for: one service has one name, until it is renamed. */
 const LAYOUTS_KEPT = 8;
 const layouts = new WeakMap<CompiledPricing, Map<string, Layout>>();
-const values = new WeakMap<Grant, { readonly of: CompiledPricing } & Pick<EvaluationFrame, "features" | "limits">>();
+
+/** The values of a grant by position; `complete` when it has every feature of the pricing. */
+interface GrantedValues extends Pick<EvaluationFrame, "features" | "limits"> {
+  readonly of: CompiledPricing;
+  readonly complete: boolean;
+}
+const values = new WeakMap<Grant, GrantedValues>();
+
+function bind(expression: CompiledExpression | undefined, serviceName: string): BoundExpression | undefined {
+  if (expression === undefined) return undefined;
+  const known = [...expression.features, ...expression.usage].every(({ slot }) => slot >= 0);
+  return {
+    expression,
+    usageIds: expression.usage.map(({ name }) => idOf(serviceName, name)),
+    usageSlots: expression.usage.map(({ slot }) => slot),
+    selfContained: known && expression.mentionsContext && expression.failure === undefined,
+  };
+}
 
 function buildLayout(pricing: CompiledPricing, serviceName: string): Layout {
-  const features = new Map<string, CompiledFeature>();
+  const features = new Map<string, BoundFeature>();
   const clientFeatureIds: string[] = [];
   const serverFeatureIds: string[] = [];
   for (const [name, feature] of pricing.features) {
     const id = idOf(serviceName, name);
-    features.set(id, feature);
+    const client = bind(feature.client, serviceName);
+    const server = feature.server === feature.client ? client : bind(feature.server, serviceName);
+    features.set(id, { name, slot: feature.slot, client, server });
     if (feature.client !== undefined) clientFeatureIds.push(id);
     if (feature.server !== undefined) serverFeatureIds.push(id);
   }
@@ -82,12 +122,14 @@ function layoutOf(pricing: CompiledPricing, serviceName: string): Layout {
 }
 
 /** The granted values by position, remembered with the grant. */
-function valuesOf(pricing: CompiledPricing, grant: Grant): Pick<EvaluationFrame, "features" | "limits"> {
+function valuesOf(pricing: CompiledPricing, grant: Grant): GrantedValues {
   const known = values.get(grant);
   if (known?.of === pricing) return known;
+  const features = pricing.pricing.features.map((feature) => grant.features.get(feature.name));
   const fresh = {
     of: pricing,
-    features: pricing.pricing.features.map((feature) => grant.features.get(feature.name)),
+    complete: !features.includes(undefined),
+    features,
     limits: pricing.pricing.usageLimits.map((limit) => grant.usageLimits.get(limit.name)),
   };
   values.set(grant, fresh);
@@ -99,7 +141,7 @@ export function featureValue(evaluation: Evaluation, id: string): FeatureValue |
   for (let index = evaluation.services.length - 1; index >= 0; index--) {
     const service = evaluation.services[index];
     const feature = service?.layout.features.get(id);
-    const value = feature === undefined ? undefined : service?.grant.features.get(feature.feature.name);
+    const value = feature === undefined ? undefined : service?.grant.features.get(feature.name);
     if (value !== undefined) return value;
   }
   return undefined;
@@ -121,7 +163,7 @@ export function limitValue(evaluation: Evaluation, id: string): LimitValue | und
 export function locateFeature(
   evaluation: Evaluation,
   id: string,
-): { readonly service: PreparedService; readonly feature: CompiledFeature } | undefined {
+): { readonly service: PreparedService; readonly feature: BoundFeature } | undefined {
   for (let index = evaluation.services.length - 1; index >= 0; index--) {
     const service = evaluation.services[index];
     const feature = service?.layout.features.get(id);
@@ -131,7 +173,7 @@ export function locateFeature(
 }
 
 /** The expression that counts in this mode. */
-export function expressionOf(feature: CompiledFeature, mode: EvaluationMode): CompiledExpression | undefined {
+export function expressionOf(feature: BoundFeature, mode: EvaluationMode): BoundExpression | undefined {
   return mode.server ? feature.server : feature.client;
 }
 
@@ -155,9 +197,10 @@ export function prepareEvaluation(services: readonly ContractedService[]): Evalu
   };
   for (const { serviceName, pricing, grant } of services) {
     const layout = layoutOf(pricing, serviceName);
-    const { features, limits } = valuesOf(pricing, grant);
-    const frame = { features, limits, usage: [], prefix: `${serviceName}-`, outside };
-    prepared.push({ serviceName, pricing, grant, layout, frame });
+    const { features, limits, complete } = valuesOf(pricing, grant);
+    const usage = limits.map(() => 0);
+    const frame = { features, limits, usage, prefix: `${serviceName}-`, outside };
+    prepared.push({ serviceName, pricing, grant, layout, frame, complete });
   }
   const collides = services.some((one, index) =>
     services.slice(index + 1).some((other) => mayCollide(one.serviceName, other.serviceName)),
@@ -166,7 +209,7 @@ export function prepareEvaluation(services: readonly ContractedService[]): Evalu
   const shared = prepared.map((service): PreparedService => {
     const features = [...service.layout.features.keys()].map((id) => featureValue(evaluation, id));
     const limits = service.layout.limitIds.map((id) => limitValue(evaluation, id));
-    return { ...service, frame: { ...service.frame, features, limits } };
+    return { ...service, frame: { ...service.frame, features, limits }, complete: !features.includes(undefined) };
   });
   prepared.splice(0, prepared.length, ...shared);
   return evaluation;
