@@ -6,6 +6,7 @@ import { readBody } from "./body.ts";
 import { answerError } from "./errors.ts";
 import { type AppEnv, type Log, singleQueryParameters } from "./route.ts";
 import { contractRoutes, organizationContractRoutes } from "./routes/contracts.ts";
+import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
 import { featureRoutes } from "./routes/features.ts";
 import { organizationRoutes } from "./routes/organizations.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
@@ -22,7 +23,7 @@ export interface HttpSettings {
 
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
-    "default-src 'self';base-uri 'self';font-src 'self' https: data:;form-action 'self';frame-ancestors 'self';img-src 'self' data:;object-src 'none';script-src 'self';script-src-attr 'none';style-src 'self' https: 'unsafe-inline';upgrade-insecure-requests",
+    "default-src 'self';base-uri 'self';font-src 'self' https: data:;form-action 'self';frame-ancestors 'self';img-src 'self' data:;object-src 'none';script-src 'self';script-src-attr 'none';style-src 'self' https: 'unsafe-inline'",
   "Cross-Origin-Opener-Policy": "same-origin",
   "Origin-Agent-Cluster": "?1",
   "Referrer-Policy": "no-referrer",
@@ -43,6 +44,8 @@ export function createApp(options: {
   open: (bindings: unknown) => Resources | Promise<Resources>;
   settings: HttpSettings;
   log?: Log;
+  /** Files of the reference page; without it there is the document but no page. */
+  readAsset?: ReadAsset;
 }): Hono<AppEnv> {
   const { settings } = options;
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, settings.baseUrlPath) });
@@ -79,6 +82,7 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
   app.route(API_PREFIX, systemRoutes);
+  app.route(API_PREFIX, documentationRoutes(settings.baseUrlPath, options.readAsset));
 
   app.notFound((c) => answerError(new Failure("notFound", `Cannot ${c.req.method} ${c.req.path}`), c));
   app.onError(answerError);

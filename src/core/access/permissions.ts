@@ -99,6 +99,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/cache/**", methods: ["GET", "POST"], access: { users: ["ADMIN"], keys: "user-only" } },
   { pattern: "/events/**", methods: ["GET", "POST"], access: "public" },
   { pattern: "/healthcheck", methods: ["GET"], access: "public" },
+  { pattern: "/openapi.json", methods: ["GET"], access: "public" },
+  { pattern: "/docs/**", methods: ["GET"], access: "public" },
 ];
 
 function matches(pattern: string, segments: readonly string[]): boolean {

@@ -1,0 +1,60 @@
+import { Hono } from "hono";
+import { Failure } from "../../operations/errors.ts";
+import { openApiDocument } from "../openapi.ts";
+import { type AppEnv, json } from "../route.ts";
+
+/** Reads one file of the page's library, by name; undefined when there is no such file. */
+export type ReadAsset = (name: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
+
+/** What the page needs from the library; nothing else of it is served. */
+const ASSETS: Readonly<Record<string, string>> = {
+  "swagger-ui.css": "text/css; charset=utf-8",
+  "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+};
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Faregate: the HTTP interface</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="docs/swagger-ui.css">
+</head>
+<body>
+<div id="reference"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</body>
+</html>
+`;
+
+const START = `SwaggerUIBundle({
+  url: new URL("openapi.json", location.href).href,
+  dom_id: "#reference",
+  deepLinking: true,
+  docExpansion: "none",
+  validatorUrl: null,
+  persistAuthorization: false,
+});
+`;
+
+/** The interface as a document and as a page to read and try it; offline, nothing is loaded from elsewhere. */
+export function documentationRoutes(basePath: string, readAsset: ReadAsset | undefined): Hono<AppEnv> {
+  let document: object | undefined;
+  const missing = (path: string) => new Failure("notFound", `Cannot GET ${path}`);
+  return new Hono<AppEnv>()
+    .get("/openapi.json", (c) => json(c, (document ??= openApiDocument(basePath))))
+    .get("/docs", (c) => {
+      if (readAsset === undefined) throw missing(c.req.path);
+      return c.body(PAGE, 200, { "Content-Type": "text/html; charset=utf-8" });
+    })
+    .get("/docs/start.js", (c) => c.body(START, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
+    .get("/docs/:file", async (c) => {
+      const name = c.req.param("file");
+      const type = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
+      const bytes = type === undefined ? undefined : await readAsset?.(name);
+      if (type === undefined || bytes === undefined) throw missing(c.req.path);
+      return c.body(bytes, 200, { "Content-Type": type, "Cache-Control": "public, max-age=86400" });
+    });
+}

@@ -1,0 +1,38 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { OPERATIONS } from "../../src/http/openapi.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await createTestApi();
+});
+afterAll(() => api.close());
+
+/** `GET /users/{}`: parameters have names of their own in the router and in the document. */
+const shape = (method: string, path: string) => `${method} ${path.replace(/\{\w+\}|:\w+/g, "{}")}`;
+
+test("every route is documented, and every documented call has a route", () => {
+  const assets = /^\/docs\//;
+  const routed = api.app.routes
+    .filter((route) => route.method !== "ALL" && route.path.startsWith("/api/v1"))
+    .map((route) => ({ method: route.method, path: route.path.slice("/api/v1".length) }))
+    .filter((route) => !assets.test(route.path))
+    .map((route) => shape(route.method, route.path));
+  const documented = OPERATIONS.map((operation) => shape(operation.method, operation.path));
+  expect([...new Set(documented)].sort()).toEqual([...new Set(routed)].sort());
+});
+
+test("the document is OpenAPI 3.1 and needs no key", async () => {
+  const answer = await api.call<{ openapi: string; paths: object }>("GET", "/openapi.json");
+  expect(answer.status).toBe(200);
+  expect(answer.body.openapi).toBe("3.1.0");
+  expect(Object.keys(answer.body.paths)).toContain("/features/{userId}/{featureId}");
+});
+
+test("the document is valid by the official OpenAPI 3.1 schema", async () => {
+  const { Validator } = await import("@seriousme/openapi-schema-validator");
+  const { body } = await api.call<Record<string, unknown>>("GET", "/openapi.json");
+  const verdict = await new Validator().validate(body);
+  expect(verdict.errors).toBeUndefined();
+  expect(verdict.valid).toBe(true);
+});
