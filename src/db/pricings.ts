@@ -32,7 +32,7 @@ export async function findService(
     .where(
       and(
         eq(services.organizationId, input.organizationId),
-        eq(services.nameKey, serviceKey(input.name)),
+        eq(services.nameKey, input.name.toLowerCase()),
         eq(services.disabled, false),
       ),
     );
@@ -69,6 +69,8 @@ export async function viewServices(db: Database, rows: readonly ServiceRow[]): P
       ),
     )
     .orderBy(asc(pricings.position));
+  const versionsOf = new Map<string, typeof versions>(rows.map((row) => [row.id, []]));
+  for (const version of versions) versionsOf.get(version.serviceId)?.push(version);
   return rows.map((row) => {
     const view: ServiceView = {
       name: row.name,
@@ -78,8 +80,7 @@ export async function viewServices(db: Database, rows: readonly ServiceRow[]): P
       ...(row.hasArchive ? { archivedPricings: {} } : {}),
       id: row.id,
     };
-    for (const pricing of versions) {
-      if (pricing.serviceId !== row.id) continue;
+    for (const pricing of versionsOf.get(row.id) ?? []) {
       const locator = pricing.url === null ? { id: pricing.id } : { url: pricing.url };
       const map = pricing.availability === "active" ? view.activePricings : (view.archivedPricings ??= {});
       Object.defineProperty(map, pricing.version, { value: locator, enumerable: true });

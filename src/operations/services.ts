@@ -1,24 +1,13 @@
-import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
+import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
-import { lockContracts, recordServiceRemoval, removeServicesFromContracts } from "../db/contracts.ts";
+import { oneOf, removeServicesFromContracts } from "../db/contracts.ts";
 import { recordEvent } from "../db/outbox.ts";
-import {
-  findService,
-  serviceKey,
-  type ServiceRow,
-  type ServiceView,
-  versionKey,
-  viewServices,
-} from "../db/pricings.ts";
-import { contracts, contractServices, members, organizations, pricings, services } from "../db/schema.ts";
-import { containsText, isIdentifier } from "./access.ts";
+import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../db/pricings.ts";
+import { pricings, services } from "../db/schema.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { insertPricing, type PricingSource, readPricing } from "./pricing-source.ts";
-
-function notFound(serviceName: string): Failure {
-  return new Failure("notFound", `NOT FOUND: Service with name ${serviceName}`);
-}
+import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
 
 /**
  * Enabled services by name in byte order; without an organization, those of every organization.
@@ -42,7 +31,8 @@ export async function listServices(
       and(
         eq(services.disabled, false),
         input.organizationId === undefined ? undefined : eq(services.organizationId, input.organizationId),
-        input.name === undefined || input.name === "" ? undefined : containsText(services.name, input.name),
+        // Letter case as in look-ups, whatever the database's own idea of letters is; no character is a pattern.
+        input.name === undefined ? undefined : sql`strpos(${services.nameKey}, ${input.name.toLowerCase()}) > 0`,
       ),
     )
     .orderBy(input.order === "asc" ? asc(byName) : desc(byName), asc(services.id))
@@ -51,19 +41,9 @@ export async function listServices(
   return viewServices(ctx.db, rows);
 }
 
-export async function showService(
-  ctx: Context,
-  input: { organizationId: string; serviceName: string },
-): Promise<ServiceView> {
-  const service = await findService(ctx.db, { organizationId: input.organizationId, name: input.serviceName });
-  if (service === undefined) throw notFound(input.serviceName);
-  return viewOne(ctx, service);
-}
-
-async function viewOne(ctx: Context, service: ServiceRow): Promise<ServiceView> {
-  const [found] = await viewServices(ctx.db, [service]);
-  if (found === undefined) throw notFound(service.name);
-  return found;
+/** One enabled service. Failure notFound otherwise. Source: contract services-pricings §4.4. */
+export async function showService(ctx: Context, address: ServiceAddress): Promise<ServiceView> {
+  return viewService(ctx, await requireService(ctx, address));
 }
 
 /**
@@ -91,7 +71,7 @@ export async function createService(
           ? await insertService(ctx, input.organizationId, pricing.saasName)
           : await enableService(ctx, held, pricing.version);
       await insertPricing(ctx, { service, pricing, source: input.source });
-      const answer = await viewOne(ctx, service);
+      const answer = await viewService(ctx, service);
       await recordEvent(ctx.db, service.organizationId, {
         code: "PRICING_CREATED",
         details: { serviceName: service.name, pricingVersion: pricing.version },
@@ -126,31 +106,30 @@ async function enableService(ctx: Context, held: ServiceRow, version: string): P
 
 /** An archived version of that label becomes `<version>.<epoch ms>`, under which it stays addressable. */
 async function setAside(ctx: Context, serviceId: string, version: string): Promise<void> {
-  const suffix = `.${ctx.now().getTime()}`;
+  const versions = await ctx.db
+    .select({ id: pricings.id, version: pricings.version, key: pricings.versionKey })
+    .from(pricings)
+    .where(eq(pricings.serviceId, serviceId));
+  const held = versions.find((row) => row.key === versionKey(version));
+  if (held === undefined) return;
+  // Somebody may have uploaded a version of exactly that label, or the clock may have stood still.
+  const taken = new Set(versions.map((row) => row.key));
+  let moment = ctx.now().getTime();
+  while (taken.has(versionKey(`${held.version}.${moment}`))) moment += 1;
+  const label = `${held.version}.${moment}`;
   await ctx.db
     .update(pricings)
-    .set({
-      version: sql`${pricings.version} || ${suffix}`,
-      versionKey: sql`${pricings.versionKey} || ${suffix}`,
-    })
-    .where(and(eq(pricings.serviceId, serviceId), eq(pricings.versionKey, versionKey(version))));
+    .set({ version: label, versionKey: versionKey(label) })
+    .where(eq(pricings.id, held.id));
 }
 
 /**
  * Takes a service out of use: versions archived, name reserved, contracts novated without it; it can be re-created.
  * Source: contract services-pricings §4.6, §6.1, §6.3.
  */
-export async function disableService(
-  ctx: Context,
-  input: { organizationId: string; serviceName: string },
-): Promise<void> {
+export async function disableService(ctx: Context, address: ServiceAddress): Promise<void> {
   await transaction(ctx, async (ctx) => {
-    const service = await findService(ctx.db, {
-      organizationId: input.organizationId,
-      name: input.serviceName,
-      lock: "update",
-    });
-    if (service === undefined) throw notFound(input.serviceName);
+    const service = await requireService(ctx, address, "update");
     const now = ctx.now();
     await ctx.db
       .update(services)
@@ -181,143 +160,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     if (serviceIds.length === 0) return 0;
     const now = ctx.now();
     await removeServicesFromContracts(ctx.db, { serviceIds, now, operationId: newId(now) });
-    await ctx.db.delete(services).where(inArray(services.id, serviceIds));
+    await ctx.db.delete(services).where(oneOf(services.id, serviceIds));
     return serviceIds.length;
   });
-}
-
-/**
- * Renames and/or moves a service. A rename carries through everywhere by itself: contracts refer to the service, not to
- * its name. A move takes along contracts that have only this service. Source: contract services-pricings §4.5, §9.
- */
-export async function updateService(
-  ctx: Context,
-  input: {
-    organizationId: string;
-    serviceName: string;
-    name: string | undefined;
-    targetOrganizationId: string | undefined;
-  },
-): Promise<ServiceView> {
-  const name = input.name?.trim() ?? "";
-  try {
-    return await transaction(ctx, async (ctx) => {
-      const service = await findService(ctx.db, {
-        organizationId: input.organizationId,
-        name: input.serviceName,
-        lock: "update",
-      });
-      if (service === undefined) throw notFound(input.serviceName);
-      const target = input.targetOrganizationId;
-      if (target !== undefined && target !== service.organizationId) await moveContracts(ctx, service, target);
-      const [changed] = await ctx.db
-        .update(services)
-        .set({
-          ...(name === "" ? {} : { name, nameKey: serviceKey(name) }),
-          ...(target === undefined ? {} : { organizationId: target }),
-          updatedAt: ctx.now(),
-        })
-        .where(eq(services.id, service.id))
-        .returning();
-      return viewOne(ctx, changed ?? service);
-    });
-  } catch (error) {
-    if (violates(error, "services_name_unique")) {
-      const taken = name === "" ? input.serviceName : name;
-      throw new Failure("conflict", `CONFLICT: Service name ${taken} already exists`, { cause: error });
-    }
-    throw error;
-  }
-}
-
-async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
-  if (!isIdentifier(targetId)) throw new Failure("invalid", "INVALID DATA: Invalid organization ID");
-  await requireMoveAllowed(ctx, service.organizationId, targetId);
-  const holders = await lockContracts(
-    ctx.db,
-    inArray(
-      contracts.id,
-      ctx.db
-        .select({ id: contractServices.contractId })
-        .from(contractServices)
-        .where(eq(contractServices.serviceId, service.id)),
-    ),
-  );
-  if (holders.length === 0) return;
-  const holderIds = holders.map((row) => row.id);
-  const shared = await ctx.db
-    .selectDistinct({ id: contractServices.contractId })
-    .from(contractServices)
-    .where(and(inArray(contractServices.contractId, holderIds), sql`${contractServices.serviceId} <> ${service.id}`));
-  const staying = new Set(shared.map((row) => row.id));
-  const moving = holders.filter((row) => !staying.has(row.id));
-  if (moving.length > 0) await moveWhole(ctx, moving, targetId);
-  if (staying.size > 0) {
-    const now = ctx.now();
-    const contractIds = [...staying];
-    await recordServiceRemoval(ctx.db, { contractIds, serviceIds: [service.id], now, operationId: newId(now) });
-    await ctx.db
-      .delete(contractServices)
-      .where(and(inArray(contractServices.contractId, contractIds), eq(contractServices.serviceId, service.id)));
-  }
-}
-
-async function moveWhole(
-  ctx: Context,
-  moving: readonly { id: string; userId: string }[],
-  targetId: string,
-): Promise<void> {
-  const [met] = await ctx.db
-    .select({ userId: contracts.userId })
-    .from(contracts)
-    .where(
-      and(
-        eq(contracts.organizationId, targetId),
-        inArray(
-          contracts.userId,
-          moving.map((row) => row.userId),
-        ),
-      ),
-    )
-    .limit(1);
-  if (met !== undefined) throw new Failure("conflict", `CONFLICT: Contract for user ${met.userId} already exists`);
-  await ctx.db
-    .update(contracts)
-    .set({ organizationId: targetId, updatedAt: ctx.now() })
-    .where(
-      inArray(
-        contracts.id,
-        moving.map((row) => row.id),
-      ),
-    );
-}
-
-/** Between organizations of one owner for a key; for a user, only into an organization in which it may write services. */
-async function requireMoveAllowed(ctx: Context, sourceId: string, targetId: string): Promise<void> {
-  const [source, target] = await Promise.all(
-    [sourceId, targetId].map(async (id) => {
-      const rows = await ctx.db
-        .select({ ownerId: organizations.ownerId })
-        .from(organizations)
-        .where(eq(organizations.id, id));
-      return rows[0];
-    }),
-  );
-  if (target === undefined) {
-    throw new Failure("invalid", `INVALID DATA: Organization with id ${targetId} not found`);
-  }
-  const caller = ctx.caller;
-  if (caller.kind === "key" && source?.ownerId === target.ownerId) return;
-  if (caller.kind === "user") {
-    if (caller.role === "ADMIN" || target.ownerId === caller.id) return;
-    const [member] = await ctx.db
-      .select({ role: members.role })
-      .from(members)
-      .where(and(eq(members.organizationId, targetId), eq(members.userId, caller.id)));
-    if (member?.role === "ADMIN" || member?.role === "MANAGER") return;
-  }
-  throw new Failure(
-    "forbidden",
-    `PERMISSION ERROR: You do not have permission to move services into organization ${targetId}`,
-  );
 }

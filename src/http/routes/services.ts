@@ -1,25 +1,30 @@
 import { type Handler, Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
-import * as pricings from "../../operations/pricings.ts";
-import { fetchPricing, MAX_PRICING_BYTES, type PricingSource } from "../../operations/pricing-source.ts";
-import * as services from "../../operations/services.ts";
+import { type FallbackSubscription, setAvailability } from "../../operations/availability.ts";
 import { Failure } from "../../operations/errors.ts";
+import { fetchPricing, MAX_PRICING_BYTES, type PricingSource } from "../../operations/pricing-source.ts";
+import * as pricings from "../../operations/pricings.ts";
+import { updateService } from "../../operations/service-changes.ts";
+import * as services from "../../operations/services.ts";
 import { readMultipart } from "../body.ts";
 import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, scope } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
-export const serviceChanges = z.object({
-  name: z
-    .string({ error: "The name field must be a string" })
-    .min(1, "The name must be between 1 and 255 characters long")
-    .max(255, "The name must be between 1 and 255 characters long")
-    .optional(),
-  organizationId: z
-    .string({ error: "The organizationId field must be a string" })
-    .length(24, "The organizationId must be 24 characters long")
-    .optional(),
-});
+export const serviceChanges = z.object(
+  {
+    name: z
+      .string({ error: "The name field must be a string" })
+      .min(1, "The name must be between 1 and 255 characters long")
+      .max(255, "The name must be between 1 and 255 characters long")
+      .optional(),
+    organizationId: z
+      .string({ error: "The organizationId field must be a string" })
+      .length(24, "The organizationId must be 24 characters long")
+      .optional(),
+  },
+  { error: "The body must be an object" },
+);
 
 export const fallbackSubscription = z.object(
   {
@@ -47,7 +52,11 @@ async function uploadOf(c: Ask): Promise<PricingSource> {
 }
 
 /** The fallback of an archiving; a body without keys is no body. A wrong shape is for the operation to throw or not. */
-function fallbackOf(body: unknown) {
+function fallbackOf(body: unknown): {
+  fallback: FallbackSubscription;
+  fallbackGiven: boolean;
+  fallbackFailure?: Failure;
+} {
   const fallbackGiven = typeof body === "object" && body !== null && Object.keys(body).length > 0;
   if (!fallbackGiven) return { fallback: {}, fallbackGiven };
   const read = fallbackSubscription.safeParse(body);
@@ -97,16 +106,17 @@ export const serviceRoutes = new Hono<AppEnv>()
     ),
   )
   .delete("/", async (c) => {
+    // What a script with an unset variable sends must not mean "of every organization".
+    if (c.req.query("organizationId") === "") {
+      throw new Failure("invalid", "INVALID DATA: The organizationId query parameter is empty");
+    }
     const count = await services.pruneServices(context(c), { organizationId: scope(c) });
     return json(c, { message: `Pruned ${count} services` });
   })
   .get("/:serviceName", async (c) => json(c, await services.showService(context(c), addressed(c))))
   .put("/:serviceName", async (c) => {
     const { name, organizationId } = bodyOf(c, serviceChanges);
-    return json(
-      c,
-      await services.updateService(context(c), { ...addressed(c), name, targetOrganizationId: organizationId }),
-    );
+    return json(c, await updateService(context(c), { ...addressed(c), name, targetOrganizationId: organizationId }));
   })
   .delete("/:serviceName", async (c) => {
     await services.disableService(context(c), addressed(c));
@@ -128,19 +138,20 @@ export const serviceRoutes = new Hono<AppEnv>()
   })
   .put("/:serviceName/pricings/:pricingVersion", async (c) => {
     const availability = c.req.query("availability") ?? "archived";
-    if (availability === "") throw new Failure("invalid", "No availability provided");
+    // Clients send a body to activate too; it is not looked at.
+    const body = availability === "active" ? { fallback: {}, fallbackGiven: false } : fallbackOf(c.var.body);
     if (availability !== "active" && availability !== "archived") {
-      throw new Failure("invalid", 'Invalid availability status. Either provide "active" or "archived"');
+      throw (
+        body.fallbackFailure ??
+        new Failure(
+          "invalid",
+          availability === ""
+            ? "No availability provided"
+            : 'Invalid availability status. Either provide "active" or "archived"',
+        )
+      );
     }
-    const archiving = availability === "archived";
-    return json(
-      c,
-      await pricings.setAvailability(context(c), {
-        ...addressed(c),
-        availability,
-        ...(archiving ? fallbackOf(c.var.body) : { fallback: {}, fallbackGiven: false }),
-      }),
-    );
+    return json(c, await setAvailability(context(c), { ...addressed(c), availability, ...body }));
   })
   .delete("/:serviceName/pricings/:pricingVersion", async (c) => {
     await pricings.deletePricing(context(c), addressed(c));
@@ -149,7 +160,7 @@ export const serviceRoutes = new Hono<AppEnv>()
 
 /** The text of an uploaded pricing, as it was uploaded, without a key. */
 export const publicPricing: Handler<AppEnv> = async (c) => {
-  const text = await pricings.publicText(c.var.resources, c.req.path);
+  const text = await pricings.publicText(c.var.resources, decodeURIComponent(c.req.path));
   if (text === undefined) throw new Failure("notFound", `Cannot GET ${c.req.path}`);
   return c.body(text, 200, { "Content-Type": "text/yaml; charset=utf-8" });
 };

@@ -1,0 +1,138 @@
+import { and, eq, sql, type SQL } from "drizzle-orm";
+import { violates } from "../db/connect.ts";
+import { lockContracts, oneOf, recordServiceRemoval } from "../db/contracts.ts";
+import { serviceKey, type ServiceRow, type ServiceView } from "../db/pricings.ts";
+import { contracts, contractServices, members, organizations, services } from "../db/schema.ts";
+import { isIdentifier } from "./access.ts";
+import { type Context, newId, transaction } from "./context.ts";
+import { Failure } from "./errors.ts";
+import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
+
+/** What may change of a service; absent and blank parts stay. */
+export interface ServiceChanges {
+  name: string | undefined;
+  targetOrganizationId: string | undefined;
+}
+
+const unknownOrganization = (id: string, cause?: unknown) =>
+  new Failure("invalid", `INVALID DATA: Organization with id ${id} not found`, { cause });
+
+/**
+ * Renames and/or moves a service. A rename carries through everywhere by itself: contracts refer to the service, not to
+ * its name. A move takes along contracts that have only this service and removes it from the others. No event.
+ * Failure notFound, conflict when the name or an end user's contract exists already where it goes, invalid for an unknown
+ * organization, forbidden for one in which the caller may not write. Source: contract services-pricings §4.5, §9.
+ */
+export async function updateService(ctx: Context, input: ServiceAddress & ServiceChanges): Promise<ServiceView> {
+  const name = input.name?.trim() ?? "";
+  const target = input.targetOrganizationId;
+  try {
+    return await transaction(ctx, async (ctx) => {
+      const service = await requireService(ctx, input, "update");
+      if (target !== undefined && target !== service.organizationId) await moveContracts(ctx, service, target);
+      const [changed] = await ctx.db
+        .update(services)
+        .set({
+          ...(name === "" ? {} : { name, nameKey: serviceKey(name) }),
+          ...(target === undefined ? {} : { organizationId: target }),
+          updatedAt: ctx.now(),
+        })
+        .where(eq(services.id, service.id))
+        .returning();
+      return viewService(ctx, changed ?? service);
+    });
+  } catch (error) {
+    if (violates(error, "services_name_unique")) {
+      const taken = name === "" ? input.serviceName : name;
+      throw new Failure("conflict", `CONFLICT: Service name ${taken} already exists`, { cause: error });
+    }
+    // Somebody contracted that end user in the target organization since we looked: look again, and say who it is.
+    if (violates(error, "contracts_user_unique")) return updateService(ctx, input);
+    if (violates(error, "services_organization_fk") || violates(error, "contracts_organization_fk")) {
+      throw unknownOrganization(target ?? "", error);
+    }
+    throw error;
+  }
+}
+
+async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
+  if (!isIdentifier(targetId)) throw new Failure("invalid", "INVALID DATA: Invalid organization ID");
+  await requireMoveAllowed(ctx, service.organizationId, targetId);
+  const holders = await lockContracts(
+    ctx.db,
+    sql`${contracts.id} in (select contract_id from contract_services where service_id = ${service.id})`,
+  );
+  const holderIds = holders.map((row) => row.id);
+  const sharing = await ctx.db
+    .selectDistinct({ id: contractServices.contractId })
+    .from(contractServices)
+    .where(and(oneOf(contractServices.contractId, holderIds), sql`${contractServices.serviceId} <> ${service.id}`));
+  const staying = new Set(sharing.map((row) => row.id));
+  await takeAlong(
+    ctx,
+    holders.filter((row) => !staying.has(row.id)),
+    targetId,
+  );
+  await leaveBehind(ctx, [...staying], service.id);
+}
+
+/** Contracts with only the moving service: they go with it, unchanged. */
+async function takeAlong(
+  ctx: Context,
+  moving: readonly { id: string; userId: string }[],
+  targetId: string,
+): Promise<void> {
+  if (moving.length === 0) return;
+  const userIds = moving.map((row) => row.userId);
+  const [met] = await ctx.db
+    .select({ userId: contracts.userId })
+    .from(contracts)
+    .where(and(eq(contracts.organizationId, targetId), oneOf(contracts.userId, userIds)))
+    .limit(1);
+  if (met !== undefined) throw new Failure("conflict", `CONFLICT: Contract for user ${met.userId} already exists`);
+  const ids = moving.map((row) => row.id);
+  await ctx.db
+    .update(contracts)
+    .set({ organizationId: targetId, updatedAt: ctx.now() })
+    .where(oneOf(contracts.id, ids));
+}
+
+/** Contracts with other services too: they stay where they are, without this one; its balances end at zero. */
+async function leaveBehind(ctx: Context, contractIds: readonly string[], serviceId: string): Promise<void> {
+  if (contractIds.length === 0) return;
+  const now = ctx.now();
+  await recordServiceRemoval(ctx.db, { contractIds, serviceIds: [serviceId], now, operationId: newId(now) });
+  const theirs: SQL | undefined = and(
+    oneOf(contractServices.contractId, contractIds),
+    eq(contractServices.serviceId, serviceId),
+  );
+  await ctx.db.delete(contractServices).where(theirs);
+}
+
+/** Between organizations of one owner for a key; for a user, only into an organization in which it may write services. */
+async function requireMoveAllowed(ctx: Context, sourceId: string, targetId: string): Promise<void> {
+  const [source, target] = await Promise.all(
+    [sourceId, targetId].map(async (id) => {
+      const rows = await ctx.db
+        .select({ ownerId: organizations.ownerId })
+        .from(organizations)
+        .where(eq(organizations.id, id));
+      return rows[0];
+    }),
+  );
+  if (target === undefined) throw unknownOrganization(targetId);
+  const caller = ctx.caller;
+  if (caller.kind === "key" && source?.ownerId === target.ownerId) return;
+  if (caller.kind === "user") {
+    if (caller.role === "ADMIN" || target.ownerId === caller.id) return;
+    const [member] = await ctx.db
+      .select({ role: members.role })
+      .from(members)
+      .where(and(eq(members.organizationId, targetId), eq(members.userId, caller.id)));
+    if (member?.role === "ADMIN" || member?.role === "MANAGER") return;
+  }
+  throw new Failure(
+    "forbidden",
+    `PERMISSION ERROR: You do not have permission to move services into organization ${targetId}`,
+  );
+}
