@@ -2,15 +2,8 @@ import { and, asc, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
-import {
-  contractHistory,
-  contracts,
-  contractServices,
-  pricings,
-  services,
-  usageLedger,
-  usageLevels,
-} from "./schema.ts";
+import { isAnyOf, textArray } from "./lists.ts";
+import { contractHistory, contracts, contractServices, pricings, services, usageLevels } from "./schema.ts";
 
 /**
  * The column is one of these texts, however many: they travel as one parameter, where a list would end at the 65 534 that
@@ -179,110 +172,124 @@ export interface TrackedLimit {
   period?: Period | undefined;
 }
 
-interface LevelKey {
-  serviceId: string;
-  limitName: string;
-}
-
-const sameLevel = (a: LevelKey, b: LevelKey) => a.serviceId === b.serviceId && a.limitName === b.limitName;
-
-/**
- * Makes the contract's subscription exactly `next`. Levels still tracked keep their balance and reset moment, missing ones
- * start at zero, the rest go, each movement with its ledger row. Call it with the contract locked.
- * Source: contract contracts §6 step 4.
- */
-export async function replaceSubscription(
-  tx: Database,
-  input: { contractId: string; next: readonly SubscribedService[]; now: Date; operationId: string },
-): Promise<void> {
-  const { contractId, next, now } = input;
-  const before = await tx.select().from(usageLevels).where(eq(usageLevels.contractId, contractId)).for("update");
-  const wanted = next.flatMap((service) =>
-    service.tracked.map((limit, position) => ({
-      serviceId: service.serviceId,
-      limitName: limit.name,
-      period: limit.period,
+/** The services of a subscription as one JSON parameter: a statement's text then does not depend on how many there are. */
+function servicesParameter(next: readonly SubscribedService[]): string {
+  return JSON.stringify(
+    next.map(({ serviceId, pricingId, plan, addOns }, position) => ({
+      service_id: serviceId,
+      pricing_id: pricingId,
       position,
+      plan,
+      add_ons: addOns,
     })),
   );
-  const leaving = before.filter((level) => !wanted.some((limit) => sameLevel(limit, level)));
-  await recordRemoval(tx, contractId, leaving, now, input.operationId);
-
-  // Rows of services that stay must not be deleted: their levels would go with them.
-  const staying = next.map((service) => service.serviceId);
-  await tx
-    .delete(contractServices)
-    .where(
-      and(
-        eq(contractServices.contractId, contractId),
-        staying.length === 0 ? undefined : sql`${contractServices.serviceId} not in ${staying}`,
-      ),
-    );
-  for (const [position, service] of next.entries()) {
-    const columns = { pricingId: service.pricingId, position, plan: service.plan, addOns: service.addOns };
-    await tx
-      .insert(contractServices)
-      .values({ contractId, serviceId: service.serviceId, ...columns })
-      .onConflictDoUpdate({ target: [contractServices.contractId, contractServices.serviceId], set: columns });
-  }
-  for (const level of leaving) {
-    await tx.delete(usageLevels).where(levelIs(contractId, level));
-  }
-  for (const limit of wanted) {
-    const old = before.find((level) => sameLevel(level, limit));
-    const columns = { ...renewalColumns(limit.period, old, now), position: limit.position };
-    if (old === undefined) {
-      await tx
-        .insert(usageLevels)
-        .values({ contractId, serviceId: limit.serviceId, limitName: limit.limitName, ...columns });
-    } else {
-      await tx.update(usageLevels).set(columns).where(levelIs(contractId, old));
-    }
-  }
 }
 
-function levelIs(contractId: string, level: LevelKey): SQL | undefined {
-  return and(
-    eq(usageLevels.contractId, contractId),
-    eq(usageLevels.serviceId, level.serviceId),
-    eq(usageLevels.limitName, level.limitName),
+/** Their tracked limits, each with the first boundary of a period that starts at `now`. */
+function limitsParameter(next: readonly SubscribedService[], now: Date): string {
+  return JSON.stringify(
+    next.flatMap(({ serviceId, tracked }) =>
+      tracked.map(({ name, period }, position) => ({
+        service_id: serviceId,
+        limit_name: name,
+        position,
+        anchor: period === undefined ? null : now.toISOString(),
+        reset_at: period === undefined ? null : addPeriod(now, period).toISOString(),
+        period_value: period?.value ?? null,
+        period_unit: period?.unit ?? null,
+      })),
+    ),
   );
 }
 
-/** The renewal columns of a level: kept while its period is the same, re-anchored at the kept reset when it changed. */
-function renewalColumns(
-  period: Period | undefined,
-  old: typeof usageLevels.$inferSelect | undefined,
-  now: Date,
-): Pick<typeof usageLevels.$inferInsert, "anchor" | "resetAt" | "periodValue" | "periodUnit"> {
-  if (period === undefined) return { anchor: null, resetAt: null, periodValue: null, periodUnit: null };
-  const columns = { periodValue: period.value, periodUnit: period.unit };
-  if (old?.resetAt === undefined || old.resetAt === null) {
-    return { ...columns, anchor: now, resetAt: addPeriod(now, period) };
-  }
-  const unchanged = old.periodValue === period.value && old.periodUnit === period.unit;
-  return { ...columns, anchor: unchanged ? old.anchor : old.resetAt, resetAt: old.resetAt };
+const LIMIT_COLUMNS = sql.raw(
+  "service_id text, limit_name text, position integer, anchor timestamptz, reset_at timestamptz, period_value numeric, period_unit text",
+);
+
+/**
+ * Makes the subscription of each of these contracts exactly `next`, in a fixed number of statements however many there
+ * are. Levels still tracked keep their balance and reset moment, missing ones start at zero, the rest go, each movement
+ * with its ledger row. A kept level whose period changed is anchored at its kept reset moment.
+ * Call it with the contracts locked. Source: contract contracts §6 step 4.
+ */
+export async function replaceSubscriptions(
+  tx: Database,
+  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date; operationId: string },
+): Promise<void> {
+  const { next, now } = input;
+  const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
+  const limits = limitsParameter(next, now);
+  const leaving = sql`not exists (
+    select 1 from json_to_recordset(${limits}::json) as wanted (${LIMIT_COLUMNS})
+    where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
+  )`;
+  await tx.execute(sql`
+    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${now.toISOString()}::timestamptz
+    from usage_levels
+    where ${ofThese} and consumed <> 0 and ${leaving}
+  `);
+  await tx.execute(sql`delete from usage_levels where ${ofThese} and ${leaving}`);
+  // Rows of services that stay must not be deleted: their levels would go with them.
+  const staying = isAnyOf(
+    sql`service_id`,
+    next.map((service) => service.serviceId),
+  );
+  await tx.execute(sql`delete from contract_services where ${ofThese} and not ${staying}`);
+  await addSubscriptions(tx, input);
 }
 
-async function recordRemoval(
+/** The part of replaceSubscriptions that a contract without services needs: services and levels that are missing. */
+export async function addSubscriptions(
   tx: Database,
-  contractId: string,
-  levels: readonly (LevelKey & { consumed: number })[],
-  now: Date,
-  operationId: string,
+  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
 ): Promise<void> {
-  const rows = levels
-    .filter((level) => level.consumed !== 0)
-    .map((level) => ({
-      contractId,
-      serviceId: level.serviceId,
-      limitName: level.limitName,
-      kind: "remove" as const,
-      operationId,
-      delta: -level.consumed,
-      createdAt: now,
-    }));
-  if (rows.length > 0) await tx.insert(usageLedger).values(rows);
+  const { next, now } = input;
+  if (next.length === 0) return;
+  const these = textArray(input.contractIds);
+  await tx.execute(sql`
+    insert into contract_services (contract_id, service_id, pricing_id, position, plan, add_ons)
+    select c.id, s.service_id, s.pricing_id, s.position, s.plan, s.add_ons
+    from unnest(${these}) as c (id)
+    cross join json_to_recordset(${servicesParameter(next)}::json)
+      as s (service_id text, pricing_id text, position integer, plan text, add_ons json)
+    on conflict (contract_id, service_id) do update set
+      pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
+  `);
+  await tx.execute(sql`
+    insert into usage_levels
+      (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit)
+    select c.id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit
+    from unnest(${these}) as c (id)
+    cross join json_to_recordset(${limitsParameter(next, now)}::json) as l (${LIMIT_COLUMNS})
+    on conflict (contract_id, service_id, limit_name) do update set
+      position = excluded.position,
+      anchor = case
+        when excluded.reset_at is null or usage_levels.reset_at is null then excluded.anchor
+        when usage_levels.period_value = excluded.period_value and usage_levels.period_unit = excluded.period_unit
+          then usage_levels.anchor
+        else usage_levels.reset_at
+      end,
+      reset_at = case when excluded.reset_at is null then null else coalesce(usage_levels.reset_at, excluded.reset_at) end,
+      period_value = excluded.period_value,
+      period_unit = excluded.period_unit
+  `);
+}
+
+/** Starts the billing period of each of these contracts anew at `now`, for its own number of days. */
+export async function restartBilling(
+  tx: Database,
+  input: { contractIds: readonly string[]; autoRenew: boolean | undefined; now: Date },
+): Promise<void> {
+  const moment = input.now.toISOString();
+  await tx.execute(sql`
+    update contracts set
+      start_date = ${moment}::timestamptz,
+      end_date = ${moment}::timestamptz + renewal_days * interval '24 hours',
+      auto_renew = coalesce(${input.autoRenew ?? null}::boolean, auto_renew),
+      updated_at = ${moment}::timestamptz
+    where ${isAnyOf(sql`id`, input.contractIds)}
+  `);
 }
 
 /** Appends to each contract's history what it subscribes to at this moment, from its billing start to `endDate`. */

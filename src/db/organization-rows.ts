@@ -1,7 +1,8 @@
 import { and, asc, eq, inArray } from "drizzle-orm";
 import { chooseHeir } from "../core/access/membership.ts";
 import type { Database } from "./connect.ts";
-import { contracts, members, organizationKeys, organizations, users } from "./schema.ts";
+import { lockContracts } from "./contracts.ts";
+import { contracts, members, organizationKeys, organizations, services, users } from "./schema.ts";
 
 /** An organization with its first key, which always has the scope ALL. */
 export interface NewOrganization {
@@ -43,6 +44,14 @@ export async function deleteOrganizations(tx: Database, ids: readonly string[]):
     .where(inArray(organizations.id, [...ids]))
     .orderBy(asc(organizations.id))
     .for("update");
+  // Services before contracts, each in the order of ids, as everywhere: a novation or archiving under way is waited for.
+  await tx
+    .select({ id: services.id })
+    .from(services)
+    .where(inArray(services.organizationId, [...ids]))
+    .orderBy(asc(services.id))
+    .for("update");
+  await lockContracts(tx, inArray(contracts.organizationId, [...ids]));
   await tx.delete(contracts).where(inArray(contracts.organizationId, [...ids]));
   await tx.delete(organizations).where(inArray(organizations.id, [...ids]));
 }

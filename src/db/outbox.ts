@@ -10,9 +10,9 @@ export const OUTBOX_CHANNEL = "faregate_events";
  * Records an event in the caller's transaction: it exists if and only if the change commits.
  * Must be the transaction's last statement: the id comes from a one-row counter whose lock is held until the commit, which
  * is what makes ids follow commit order without gaps (a sequence does not: a reader tailing `id > last` loses rows).
- * NOTIFY is a hint; whoever follows the outbox reads the rows.
+ * Without an organization it is the instance's. NOTIFY is a hint; whoever follows the outbox reads the rows.
  */
-export async function recordEvent(tx: Database, organizationId: string, event: PublicEvent): Promise<void> {
+export async function recordEvent(tx: Database, organizationId: string | null, event: PublicEvent): Promise<void> {
   const [next] = await tx
     .update(outboxCounter)
     .set({ lastId: sql`${outboxCounter.lastId} + 1` })

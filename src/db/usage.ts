@@ -1,10 +1,12 @@
-import { and, asc, eq, inArray, lt, sql, type SQL } from "drizzle-orm";
+import { asc, eq, sql } from "drizzle-orm";
 import { nextBoundary } from "../core/period.ts";
 import type { Database } from "./connect.ts";
-import { usageLedger, usageLevels } from "./schema.ts";
+import { usageLevels } from "./schema.ts";
 
-export type UsageLevelRow = typeof usageLevels.$inferSelect;
-type LedgerKind = (typeof usageLedger.$inferInsert)["kind"];
+/*
+ * Balances and their ledger. A contract's row is the lock of everything that belongs to it: whoever moves a balance holds
+ * that row first, so two callers never wait for each other, and nothing that was read under it can change before the end.
+ */
 
 /** The contracted service of a subject, with the address of its compiled pricing. */
 export interface SubjectService {
@@ -19,6 +21,12 @@ export interface SubjectService {
   addOns: Record<string, number> | null;
 }
 
+/** The balance of one tracked limit, with its renewal calendar. */
+export type Level = Pick<
+  typeof usageLevels.$inferSelect,
+  "serviceId" | "limitName" | "consumed" | "anchor" | "resetAt" | "periodValue" | "periodUnit"
+>;
+
 /** Everything about one end user's contract that an evaluation needs. */
 export interface Subject {
   contractId: string;
@@ -26,8 +34,12 @@ export interface Subject {
   autoRenew: boolean;
   renewalDays: number;
   services: SubjectService[];
-  levels: { serviceId: string; limitName: string; consumed: number; resetAt: Date | null }[];
+  levels: Level[];
 }
+
+type LevelJson = Omit<Level, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null };
+
+const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
 /** The subject of (organization, end user) in one round trip; undefined when there is no such contract. */
 export async function loadSubject(db: Database, organizationId: string, userId: string): Promise<Subject | undefined> {
@@ -37,7 +49,7 @@ export async function loadSubject(db: Database, organizationId: string, userId: 
     auto_renew: boolean;
     renewal_days: number;
     services: SubjectService[] | null;
-    levels: { serviceId: string; limitName: string; consumed: number; resetAt: string | null }[] | null;
+    levels: LevelJson[] | null;
   }>(sql`
     select c.id, c.end_date, c.auto_renew, c.renewal_days,
       (select json_agg(json_build_object(
@@ -48,8 +60,8 @@ export async function loadSubject(db: Database, organizationId: string, userId: 
         join pricings p on p.id = cs.pricing_id
         where cs.contract_id = c.id) as services,
       (select json_agg(json_build_object(
-          'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at)
-          order by u.position)
+          'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
+          'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit) order by u.position)
         from usage_levels u where u.contract_id = c.id) as levels
     from contracts c
     where c.organization_id = ${organizationId} and c.user_id = ${userId}
@@ -63,140 +75,184 @@ export async function loadSubject(db: Database, organizationId: string, userId: 
     services: row.services ?? [],
     levels: (row.levels ?? []).map((level) => ({
       ...level,
-      resetAt: level.resetAt === null ? null : new Date(level.resetAt),
+      anchor: dateOf(level.anchor),
+      resetAt: dateOf(level.resetAt),
     })),
   };
 }
 
-/** Locks these levels of a contract, always in the same order, until the transaction ends. */
-export async function lockLevels(tx: Database, contractId: string, where?: SQL): Promise<UsageLevelRow[]> {
+/**
+ * Locks the contract of (organization, end user) until the transaction ends; false when there is none. What is read
+ * before the lock may be out of date once it is held: read after it.
+ */
+export async function lockSubject(tx: Database, organizationId: string, userId: string): Promise<boolean> {
+  const rows = await tx.execute(sql`
+    select 1 from contracts where organization_id = ${organizationId} and user_id = ${userId} for no key update
+  `);
+  return rows.length > 0;
+}
+
+/** The levels of a contract, in a fixed order. */
+export async function loadLevels(tx: Database, contractId: string): Promise<Level[]> {
   return tx
     .select()
     .from(usageLevels)
-    .where(and(eq(usageLevels.contractId, contractId), where))
-    .orderBy(asc(usageLevels.serviceId), asc(usageLevels.limitName))
-    .for("update");
+    .where(eq(usageLevels.contractId, contractId))
+    .orderBy(asc(usageLevels.serviceId), asc(usageLevels.limitName));
 }
 
-/** One movement of a locked level. */
+/** True for the levels of the same limit of the same service. */
+export function sameLevel(
+  a: { serviceId: string; limitName: string },
+  b: { serviceId: string; limitName: string },
+): boolean {
+  return a.serviceId === b.serviceId && a.limitName === b.limitName;
+}
+
+/** One movement of a level. */
 export interface Movement {
-  level: UsageLevelRow;
+  level: Level;
   /** Added to the balance, which never goes below zero: the ledger gets what was really added. */
   delta: number;
   /** The next reset moment, when this movement also starts a new period. */
   resetAt?: Date | undefined;
 }
 
+/** What the ledger says about movements. A renewal or reset takes a level to zero and voids what could be reverted before. */
+export interface LedgerEntry {
+  kind: "consume" | "adjust" | "reset" | "renew";
+  operationId: string;
+  now: Date;
+  featureId?: string | undefined;
+}
+
 /**
- * Applies movements to levels that the transaction has locked, each with its ledger row, in two statements.
- * Sums are computed by the database in exact decimals; the returned rows carry the new balances.
+ * Applies movements to levels of a locked contract, each with its ledger row, in one statement; several movements of one
+ * level add up. Sums are computed by the database in exact decimals; the returned levels carry the new balances.
  */
 export async function moveLevels(
   tx: Database,
+  contractId: string,
   movements: readonly Movement[],
-  entry: { kind: LedgerKind; operationId: string; now: Date; featureId?: string | undefined },
-): Promise<UsageLevelRow[]> {
+  entry: LedgerEntry,
+): Promise<Level[]> {
   if (movements.length === 0) return [];
-  const values = movements.map(
-    ({ level, delta, resetAt }) =>
-      sql`(${level.contractId}::text, ${level.serviceId}::text, ${level.limitName}::text, ${String(delta)}::numeric, ${resetAt?.toISOString() ?? null}::timestamptz)`,
+  const values = JSON.stringify(
+    movements.map(({ level, delta, resetAt }) => ({
+      service_id: level.serviceId,
+      limit_name: level.limitName,
+      delta,
+      reset_at: resetAt?.toISOString() ?? null,
+    })),
   );
-  const moved = await tx.execute<{ service_id: string; limit_name: string; before: string; consumed: string }>(sql`
-    with movement (contract_id, service_id, limit_name, delta, reset_at) as (values ${sql.join(values, sql`, `)})
-    , balance as (
-      select u.contract_id, u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at
-      from usage_levels u join movement m using (contract_id, service_id, limit_name)
-    )
-    , changed as (
+  const moved = await tx.execute<{ service_id: string; limit_name: string; consumed: string }>(sql`
+    with movement as (
+      select service_id, limit_name, sum(delta) as delta, max(reset_at) as reset_at
+      from json_to_recordset(${values}::json)
+        as given (service_id text, limit_name text, delta numeric, reset_at timestamptz)
+      group by service_id, limit_name
+    ), balance as (
+      select u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at
+      from usage_levels u join movement m using (service_id, limit_name)
+      where u.contract_id = ${contractId}
+    ), changed as (
       update usage_levels u set
         consumed = greatest(0, b.before + b.delta),
         reset_at = coalesce(b.reset_at, u.reset_at)
       from balance b
-      where u.contract_id = b.contract_id and u.service_id = b.service_id and u.limit_name = b.limit_name
-      returning u.contract_id, u.service_id, u.limit_name, b.before, u.consumed
-    )
-    , written as (
+      where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
+      returning u.service_id, u.limit_name, b.before, u.consumed
+    ), written as (
       insert into usage_ledger
         (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
-      select contract_id, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null}, ${entry.operationId},
+      select ${contractId}, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null}, ${entry.operationId},
         consumed - before, ${entry.now.toISOString()}::timestamptz
       from changed
     )
-    select service_id, limit_name, before, consumed from changed
+    select service_id, limit_name, consumed from changed
   `);
   return movements.map(({ level, resetAt }) => {
     const row = moved.find((one) => one.service_id === level.serviceId && one.limit_name === level.limitName);
-    if (row === undefined) throw new Error("a locked usage level vanished");
+    if (row === undefined) throw new Error("a level of a locked contract vanished");
     return { ...level, consumed: Number(row.consumed), resetAt: resetAt ?? level.resetAt };
   });
 }
 
 /** The boundary that follows `after` on the level's own calendar; undefined for a level that never resets. */
-export function boundaryAfter(level: UsageLevelRow, after: Date): Date | undefined {
+export function boundaryAfter(level: Level, after: Date): Date | undefined {
   const { anchor, periodUnit, periodValue } = level;
   if (anchor === null || periodUnit === null || periodValue === null) return undefined;
   return nextBoundary(anchor, { unit: periodUnit, value: periodValue }, after);
 }
 
+/** True for a level whose period ended before `now`. */
+export function isDue(level: Level, now: Date): boolean {
+  return level.resetAt !== null && level.resetAt.getTime() < now.getTime();
+}
+
 /**
- * Starts a new period for each locked level whose period is over, however many were missed, and returns all of them as
- * they are then. A level is renewed once a period: whoever comes second finds it locked, then renewed.
+ * Starts a new period for each level of a locked contract whose period is over, however many were missed, and returns all
+ * levels as they are then. A level is renewed once a period: whoever comes second reads it renewed.
  * Source: contract features-events §5.
  */
 export async function renewDue(
   tx: Database,
-  locked: readonly UsageLevelRow[],
-  now: Date,
-  operationId: string,
-): Promise<UsageLevelRow[]> {
-  const due = locked.flatMap((level) => {
-    if (level.resetAt === null || level.resetAt.getTime() >= now.getTime()) return [];
-    return [{ level, delta: -level.consumed, resetAt: boundaryAfter(level, now) }];
-  });
-  const renewed = await moveLevels(tx, due, { kind: "renew", operationId, now });
-  return locked.map(
-    (level) => renewed.find((one) => one.serviceId === level.serviceId && one.limitName === level.limitName) ?? level,
+  contractId: string,
+  levels: readonly Level[],
+  entry: { operationId: string; now: Date },
+): Promise<Level[]> {
+  const due = levels.filter((level) => isDue(level, entry.now));
+  const renewed = await moveLevels(
+    tx,
+    contractId,
+    due.map((level) => ({ level, delta: -level.consumed, resetAt: boundaryAfter(level, entry.now) })),
+    { ...entry, kind: "renew" },
   );
+  return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
 }
 
 /**
- * What of a feature's consumption can still be undone: rows younger than `since`, not reverted, and not older than the
- * last reset of their level. Newest first. Lock the levels before. Source: contract features-events §6.1.
+ * Undoes what a feature consumed after `since`, of a locked contract: everything, or its newest operation. What is undone
+ * already, or older than the last reset of its level, stays as it is. One statement: each amount is marked and taken back
+ * once, together. Source: contract features-events §6.1.
  */
-export async function revertibleRows(
+export async function revertFeature(
   tx: Database,
-  input: { contractId: string; featureId: string; since: Date },
-): Promise<(typeof usageLedger.$inferSelect)[]> {
-  return tx
-    .select()
-    .from(usageLedger)
-    .where(
-      and(
-        eq(usageLedger.contractId, input.contractId),
-        eq(usageLedger.featureId, input.featureId),
-        eq(usageLedger.kind, "consume"),
-        sql`${usageLedger.revertedAt} is null`,
-        sql`${usageLedger.createdAt} > ${input.since.toISOString()}::timestamptz`,
-        sql`not exists (
+  input: { contractId: string; featureId: string; since: Date; latest: boolean; operationId: string; now: Date },
+): Promise<void> {
+  const now = sql`${input.now.toISOString()}::timestamptz`;
+  await tx.execute(sql`
+    with revertible as (
+      select l.id, l.service_id, l.limit_name, l.operation_id, l.delta
+      from usage_ledger l
+      where l.contract_id = ${input.contractId} and l.feature_id = ${input.featureId} and l.kind = 'consume'
+        and l.reverted_at is null and l.created_at > ${input.since.toISOString()}::timestamptz
+        and not exists (
           select 1 from usage_ledger later
-          where later.contract_id = ${usageLedger.contractId} and later.service_id = ${usageLedger.serviceId}
-            and later.limit_name = ${usageLedger.limitName} and later.id > ${usageLedger.id}
-            and later.kind in ('reset', 'renew', 'remove')
-        )`,
-      ),
+          where later.contract_id = l.contract_id and later.service_id = l.service_id
+            and later.limit_name = l.limit_name and later.id > l.id and later.kind in ('reset', 'renew', 'remove')
+        )
+    ), marked as (
+      update usage_ledger l set reverted_at = ${now}
+      from revertible r
+      where l.id = r.id
+        and (not ${input.latest}::boolean
+          or r.operation_id = (select operation_id from revertible order by id desc limit 1))
+      returning l.service_id, l.limit_name, l.delta
+    ), balance as (
+      select u.service_id, u.limit_name, u.consumed as before, m.delta
+      from usage_levels u
+      join (select service_id, limit_name, sum(delta) as delta from marked group by service_id, limit_name) m
+        using (service_id, limit_name)
+      where u.contract_id = ${input.contractId}
+    ), changed as (
+      update usage_levels u set consumed = greatest(0, b.before - b.delta)
+      from balance b
+      where u.contract_id = ${input.contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
+      returning u.service_id, u.limit_name, b.before, u.consumed
     )
-    .orderBy(sql`${usageLedger.id} desc`);
-}
-
-/** Marks ledger rows as undone; they never count as revertible again. */
-export async function markReverted(tx: Database, ids: readonly number[], now: Date): Promise<void> {
-  await tx
-    .update(usageLedger)
-    .set({ revertedAt: now })
-    .where(inArray(usageLedger.id, [...ids]));
-}
-
-/** Condition for levels whose period ended before `now`. */
-export function isDue(now: Date): SQL {
-  return lt(usageLevels.resetAt, now);
+    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select ${input.contractId}, service_id, limit_name, 'revert', ${input.operationId}, consumed - before, ${now}
+    from changed
+  `);
 }

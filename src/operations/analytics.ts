@@ -23,24 +23,25 @@ export function createCallCounter(db: Database): CallCounter {
     pending.set(day, { calls: sofar.calls + calls, evaluations: sofar.evaluations + evaluations });
   };
   const write = async () => {
+    if (pending.size === 0) return;
     const taken = pending;
     pending = new Map();
-    for (const [day, { calls, evaluations }] of taken) {
-      try {
-        await db
-          .insert(analyticsDays)
-          .values({ day, apiCalls: calls, evaluations })
-          .onConflictDoUpdate({
-            target: analyticsDays.day,
-            set: {
-              apiCalls: sql`${analyticsDays.apiCalls} + ${calls}`,
-              evaluations: sql`${analyticsDays.evaluations} + ${evaluations}`,
-            },
-          });
-      } catch (error) {
-        add(day, calls, evaluations);
-        throw error;
-      }
+    const days = [...taken].map(([day, { calls, evaluations }]) => ({ day, apiCalls: calls, evaluations }));
+    try {
+      // All days in one statement: all of them are written, or all of them are kept for the next flush.
+      await db
+        .insert(analyticsDays)
+        .values(days)
+        .onConflictDoUpdate({
+          target: analyticsDays.day,
+          set: {
+            apiCalls: sql`${analyticsDays.apiCalls} + excluded.api_calls`,
+            evaluations: sql`${analyticsDays.evaluations} + excluded.evaluations`,
+          },
+        });
+    } catch (error) {
+      for (const { day, apiCalls, evaluations } of days) add(day, apiCalls, evaluations);
+      throw error;
     }
   };
   return {

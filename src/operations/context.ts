@@ -28,6 +28,8 @@ export interface Settings {
   allowPublicSignup: boolean;
   /** The address under which clients reach this server; unset, the host of each request is taken. */
   publicUrl?: string | undefined;
+  /** When false, POST /events/test-event does not exist. */
+  allowTestEvents?: boolean | undefined;
 }
 
 /** What every operation receives: resources, plus who asks. */

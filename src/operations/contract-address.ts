@@ -1,4 +1,4 @@
-import { and, eq } from "drizzle-orm";
+import { and, asc, eq } from "drizzle-orm";
 import { contracts } from "../db/schema.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
@@ -15,9 +15,9 @@ export interface ContractAddress {
 
 /**
  * The contract's row. Failure notFound, also for somebody else's; conflict when a platform ADMIN's userId exists in
- * several organizations and none is named. Source: contract contracts §14.1.
+ * several organizations and none is named. Lock it to change what belongs to it. Source: contract contracts §14.1.
  */
-export async function findContract(ctx: Context, address: ContractAddress, lock = false) {
+export async function findContract(ctx: Context, address: ContractAddress, lock?: "change" | "delete") {
   const query = ctx.db
     .select()
     .from(contracts)
@@ -27,8 +27,10 @@ export async function findContract(ctx: Context, address: ContractAddress, lock 
         address.organizationId === undefined ? undefined : eq(contracts.organizationId, address.organizationId),
       ),
     )
+    .orderBy(asc(contracts.id))
     .limit(2);
-  const [row, another] = await (lock ? query.for("update") : query);
+  const strength = lock === "delete" ? "update" : "no key update";
+  const [row, another] = await (lock === undefined ? query : query.for(strength));
   if (row === undefined) throw contractNotFound(address.userId);
   if (another !== undefined) {
     throw new Failure(

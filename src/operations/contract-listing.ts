@@ -1,5 +1,6 @@
-import { and, asc, desc, eq, inArray, or, sql, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, or, sql, type SQL } from "drizzle-orm";
 import { type ContractView, viewContracts } from "../db/contracts.ts";
+import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, versionKey } from "../db/pricings.ts";
 import { contracts } from "../db/schema.ts";
 import { containsText } from "./access.ts";
@@ -107,12 +108,12 @@ const NOTHING = sql`false`;
 function servicesCondition(wanted: SubscriptionFilters["services"]): SQL | undefined {
   if (wanted === undefined) return undefined;
   if (Array.isArray(wanted)) {
-    return wanted.length === 0 ? NOTHING : having(inArray(sql`s.name_key`, wanted.map(serviceKey)));
+    return wanted.length === 0 ? NOTHING : having(isAnyOf(sql`s.name_key`, wanted.map(serviceKey)));
   }
   const conditions = Object.entries(wanted).map(([name, versions]) =>
     and(
       sql`s.name_key = ${serviceKey(name)}`,
-      versions.length === 0 ? undefined : inArray(sql`p.version_key`, versions.map(versionKey)),
+      versions.length === 0 ? undefined : isAnyOf(sql`p.version_key`, versions.map(versionKey)),
     ),
   );
   return anyOf(conditions);
@@ -125,7 +126,7 @@ function plansCondition(wanted: SubscriptionFilters["plans"]): SQL | undefined {
       : [
           and(
             sql`s.name_key = ${serviceKey(name)}`,
-            inArray(
+            isAnyOf(
               sql`lower(cs.plan)`,
               plans.map((plan) => plan.toLowerCase()),
             ),
@@ -142,7 +143,7 @@ function addOnsCondition(wanted: SubscriptionFilters["addOns"]): SQL | undefined
       : [
           and(
             sql`s.name_key = ${serviceKey(name)}`,
-            sql`exists (select 1 from json_object_keys(cs.add_ons) added where ${inArray(
+            sql`exists (select 1 from json_object_keys(cs.add_ons) added where ${isAnyOf(
               sql`lower(added)`,
               addOns.map((addOn) => addOn.toLowerCase()),
             )})`,

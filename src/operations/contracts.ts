@@ -1,18 +1,21 @@
-import { and, asc, eq, inArray, sql, type SQL } from "drizzle-orm";
+import { and, asc, count, eq, sql, type SQL } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
 import {
+  addSubscriptions,
   appendHistory,
   type ContractView,
   lockContracts,
-  replaceSubscription,
+  replaceSubscriptions,
+  restartBilling,
   type SubscribedService,
   viewContracts,
 } from "../db/contracts.ts";
-import { contracts, contractServices } from "../db/schema.ts";
+import { isAnyOf } from "../db/lists.ts";
+import { contracts, contractServices, organizations } from "../db/schema.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
 import { Failure } from "./errors.ts";
-import { resolveSubscription, type Subscription } from "./subscriptions.ts";
+import { lockServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -36,7 +39,10 @@ async function viewOne(ctx: Context, contractId: string): Promise<ContractView> 
   return view;
 }
 
-/** Contracts one end user to services of the organization. Source: contract contracts §4. */
+/**
+ * Contracts one end user to services of the organization. Failure conflict when it has a contract already, whoever made
+ * it and whenever: the unique constraint decides. Source: contract contracts §4.
+ */
 export async function createContract(
   ctx: Context,
   input: { organizationId: string; contract: NewContract },
@@ -48,15 +54,25 @@ export async function createContract(
   try {
     return await transaction(ctx, async (ctx) => {
       const now = ctx.now();
-      const held = await ctx.db
-        .select({ id: contracts.id })
-        .from(contracts)
-        .where(and(eq(contracts.organizationId, organizationId), eq(contracts.userId, userContact.userId)));
-      if (held.length > 0) throw exists();
+      // The organization before its services: who deletes it locks it first, too.
+      const [organization] = await ctx.db
+        .select({
+          held: sql<boolean>`exists (
+            select 1 from contracts c
+            where c.organization_id = ${organizationId} and c.user_id = ${userContact.userId})`,
+        })
+        .from(organizations)
+        .where(eq(organizations.id, organizationId))
+        .for("key share");
+      if (organization === undefined) {
+        throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+      }
+      if (organization.held) throw exists();
       if (Object.keys(contract.contractedServices).length === 0) {
         throw new Failure("invalid", "Invalid request: serviceNames must be a non-empty array");
       }
-      const next = await resolveSubscription(ctx, organizationId, contract, "creation");
+      const locked = await lockServices(ctx, [organizationId], contract);
+      const next = await resolveSubscription(ctx, locked.get(organizationId) ?? new Map(), contract, "creation");
       const renewalDays = contract.billingPeriod?.renewalDays ?? 30;
       const id = newId(now);
       await ctx.db.insert(contracts).values({
@@ -74,18 +90,16 @@ export async function createContract(
         autoRenew: contract.billingPeriod?.autoRenew ?? false,
         renewalDays,
       });
-      await replaceSubscription(ctx.db, { contractId: id, next, now, operationId: newId(now) });
+      await addSubscriptions(ctx.db, { contractIds: [id], next, now });
       return viewOne(ctx, id);
     });
   } catch (error) {
     if (violates(error, "contracts_user_unique")) throw exists(error);
-    if (violates(error, "contracts_organization_fk")) {
-      throw new Failure("notFound", `Organization with ID ${organizationId} not found`, { cause: error });
-    }
     throw error;
   }
 }
 
+/** The contract of that end user. Failure notFound, also for somebody else's. Source: contract contracts §5. */
 export async function showContract(ctx: Context, address: ContractAddress): Promise<ContractView> {
   const [view] = await viewContracts(ctx.db, [await findContract(ctx, address)]);
   if (view === undefined) throw contractNotFound(address.userId);
@@ -99,40 +113,44 @@ export interface Novation extends Subscription {
 type ContractRow = typeof contracts.$inferSelect;
 
 /**
- * Novates these contracts: all validated, then all written. Services are locked before contracts, as archiving does, so
- * that the two wait for each other instead of deadlocking.
+ * Novates the contracts that match: all validated, then all written, in a number of statements that depends on how many
+ * organizations they belong to and not on how many they are. Returns their ids; none when none match by the time that the
+ * locks are held.
  */
-async function applyNovation(ctx: Context, found: readonly ContractRow[], novation: Novation): Promise<void> {
+async function applyNovation(ctx: Context, where: SQL | undefined, novation: Novation): Promise<string[]> {
   const now = ctx.now();
   const operationId = newId(now);
-  const ids = found.map((row) => row.id);
-  const held = await ctx.db
-    .select({ contractId: contractServices.contractId, pricingId: contractServices.pricingId })
+  const organizationIds = await ctx.db
+    .selectDistinct({ id: contracts.organizationId })
+    .from(contracts)
+    .where(where)
+    .then((rows) => rows.map((row) => row.id));
+  if (organizationIds.length === 0) return [];
+  const services = await lockServices(ctx, organizationIds, novation);
+  const rows = await lockContracts(ctx.db, where);
+  const planned: { contractIds: string[]; next: SubscribedService[] }[] = [];
+  for (const [organizationId, locked] of services) {
+    const contractIds = rows.filter((row) => row.organizationId === organizationId).map((row) => row.id);
+    if (contractIds.length === 0) continue;
+    const held = await heldByAll(ctx, contractIds);
+    planned.push({ contractIds, next: await resolveSubscription(ctx, locked, novation, "novation", held) });
+  }
+  const contractIds = planned.flatMap((one) => one.contractIds);
+  await appendHistory(ctx.db, contractIds, now);
+  for (const plan of planned) await replaceSubscriptions(ctx.db, { ...plan, now, operationId });
+  await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
+  return contractIds;
+}
+
+/** The versions that every one of these contracts holds now: those may stay although they are archived. */
+async function heldByAll(ctx: Context, contractIds: readonly string[]): Promise<Set<string>> {
+  const rows = await ctx.db
+    .select({ id: contractServices.pricingId })
     .from(contractServices)
-    .where(inArray(contractServices.contractId, ids));
-  const planned = new Map<string, SubscribedService[]>();
-  for (const row of found) {
-    const mine = new Set(held.filter((one) => one.contractId === row.id).map((one) => one.pricingId));
-    planned.set(row.id, await resolveSubscription(ctx, row.organizationId, novation, "novation", mine));
-  }
-  const rows = await lockContracts(ctx.db, inArray(contracts.id, ids));
-  await appendHistory(
-    ctx.db,
-    rows.map((row) => row.id),
-    now,
-  );
-  for (const row of rows) {
-    await replaceSubscription(ctx.db, { contractId: row.id, next: planned.get(row.id) ?? [], now, operationId });
-    await ctx.db
-      .update(contracts)
-      .set({
-        startDate: now,
-        endDate: new Date(now.getTime() + row.renewalDays * DAY_MS),
-        ...(novation.billingPeriod?.autoRenew === undefined ? {} : { autoRenew: novation.billingPeriod.autoRenew }),
-        updatedAt: now,
-      })
-      .where(eq(contracts.id, row.id));
-  }
+    .where(isAnyOf(contractServices.contractId, contractIds))
+    .groupBy(contractServices.pricingId)
+    .having(eq(count(), contractIds.length));
+  return new Set(rows.map((row) => row.id));
 }
 
 /** Replaces a contract's whole subscription and restarts its billing period. Source: contract contracts §6. */
@@ -142,8 +160,9 @@ export async function novateContract(
 ): Promise<ContractView> {
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input);
-    await applyNovation(ctx, [row], input.novation);
-    return viewOne(ctx, row.id);
+    const [novated] = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
+    if (novated === undefined) throw contractNotFound(input.userId);
+    return viewOne(ctx, novated);
   });
 }
 
@@ -158,7 +177,7 @@ async function viewByUsername(ctx: Context, ids: readonly string[]): Promise<Con
   const rows = await ctx.db
     .select()
     .from(contracts)
-    .where(inArray(contracts.id, [...ids]))
+    .where(isAnyOf(contracts.id, ids))
     .orderBy(asc(sql`${contracts.username} collate "C"`), asc(contracts.id));
   return viewContracts(ctx.db, rows);
 }
@@ -169,32 +188,32 @@ export async function novateGroup(
   input: { organizationId: string | undefined; groupId: string; novation: Novation },
 ): Promise<ContractView[]> {
   return transaction(ctx, async (ctx) => {
-    const rows = await ctx.db.select().from(contracts).where(inGroup(input.organizationId, input.groupId));
-    if (rows.length === 0) {
+    const ids = await applyNovation(ctx, inGroup(input.organizationId, input.groupId), input.novation);
+    if (ids.length === 0) {
       throw new Failure(
         "notFound",
         `INVALID DATA: No contracts found with groupId ${input.groupId} within organization ${input.organizationId}`,
       );
     }
-    await applyNovation(ctx, rows, input.novation);
-    return viewByUsername(
-      ctx,
-      rows.map((row) => row.id),
-    );
+    return viewByUsername(ctx, ids);
   });
 }
 
 /** Deletes one contract with its history, balances and ledger; the end user may be contracted again at once. */
 export async function deleteContract(ctx: Context, address: ContractAddress): Promise<void> {
   await transaction(ctx, async (ctx) => {
-    const row = await findContract(ctx, address, true);
+    const row = await findContract(ctx, address, "delete");
     await ctx.db.delete(contracts).where(eq(contracts.id, row.id));
   });
 }
 
 /** Deletes every contract of the organization; of the instance when none is named, which only a platform ADMIN can ask. */
 export async function deleteContracts(ctx: Context, organizationId: string | undefined): Promise<void> {
-  await ctx.db.delete(contracts).where(inGroup(organizationId, undefined));
+  await transaction(ctx, async (ctx) => {
+    const rows = await lockContracts(ctx.db, inGroup(organizationId, undefined));
+    const ids = rows.map((row) => row.id);
+    await ctx.db.delete(contracts).where(isAnyOf(contracts.id, ids));
+  });
 }
 
 /** The parts of a contact that may change; the end user's id never does. */
@@ -212,7 +231,7 @@ export async function updateContact(
   input: ContractAddress & { changes: ContactChanges },
 ): Promise<ContractView> {
   return transaction(ctx, async (ctx) => {
-    const row = await findContract(ctx, input, true);
+    const row = await findContract(ctx, input, "change");
     const { username, firstName, lastName, email, phone } = input.changes;
     await ctx.db
       .update(contracts)
@@ -246,7 +265,7 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
       ...(changes.renewalDays === undefined ? {} : { renewalDays: changes.renewalDays }),
       updatedAt: ctx.now(),
     })
-    .where(inArray(contracts.id, [...ids]));
+    .where(isAnyOf(contracts.id, ids));
 }
 
 const endsTooEarly = (row: ContractRow, changes: BillingChanges) =>
@@ -258,7 +277,7 @@ export async function updateBillingPeriod(
   input: ContractAddress & { changes: BillingChanges },
 ): Promise<ContractView> {
   return transaction(ctx, async (ctx) => {
-    const row = await findContract(ctx, input, true);
+    const row = await findContract(ctx, input, "change");
     if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
     await applyBilling(ctx, [row.id], input.changes);
     return viewOne(ctx, row.id);

@@ -13,8 +13,9 @@ import { pricings, services } from "../db/schema.ts";
 import { containsText } from "./access.ts";
 import type { Context } from "./context.ts";
 import { evaluatedOrganization, type Mode, prepareSubject } from "./subject.ts";
+import { compiledPricings } from "./subscriptions.ts";
 
-/** Every feature of every contracted service that has an expression: true or false. Source: §4. */
+/** Every feature of every contracted service that has an expression: true or false. Source: contract features-events §4. */
 export async function evaluateAll(
   ctx: Context,
   input: { userId: string; mode: Mode },
@@ -27,7 +28,7 @@ export async function evaluateAll(
   return result;
 }
 
-/** The same with limit, use and error of each. Source: §4. */
+/** The same with limit, use and error of each. Source: contract features-events §4. */
 export async function evaluateAllDetailed(
   ctx: Context,
   input: { userId: string; mode: Mode },
@@ -73,12 +74,15 @@ export interface FeatureQuery {
   order: "asc" | "desc";
 }
 
-/** Features of the organization's enabled services, a row a feature and version. Source: contract features-events §1. */
+/**
+ * Features of the organization's enabled services, a row a feature and version, in two queries at most: pricings at hand
+ * are not read again. Source: contract features-events §1.
+ */
 export async function listFeatures(ctx: Context, query: FeatureQuery) {
   const organizationId = evaluatedOrganization(ctx);
   if (query.show !== "active" && query.show !== "archived" && query.show !== "all") return [];
   const rows = await ctx.db
-    .select({ service: services.name, version: pricings.version, model: pricings.model })
+    .select({ service: services.name, version: pricings.version, pricingId: pricings.id, hash: pricings.modelHash })
     .from(pricings)
     .innerJoin(services, eq(services.id, pricings.serviceId))
     .where(
@@ -92,8 +96,9 @@ export async function listFeatures(ctx: Context, query: FeatureQuery) {
     )
     .orderBy(asc(services.createdAt), asc(services.id), asc(pricings.availability), asc(pricings.position));
   const wanted = query.featureName.toLowerCase();
-  const found = rows.flatMap(({ service, version, model }) =>
-    model.features
+  const compiled = await compiledPricings(ctx, rows);
+  const found = rows.flatMap(({ service, version, hash }) =>
+    (compiled.get(hash)?.pricing.features ?? [])
       .filter((feature) => feature.name.toLowerCase().includes(wanted))
       .map((feature) => ({ feature, service, pricingVersion: version })),
   );

@@ -1,10 +1,11 @@
-import { and, eq } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import { findPlan } from "../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { grant } from "../core/pricing/subscription.ts";
-import { isDue, loadSubject, lockLevels, renewDue, type Subject } from "../db/usage.ts";
+import { isDue, loadSubject, lockSubject, renewDue, type Subject } from "../db/usage.ts";
 import { contracts } from "../db/schema.ts";
 import { type Context, newId, transaction } from "./context.ts";
+import { contractNotFound } from "./contract-address.ts";
 import { Failure } from "./errors.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
@@ -32,41 +33,57 @@ export function evaluatedOrganization(ctx: Context): string {
 }
 
 /**
- * Loads the end user's contract, renews what is due, and prepares the evaluation.
- * Source: contract features-events §2, contracts §12.
+ * Loads the end user's contract, renews what is due, and prepares the evaluation. Takes no lock unless something is due.
+ * Failure notFound without contract, invalid when it has expired. Source: contract features-events §2, contracts §12.
  */
 export async function prepareSubject(ctx: Context, userId: string): Promise<Prepared> {
+  const subject = await loadSubject(ctx.db, evaluatedOrganization(ctx), userId);
+  if (subject === undefined) throw contractNotFound(userId);
+  if (isExpired(subject, ctx.now()) || subject.levels.some((level) => isDue(level, ctx.now()))) {
+    return withLockedSubject(ctx, userId, async (_, prepared) => prepared);
+  }
+  return prepare(ctx, subject);
+}
+
+/**
+ * The same with the contract locked, until `work` and its transaction end: balances, plan and versions are those of that
+ * moment, and whatever `work` writes is all of it or none.
+ */
+export async function withLockedSubject<T>(
+  ctx: Context,
+  userId: string,
+  work: (ctx: Context, prepared: Prepared) => Promise<T>,
+): Promise<T> {
   const organizationId = evaluatedOrganization(ctx);
-  const now = ctx.now();
-  let subject = await loadSubject(ctx.db, organizationId, userId);
-  if (subject === undefined) throw new Failure("notFound", `Contract with userId ${userId} not found`);
-  if (now.getTime() > subject.endDate.getTime()) {
-    if (!subject.autoRenew) throw new Failure("invalid", EXPIRED);
-    await renewContract(ctx, subject, now);
-  }
-  const isOver = (level: Subject["levels"][number]) =>
-    level.resetAt !== null && level.resetAt.getTime() < now.getTime();
-  if (subject.levels.some(isOver)) {
-    const { contractId } = subject;
-    await transaction(ctx, async (ctx) => {
-      await renewDue(ctx.db, await lockLevels(ctx.db, contractId, isDue(now)), now, newId(now));
-    });
-    subject = await loadSubject(ctx.db, organizationId, userId);
-    if (subject === undefined) throw new Failure("notFound", `Contract with userId ${userId} not found`);
-  }
+  return transaction(ctx, async (ctx) => {
+    const now = ctx.now();
+    // Two statements, because one would read what was there before it waited for the lock.
+    const found = await lockSubject(ctx.db, organizationId, userId);
+    const subject = found ? await loadSubject(ctx.db, organizationId, userId) : undefined;
+    if (subject === undefined) throw contractNotFound(userId);
+    const renewed = isExpired(subject, now) ? await renewContract(ctx, subject, now) : subject;
+    const levels = await renewDue(ctx.db, subject.contractId, subject.levels, { operationId: newId(now), now });
+    return work(ctx, await prepare(ctx, { ...renewed, levels }));
+  });
+}
+
+async function prepare(ctx: Context, subject: Subject): Promise<Prepared> {
   return { subject, evaluation: await evaluationOf(ctx, subject), usage: usageOf(subject) };
 }
 
-/** Extends the billing period by whole periods until it lies in the future, once however many callers notice. */
-async function renewContract(ctx: Context, subject: Subject, now: Date): Promise<void> {
+function isExpired(subject: Subject, now: Date): boolean {
+  if (now.getTime() <= subject.endDate.getTime()) return false;
+  if (!subject.autoRenew) throw new Failure("invalid", EXPIRED);
+  return true;
+}
+
+/** Extends the billing period of a locked contract by whole periods until it lies in the future. */
+async function renewContract(ctx: Context, subject: Subject, now: Date): Promise<Subject> {
   const periodMs = Math.max(1, subject.renewalDays) * DAY_MS;
   const periods = Math.floor((now.getTime() - subject.endDate.getTime()) / periodMs) + 1;
-  await ctx.db
-    .update(contracts)
-    .set({ endDate: new Date(subject.endDate.getTime() + periods * periodMs), updatedAt: now })
-    .where(
-      and(eq(contracts.id, subject.contractId), eq(contracts.autoRenew, true), eq(contracts.endDate, subject.endDate)),
-    );
+  const endDate = new Date(subject.endDate.getTime() + periods * periodMs);
+  await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, subject.contractId));
+  return { ...subject, endDate };
 }
 
 function usageOf(subject: Subject): Map<string, number> {

@@ -1,7 +1,8 @@
-import { and, asc, eq, inArray, sql } from "drizzle-orm";
+import { and, asc, eq, sql } from "drizzle-orm";
 import { trackedLimits } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
 import type { SubscribedService } from "../db/contracts.ts";
+import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, versionKey } from "../db/pricings.ts";
 import { pricings, services } from "../db/schema.ts";
 import type { Context } from "./context.ts";
@@ -33,14 +34,45 @@ function keyed<T>(map: Record<string, T>): Map<string, T> {
   return result;
 }
 
+/** Enabled services of one organization: lower-case name -> id. */
+export type LockedServices = ReadonlyMap<string, string>;
+
 /**
- * Resolves names to rows and checks every subscription rule, in the contract's order. Locks the services against being
- * archived or disabled before this transaction ends. Versions the contract already holds may be archived.
- * Source: contract contracts §4.2, §4.3, §6.
+ * Finds the services that a subscription contracts, by organization, and keeps them from being archived or disabled until
+ * the transaction ends. Services are locked before contracts, everywhere, in the order of their ids: that is what keeps
+ * archiving, novation and deletion from waiting for each other in a circle.
+ */
+export async function lockServices(
+  ctx: Context,
+  organizationIds: readonly string[],
+  wanted: Subscription,
+): Promise<Map<string, LockedServices>> {
+  const byOrganization = new Map(organizationIds.map((id) => [id, new Map<string, string>()]));
+  const keys = Object.keys(wanted.contractedServices).map(serviceKey);
+  if (keys.length === 0) return byOrganization;
+  const rows = await ctx.db
+    .select({ id: services.id, key: services.nameKey, organizationId: services.organizationId })
+    .from(services)
+    .where(
+      and(
+        isAnyOf(services.organizationId, organizationIds),
+        eq(services.disabled, false),
+        isAnyOf(services.nameKey, keys),
+      ),
+    )
+    .orderBy(asc(services.id))
+    .for("share");
+  for (const row of rows) byOrganization.get(row.organizationId)?.set(row.key, row.id);
+  return byOrganization;
+}
+
+/**
+ * Resolves names to rows and checks every subscription rule, in the contract's order. Versions among `heldPricingIds` may
+ * be archived. Call it with the services locked. Source: contract contracts §4.2, §4.3, §6.
  */
 export async function resolveSubscription(
   ctx: Context,
-  organizationId: string,
+  found: LockedServices,
   wanted: Subscription,
   occasion: Occasion,
   heldPricingIds: ReadonlySet<string> = new Set(),
@@ -48,14 +80,13 @@ export async function resolveSubscription(
   const contracted = keyed(wanted.contractedServices);
   const plans = keyed(wanted.subscriptionPlans);
   const addOns = keyed(wanted.subscriptionAddOns);
-  const found = await findServices(ctx, organizationId, [...contracted.keys()]);
   if (occasion === "creation") {
     const unknown = [...contracted.keys()].filter((key) => !found.has(key));
     if (unknown.length > 0) {
       throw new Failure("invalid", `Invalid contract: Services not found: ${unknown.join(", ")}`);
     }
   }
-  const versions = await findVersions(ctx, [...found.values()]);
+  const versions = await findVersions(ctx, [...found.values()], [...contracted.values()]);
   const resolved = new Map<string, (typeof versions)[number]>();
   for (const [name, version] of Object.entries(wanted.contractedServices)) {
     const key = serviceKey(name);
@@ -122,24 +153,7 @@ export async function resolveSubscription(
   return [...result.values()];
 }
 
-async function findServices(ctx: Context, organizationId: string, keys: readonly string[]) {
-  if (keys.length === 0) return new Map<string, string>();
-  const rows = await ctx.db
-    .select({ id: services.id, key: services.nameKey })
-    .from(services)
-    .where(
-      and(
-        eq(services.organizationId, organizationId),
-        eq(services.disabled, false),
-        inArray(services.nameKey, [...keys]),
-      ),
-    )
-    .orderBy(asc(services.id))
-    .for("share");
-  return new Map(rows.map((row) => [row.key, row.id]));
-}
-
-async function findVersions(ctx: Context, serviceIds: readonly string[]) {
+async function findVersions(ctx: Context, serviceIds: readonly string[], versions: readonly string[]) {
   if (serviceIds.length === 0) return [];
   return ctx.db
     .select({
@@ -151,7 +165,7 @@ async function findVersions(ctx: Context, serviceIds: readonly string[]) {
       active: sql<boolean>`${pricings.availability} = 'active'`,
     })
     .from(pricings)
-    .where(inArray(pricings.serviceId, [...serviceIds]));
+    .where(and(isAnyOf(pricings.serviceId, serviceIds), isAnyOf(pricings.versionKey, versions.map(versionKey))));
 }
 
 /** Compiled pricings by model hash; those not at hand are read in one query. */
@@ -163,7 +177,7 @@ export async function compiledPricings(ctx: Context, rows: readonly { pricingId:
       .select({ hash: pricings.modelHash, model: pricings.model })
       .from(pricings)
       .where(
-        inArray(
+        isAnyOf(
           pricings.id,
           missing.map((row) => row.pricingId),
         ),

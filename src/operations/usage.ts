@@ -1,4 +1,4 @@
-import { and, eq, or } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import {
   checkExpectedConsumption,
   evaluateFeature,
@@ -7,93 +7,120 @@ import {
 } from "../core/pricing/evaluate.ts";
 import { type ContractView, viewContracts } from "../db/contracts.ts";
 import { serviceKey } from "../db/pricings.ts";
-import { contracts, contractServices, services, usageLevels } from "../db/schema.ts";
-import {
-  boundaryAfter,
-  lockLevels,
-  markReverted,
-  moveLevels,
-  renewDue,
-  revertibleRows,
-  type UsageLevelRow,
-} from "../db/usage.ts";
+import { contracts, contractServices, services } from "../db/schema.ts";
+import { boundaryAfter, type Level, loadLevels, moveLevels, renewDue, revertFeature } from "../db/usage.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, findContract } from "./contract-address.ts";
 import { Failure } from "./errors.ts";
-import { type Mode, type Prepared, prepareSubject } from "./subject.ts";
+import { type Mode, type Prepared, prepareSubject, withLockedSubject } from "./subject.ts";
 
 /** How long a consumption can be undone. */
 const REVERT_WINDOW_MS = 120_000;
-/** A novation between reading the contract and locking its balances starts the consumption over; it is rare. */
-const MAX_ATTEMPTS = 5;
+
+/** One feature asked for one end user, with the use that is to be counted if it is granted. */
+export interface Ask {
+  userId: string;
+  featureId: string;
+  /** `<service>-<limit>` -> amount; empty to ask only. */
+  expected: Readonly<Record<string, number>>;
+  mode: Mode;
+  /** Refuses what would pass a limit, where the contract alone lets one call pass it. */
+  strict: boolean;
+  /** Answers what would happen, and counts nothing. */
+  dryRun: boolean;
+  /** Adds what is left and when it resets to the answer; strict and dry calls always have it. */
+  explain: boolean;
+}
+
+/** A feature's result; the additional fields speak of the balances as they are after the call. */
+export interface FeatureAnswer extends FeatureResult {
+  /** By limit: how much may still be consumed; null for a limit that is not a number. */
+  readonly remaining?: Record<string, number | null> | null;
+  /** By limit: when its balance starts again at zero, ISO 8601; null for one that never does. */
+  readonly resetAt?: Record<string, string | null> | null;
+}
 
 /**
  * Evaluates one feature and, where `expected` names its limits and it is granted, counts that use: check and count are one
- * step under the balances' lock, over all limits of the expression or none. Source: contract features-events §6.
+ * step under the contract's lock, over all limits of the expression or none. Source: contract features-events §6.
  */
-export async function evaluateOne(
-  ctx: Context,
-  input: { userId: string; featureId: string; expected: Readonly<Record<string, number>>; mode: Mode },
-): Promise<FeatureResult> {
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-    const prepared = await prepareSubject(ctx, input.userId);
-    const { evaluation, usage } = prepared;
-    const read = evaluateFeature(evaluation, input.featureId, usage, input.mode);
-    if (Object.keys(input.expected).length === 0 || read.error !== null) return read;
-    const incomplete = checkExpectedConsumption(evaluation, input.featureId, input.expected, input.mode);
-    if (incomplete !== undefined) return incomplete;
-    if (read.used === null) return read;
-    const counted = await consume(ctx, prepared, input);
-    if (counted !== undefined) return counted;
+export async function evaluateOne(ctx: Context, ask: Ask): Promise<FeatureAnswer> {
+  const asksOnly = ask.dryRun || Object.keys(ask.expected).length === 0;
+  if (asksOnly) {
+    const prepared = await prepareSubject(ctx, ask.userId);
+    return explained(prepared, decide(prepared, ask).result, ask, prepared.usage);
   }
-  throw new Failure("unavailable", "The contract is being changed. Please try again", { retryAfterSeconds: 1 });
-}
-
-/** Undefined when the contract changed under our feet: start over. */
-async function consume(
-  ctx: Context,
-  { subject, evaluation, usage }: Prepared,
-  input: { featureId: string; expected: Readonly<Record<string, number>>; mode: Mode },
-): Promise<FeatureResult | undefined> {
-  const involved = involvedLimits(evaluation, input.featureId, input.mode).flatMap((limit) => {
-    const service = subject.services.find((one) => one.key === limit.serviceName);
-    return service === undefined ? [] : [{ ...limit, serviceId: service.serviceId }];
-  });
-  return transaction(ctx, async (ctx) => {
+  return withLockedSubject(ctx, ask.userId, async (ctx, prepared) => {
+    const { result, counts } = decide(prepared, ask);
+    if (!counts) return explained(prepared, result, ask, prepared.usage);
     const now = ctx.now();
-    const operationId = newId(now);
-    const rows = await lockLevels(
-      ctx.db,
-      subject.contractId,
-      or(
-        ...involved.map((limit) =>
-          and(eq(usageLevels.serviceId, limit.serviceId), eq(usageLevels.limitName, limit.limitName)),
-        ),
-      ),
-    );
-    if (rows.length < new Set(involved.map((limit) => limit.id)).size) return undefined;
-    const levels = await renewDue(ctx.db, rows, now, operationId);
-    const fresh = new Map(usage);
-    const levelOf = new Map<string, (typeof levels)[number]>();
-    for (const { id, serviceId, limitName } of involved) {
-      const level = levels.find((one) => one.serviceId === serviceId && one.limitName === limitName);
-      if (level === undefined) return undefined;
-      levelOf.set(id, level);
-      fresh.set(id, level.consumed);
-    }
-    const result = evaluateFeature(evaluation, input.featureId, fresh, input.mode);
-    if (result.error !== null || result.used === null) return result;
-    if (!result.eval) {
-      return { ...result, used: mapValues(result.used, (id, used) => used + (input.expected[id] ?? 0)) };
-    }
+    const involved = involvedLevels(prepared, ask);
     const moved = await moveLevels(
       ctx.db,
-      [...levelOf].map(([id, level]) => ({ level, delta: input.expected[id] ?? 0 })),
-      { kind: "consume", operationId, now, featureId: input.featureId },
+      prepared.subject.contractId,
+      involved.map(({ id, level }) => ({ level, delta: ask.expected[id] ?? 0 })),
+      { kind: "consume", operationId: newId(now), now, featureId: ask.featureId },
     );
-    const ids = [...levelOf.keys()];
-    return { ...result, used: mapValues(result.used, (id, used) => moved[ids.indexOf(id)]?.consumed ?? used) };
+    const used = new Map(involved.map(({ id }, i) => [id, moved[i]?.consumed ?? 0]));
+    const counted = { ...result, used: mapValues(result.used ?? {}, (id, sum) => used.get(id) ?? sum) };
+    return explained(prepared, counted, ask, used);
   });
+}
+
+/** What the balances as read say to it, and whether the use is to be counted. */
+function decide(
+  { evaluation, usage }: Prepared,
+  { featureId, expected, mode, strict }: Ask,
+): { result: FeatureResult; counts: boolean } {
+  const result = evaluateFeature(evaluation, featureId, usage, mode);
+  if (result.error !== null || Object.keys(expected).length === 0) return { result, counts: false };
+  const incomplete = checkExpectedConsumption(evaluation, featureId, expected, mode);
+  if (incomplete !== undefined) return { result: incomplete, counts: false };
+  if (result.used === null) return { result, counts: false };
+  const used = mapValues(result.used, (id, consumed) => sum(consumed, expected[id] ?? 0));
+  const fits = Object.entries(used).every(([id, total]) => {
+    const limit = result.limit?.[id];
+    return typeof limit !== "number" || total <= limit || (expected[id] ?? 0) === 0;
+  });
+  const granted = result.eval && (fits || !strict);
+  return { result: { ...result, eval: granted, used }, counts: granted };
+}
+
+/** The sum without the noise of binary fractions: 0.1 and 0.2 are 0.3, as they are in the database. */
+function sum(a: number, b: number): number {
+  const total = a + b;
+  return Number.isInteger(total) ? total : Number(total.toPrecision(15));
+}
+
+/** The levels that the feature's expression reads, with the identifiers under which it does. */
+function involvedLevels({ evaluation, subject }: Prepared, { featureId, mode }: Pick<Ask, "featureId" | "mode">) {
+  return involvedLimits(evaluation, featureId, mode).flatMap(({ id, serviceName, limitName }) => {
+    const service = subject.services.find((one) => one.key === serviceName);
+    const level = subject.levels.find((one) => one.serviceId === service?.serviceId && one.limitName === limitName);
+    return level === undefined ? [] : [{ id, level }];
+  });
+}
+
+function explained(
+  prepared: Prepared,
+  result: FeatureResult,
+  ask: Ask,
+  balances: ReadonlyMap<string, number>,
+): FeatureAnswer {
+  if (!ask.explain && !ask.strict && !ask.dryRun) return result;
+  if (result.used === null) return { ...result, remaining: null, resetAt: null };
+  const levels = new Map(involvedLevels(prepared, ask).map(({ id, level }) => [id, level]));
+  // A dry call speaks of the balances that it would leave.
+  const after = ask.dryRun && result.eval ? result.used : undefined;
+  const remaining: Record<string, number | null> = {};
+  const resetAt: Record<string, string | null> = {};
+  for (const id of Object.keys(result.used)) {
+    const limit = result.limit?.[id];
+    const balance = after?.[id] ?? balances.get(id) ?? 0;
+    remaining[id] = typeof limit === "number" ? Math.max(0, sum(limit, -balance)) : null;
+    resetAt[id] = levels.get(id)?.resetAt?.toISOString() ?? null;
+  }
+  return { ...result, remaining, resetAt };
 }
 
 function mapValues<T>(map: Record<string, T>, change: (key: string, value: T) => T): Record<string, T> {
@@ -110,33 +137,21 @@ export async function revertConsumption(
   ctx: Context,
   input: { userId: string; featureId: string; latest: boolean; mode: Mode },
 ): Promise<void> {
-  const { subject, evaluation, usage } = await prepareSubject(ctx, input.userId);
-  const known = evaluateFeature(evaluation, input.featureId, usage, input.mode);
-  if (known.error?.code === "FLAG_NOT_FOUND") {
-    throw new Failure("notFound", `Feature ${input.featureId} not found in contract for userId ${input.userId}`);
-  }
-  await transaction(ctx, async (ctx) => {
-    const now = ctx.now();
-    const levels = await lockLevels(ctx.db, subject.contractId);
-    const rows = await revertibleRows(ctx.db, {
-      contractId: subject.contractId,
-      featureId: input.featureId,
-      since: new Date(now.getTime() - REVERT_WINDOW_MS),
-    });
-    const newest = rows[0]?.operationId;
-    const undone = input.latest ? rows.filter((row) => row.operationId === newest) : rows;
-    if (undone.length === 0) return;
-    const operationId = newId(now);
-    for (const row of undone) {
-      const level = levels.find((one) => one.serviceId === row.serviceId && one.limitName === row.limitName);
-      if (level === undefined) continue;
-      await moveLevels(ctx.db, [{ level, delta: -row.delta }], { kind: "revert", operationId, now });
+  const { userId, featureId, latest } = input;
+  await withLockedSubject(ctx, userId, async (ctx, { subject, evaluation, usage }) => {
+    const known = evaluateFeature(evaluation, featureId, usage, input.mode);
+    if (known.error?.code === "FLAG_NOT_FOUND") {
+      throw new Failure("notFound", `Feature ${featureId} not found in contract for userId ${userId}`);
     }
-    await markReverted(
-      ctx.db,
-      undone.map((row) => row.id),
+    const now = ctx.now();
+    await revertFeature(ctx.db, {
+      contractId: subject.contractId,
+      featureId,
+      since: new Date(now.getTime() - REVERT_WINDOW_MS),
+      latest,
+      operationId: newId(now),
       now,
-    );
+    });
   });
 }
 
@@ -149,45 +164,37 @@ export type UsageChange =
   /** Amounts by service and limit, negative ones give back; a balance never goes below zero. */
   | { kind: "increment"; amounts: Readonly<Record<string, Readonly<Record<string, number>>>> };
 
-/** Changes balances of one contract, each by one atomic statement with its ledger row. */
+/** Changes balances of one contract under its lock, all or none, each with its ledger row. Source: contract contracts §9. */
 export async function changeUsage(
   ctx: Context,
   input: ContractAddress & { change: UsageChange },
 ): Promise<ContractView> {
   return transaction(ctx, async (ctx) => {
-    const contract = await findContract(ctx, input);
+    const contract = await findContract(ctx, input, "change");
     const now = ctx.now();
     const operationId = newId(now);
-    const locked = await lockLevels(ctx.db, contract.id);
+    const levels = await loadLevels(ctx.db, contract.id);
     if (input.change.kind === "increment") {
       // What was used before the boundary belongs to the period that is over.
-      const levels = await renewDue(ctx.db, locked, now, operationId);
-      await increment(ctx, { contractId: contract.id, levels, amounts: input.change.amounts, operationId });
+      const current = await renewDue(ctx.db, contract.id, levels, { operationId, now });
+      const movements = await increments(ctx, contract.id, current, input.change.amounts);
+      await moveLevels(ctx.db, contract.id, movements, { kind: "adjust", operationId, now });
     } else {
-      const levels = selectLevels(locked, input.change);
-      await moveLevels(
-        ctx.db,
-        levels.map((level) => ({
-          level,
-          delta: -level.consumed,
-          resetAt: level.resetAt === null ? undefined : boundaryAfter(level, level.resetAt),
-        })),
-        { kind: "reset", operationId, now },
-      );
+      const movements = selectLevels(levels, input.change).map((level) => ({
+        level,
+        delta: -level.consumed,
+        resetAt: level.resetAt === null ? undefined : boundaryAfter(level, level.resetAt),
+      }));
+      await moveLevels(ctx.db, contract.id, movements, { kind: "reset", operationId, now });
     }
-    const [view] = await viewContracts(
-      ctx.db,
-      await ctx.db.select().from(contracts).where(eq(contracts.id, contract.id)),
-    );
-    if (view === undefined) throw new Failure("notFound", `Contract with userId ${input.userId} not found`);
+    const rows = await ctx.db.select().from(contracts).where(eq(contracts.id, contract.id));
+    const [view] = await viewContracts(ctx.db, rows);
+    if (view === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
     return view;
   });
 }
 
-function selectLevels(
-  levels: readonly UsageLevelRow[],
-  change: Exclude<UsageChange, { kind: "increment" }>,
-): UsageLevelRow[] {
+function selectLevels(levels: readonly Level[], change: Exclude<UsageChange, { kind: "increment" }>): Level[] {
   if (change.kind === "resetAll") {
     return levels.filter((level) => !change.renewableOnly || level.resetAt !== null);
   }
@@ -201,27 +208,24 @@ function selectLevels(
   return named;
 }
 
-async function increment(
+/** Failure notFound for a service that is not contracted; a limit that it does not track is ignored. */
+async function increments(
   ctx: Context,
-  input: {
-    contractId: string;
-    levels: readonly UsageLevelRow[];
-    amounts: Readonly<Record<string, Readonly<Record<string, number>>>>;
-    operationId: string;
-  },
-): Promise<void> {
+  contractId: string,
+  levels: readonly Level[],
+  amounts: Readonly<Record<string, Readonly<Record<string, number>>>>,
+): Promise<{ level: Level; delta: number }[]> {
   const contracted = await ctx.db
     .select({ id: services.id, key: services.nameKey })
     .from(contractServices)
     .innerJoin(services, eq(services.id, contractServices.serviceId))
-    .where(eq(contractServices.contractId, input.contractId));
-  for (const [name, amounts] of Object.entries(input.amounts)) {
+    .where(eq(contractServices.contractId, contractId));
+  return Object.entries(amounts).flatMap(([name, limits]) => {
     const service = contracted.find((one) => one.key === serviceKey(name));
     if (service === undefined) throw new Failure("notFound", `Service ${name} not found in the contract`);
-    const movements = Object.entries(amounts).flatMap(([limitName, delta]) => {
-      const level = input.levels.find((one) => one.serviceId === service.id && one.limitName === limitName);
+    return Object.entries(limits).flatMap(([limitName, delta]) => {
+      const level = levels.find((one) => one.serviceId === service.id && one.limitName === limitName);
       return level === undefined ? [] : [{ level, delta }];
     });
-    await moveLevels(ctx.db, movements, { kind: "adjust", operationId: input.operationId, now: ctx.now() });
-  }
+  });
 }

@@ -17,6 +17,10 @@ const requiredNotNull = (missing: string, wrong: string) => ({
   error: (issue: { input?: unknown }) => (issue.input === undefined || issue.input === null ? missing : wrong),
 });
 
+/** What is part of an index has a bound: Postgres refuses entries of more than about 2700 bytes. */
+const indexed = (field: string, text: z.ZodString) =>
+  text.max(512, `The ${field} field must not be longer than 512 characters`);
+
 const contactField = (field: string) =>
   z.string({ error: `The userContact.${field} field must be a string` }).optional();
 
@@ -31,12 +35,20 @@ const email = (field: string) =>
 
 const userContact = z.object(
   {
-    userId: z
-      .string(required("The userContact.userId field is required", "The userContact.userId field must be a string"))
-      .min(1, "The userContact.userId field cannot be empty"),
-    username: z
-      .string(required("The userContact.username field is required", "The userContact.username field must be a string"))
-      .min(1, "The userContact.username field is required"),
+    userId: indexed(
+      "userContact.userId",
+      z
+        .string(required("The userContact.userId field is required", "The userContact.userId field must be a string"))
+        .min(1, "The userContact.userId field cannot be empty"),
+    ),
+    username: indexed(
+      "userContact.username",
+      z
+        .string(
+          required("The userContact.username field is required", "The userContact.username field must be a string"),
+        )
+        .min(1, "The userContact.username field is required"),
+    ),
     firstName: contactField("firstName"),
     lastName: contactField("lastName"),
     email: email("userContact.email").optional(),
@@ -74,20 +86,22 @@ const newBillingPeriod = z
     error: "billingPeriod.renewalDays is required when billingPeriod.autoRenew is true",
   });
 
-const subscription = {
-  contractedServices: z.record(
+const NO_VERSION = "Each value in contractedServices must be a string (service name)";
+const version = z.string(
+  requiredNotNull(NO_VERSION, "Each value in contractedServices must be a string (pricing version)"),
+);
+const contractedServices = (version: z.ZodType<string>) =>
+  z.record(
     z.string(),
-    z.string({
-      error: (issue) =>
-        issue.input === null || issue.input === undefined
-          ? "Each value in contractedServices must be a string (service name)"
-          : "Each value in contractedServices must be a string (pricing version)",
-    }),
+    version,
     required(
       "The contractedServices field is required",
       "contractedServices must be an object where keys are service names and values are pricing versions",
     ),
-  ),
+  );
+
+const subscription = {
+  contractedServices: contractedServices(version),
   subscriptionPlans: z.record(
     z.string(),
     z.string({ error: "Plan name must be a string" }).min(1, "Plan name cannot be empty"),
@@ -114,12 +128,9 @@ export const newContract = z.object({
   userContact,
   billingPeriod: newBillingPeriod.optional(),
   ...subscription,
-  contractedServices: subscription.contractedServices.refine(
-    (services) => Object.values(services).every((version) => version !== ""),
-    "Each value in contractedServices must be a string (service name)",
-  ),
-  groupId: z.string({ error: "The groupId field must be a string" }).optional(),
-  organizationId: z.string({ error: "The organizationId field must be a string" }).optional(),
+  contractedServices: contractedServices(version.min(1, NO_VERSION)),
+  groupId: indexed("groupId", z.string({ error: "The groupId field must be a string" })).nullish(),
+  organizationId: z.string({ error: "The organizationId field must be a string" }).nullish(),
 });
 
 export const novation = z.object({
@@ -131,7 +142,7 @@ export const novation = z.object({
 });
 
 export const contactChanges = z.object({
-  username: z.string({ error: "The username field must be a string" }).optional(),
+  username: indexed("username", z.string({ error: "The username field must be a string" })).optional(),
   firstName: z.string({ error: "The firstName field must be a string" }).optional(),
   lastName: z.string({ error: "The lastName field must be a string" }).optional(),
   email: email("email").optional(),
@@ -203,13 +214,13 @@ function filtersOf(c: Ask): SubscriptionFilters {
 const address = (c: Ask) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
 
 /** The organization of a new contract: a body may repeat the path's or key's, and must name it when neither does. */
-function targetOrganization(c: Ask, named: string | undefined): string {
+function targetOrganization(c: Ask, named: string | null | undefined): string {
   const fixed = scope(c);
-  if (fixed !== undefined && named !== undefined && named !== fixed) {
+  if (fixed !== undefined && named && named !== fixed) {
     throw new Failure("forbidden", "PERMISSION ERROR: Organization ID mismatch");
   }
   const organizationId = fixed ?? named;
-  if (organizationId === undefined || organizationId === "") {
+  if (!organizationId) {
     throw new Failure(
       "invalid",
       "INVALID DATA: Organization ID is required for contract creation. Since you are an ADMIN, you must specify the organizationId in the request body.",
@@ -260,10 +271,10 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     return json(c, listed.contracts);
   })
   .post("/", async (c) => {
-    const { organizationId, ...contract } = bodyOf(c, newContract);
+    const { organizationId, groupId, ...contract } = bodyOf(c, newContract);
     const created = await contracts.createContract(context(c), {
       organizationId: targetOrganization(c, organizationId),
-      contract,
+      contract: { ...contract, groupId: groupId ?? undefined },
     });
     return json(c, created, 201);
   })

@@ -1,5 +1,6 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
+import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/features.ts";
 import * as usage from "../../operations/usage.ts";
 import { type AppEnv, bodyOf, context, json, leadingInteger } from "../route.ts";
@@ -58,10 +59,13 @@ export const featureRoutes = new Hono<AppEnv>()
   )
   .post("/:userId/:featureId", async (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
+    const dryRun = flag(c, "dryRun");
     if (flag(c, "revert")) {
+      if (dryRun) throw new Failure("invalid", "INVALID DATA: A revert cannot be a dry run");
       await usage.revertConsumption(context(c), { ...input, latest: flag(c, "latest") });
       return c.body(null, 204);
     }
     const expected = bodyOf(c, expectedConsumption);
-    return json(c, await usage.evaluateOne(context(c), { ...input, expected }));
+    const how = { strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun };
+    return json(c, await usage.evaluateOne(context(c), { ...input, ...how, expected }));
   });

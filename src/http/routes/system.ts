@@ -1,9 +1,60 @@
 import { Hono } from "hono";
+import { z } from "zod";
 import { readWeek } from "../../operations/analytics.ts";
+import { readCache, writeCache } from "../../operations/cache.ts";
+import { Failure } from "../../operations/errors.ts";
+import { requireTestEvents, sendTestEvent } from "../../operations/events.ts";
 import { context, json, type AppEnv } from "../route.ts";
+import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
+
+const INVALID_ENTRY = {
+  key: "INVALID DATA: The key field must be a non-empty string",
+  value: "INVALID DATA: The value field is required",
+  expirationInSeconds: "INVALID DATA: The expirationInSeconds field must be a positive integer",
+} as const;
+
+/** A hundred years: later moments than the store can hold begin far beyond. */
+const MAX_EXPIRATION = 3_155_760_000;
+
+const cacheEntry = z.object({
+  key: z
+    .string(INVALID_ENTRY.key)
+    .min(1, INVALID_ENTRY.key)
+    .max(512, "INVALID DATA: The key field must not be longer than 512 characters"),
+  value: z.custom<unknown>((value) => value !== undefined, INVALID_ENTRY.value),
+  // Zero counts as absent.
+  expirationInSeconds: z
+    .int(INVALID_ENTRY.expirationInSeconds)
+    .min(0, INVALID_ENTRY.expirationInSeconds)
+    .max(MAX_EXPIRATION, INVALID_ENTRY.expirationInSeconds)
+    .transform((seconds) => seconds || 300)
+    .default(300),
+});
+
+const testEvent = z.object({ serviceName: z.string().min(1), pricingVersion: z.string().min(1) });
 
 export const systemRoutes = new Hono<AppEnv>()
   .get("/healthcheck", (c) => json(c, { message: "Service is up and running!" }))
   .get("/analytics/api-calls", async (c) => json(c, await readWeek(context(c), "apiCalls")))
   .get("/analytics/evaluations", async (c) => json(c, await readWeek(context(c), "evaluations")))
-  .get("/events/status", (c) => json(c, { status: "The WebSocket event service is active" }));
+  .get("/cache/get", async (c) => {
+    const key = c.req.query("key");
+    if (key === undefined || key === "") throw new Failure("invalid", "Missing key query parameter");
+    return json(c, await readCache(context(c), key));
+  })
+  .post("/cache/set", async (c) => {
+    const entry = cacheEntry.safeParse(c.var.body);
+    if (!entry.success) throw new Failure("invalid", entry.error.issues[0]?.message ?? "INVALID DATA");
+    await writeCache(context(c), entry.data);
+    return json(c, { message: "Cache set successfully" });
+  })
+  .get("/events/status", (c) => json(c, { status: "The WebSocket event service is active" }))
+  .get("/events/client", (c) => c.html(channelPage("client.js")))
+  .get("/events/client.js", (c) => c.body(CHANNEL_SCRIPT, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
+  .post("/events/test-event", async (c) => {
+    requireTestEvents(context(c));
+    const event = testEvent.safeParse(c.var.body);
+    if (!event.success) throw new Failure("invalid", "The fields serviceName and pricingVersion are required");
+    await sendTestEvent(context(c), event.data);
+    return json(c, { success: true, message: "Event sent successfully" });
+  });

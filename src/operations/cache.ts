@@ -1,0 +1,49 @@
+import { and, eq, gt, lte, sql } from "drizzle-orm";
+import { cacheEntries } from "../db/schema.ts";
+import type { Context } from "./context.ts";
+import { Failure } from "./errors.ts";
+
+/** An entry of the cache endpoints. */
+export interface CacheEntry {
+  key: string;
+  /** Any JSON value. */
+  value: unknown;
+  expirationInSeconds: number;
+}
+
+/**
+ * The value kept under this key, letters of any case; null when there is none or its time is over. Nothing in the server
+ * reads or writes these entries. Source: contract features-events §11.
+ */
+export async function readCache(ctx: Context, key: string): Promise<unknown> {
+  const [entry] = await ctx.db
+    .select({ value: cacheEntries.value })
+    .from(cacheEntries)
+    .where(and(eq(cacheEntries.key, key.toLowerCase()), gt(cacheEntries.expiresAt, ctx.now())));
+  return entry === undefined ? null : entry.value;
+}
+
+/**
+ * Keeps a value, or prolongs the life of the same one. Failure conflict when the key holds another value that still lives;
+ * of several callers at once, one decides the value. Source: contract features-events §11.
+ */
+export async function writeCache(ctx: Context, entry: CacheEntry): Promise<void> {
+  const key = entry.key.toLowerCase();
+  const now = ctx.now();
+  const expiresAt = new Date(now.getTime() + entry.expirationInSeconds * 1000);
+  // As text, because null is a value here and the column's own null is not.
+  const value = sql`${JSON.stringify(entry.value)}::json`;
+  const written = await ctx.db
+    .insert(cacheEntries)
+    .values({ key, value, expiresAt })
+    .onConflictDoUpdate({
+      target: cacheEntries.key,
+      set: { value: sql`excluded.value`, expiresAt },
+      setWhere: sql`${cacheEntries.value}::jsonb = excluded.value::jsonb or ${lte(cacheEntries.expiresAt, now)}`,
+    })
+    .returning({ key: cacheEntries.key });
+  if (written.length === 0) {
+    throw new Failure("conflict", "Value already exists in cache, please use a different key.");
+  }
+  await ctx.db.delete(cacheEntries).where(lte(cacheEntries.expiresAt, now));
+}
