@@ -99,6 +99,15 @@ export async function issueApiKey(
   };
 }
 
+/** The API key in clear, or undefined when the server's secret was replaced since: the key then works no more either. */
+export async function readApiKey(keyring: Keyring, sealed: string): Promise<string | undefined> {
+  try {
+    return await openApiKey(keyring, sealed);
+  } catch {
+    return undefined;
+  }
+}
+
 /** The API key in clear, for those whom the contract lets see it. Throws when the server's secret was replaced. */
 export async function openApiKey(keyring: Keyring, sealed: string): Promise<string> {
   const [scheme, iv, cipher] = sealed.split("$");

@@ -5,7 +5,7 @@ import { violates } from "../db/connect.ts";
 import { members, organizationKeys, organizations, users } from "../db/schema.ts";
 import { organizationRole } from "./access.ts";
 import type { Context } from "./context.ts";
-import { openApiKey } from "./credentials.ts";
+import { readApiKey } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 
 /* What organizations.ts and members.ts share: who acts, on which locked row, and how an organization is shown. */
@@ -105,6 +105,9 @@ export function readRows(ctx: Context, where: SQL | undefined) {
     .$dynamic();
 }
 
+/** Shown for a key that a replaced server secret has ended, so that it can still be seen and deleted. */
+const UNREADABLE = maskKey("org_xxxxxxxx");
+
 type OrganizationRow = Awaited<ReturnType<typeof readRows>>[number];
 
 function byOrganization<T extends { organizationId: string }>(rows: readonly T[]): Map<string, T[]> {
@@ -161,7 +164,7 @@ export async function viewRows(
         row.owner.id === callerId ? "OWNER" : joined.find((member) => member.userId === callerId)?.role;
       const reader = actor ?? actorOf(ctx.caller, role);
       const apiKeys = (keysOf.get(row.id) ?? []).map(async ({ id, scope, sealed }) => {
-        const key = await openApiKey(ctx.keyring, sealed);
+        const key = (await readApiKey(ctx.keyring, sealed)) ?? UNREADABLE;
         return { id, key: seesKey(reader, scope) ? key : maskKey(key), scope };
       });
       return {

@@ -5,7 +5,7 @@ import { insertOrganization, passOnOrganizations } from "../db/organization-rows
 import { users } from "../db/schema.ts";
 import { containsText } from "./access.ts";
 import { newId, transaction, type Context, type Resources } from "./context.ts";
-import { hashPassword, issueApiKey, openApiKey, verifyPassword } from "./credentials.ts";
+import { hashPassword, issueApiKey, readApiKey, verifyPassword } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 import { boundHashing, throttleSignIn } from "./throttle.ts";
 
@@ -41,8 +41,8 @@ const LAST_ADMIN = "PERMISSION ERROR: There must always be at least one ADMIN us
 type UserRow = typeof users.$inferSelect;
 
 /**
- * The current key and role of whoever knows the password; signing in changes nothing, except that a user without a key
- * gets one. Failure unauthenticated, the same and after the same time for an unknown name and a wrong password;
+ * The current key and role of whoever knows the password; signing in changes nothing, except that a user without a key,
+ * or with one that a replaced server secret has ended, gets one. Failure unauthenticated, the same and after the same time for an unknown name and a wrong password;
  * tooManyRequests after 10 failures a minute for the name. Source: contract users-organizations §3.3, D16.
  */
 export async function authenticate(
@@ -56,9 +56,8 @@ export async function authenticate(
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
-  const apiKey =
-    user.apiKeySealed === null ? await renewApiKey(ctx, user.id) : await openApiKey(ctx.keyring, user.apiKeySealed);
-  return { username: user.username, apiKey, role: user.role };
+  const current = user.apiKeySealed === null ? undefined : await readApiKey(ctx.keyring, user.apiKeySealed);
+  return { username: user.username, apiKey: current ?? (await renewApiKey(ctx, user.id)), role: user.role };
 }
 
 /** Whether this caller may create users here at all. Failure unauthenticated or forbidden when sign-up is closed to it. */
@@ -370,8 +369,8 @@ function seesAll(ctx: Context, row: UserRow): boolean {
 async function viewUser(ctx: Context, row: UserRow, full: boolean): Promise<UserView> {
   const { id, username, role, createdAt, updatedAt } = row;
   if (!full) return { _id: id, id, username, createdAt, updatedAt };
-  if (row.apiKeySealed === null) return { _id: id, id, username, role, createdAt, updatedAt };
-  const apiKey = await openApiKey(ctx.keyring, row.apiKeySealed);
+  const apiKey = row.apiKeySealed === null ? undefined : await readApiKey(ctx.keyring, row.apiKeySealed);
+  if (apiKey === undefined) return { _id: id, id, username, role, createdAt, updatedAt };
   return { _id: id, id, username, apiKey, role, createdAt, updatedAt };
 }
 

@@ -1,6 +1,7 @@
 import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { organizations, users } from "../../src/db/schema.ts";
+import { createKeyring } from "../../src/operations/credentials.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
@@ -51,6 +52,32 @@ describe("failed sign-ins (contract README, decision 18)", () => {
     await api.newUser("busy");
     const answers = await Promise.all(Array.from({ length: 30 }, () => signIn("busy", "password")));
     expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
+  });
+});
+
+describe("after the server's secret for keys was replaced", () => {
+  test("old keys are unknown, signing in gives a new one, and organizations can be read and cleaned up", async () => {
+    const user = await api.newUser("rotated");
+    const { keyring } = api.resources;
+    api.resources.keyring = await createKeyring({ apiKeysSecret: "r".repeat(32), jwtSecret: "j", jwtSalt: "s" });
+    try {
+      expect((await api.call("GET", "/users/me", { key: user.key })).status).toBe(401);
+      const { status, body } = await signIn("rotated", "password");
+      expect(status).toBe(200);
+      const key = String((body as Record<string, unknown>)["apiKey"]);
+      expect((await api.call("GET", "/users/rotated", { key })).body["apiKey"]).toBe(key);
+      const own = await api.call<{ data: { id: string; apiKeys: { id: string; key: string }[] }[] }>(
+        "GET",
+        "/organizations",
+        { key },
+      );
+      const [organization] = own.body.data;
+      expect(organization?.apiKeys[0]?.key).toBe(`org_xxxxxxxx${"*".repeat(16)}`);
+      const path = `/organizations/${organization?.id}/api-keys/${organization?.apiKeys[0]?.id}`;
+      expect((await api.call("DELETE", path, { key })).status).toBe(200);
+    } finally {
+      api.resources.keyring = keyring;
+    }
   });
 });
 
