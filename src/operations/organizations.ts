@@ -1,4 +1,5 @@
-import { and, count, eq, inArray, or } from "drizzle-orm";
+import { and, count, eq, inArray } from "drizzle-orm";
+import { union } from "drizzle-orm/pg-core";
 import { isPlatformAdmin } from "../core/access/caller.ts";
 import { denyDelete, denyRead, denyUpdate } from "../core/access/membership.ts";
 import { deleteOrganizations, insertOrganization } from "../db/organization-rows.ts";
@@ -58,8 +59,11 @@ export async function listOrganizations(
 
 async function viewOwn(ctx: Context): Promise<OrganizationView[]> {
   const callerId = requireUserId(ctx.caller);
-  const joined = ctx.db.select({ id: members.organizationId }).from(members).where(eq(members.userId, callerId));
-  return viewRows(ctx, await readRows(ctx, or(eq(organizations.ownerId, callerId), inArray(organizations.id, joined))));
+  const own = union(
+    ctx.db.select({ id: organizations.id }).from(organizations).where(eq(organizations.ownerId, callerId)),
+    ctx.db.select({ id: members.organizationId }).from(members).where(eq(members.userId, callerId)),
+  );
+  return viewRows(ctx, await readRows(ctx, inArray(organizations.id, own)));
 }
 
 /**

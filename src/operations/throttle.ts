@@ -46,7 +46,9 @@ export async function throttleSignIn<T>(
   now: () => Date,
   signIn: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
-  let attempts = attemptsOf(name);
+  // No user has so long a name; kept one by one, such names would be a way to fill the memory.
+  const bucket = name.length > 256 ? "" : name;
+  let attempts = attemptsOf(bucket);
   for (;;) {
     forgetOldFailures(attempts, now().getTime());
     const oldest = attempts.failures[0];
@@ -58,7 +60,7 @@ export async function throttleSignIn<T>(
     // Attempts in flight may all fail: more of them than failures are left must wait for their outcome.
     if (attempts.failures.length + attempts.running.length < MAX_FAILURES) break;
     await Promise.race(attempts.running);
-    attempts = attemptsOf(name);
+    attempts = attemptsOf(bucket);
   }
   const attempt = signIn();
   const settled = attempt.catch(() => {});

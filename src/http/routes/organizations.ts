@@ -34,13 +34,20 @@ const owner = text("Owner username is required", "Owner username must be a strin
 // The default flag is a business rule (400, after others), so its type is not looked at here.
 export const newOrganization = z.object(
   {
-    name: name.refine((given) => Array.from(given).length >= 3, "Organization name must be at least 3 characters long"),
+    name: name.refine(
+      (given) => Array.from(given.slice(0, 6)).length >= 3,
+      "Organization name must be at least 3 characters long",
+    ),
     owner,
     default: z.unknown().optional(),
   },
   "Organization name is required",
 );
-export const organizationChange = z.object({ name: name.optional(), owner: owner.optional(), default: z.unknown().optional() });
+export const organizationChange = z.object({
+  name: name.optional(),
+  owner: owner.optional(),
+  default: z.unknown().optional(),
+});
 
 const isEmpty = (value: unknown) => value === null || value === "";
 

@@ -24,7 +24,7 @@ const text = (required: string, wrongType: string) =>
 const username = text("Username is required", "Username must be a string")
   .trim()
   .refine((name) => {
-    const characters = Array.from(name).length;
+    const characters = name.length > 60 ? name.length : Array.from(name).length;
     return characters >= 3 && characters <= 30;
   }, "Username must be between 3 and 30 characters");
 
@@ -35,7 +35,7 @@ const givenPassword = text("Password is required", "Password must be a string").
   `Password must have at most ${MAX_PASSWORD_BYTES} bytes`,
 );
 const password = text("Password is required", "Password must be a string")
-  .refine((secret) => Array.from(secret).length >= 5, "Password must have at least 5 characters")
+  .refine((secret) => Array.from(secret.slice(0, 10)).length >= 5, "Password must have at least 5 characters")
   .refine((secret) => !/\s/.test(secret), "Password cannot contain whitespace")
   .refine(fitsHashing, `Password must have at most ${MAX_PASSWORD_BYTES} bytes`);
 
