@@ -44,97 +44,119 @@ for (const [network, prefix] of [
 export function isPublicAddress(address: string): boolean {
   const version = isIP(address);
   if (version === 4) return !notPublic.check(address, "ipv4");
-  return version === 6 && publicV6.check(address, "ipv6") && !notPublic.check(address, "ipv6");
+  if (version !== 6 || address.includes("%")) return false;
+  return publicV6.check(address, "ipv6") && !notPublic.check(address, "ipv6");
 }
 
 /**
- * Fetches text for `Resources.download`: https: at public addresses only, except at the allowed hosts, where http: and
- * private addresses are fine. The address that was checked is the one connected to, so a name that changes its mind
- * between check and use gains nothing. Five seconds in all, at most three redirects, each checked like the first.
- * Failure invalid otherwise. Source: contract services-pricings §7.
+ * Fetches text for `Resources.download`: https: at public addresses only, except at the allowed hosts (`host`, or
+ * `host:port`), where http: and private addresses are fine. The address that is checked is the one connected to, so a name
+ * that changes its mind between check and use gains nothing. Certificates are verified. Five seconds in all, at most three
+ * redirects, each checked like the first. Failure invalid otherwise. Source: contract services-pricings §7.
  */
 export function createDownload(options: {
   allowedHosts: readonly string[];
 }): (address: URL, maxBytes: number) => Promise<string> {
+  const allowed = new Set(options.allowedHosts.map((host) => host.toLowerCase()));
   return async (address, maxBytes) => {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
-    let at = address;
-    for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
-      const response = await open(at, options.allowedHosts, signal);
-      const status = response.statusCode ?? 0;
-      const location = response.headers.location;
-      if (status >= 300 && status < 400 && location !== undefined && URL.canParse(location, at.href)) {
-        response.destroy();
-        at = new URL(location, at.href);
-        continue;
-      }
-      if (status < 200 || status > 299) {
-        response.destroy();
-        throw new Failure("invalid", `The pricing could not be fetched: ${at.host} answered ${status}`);
-      }
-      return await readText(response, maxBytes);
+    try {
+      const response = await follow(address, allowed, signal);
+      return decode(await readBytes(response, maxBytes, address));
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      throw signal.aborted
+        ? new Failure("invalid", `Timeout fetching pricing from URL: ${address.href}`, { cause: error })
+        : failed(address, "", error);
     }
-    throw new Failure("invalid", `The pricing could not be fetched: more than ${MAX_REDIRECTS} redirects`);
   };
 }
 
-function open(address: URL, allowedHosts: readonly string[], signal: AbortSignal): Promise<IncomingMessage> {
+const failed = (address: URL, why: string, cause?: unknown) =>
+  new Failure("invalid", `Failed to fetch pricing from URL: ${address.href}${why}`, { cause });
+
+/** The answer with status 2xx at the end of the redirects. */
+async function follow(start: URL, allowed: ReadonlySet<string>, signal: AbortSignal): Promise<IncomingMessage> {
+  let at = start;
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
+    const response = await open(at, allowed, signal);
+    const status = response.statusCode ?? 0;
+    if (status >= 200 && status <= 299) return response;
+    response.destroy();
+    const location = response.headers.location;
+    const redirects = [301, 302, 303, 307, 308].includes(status);
+    if (!redirects || location === undefined || !URL.canParse(location, at.href)) {
+      throw failed(start, `, status: ${status}`);
+    }
+    at = new URL(location, at.href);
+  }
+  throw failed(start, `, more than ${MAX_REDIRECTS} redirects`);
+}
+
+function open(address: URL, allowedHosts: ReadonlySet<string>, signal: AbortSignal): Promise<IncomingMessage> {
+  // The URL parser has turned decimal, octal and shortened hosts into plain addresses by now.
   const host = address.hostname.replace(/^\[|\]$/g, "");
-  const allowed = allowedHosts.includes(address.host) || allowedHosts.includes(host);
+  const port = address.port === "" ? (address.protocol === "https:" ? "443" : "80") : address.port;
+  const allowed = [host, address.hostname, `${address.hostname}:${port}`].some((name) => allowedHosts.has(name));
   if (address.protocol !== "https:" && !(allowed && address.protocol === "http:")) {
-    throw new Failure("invalid", `Invalid URL: only https: addresses are fetched, not ${address.protocol}`);
+    throw new Failure("invalid", `Protocol "${address.protocol}" not supported. Expected "https:"`);
   }
   if (address.username !== "" || address.password !== "") {
     throw new Failure("invalid", "Invalid URL: an address with a name or password is not fetched");
   }
-  if (!allowed && isIP(host) !== 0 && !isPublicAddress(host)) throw notAllowed(host);
+  if (!allowed && isIP(host) !== 0 && !isPublicAddress(host)) throw notPublicHost(host);
   const request = address.protocol === "https:" ? httpsRequest : httpRequest;
   return new Promise((resolve, reject) => {
     const asked = request(address, {
       signal,
       agent: false,
-      headers: { accept: "application/yaml, text/yaml, text/plain, */*;q=0.1", "user-agent": "faregate" },
+      rejectUnauthorized: true,
+      headers: {
+        accept: "application/yaml, text/yaml, text/plain, */*;q=0.1",
+        "accept-encoding": "identity",
+        "user-agent": "faregate",
+      },
       ...(allowed ? {} : { lookup: publicLookup }),
     });
     asked.once("response", resolve);
-    asked.once("error", (cause) => reject(cause instanceof Failure ? cause : unreachable(host, cause)));
+    // Not once: an answer that is dropped may fail again, and nobody else listens.
+    asked.on("error", reject);
     asked.end();
   });
 }
 
 type LookupDone = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 
-/** Resolves a name and refuses it when any of its addresses is not public. */
-function publicLookup(host: string, options: LookupOptions, done: LookupDone): void {
+/** Resolves a name, at the moment of connecting, and refuses it when any of its addresses is not public. */
+export function publicLookup(host: string, options: LookupOptions, done: LookupDone): void {
   lookup(host, { ...options, all: true }, (error, addresses) => {
     const first = addresses?.[0];
-    if (error !== null || first === undefined) return done(error ?? new Error("no address"), "");
-    if (!addresses.every(({ address }) => isPublicAddress(address))) return done(notAllowed(host), "");
+    if (error !== null || first === undefined) return done(error ?? new Error(`${host} has no address`), "");
+    if (!addresses.every(({ address }) => isPublicAddress(address))) return done(notPublicHost(host), "");
     return options.all === true ? done(null, addresses) : done(null, first.address, first.family);
   });
 }
 
-async function readText(response: IncomingMessage, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of response as AsyncIterable<Uint8Array>) {
-      size += chunk.byteLength;
-      if (size > maxBytes) throw new Failure("invalid", `The pricing at this URL is larger than ${maxBytes} bytes`);
-      chunks.push(chunk);
-    }
-  } catch (cause) {
-    throw cause instanceof Failure ? cause : unreachable("its host", cause);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
-function notAllowed(host: string): Failure {
+function notPublicHost(host: string): Failure {
   return new Failure("invalid", `Invalid URL: ${host} is not an address of the public internet`);
 }
 
-function unreachable(host: string, cause: unknown): Failure {
-  return new Failure("invalid", `The pricing could not be fetched: ${host} cannot be reached or took too long`, {
-    cause,
-  });
+async function readBytes(response: IncomingMessage, maxBytes: number, address: URL): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw failed(address, `, more than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** The text exactly as it is there, or none. */
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw new Failure("invalid", "Pricing parsing error: The file does not contain valid YAML content.", { cause });
+  }
 }

@@ -139,7 +139,7 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
       dataDir,
       password: secrets.databasePassword,
       port,
-      log: (line) => log(/ (FATAL|PANIC): /.test(line) ? "warn" : "debug", line),
+      log: (line) => log(/ (FATAL|PANIC): (?!.*starting up)/.test(line) ? "warn" : "debug", line),
     });
   let database = await start();
   let comingBack: Promise<void> | undefined;
@@ -203,6 +203,13 @@ Faregate is running; Ctrl-C stops it.
 `;
 }
 
+// Below npm there is a shell that dies of the signal which npm passes on, and tells nobody.
+if (process.env["npm_lifecycle_event"] !== undefined) {
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent && stoppedAt === undefined) stop(0);
+  }, 250).unref();
+}
 process.on("SIGINT", () => stop(0));
 process.on("SIGTERM", () => stop(0));
 const fail = (error: unknown) => giveUp(sentenceOf(error));
