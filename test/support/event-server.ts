@@ -1,0 +1,81 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createServer } from "node:net";
+import { resolve } from "node:path";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+/** A port that nobody listens on at this moment. */
+export async function freePort(): Promise<number> {
+  return new Promise((done, fail) => {
+    const probe = createServer();
+    probe.once("error", fail);
+    probe.listen(0, () => {
+      const address = probe.address();
+      probe.close(() => {
+        if (typeof address === "object" && address !== null) done(address.port);
+        else fail(new Error("no port"));
+      });
+    });
+  });
+}
+
+/** The secrets that the processes of tests share with in-process resources. */
+export const TEST_SECRETS = {
+  JWT_SECRET: "5f0c1b7e9a3d48c2b6e4f17a0d9c8b3e5f0c1b7e9a3d48c2",
+  JWT_SALT: "8b3e5f0c1b7e9a3d48c2b6e4f17a0d9c",
+  API_KEYS_SECRET: "a0d9c8b3e5f0c1b7e9a3d48c2b6e4f17a0d9c8b3e5f0c1b7",
+};
+
+export interface RunningServer {
+  /** One origin for REST and events. */
+  url: string;
+  process: ChildProcess;
+  /** Sends SIGTERM and waits until it has drained and gone; its exit code. */
+  stop(): Promise<number | null>;
+}
+
+/** The real event server process over this database, answering everything REST does too. */
+export async function startEventServer(
+  databaseUrl: string,
+  environment: Record<string, string> = {},
+): Promise<RunningServer> {
+  const port = await freePort();
+  const child = spawn(process.execPath, ["--import", "tsx", "src/entries/events-node.ts"], {
+    cwd: ROOT,
+    env: {
+      ...process.env,
+      ...TEST_SECRETS,
+      DATABASE_URL: databaseUrl,
+      EVENTS_PORT: String(port),
+      LOG_LEVEL: "warn",
+      ...environment,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  const gone = new Promise<number | null>((done) => child.once("exit", done));
+  const url = `http://127.0.0.1:${port}`;
+  const deadline = Date.now() + 20_000;
+  for (;;) {
+    const up = await fetch(`${url}/api/v1/healthcheck`).then(
+      (answer) => answer.ok,
+      () => false,
+    );
+    if (up) break;
+    if (child.exitCode !== null || Date.now() > deadline) {
+      child.kill("SIGKILL");
+      throw new Error(`the event server did not start: ${output}`);
+    }
+    await new Promise((wait) => setTimeout(wait, 50));
+  }
+  return {
+    url,
+    process: child,
+    stop: () => {
+      child.kill("SIGTERM");
+      return gone;
+    },
+  };
+}
