@@ -16,7 +16,7 @@ const ODD: unknown[] = [
   true,
   "\u0000",
   "\ud800",
-  "x".repeat(100_000),
+  "x".repeat(10_000),
   -1,
   1e308,
   { $gt: "" },
@@ -45,7 +45,6 @@ test.each(ROUTES)("no body makes %s %s fail with 5xx or pollute a prototype", as
   const bodies: string[] = ["", "{", "[]", "[[]]", "null", '"text"', "5", `${"[".repeat(5000)}${"]".repeat(5000)}`];
   for (const field of FIELDS) {
     for (const odd of ODD) {
-      bodies.push(`{${JSON.stringify(field)}:${JSON.stringify(odd)}}`);
       bodies.push(JSON.stringify({ ...valid, [field]: odd }));
     }
   }
