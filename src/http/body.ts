@@ -1,3 +1,4 @@
+import { getMultipartBoundary, type MultipartPart, parseMultipart } from "@remix-run/multipart-parser";
 import type { Context as HonoContext, MiddlewareHandler } from "hono";
 import { Failure } from "../operations/errors.ts";
 import type { AppEnv } from "./route.ts";
@@ -6,6 +7,7 @@ import type { AppEnv } from "./route.ts";
 export const MAX_BODY_BYTES = 2 * 1024 * 1024;
 /** A multipart body may hold one file of the full size, and its wrapping. */
 const MAX_MULTIPART_BYTES = MAX_BODY_BYTES + 64 * 1024;
+const TOO_LARGE = "File too large";
 
 /** Reads a whole stream. Failure tooLarge past `limit` bytes, without reading on. */
 async function readBytes(
@@ -57,26 +59,34 @@ function hiddenBody(bindings: unknown): AsyncIterable<Uint8Array> | undefined {
   return incoming as AsyncIterable<Uint8Array>;
 }
 
-/** `a[b][c]=1` as nested objects, without a prototype to pollute. */
+/**
+ * `a[b][c]=1` as nested objects, `a[]=1&a[]=2` and `a=1&a=2` as lists; without a prototype to pollute.
+ * Names nested deeper than any body of the contract are left out.
+ */
 function parseForm(text: string): Record<string, unknown> {
   const root: Record<string, unknown> = Object.create(null);
   for (const [name, value] of new URLSearchParams(text)) {
-    const path = name.split(/\[|\]\[|\]/).filter((part, i) => i === 0 || part !== "");
+    const path = name.split(/\]\[|[[\]]/).filter((part, i) => i === 0 || part !== "");
     if (path.length > 8) continue;
     let at = root;
     for (const part of path.slice(0, -1)) {
       const next = at[part];
-      if (typeof next !== "object" || next === null) at[part] = Object.create(null);
+      if (typeof next !== "object" || next === null || Array.isArray(next)) at[part] = Object.create(null);
       at = at[part] as Record<string, unknown>;
     }
-    at[path.at(-1) ?? ""] = value;
+    const last = path.at(-1) ?? "";
+    const held = at[last];
+    if (Array.isArray(held)) held.push(value);
+    else if (typeof held === "string") at[last] = [held, value];
+    else at[last] = name.endsWith("[]") ? [value] : value;
   }
   return root;
 }
 
 function parseBody(contentType: string, text: string): unknown {
-  if (/^application\/x-www-form-urlencoded\b/i.test(contentType)) return parseForm(text);
-  if (!/^application\/([\w.-]+\+)?json\b/i.test(contentType) || text.trim() === "") return {};
+  const mediaType = contentType.split(";")[0]?.trim().toLowerCase();
+  if (mediaType === "application/x-www-form-urlencoded") return parseForm(text);
+  if (mediaType !== "application/json" || text.trim() === "") return {};
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -96,7 +106,7 @@ export const readBody: MiddlewareHandler<AppEnv> = async (c, next) => {
   const declared = Number(c.req.header("content-length") ?? 0);
   const multipart = /^multipart\/form-data\b/i.test(contentType);
   if (declared > (multipart ? MAX_MULTIPART_BYTES : MAX_BODY_BYTES)) {
-    throw new Failure("tooLarge", multipart ? "File too large" : "The request body is larger than 2 MB");
+    throw new Failure("tooLarge", multipart ? TOO_LARGE : "The request body is larger than 2 MB");
   }
   if (multipart || contentType === "") {
     c.set("body", {});
@@ -111,8 +121,10 @@ export const readBody: MiddlewareHandler<AppEnv> = async (c, next) => {
 };
 
 /**
- * The parts of a multipart body that concern one field: its file's text, or its plain text. Undefined for other content types.
- * Failure invalid for a file in another field or a body that is not multipart after all, tooLarge past `maxBytes`.
+ * The parts of a multipart body that concern one field: its file's text, exactly as sent, or its plain text. Undefined for
+ * other content types. Everything stays in memory: there is nothing to leave behind.
+ * Failure invalid for a file in another field, a second file, a file that is not UTF-8 text, or a body that is not
+ * multipart after all; tooLarge past `maxBytes`.
  */
 export async function readMultipart(
   c: HonoContext<AppEnv>,
@@ -122,21 +134,58 @@ export async function readMultipart(
   const contentType = c.req.header("content-type") ?? "";
   const stream = c.req.raw.body;
   if (!/^multipart\/form-data\b/i.test(contentType)) return undefined;
-  if (stream === null) return { file: undefined, text: undefined };
-  const bytes = await readBytes(streamOf(stream), MAX_MULTIPART_BYTES, "File too large");
-  let form: FormData;
-  try {
-    form = await new Response(bytes, { headers: { "content-type": contentType } }).formData();
-  } catch (cause) {
-    throw new Failure("invalid", "INVALID DATA: Malformed multipart body", { cause });
-  }
+  const bytes = stream === null ? new Uint8Array() : await readBytes(streamOf(stream), MAX_MULTIPART_BYTES, TOO_LARGE);
   let file: string | undefined;
-  for (const [name, value] of form) {
-    if (typeof value === "string") continue;
-    if (name !== field || file !== undefined) throw new Failure("invalid", "Unexpected field");
-    if (value.size > maxBytes) throw new Failure("tooLarge", "File too large");
-    file = await value.text();
+  let text: string | undefined;
+  for (const part of partsOf(bytes, contentType)) {
+    // A form whose file input was left empty sends a file without a name and without content.
+    if (part.isFile && (part.filename !== "" || part.size > 0)) {
+      if (part.name !== field || file !== undefined) throw new Failure("invalid", "Unexpected field");
+      if (part.size > maxBytes) throw new Failure("tooLarge", TOO_LARGE);
+      file = exactText(part);
+    } else if (!part.isFile && part.name === field) {
+      text ??= part.text;
+    }
   }
-  const text = form.get(field);
-  return { file, text: typeof text === "string" ? text : undefined };
+  return { file, text };
+}
+
+function partsOf(bytes: Uint8Array, contentType: string): MultipartPart[] {
+  const boundary = getMultipartBoundary(contentType);
+  // RFC 2046 allows 70 characters; searching for a boundary costs its length.
+  if (boundary === null || boundary.length > 70) throw malformed("INVALID DATA: Malformed multipart boundary");
+  const start = openingLine(bytes, new TextEncoder().encode(`--${boundary}`));
+  try {
+    // Multipart allows text before the first boundary; the parser does not.
+    return [
+      ...parseMultipart(bytes.subarray(start), {
+        boundary,
+        maxFileSize: MAX_MULTIPART_BYTES,
+        maxTotalSize: MAX_MULTIPART_BYTES,
+      }),
+    ];
+  } catch (cause) {
+    throw malformed("INVALID DATA: Malformed multipart body", cause);
+  }
+}
+
+/** Where the first line stands that begins with the delimiter; 0 when none does. */
+function openingLine(bytes: Uint8Array, delimiter: Uint8Array): number {
+  const NEWLINE = 10;
+  let line = 0;
+  do {
+    if (delimiter.every((byte, i) => bytes[line + i] === byte)) return line;
+    line = bytes.indexOf(NEWLINE, line) + 1;
+  } while (line > 0);
+  return 0;
+}
+
+const malformed = (sentence: string, cause?: unknown) => new Failure("invalid", sentence, { cause });
+
+function exactText(part: MultipartPart): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(part.bytes);
+  } catch (cause) {
+    throw malformed("Pricing parsing error: The file does not contain valid YAML content.", cause);
+  }
 }

@@ -1,0 +1,92 @@
+import { sql } from "drizzle-orm";
+import { expect } from "vitest";
+import type { TestDatabase } from "./database.ts";
+
+/** A statement that finds every row that contradicts a rule of the data; none must. */
+interface Invariant {
+  rule: string;
+  violations: string;
+}
+
+const INVARIANTS: readonly Invariant[] = [
+  {
+    rule: "each balance equals the sum of its movements",
+    violations: `
+      select u.contract_id, u.service_id, u.limit_name, u.consumed, coalesce(sum(l.delta), 0) as moved
+      from usage_levels u
+      left join usage_ledger l using (contract_id, service_id, limit_name)
+      group by u.contract_id, u.service_id, u.limit_name, u.consumed
+      having u.consumed <> coalesce(sum(l.delta), 0)`,
+  },
+  {
+    rule: "the movements of a balance that is gone end at zero",
+    violations: `
+      select l.contract_id, l.service_id, l.limit_name, sum(l.delta) as moved
+      from usage_ledger l
+      left join usage_levels u using (contract_id, service_id, limit_name)
+      where u.contract_id is null
+      group by l.contract_id, l.service_id, l.limit_name
+      having sum(l.delta) <> 0`,
+  },
+  {
+    rule: "a contracted service is enabled, of the contract's organization, and of the version's service",
+    violations: `
+      select cs.* from contract_services cs
+      left join contracts c on c.id = cs.contract_id
+      left join services s on s.id = cs.service_id
+      left join pricings p on p.id = cs.pricing_id
+      where s.id is null or p.id is null or c.id is null
+        or s.disabled or s.organization_id <> c.organization_id or p.service_id <> s.id`,
+  },
+  {
+    rule: "an enabled service has an active version, a disabled one has none",
+    violations: `
+      select s.id, s.name, s.disabled from services s
+      where s.disabled = exists (select from pricings p where p.service_id = s.id and p.availability = 'active')`,
+  },
+  {
+    rule: "every owner has one default organization",
+    violations: `
+      select owner_id, count(*) filter (where is_default) as defaults from organizations
+      group by owner_id having count(*) filter (where is_default) <> 1`,
+  },
+  {
+    rule: "the outbox has every id from its first to the counter's",
+    violations: `
+      select count(*) as rows, min(id), max(id), (select last_id from outbox_counter) as last
+      from outbox
+      having count(*) > 0 and (count(*) <> max(id) - min(id) + 1 or max(id) <> (select last_id from outbox_counter))`,
+  },
+];
+
+/** Everything that must hold in any state of the database, whatever happened before; fails with the rows that break it. */
+export async function expectBalancesMatchLedger(database: TestDatabase): Promise<void> {
+  for (const { rule, violations } of INVARIANTS) {
+    const found = await database.connection.db.execute(sql.raw(violations));
+    expect({ rule, found: [...found] }).toEqual({ rule, found: [] });
+  }
+}
+
+/** An event as the outbox holds it. */
+export interface RecordedEvent {
+  code: string;
+  details: Record<string, string>;
+}
+
+/** The events of the outbox, in order. */
+export async function recordedEvents(database: TestDatabase): Promise<RecordedEvent[]> {
+  const rows = await database.connection.db.execute<{ code: string; details: Record<string, string> }>(
+    sql`select code, details from outbox order by id`,
+  );
+  return rows.map(({ code, details }) => ({ code, details }));
+}
+
+/** What `work` returned, and the events that were recorded meanwhile. */
+export async function eventsDuring<T>(
+  database: TestDatabase,
+  work: () => Promise<T>,
+): Promise<{ result: T; events: RecordedEvent[] }> {
+  const before = (await recordedEvents(database)).length;
+  const result = await work();
+  return { result, events: (await recordedEvents(database)).slice(before) };
+}

@@ -1,0 +1,43 @@
+/** What a test wants different in its pricing; everything else is the same everywhere. */
+export interface PricingParts {
+  name?: string;
+  version?: string;
+  createdAt?: string;
+  features?: string;
+  usageLimits?: string;
+  plans?: string;
+  addOns?: string;
+}
+
+const FEATURES = `
+  board: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "pricingContext['features']['board'] && subscriptionContext['tasks'] < pricingContext['usageLimits']['tasks']" }
+  export: { valueType: BOOLEAN, defaultValue: false, type: DOMAIN, expression: "pricingContext['features']['export']" }`;
+const USAGE_LIMITS = `
+  tasks: { valueType: NUMERIC, defaultValue: 100, unit: task, type: RENEWABLE, period: { value: 1, unit: MONTH }, linkedFeatures: [board] }
+  seats: { valueType: NUMERIC, defaultValue: 5, unit: seat, type: NON_RENEWABLE, trackable: true }
+  quality: { valueType: NUMERIC, defaultValue: 1, unit: point, type: NON_RENEWABLE, trackable: false }`;
+const PLANS = `
+  FREE: { price: 0, unit: user/month, features: null }
+  PRO: { price: 9, unit: user/month, features: { export: { value: true } } }`;
+const ADD_ONS = `
+  extraSeats: { price: 2, unit: /month, availableFor: [PRO], usageLimitsExtensions: { seats: { value: 1 } }, subscriptionConstraints: { minQuantity: 2, maxQuantity: 6, quantityStep: 2 } }
+  support: { price: 5, unit: /month, features: { export: { value: true } }, dependsOn: [extraSeats] }
+  quiet: { price: 1, unit: /month, features: { export: { value: true } }, excludes: [loud] }
+  loud: { price: 1, unit: /month, features: { export: { value: true } } }`;
+
+/**
+ * A pricing with a renewable limit (`tasks`), a tracked one (`seats`), one that is not tracked (`quality`), two plans, and
+ * add-ons of every kind of rule: `extraSeats` for PRO in steps, `support` needs it, `quiet` excludes `loud`.
+ */
+export function pricingText(parts: PricingParts = {}): string {
+  return `saasName: ${JSON.stringify(parts.name ?? "Acme")}
+syntaxVersion: "3.0"
+version: ${JSON.stringify(parts.version ?? "1.0.0")}
+createdAt: "${parts.createdAt ?? "2025-03-01"}"
+currency: EUR
+features: ${parts.features ?? FEATURES}
+usageLimits: ${parts.usageLimits ?? USAGE_LIMITS}
+plans: ${parts.plans ?? PLANS}
+addOns: ${parts.addOns ?? ADD_ONS}
+`;
+}
