@@ -1,11 +1,10 @@
 import { connect } from "../db/connect.ts";
 import { createBroadcast } from "../events/broadcast.ts";
 import { createFeed } from "../events/feed.ts";
-import { createApp } from "../http/app.ts";
 import { databaseOf } from "./config.ts";
 import { createHttpServer, drainable, listen } from "./http-server.ts";
 import { runProcess } from "./lifecycle.ts";
-import { openResources } from "./resources.ts";
+import { openApplication } from "./resources.ts";
 
 /** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
 const RETURN_MS = 10_000;
@@ -40,16 +39,9 @@ await runProcess("events", async ({ config, log, tell, hasLauncher }) => {
   });
   const rest = config.EVENTS_ONLY
     ? undefined
-    : await openResources(config, secrets, { databaseUrl, applicationName: "faregate-events-rest", log });
-  const app =
-    rest &&
-    createApp({
-      open: () => rest.resources,
-      settings: { allowedOrigins: config.ALLOWED_ORIGINS, baseUrlPath: config.BASE_URL_PATH },
-      log,
-    });
+    : await openApplication(config, secrets, { databaseUrl, applicationName: "faregate-events-rest", log });
   const server = createHttpServer((request, bindings) =>
-    app === undefined ? Response.json({ error: "Not found" }, { status: 404 }) : app.fetch(request, bindings),
+    rest === undefined ? Response.json({ error: "Not found" }, { status: 404 }) : rest.app.fetch(request, bindings),
   );
   broadcast.attach(server);
   const drain = drainable(server);

@@ -1,20 +1,14 @@
-import { createApp } from "../http/app.ts";
 import { databaseOf } from "./config.ts";
 import { createHttpServer, drainable, listen } from "./http-server.ts";
 import { runProcess } from "./lifecycle.ts";
-import { openResources } from "./resources.ts";
+import { openApplication } from "./resources.ts";
 
 /* The REST process on Node: PORT. Any number of them may share a database. */
 await runProcess("rest", async ({ config, log, hasLauncher }) => {
   const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
-  const { resources, close } = await openResources(config, secrets, {
+  const { app, close } = await openApplication(config, secrets, {
     databaseUrl,
     applicationName: "faregate-rest",
-    log,
-  });
-  const app = createApp({
-    open: () => resources,
-    settings: { allowedOrigins: config.ALLOWED_ORIGINS, baseUrlPath: config.BASE_URL_PATH },
     log,
   });
   const server = createHttpServer((request, bindings) => app.fetch(request, bindings));

@@ -1,9 +1,12 @@
+import type { Hono } from "hono";
 import { type Connection, connect } from "../db/connect.ts";
-import type { Log } from "../http/route.ts";
+import { createApp } from "../http/app.ts";
+import type { AppEnv, Log } from "../http/route.ts";
 import { createCallCounter } from "../operations/analytics.ts";
 import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";
 import { createPricingCache } from "../operations/pricing-cache.ts";
+import { readAsset } from "./assets.ts";
 import type { Config, Secrets } from "./config.ts";
 import { createDownload } from "./download.ts";
 
@@ -49,4 +52,20 @@ export async function openResources(
       await connection.close();
     },
   };
+}
+
+/** The REST application over resources of its own. */
+export async function openApplication(
+  config: Config,
+  secrets: Secrets,
+  options: { databaseUrl: string; applicationName: string; log: Log },
+): Promise<{ app: Hono<AppEnv>; close(): Promise<void> }> {
+  const { resources, close } = await openResources(config, secrets, options);
+  const app = createApp({
+    open: () => resources,
+    settings: { allowedOrigins: config.ALLOWED_ORIGINS, baseUrlPath: config.BASE_URL_PATH },
+    log: options.log,
+    readAsset,
+  });
+  return { app, close };
 }
