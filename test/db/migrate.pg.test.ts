@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { connect, StartupProblem } from "../../src/db/connect.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
+
+const name = `faregate_${crypto.randomUUID().replaceAll("-", "")}_test`;
+const server = () => inject("postgres").url;
+
+beforeAll(() => onServer(server(), `create database ${name}`));
+afterAll(() => onServer(server(), `drop database if exists ${name} with (force)`));
+
+it("any number of processes may migrate an empty database at once, and each migration is applied once", async () => {
+  const url = withDatabase(server(), name);
+  await Promise.all(Array.from({ length: 6 }, () => migrate(url, MIGRATIONS)));
+  await migrate(url, MIGRATIONS);
+  const connection = connect(url, { maxConnections: 1 });
+  const [applied] = await connection.client`select count(*)::int as n, count(distinct hash)::int as distinct_n
+    from drizzle.__drizzle_migrations`;
+  const locks = await connection.client`select 1 from pg_locks where locktype = 'advisory'`;
+  await connection.close();
+  expect(applied?.["n"]).toBeGreaterThan(0);
+  expect(applied?.["n"]).toBe(applied?.["distinct_n"]);
+  expect(locks).toHaveLength(0);
+});
+
+describe("what keeps it from migrating is one sentence without the password", () => {
+  const problem = async (url: string) => {
+    const error = await migrate(url, MIGRATIONS).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(error).toBeInstanceOf(StartupProblem);
+    const { message } = error as StartupProblem;
+    expect(message).not.toMatch(/sesame|\n/);
+    return message;
+  };
+
+  it("nobody listens there", async () => {
+    expect(await problem("postgres://ada:sesame@127.0.0.1:1/rates")).toBe(
+      "The database 127.0.0.1:1/rates cannot be reached (ECONNREFUSED): is it running, and is DATABASE_URL right?",
+    );
+  });
+
+  it("there is no such database", async () => {
+    const url = new URL(withDatabase(server(), "nowhere"));
+    expect(await problem(url.href)).toBe(
+      `There is no database ${url.host}/nowhere: create it, or correct DATABASE_URL.`,
+    );
+  });
+
+  it.skipIf(process.env["TEST_DATABASE_URL"])("the password is wrong", async () => {
+    const url = new URL(server());
+    url.password = "sesame";
+    expect(await problem(url.href)).toBe(
+      `The database ${url.host}${url.pathname} does not let faregate in: check the name and the password in DATABASE_URL.`,
+    );
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, it } from "vitest";
+import { StartupProblem } from "../../src/db/connect.ts";
+import { readConfig, requireSecrets } from "../../src/entries/config.ts";
+
+const problemsOf = (work: () => unknown): string[] => {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof StartupProblem) return error.message.split("\n");
+    throw error;
+  }
+  return [];
+};
+
+it("an empty environment has the documented defaults", () => {
+  expect(readConfig({})).toEqual({
+    PORT: 3000,
+    EVENTS_PORT: 5403,
+    DATA_DIR: ".data",
+    BASE_URL_PATH: "",
+    ALLOWED_ORIGINS: [],
+    ADMIN_USER: "admin",
+    ADMIN_ORG_NAME: "admin's Organization",
+    JWT_EXPIRATION: 3600,
+    ALLOW_PUBLIC_SIGNUP: true,
+    EVENTS_ONLY: false,
+    LOG_LEVEL: "info",
+    PRICING_URL_ALLOWED_HOSTS: [],
+    ENABLE_TEST_EVENT: true,
+  });
+});
+
+it("an empty variable counts as unset", () => {
+  expect(readConfig({ PORT: "", ADMIN_PASSWORD: "", DATABASE_URL: "" })).toEqual(readConfig({}));
+});
+
+it.each([
+  ["90s", 90],
+  ["15m", 900],
+  ["1h", 3600],
+  ["2d", 172_800],
+])("JWT_EXPIRATION %s is %i seconds", (text, seconds) => {
+  expect(readConfig({ JWT_EXPIRATION: text }).JWT_EXPIRATION).toBe(seconds);
+});
+
+it("lists are split at semicolons and a sub-path loses its trailing slash", () => {
+  const config = readConfig({ ALLOWED_ORIGINS: " http://a.example ; http://b.example;", BASE_URL_PATH: "/space/" });
+  expect(config.ALLOWED_ORIGINS).toEqual(["http://a.example", "http://b.example"]);
+  expect(config.BASE_URL_PATH).toBe("/space");
+});
+
+it("every problem is reported at once, each in a sentence that names its variable", () => {
+  const problems = problemsOf(() =>
+    readConfig({
+      PORT: "http",
+      EVENTS_PORT: "70000",
+      DATABASE_URL: "mysql://root:sesame@db/rates",
+      PUBLIC_URL: "faregate.example",
+      BASE_URL_PATH: "space",
+      JWT_EXPIRATION: "1y",
+      ALLOW_PUBLIC_SIGNUP: "perhaps",
+      LOG_LEVEL: "loud",
+      ADMIN_PASSWORD: "abc",
+      ENVIRONMENT: "moon",
+    }),
+  );
+  expect(problems).toHaveLength(10);
+  for (const name of ["PORT", "EVENTS_PORT", "DATABASE_URL", "PUBLIC_URL", "BASE_URL_PATH", "JWT_EXPIRATION"]) {
+    expect(problems.some((sentence) => sentence.startsWith(`${name} must be`))).toBe(true);
+  }
+  expect(problems.join()).not.toContain("sesame");
+});
+
+it("REST and the event server may not share a port", () => {
+  expect(problemsOf(() => readConfig({ PORT: "5403" }))).toHaveLength(1);
+});
+
+describe("secrets beside a given database", () => {
+  const strong = "0f4c1c6a5d1e4b7f8a9b0c3d2e5f60718293a4b5c6d7e8f90a1b2c3d4e5f6071";
+  const secrets = (given: Record<string, string>) => problemsOf(() => requireSecrets(readConfig(given)));
+
+  it("good ones are taken", () => {
+    expect(requireSecrets(readConfig({ JWT_SECRET: strong, JWT_SALT: "salt", API_KEYS_SECRET: strong }))).toEqual({
+      jwtSecret: strong,
+      jwtSalt: "salt",
+      apiKeysSecret: strong,
+    });
+  });
+
+  it("missing ones are named in one sentence", () => {
+    const [sentence, ...more] = secrets({ JWT_SECRET: strong });
+    expect(more).toEqual([]);
+    expect(sentence).toContain("JWT_SALT and API_KEYS_SECRET must be set too");
+  });
+
+  it.each([
+    "test_secret",
+    "short",
+    "a".repeat(64),
+    "change-me-change-me-change-me-1234567890",
+    "my-very-long-and-well-known-jwt-secret",
+  ])("%s is refused and not repeated", (weak) => {
+    const [sentence, ...more] = secrets({ JWT_SECRET: weak, JWT_SALT: "salt", API_KEYS_SECRET: strong });
+    expect(more).toEqual([]);
+    expect(sentence).toMatch(/^JWT_SECRET must be at least 32 random characters/);
+    expect(sentence).not.toContain(weak);
+  });
+});

@@ -1,0 +1,67 @@
+import { createRequire } from "node:module";
+
+interface RawSocket {
+  on(event: "message", listener: (data: Uint8Array) => void): void;
+  on(event: "close", listener: (code: number) => void): void;
+  on(event: "error", listener: (error: Error) => void): void;
+  on(event: "open", listener: () => void): void;
+  on(event: "unexpected-response", listener: (request: unknown, response: { statusCode: number }) => void): void;
+  send(data: string): void;
+  close(): void;
+}
+
+// The WebSocket client that Socket.IO brings along; it comes without types.
+const WebSocketClient = createRequire(createRequire(import.meta.url).resolve("engine.io"))("ws") as new (
+  url: string,
+) => RawSocket;
+
+/** A WebSocket that speaks no protocol: frames as text, in order. */
+export interface RawClient {
+  frames: string[];
+  /** The code with which it was closed. */
+  closed: Promise<number>;
+  send(frame: string): void;
+  close(): void;
+  /** The frame at this place, waiting for it at most 5 s. */
+  frame(index: number): Promise<string>;
+}
+
+/** Connects; rejects when the server refuses the upgrade. */
+export async function openRaw(url: string): Promise<RawClient> {
+  const socket = new WebSocketClient(url);
+  const frames: string[] = [];
+  const closed = new Promise<number>((resolve) => socket.on("close", resolve));
+  socket.on("message", (data) => frames.push(new TextDecoder().decode(data)));
+  await new Promise<void>((resolve, reject) => {
+    socket.on("open", resolve);
+    socket.on("error", reject);
+  });
+  return {
+    frames,
+    closed,
+    send: (frame) => socket.send(frame),
+    close: () => socket.close(),
+    frame: async (index) => {
+      await until(() => frames.length > index, `frame ${index} of ${JSON.stringify(frames)}`);
+      return frames[index] ?? "";
+    },
+  };
+}
+
+/** Connects and joins `/pricings`; frames 0 and 1 are the two greetings. */
+export async function openPricings(url: string): Promise<RawClient> {
+  const client = await openRaw(url);
+  await client.frame(0);
+  client.send("40/pricings,");
+  await client.frame(1);
+  return client;
+}
+
+/** Waits until a condition holds, at most `milliseconds`; fails with what was waited for. */
+export async function until(condition: () => boolean, what: string, milliseconds = 5000): Promise<void> {
+  const deadline = Date.now() + milliseconds;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error(`waited ${milliseconds} ms in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
