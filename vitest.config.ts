@@ -7,13 +7,23 @@ export default defineConfig({
         test: {
           name: "pure",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts"],
+          exclude: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts", "test/**/*.browser.test.ts"],
         },
       },
       {
         test: {
           name: "postgres",
           include: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts"],
+          globalSetup: ["test/support/postgres-server.ts"],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          name: "browser",
+          include: ["test/**/*.browser.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 30_000,
           hookTimeout: 60_000,

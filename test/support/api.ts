@@ -7,6 +7,7 @@ import { createKeyring } from "../../src/operations/credentials.ts";
 import { createPricingCache } from "../../src/operations/pricing-cache.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
+import { expectDocumented } from "./documented.ts";
 
 export type Method = "GET" | "HEAD" | "OPTIONS" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -153,11 +154,12 @@ function caller(app: Hono<AppEnv>): TestApi["call"] {
     const response = await app.request(url, init);
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.startsWith("application/json") && text !== "";
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: shapedAs<T>(isJson ? JSON.parse(text) : text || undefined),
-    };
+    const body: unknown = isJson ? JSON.parse(text) : text || undefined;
+    const documented = /^[^?#]*\/api\/v1(\/[^?#]*?)\/?(?:[?#].*)?$/.exec(url)?.[1];
+    if (documented !== undefined && method !== "OPTIONS") {
+      expectDocumented(method, documented, response.status, body);
+    }
+    return { status: response.status, headers: response.headers, body: shapedAs<T>(body) };
   };
 }
 

@@ -1,0 +1,73 @@
+import { type Browser, chromium, type Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
+import { createKeyring } from "../../src/operations/credentials.ts";
+
+let api: TestApi;
+let server: RunningServer;
+let browser: Browser;
+let page: Page;
+const errors: string[] = [];
+const elsewhere: string[] = [];
+
+beforeAll(async () => {
+  const keyring = await createKeyring({
+    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
+    jwtSecret: TEST_SECRETS.JWT_SECRET,
+    jwtSalt: TEST_SECRETS.JWT_SALT,
+  });
+  api = await createTestApi({ resources: { keyring } });
+  server = await startEventServer(api.database.url, { BASE_URL_PATH: "/space" });
+  browser = await chromium.launch({
+    executablePath: process.env["CHROMIUM_PATH"] ?? "/usr/bin/chromium",
+    args: [
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+  page = await browser.newPage();
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(server.url) && !request.url().startsWith("data:")) elsewhere.push(request.url());
+  });
+});
+afterAll(async () => {
+  await browser.close();
+  await server.stop();
+  await api.close();
+});
+
+test("the reference page lists every group of calls, below a sub-path, without asking another origin", async () => {
+  await page.goto(`${server.url}/space/api/v1/docs`);
+  await page.getByRole("heading", { name: /Faregate/ }).waitFor();
+  for (const tag of ["users", "organizations", "services", "contracts", "features"]) {
+    await page.locator(`#operations-tag-${tag}`).waitFor();
+  }
+  expect(elsewhere).toEqual([]);
+  expect(errors).toEqual([]);
+});
+
+test("a call can be tried there with a key", async () => {
+  await page.getByRole("button", { name: "Authorize" }).click();
+  await page
+    .getByLabel("auth-apiKey-value")
+    .or(page.locator(".auth-container input"))
+    .first()
+    .fill(api.callers.all.key);
+  await page.locator(".auth-btn-wrapper button.authorize").click();
+  await page.locator(".auth-btn-wrapper button.btn-done").click();
+  await page.locator("#operations-tag-services").click();
+  await page.locator("#operations-services-get_services .opblock-summary-control").click();
+  await page.locator("#operations-services-get_services .try-out__btn").click();
+  await page.locator("#operations-services-get_services button.execute").click();
+  const answer = page.locator("#operations-services-get_services .live-responses-table .response-col_status").last();
+  await expect.poll(() => answer.textContent()).toContain("200");
+  expect(errors).toEqual([]);
+});
