@@ -192,11 +192,12 @@ function readDocUrl(section: Section): string | undefined {
   return undefined;
 }
 
-function readTag(section: Section, tags: readonly string[]): string | undefined {
+function readTag(section: Section, tags: readonly string[] | undefined): string | undefined {
   const value = section.value("tag");
   if (value === null) return undefined;
   const tag = shown(value);
-  if (typeof value === "string" && tags.includes(tag)) return tag;
+  // Without a usable list of tags that list is the problem, not every feature's tag.
+  if (tags === undefined || (typeof value === "string" && tags.includes(tag))) return tag;
   section.fail("tag", `Error validating tag: Feature tag '${tag}' must be one of the values defined in 'tags'`);
   return undefined;
 }
@@ -206,8 +207,11 @@ export function hasValueFields(section: Section): boolean {
   return ["type", "valueType", "defaultValue"].every((key) => section.map.entries.has(key));
 }
 
-/** One feature, checked in the order of the reference; reports what is wrong and answers undefined or a stand-in then. */
-export function readFeature(section: Section, name: string, tags: readonly string[]): Feature | undefined {
+/**
+ * One feature, checked in the order of the reference; reports what is wrong and answers undefined or a stand-in then.
+ * `tags` are those it may carry, undefined when the pricing's list of them was refused.
+ */
+export function readFeature(section: Section, name: string, tags: readonly string[] | undefined): Feature | undefined {
   const fault = hasValueFields(section) ? nameFault("Feature", name) : "The feature must be an object of type Feature";
   if (fault !== undefined) {
     section.fail("", fault);

@@ -5,7 +5,7 @@ import { readFeature } from "./parse-feature.ts";
 import { invalidKey, readHeader, RESERVED_KEYS } from "./parse-header.ts";
 import { readPlan } from "./parse-plan.ts";
 import { readUsageLimit } from "./parse-usage-limit.ts";
-import { namedItems } from "./parse-value.ts";
+import { namedItems, textItems } from "./parse-value.ts";
 import type { NamedItem } from "./parse-value.ts";
 import { Problems, Section } from "./problems.ts";
 import { isList, isMap } from "./tree.ts";
@@ -107,8 +107,9 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
   const header = readHeader(section, now, version === "3.1");
   const maps = new MapReader(section, problems);
 
+  const tags = section.value("tags") === null ? [] : textItems(section.value("tags"));
   const featureItems = maps.items("features");
-  const features: Feature[] = maps.read("features", featureItems, (at, name) => readFeature(at, name, header.tags));
+  const features: Feature[] = maps.read("features", featureItems, (at, name) => readFeature(at, name, tags));
   const featureNames = namesOf(featureItems);
   const limitItems = maps.items("usageLimits");
   const usageLimits: UsageLimit[] = maps.read("usageLimits", limitItems, (at, name) =>

@@ -49,7 +49,9 @@ function joinDate(root: TreeMap, report: StepReport): void {
   const entry = root.entries.get(field) ?? root.entries.get("version");
   if (faults.length > 0) report(faults.join("\n"), field, entry?.at ?? root.at);
   const [day, month, year] = numbers.map((number) => String(number).padStart(2, "0"));
-  setValue(root, "createdAt", `${(year ?? "").padStart(4, "0")}-${month}-${day}`, entry);
+  // A date that cannot be joined is reported once: any valid one keeps the later checks quiet about it.
+  const createdAt = faults.length > 0 ? "1970-01-01" : `${(year ?? "").padStart(4, "0")}-${month}-${day}`;
+  setValue(root, "createdAt", createdAt, entry);
 }
 
 /** 1.1: prices by billing period became one price and the ratios between the periods. */

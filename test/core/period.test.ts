@@ -1,0 +1,83 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { addPeriod, nextBoundary } from "../../src/core/period.ts";
+import { PERIOD_UNITS } from "../../src/core/pricing/model.ts";
+
+const at = (text: string): Date => new Date(text);
+
+describe("addPeriod", () => {
+  it.each([
+    ["2025-01-31T10:00:00.000Z", 1, "MONTH", 1, "2025-02-28T10:00:00.000Z"],
+    ["2024-01-31T10:00:00.000Z", 1, "MONTH", 1, "2024-02-29T10:00:00.000Z"],
+    ["2025-01-31T10:00:00.000Z", 1, "MONTH", 2, "2025-03-31T10:00:00.000Z"],
+    ["2025-01-31T10:00:00.000Z", 3, "MONTH", 1, "2025-04-30T10:00:00.000Z"],
+    ["2024-02-29T00:00:00.000Z", 1, "YEAR", 1, "2025-02-28T00:00:00.000Z"],
+    ["2024-02-29T00:00:00.000Z", 1, "YEAR", 4, "2028-02-29T00:00:00.000Z"],
+    ["2025-12-31T23:59:59.999Z", 1, "MONTH", 2, "2026-02-28T23:59:59.999Z"],
+    ["2025-03-30T00:30:00.000Z", 1, "DAY", 1, "2025-03-31T00:30:00.000Z"],
+    ["2025-03-30T00:30:00.000Z", 2, "HOUR", 3, "2025-03-30T06:30:00.000Z"],
+    ["2025-03-30T00:30:00.000Z", 90, "MIN", 1, "2025-03-30T02:00:00.000Z"],
+    ["2025-03-30T00:30:00.000Z", 0.5, "SEC", 1, "2025-03-30T00:30:00.500Z"],
+    ["2025-02-01T00:00:00.000Z", 0.5, "MONTH", 1, "2025-02-15T00:00:00.000Z"],
+    ["2025-02-01T00:00:00.000Z", 100_000_000, "YEAR", 1, "9999-12-31T23:59:59.999Z"],
+    ["2025-02-01T00:00:00.000Z", 1e300, "SEC", 1, "9999-12-31T23:59:59.999Z"],
+  ] as const)("%s + %d %s × %d is %s", (from, value, unit, times, wanted) => {
+    expect(addPeriod(at(from), { value, unit }, times).toISOString()).toBe(wanted);
+  });
+
+  it("counts once when nothing else is said", () => {
+    expect(addPeriod(at("2025-01-31T00:00:00Z"), { value: 1, unit: "MONTH" })).toEqual(at("2025-02-28T00:00:00Z"));
+  });
+});
+
+describe("nextBoundary", { timeout: 30_000 }, () => {
+  it("returns to the day of the anchor after a short month", () => {
+    const anchor = at("2025-01-31T09:00:00Z");
+    const period = { value: 1, unit: "MONTH" } as const;
+    const found: string[] = [];
+    let after = anchor;
+    for (let step = 0; step < 4; step++) {
+      after = nextBoundary(anchor, period, after);
+      found.push(after.toISOString().slice(0, 10));
+    }
+    expect(found).toEqual(["2025-02-28", "2025-03-31", "2025-04-30", "2025-05-31"]);
+  });
+
+  it("is strictly after, and never the anchor itself", () => {
+    const anchor = at("2025-01-01T00:00:00Z");
+    const period = { value: 1, unit: "DAY" } as const;
+    expect(nextBoundary(anchor, period, at("2025-01-02T00:00:00Z"))).toEqual(at("2025-01-03T00:00:00Z"));
+    expect(nextBoundary(anchor, period, at("2020-01-02T00:00:00Z"))).toEqual(at("2025-01-02T00:00:00Z"));
+  });
+
+  it("counts seconds over decades in no time", () => {
+    const anchor = at("1990-01-01T00:00:00.250Z");
+    const start = performance.now();
+    for (let round = 0; round < 1_000; round++)
+      nextBoundary(anchor, { value: 1, unit: "SEC" }, at("2025-06-01T12:00:00Z"));
+    expect(performance.now() - start).toBeLessThan(500);
+    expect(nextBoundary(anchor, { value: 1, unit: "SEC" }, at("2025-06-01T12:00:00Z"))).toEqual(
+      at("2025-06-01T12:00:00.250Z"),
+    );
+  });
+
+  it("is the first multiple of the period after the given moment, whatever they are", () => {
+    const moment = fc.date({ min: at("1990-01-01T00:00:00Z"), max: at("2090-01-01T00:00:00Z"), noInvalidDate: true });
+    const period = fc.record({
+      value: fc.oneof(fc.integer({ min: 1, max: 500 }), fc.double({ min: 0.25, max: 50, noNaN: true })),
+      unit: fc.constantFrom(...PERIOD_UNITS),
+    });
+    const share = fc.double({ min: 0, max: 60, noNaN: true });
+    fc.assert(
+      fc.property(moment, period, share, (anchor, each, periods) => {
+        const span = addPeriod(anchor, each).getTime() - anchor.getTime();
+        const after = new Date(anchor.getTime() + Math.floor(span * periods));
+        fc.pre(after.getUTCFullYear() < 9999);
+        let wanted = addPeriod(anchor, each, 1);
+        for (let times = 2; wanted.getTime() <= after.getTime(); times++) wanted = addPeriod(anchor, each, times);
+        expect(nextBoundary(anchor, each, after)).toEqual(wanted);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
