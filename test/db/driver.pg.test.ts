@@ -38,11 +38,10 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 it("under load, a database killed twice costs failed statements and nothing else", { timeout: 60_000 }, async () => {
   const { client } = connection;
-  let served = 0;
+  const load = { isOn: true, served: 0 };
   let acknowledged = 0;
   let wrong = 0;
   let next = 0;
-  let loading = true;
   const read = async () => {
     const asked = (next += 1);
     const [row] = await client`select ${asked}::int as answer`;
@@ -60,9 +59,9 @@ it("under load, a database killed twice costs failed statements and nothing else
     acknowledged += 1;
   };
   const workers = Array.from({ length: 32 }, async (_, worker) => {
-    while (loading) {
+    while (load.isOn) {
       await (worker % 2 === 0 ? read() : write()).then(
-        () => (served += 1),
+        () => (load.served += 1),
         () => pause(5),
       );
     }
@@ -75,11 +74,11 @@ it("under load, a database killed twice costs failed statements and nothing else
     const port = Number(new URL(postgres.url).port);
     postgres = await startEmbeddedPostgres({ dataDir, password: "sesame", port });
     const back = performance.now();
-    const before = served;
-    while (served < before + 20 && performance.now() - back < 10_000) await pause(5);
+    const enough = load.served + 20;
+    while (load.served < enough && performance.now() - back < 10_000) await pause(5);
     silences.push(performance.now() - back);
   }
-  loading = false;
+  load.isOn = false;
   await Promise.all(workers);
   const [sums] = await client`select a, b, (select count(*)::int from ledger) as rows from counters`;
   expect(uncaught).toEqual([]);

@@ -15,7 +15,7 @@ it("a reader that goes on after the last id misses nothing of twenty concurrent 
   const pool = connect(database.url, { maxConnections: 20 });
   const committed: string[] = [];
   const seen: { id: number; name: string }[] = [];
-  let writing = true;
+  const writers = { areBusy: true };
   const readOn = async () => {
     const rows = await database.connection.db
       .select()
@@ -25,7 +25,7 @@ it("a reader that goes on after the last id misses nothing of twenty concurrent 
     seen.push(...rows.map(({ id, details }) => ({ id, name: details["serviceName"] ?? "" })));
   };
   const reader = (async () => {
-    while (writing) await readOn();
+    while (writers.areBusy) await readOn();
   })();
   await Promise.all(
     Array.from({ length: 20 }, async (_, writer) => {
@@ -39,7 +39,7 @@ it("a reader that goes on after the last id misses nothing of twenty concurrent 
       }
     }),
   );
-  writing = false;
+  writers.areBusy = false;
   await reader;
   await readOn();
   await pool.close();

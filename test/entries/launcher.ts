@@ -1,0 +1,149 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach } from "vitest";
+
+const START = fileURLToPath(new URL("../../src/entries/start.ts", import.meta.url));
+const TSX = import.meta.resolve("tsx");
+
+/** A running `npm start`, without npm. */
+export interface Launcher {
+  process: ChildProcess;
+  output: () => string;
+  errors: () => string;
+  /** Its exit code, or the signal that ended it. */
+  exit: Promise<number | string>;
+}
+
+/** The data folder's parent and the ports of the test that runs; new for each. */
+export let folder: string;
+export let ports: { PORT: string; EVENTS_PORT: string };
+const launched: Launcher[] = [];
+
+/** Gives each test of a file a folder and ports of its own, and ends what it left running there. */
+export function useLaunchers(): void {
+  beforeEach(async () => {
+    // 0700: as root, a folder that the user postgres may not enter, which is what a clone in `mktemp -d` is.
+    folder = mkdtempSync(join(tmpdir(), "faregate-start-"));
+    ports = { PORT: await freePort(), EVENTS_PORT: await freePort() };
+  });
+  afterEach(async () => {
+    for (const { process, exit } of launched.splice(0)) {
+      process.kill("SIGTERM");
+      await exit;
+    }
+    for (const pid of processesOn(folder)) process.kill(pid, "SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  });
+}
+
+/** A port that nobody uses at this moment. */
+export function freePort(): Promise<string> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.listen(0, () => {
+      const { port } = probe.address() as AddressInfo;
+      probe.close(() => resolve(String(port)));
+    });
+  });
+}
+
+/** Starts it in the folder, with an embedded database unless the environment says otherwise. */
+export function launch(environment: Record<string, string | undefined> = {}): Launcher {
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(npm_|VITE|NODE_)/.test(name)),
+  );
+  const child = spawn(process.execPath, ["--import", TSX, START], {
+    cwd: folder,
+    env: { ...inherited, DATABASE_URL: undefined, DATA_DIR: join(folder, "data"), ...ports, ...environment },
+  });
+  let output = "";
+  let errors = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (output += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (errors += text));
+  const launcher = {
+    process: child,
+    output: () => output,
+    errors: () => errors,
+    exit: new Promise<number | string>((resolve) =>
+      child.once("close", (code, signal) => resolve(code ?? signal ?? "")),
+    ),
+  };
+  launched.push(launcher);
+  return launcher;
+}
+
+/** Waits until a condition holds, at most 30 s. */
+export async function until(condition: () => boolean | Promise<boolean>, what: () => string): Promise<void> {
+  const deadline = Date.now() + 30_000;
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`waited in vain: ${what()}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Starts it and waits until it has told how to sign in. */
+export async function launchAndWait(environment: Record<string, string | undefined> = {}): Promise<Launcher> {
+  const launcher = launch(environment);
+  await until(
+    () => launcher.output().includes("Sign in") || launcher.process.exitCode !== null,
+    () => launcher.output() + launcher.errors(),
+  );
+  if (launcher.process.exitCode !== null) throw new Error(launcher.output() + launcher.errors());
+  return launcher;
+}
+
+/** Process numbers whose command line or working directory speaks of this folder, the launcher and its children included. */
+export function processesOn(where: string): number[] {
+  const { stdout } = spawnSync("ps", ["-eo", "pid=,args="], { encoding: "utf8" });
+  return stdout
+    .split("\n")
+    .filter((line) => line.includes(where) && !line.includes("ps -eo"))
+    .map((line) => Number.parseInt(line, 10));
+}
+
+/** The launcher's children that run this script. */
+export function childOf(launcher: Launcher, script: string): number {
+  const { stdout } = spawnSync("ps", ["-eo", "pid=,ppid=,args="], { encoding: "utf8" });
+  const line = stdout
+    .split("\n")
+    .find((line) => Number(line.trim().split(/\s+/)[1]) === launcher.process.pid && line.includes(script));
+  return line === undefined ? -1 : Number.parseInt(line, 10);
+}
+
+/** Whether there is such a process; one that has ended and is not yet waited for is none. */
+export const alive = (pid: number) => {
+  try {
+    process.kill(pid, 0);
+    return !/^\S+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+};
+
+/** Asks for the ADMIN's key. */
+export const signIn = (password: string, port = ports.PORT) =>
+  fetch(`http://127.0.0.1:${port}/api/v1/users/authenticate`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ username: "admin", password }),
+  });
+
+/** Whether REST answers there. */
+export const healthy = (port: string) =>
+  fetch(`http://127.0.0.1:${port}/api/v1/healthcheck`).then(
+    (answer) => answer.ok,
+    () => false,
+  );
+
+/** The address of the embedded database, as it is now. */
+export async function databaseUrl(): Promise<string> {
+  const { databasePassword } = JSON.parse(readFileSync(join(folder, "data", "secrets.json"), "utf8")) as {
+    databasePassword: string;
+  };
+  const port = readFileSync(join(folder, "data", "postgres", "postmaster.pid"), "utf8").split("\n")[3];
+  return `postgres://faregate:${databasePassword}@127.0.0.1:${port}/faregate`;
+}
