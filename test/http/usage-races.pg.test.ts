@@ -73,7 +73,7 @@ describe("one counter", () => {
   });
 
   test("amounts, increments and fractions of different callers add up exactly", async () => {
-    await atOnce(60, (i) =>
+    await atOnce<Answer<unknown>>(60, (i) =>
       i % 2 === 0
         ? consume(api, key, userId, { "tasker-maxTasks": 0.1 })
         : put("/usageLevels", { tasker: { maxTasks: 0.2 } }),
