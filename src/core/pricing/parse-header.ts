@@ -14,6 +14,9 @@ export type PricingHeader = Omit<Pricing, "syntaxVersion" | "features" | "usageL
 /** Names that reach into prototypes when an object is keyed by them. Source: pricing2yaml.md §3. */
 export const RESERVED_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 
+/** What a formula could never name is a slip, or an attack on readers that build patterns from names. */
+const VARIABLE_NAME = /^[\p{L}\p{N}_$-]+$/u;
+
 function readName(section: Section): string {
   const value = section.value("saasName");
   const fault = nameFault("SaaS", value);
@@ -151,6 +154,14 @@ function readVariables(section: Section, nested: boolean): Record<string, JsonVa
   );
   for (const [key, { value, at }] of map?.entries ?? []) {
     if (refuseReserved(section, "variables", key, at)) continue;
+    if (!VARIABLE_NAME.test(key)) {
+      section.failAt(
+        `variables.${key}`,
+        at,
+        `The name of the variable ${key} must consist of letters, digits, underscores and hyphens`,
+      );
+      continue;
+    }
     const simple =
       typeof value === "string" || typeof value === "boolean" || (typeof value === "number" && Number.isFinite(value));
     if (simple || (nested && (isMap(value) || isList(value)))) variables[key] = asJson(value);

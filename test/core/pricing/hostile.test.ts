@@ -115,8 +115,10 @@ describe("hostile documents are decided quickly", () => {
     ["a number for backtracking", `${HEAD}custom: {a: ${"1_".repeat(100_000)}x}\n`],
   ])("%s: at most 256 KB within a quarter of a second", (_, text) => {
     const once = judge(text.slice(0, 262_144));
-    // The first verdict also warms the machine up; the faster of two is what the text costs.
-    const milliseconds = Math.min(once.milliseconds, judge(text.slice(0, 262_144)).milliseconds);
+    // The machine is shared: the fastest of a few verdicts is what the text costs.
+    let { milliseconds } = once;
+    for (let again = 0; again < 4 && milliseconds > 150; again++)
+      milliseconds = Math.min(milliseconds, judge(text.slice(0, 262_144)).milliseconds);
     expect(milliseconds).toBeLessThan(250);
     expect(once.count).toBeLessThanOrEqual(1_000);
   });
@@ -187,10 +189,14 @@ describe("hostile expressions", () => {
     ]);
     const run = (): string | undefined =>
       evaluateFeature(evaluation, "svc-board", new Map(), { server: false }).error?.code;
-    run();
-    const start = performance.now();
     const code = run();
-    return { milliseconds: performance.now() - start, code };
+    let milliseconds = Infinity;
+    for (let again = 0; again < 5; again++) {
+      const start = performance.now();
+      run();
+      milliseconds = Math.min(milliseconds, performance.now() - start);
+    }
+    return { milliseconds, code };
   };
 
   it.each([
@@ -204,7 +210,7 @@ describe("hostile expressions", () => {
   ])("%s: at most two milliseconds", (_, expression, code) => {
     const result = evaluateText(expression);
     expect(result.code).toBe(code);
-    expect(result.milliseconds).toBeLessThan(process.env["CI"] === undefined ? 2 : 20);
+    expect(result.milliseconds).toBeLessThan(2);
   });
 
   it("a text cannot grow without bound", () => {
