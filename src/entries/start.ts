@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { type EmbeddedPostgres, openDataFolder, startEmbeddedPostgres } from "../db/embedded.ts";
+import { openDataFolder } from "../db/embedded-machine.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/embedded.ts";
 import { migrate } from "../db/migrate.ts";
 import { seedFirstAdmin } from "../operations/users.ts";
 import { type Config, readConfig, requireSecrets, type Secrets } from "./config.ts";
