@@ -98,10 +98,10 @@ function isOn(
     if (frame.features[feature.slot] === undefined) return false;
     if (missingFeature(evaluation, service, bound) !== undefined) return false;
   }
-  if (loadUsage(service, bound, usage) !== undefined) return false;
-  evaluation.usage = usage;
+  if (bound.usageIds.length > 0 && loadUsage(service, bound, usage) !== undefined) return false;
+  if (evaluation.usage !== usage) evaluation.usage = usage;
   try {
-    return bound.expression.run(frame) === true;
+    return bound.run(frame) === true;
   } catch {
     return false;
   }

@@ -18,6 +18,7 @@ export interface EvaluationMode {
 /** An expression with the identifiers that the name of the service gives it. */
 export interface BoundExpression {
   readonly expression: CompiledExpression;
+  readonly run: CompiledExpression["run"];
   /** Identifiers of the involved limits, in the order of `expression.usage`. */
   readonly usageIds: readonly string[];
   /** Positions of the same limits in the pricing, -1 for those it lacks. */
@@ -82,6 +83,7 @@ function bind(expression: CompiledExpression | undefined, serviceName: string): 
   const known = [...expression.features, ...expression.usage].every(({ slot }) => slot >= 0);
   return {
     expression,
+    run: expression.run,
     usageIds: expression.usage.map(({ name }) => idOf(serviceName, name)),
     usageSlots: expression.usage.map(({ slot }) => slot),
     selfContained: known && expression.mentionsContext && expression.failure === undefined,
