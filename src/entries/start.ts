@@ -175,7 +175,7 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
 
 /** Makes sure that there is an ADMIN; returns how to sign in. */
 async function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
-  const password = config.ADMIN_PASSWORD ?? randomBytes(15).toString("base64url");
+  const password = config.ADMIN_PASSWORD ?? randomBytes(12).toString("hex");
   const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
   try {
     const created = await seedFirstAdmin(resources, {
