@@ -28,8 +28,16 @@ export async function openResources(
 ): Promise<OpenResources> {
   const connection = connect(options.databaseUrl, { applicationName: options.applicationName });
   const callCounter = createCallCounter(connection.db);
+  let failing = false;
   const flush = () =>
-    callCounter.flush().catch((error: unknown) => options.log?.("warn", "calls could not be written down yet", error));
+    callCounter.flush().then(
+      () => (failing = false),
+      (error: unknown) => {
+        // Said once an outage, not once a second.
+        if (!failing) options.log?.("warn", "counted calls cannot be written down for now", error);
+        failing = true;
+      },
+    );
   const timer = setInterval(flush, FLUSH_MS);
   return {
     connection,
@@ -42,6 +50,7 @@ export async function openResources(
         tokenLifetimeSeconds: config.JWT_EXPIRATION,
         allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
         publicUrl: config.PUBLIC_URL,
+        allowTestEvents: config.ENABLE_TEST_EVENT,
       },
       now: () => new Date(),
       download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
