@@ -1,0 +1,333 @@
+import { connect } from "node:net";
+import type { AddressInfo } from "node:net";
+import type { Server } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createHttpServer } from "../../src/entries/http-server.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { pricingText } from "../support/pricings.ts";
+
+const MB = 1024 * 1024;
+let api: TestApi;
+let key: string;
+let server: Server;
+let port: number;
+beforeAll(async () => {
+  api = await createTestApi();
+  key = api.callers.all.key;
+  server = createHttpServer(api.app.fetch as Parameters<typeof createHttpServer>[0]);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  port = (server.address() as AddressInfo).port;
+});
+afterAll(async () => {
+  server.closeAllConnections();
+  server.close();
+  // Whatever was sent, the server never lost its way.
+  expect(api.logged.filter(({ level }) => level === "error")).toEqual([]);
+  await api.close();
+});
+
+const TYPE = "content-type";
+const JSON_TYPE = { [TYPE]: "application/json" };
+const FORM_TYPE = { [TYPE]: "application/x-www-form-urlencoded" };
+const put = (body: string | undefined, headers: Record<string, string>) =>
+  api.call("PUT", "/services/Nobody", { key, body, headers });
+const NOT_FOUND = { status: 404, body: { error: "NOT FOUND: Service with name Nobody" } };
+
+describe("bodies", () => {
+  test.each(["GET", "DELETE", "PUT", "POST"] as const)(
+    "an empty body with a JSON type is {} for %s",
+    async (method) => {
+      const path = method === "POST" ? "/services" : "/services/Nobody";
+      const answer = await api.call(method, path, { key, body: method === "GET" ? undefined : "", headers: JSON_TYPE });
+      expect(answer.status).toBe(method === "POST" ? 400 : 404);
+      expect(answer.body).toEqual({
+        error: method === "POST" ? "No file or URL provided" : "NOT FOUND: Service with name Nobody",
+      });
+    },
+  );
+
+  test.each([
+    ["no content type", {}],
+    ["text/plain", { [TYPE]: "text/plain" }],
+    ["XML", { [TYPE]: "application/xml" }],
+    ["a JSON dialect", { [TYPE]: "application/vnd.api+json" }],
+    ["nonsense", { [TYPE]: ";;;" }],
+  ])("%s is not looked at: the body is {}", async (_, headers) => {
+    const response = await api.app.request("/api/v1/services/Nobody", {
+      method: "PUT",
+      headers: { "x-api-key": key, ...headers },
+      body: new TextEncoder().encode('{"name":7}'),
+    });
+    expect(response.status).toBe(404);
+  });
+
+  test.each(["application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"])(
+    "%s is read as JSON",
+    async (type) => {
+      expect(await put('{"name":7}', { [TYPE]: type })).toMatchObject({
+        status: 422,
+        body: { error: "The name field must be a string" },
+      });
+      expect(await put('\uFEFF{"name":7}', { [TYPE]: type })).toMatchObject({ status: 422 });
+    },
+  );
+
+  const MALFORMED = "INVALID DATA: Malformed JSON body";
+  test.each(['"text"', "7", "true", "null", "{", '{"a":}', "[1,", "undefined", "{'a':1}", '{"a":1}x', "\u0000"])(
+    "%j is malformed: 400 as JSON, before authentication, with CORS and security headers, without a stack",
+    async (body) => {
+      const answer = await api.call("POST", "/services", {
+        body,
+        headers: { ...JSON_TYPE, origin: "https://app.example.org" },
+      });
+      expect({ status: answer.status, body: answer.body }).toEqual({ status: 400, body: { error: MALFORMED } });
+      expect(answer.headers.get(TYPE)).toBe("application/json; charset=utf-8");
+      expect(answer.headers.get("access-control-allow-origin")).toBe("https://app.example.org");
+      expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
+    },
+  );
+
+  test("a list is a body, and names like __proto__ are data that changes nothing", async () => {
+    expect(await api.call("PUT", "/services/Nobody/pricings/1", { key, body: [1] })).toMatchObject({
+      status: 422,
+      body: { error: "The body must be an object" },
+    });
+    for (const body of ['{"__proto__":{"name":7}}', '{"constructor":{"prototype":{"polluted":1}}}']) {
+      expect(await put(body, JSON_TYPE)).toMatchObject(NOT_FOUND);
+    }
+    expect(await put("__proto__[polluted]=1&constructor[prototype][polluted]=1", FORM_TYPE)).toMatchObject(NOT_FOUND);
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  test("a JSON nested without end is refused or ignored, and the server lives", async () => {
+    const { status } = await put("[".repeat(1_000_000), JSON_TYPE);
+    expect(status).toBe(400);
+    expect((await put(`{"x":${"[".repeat(5000)}${"]".repeat(5000)}}`, JSON_TYPE)).status).toBe(404);
+  });
+
+  test.each<[string, string, number]>([
+    ["a plain key", "name=New+name", 404],
+    ["a key with a list of texts", "name=a&name=b", 422],
+    ["a key with brackets", "name[]=a", 422],
+    ["a nested key", "name[first]=a", 422],
+    ["a key nested deeper than any body", `${"x[".repeat(40)}=1`, 404],
+    ["broken escapes", "name=%zz%", 404],
+    ["nothing but separators", "&&&===", 404],
+  ])("a form with %s is read", async (_, body, status) => {
+    expect((await put(body, FORM_TYPE)).status).toBe(status);
+  });
+
+  test("a whole contract may come as a form with nested keys", async () => {
+    const form = new FormData();
+    form.append("pricing", new Blob([pricingText({ name: "Formed" })]), "p.yml");
+    await api.call("POST", "/services", { key, body: form });
+    const answer = await api.call("POST", "/contracts", {
+      key,
+      headers: FORM_TYPE,
+      body: "userContact[userId]=formed&userContact[username]=f&contractedServices[Formed]=1.0.0&subscriptionPlans[Formed]=FREE&subscriptionAddOns[x]=",
+    });
+    expect(answer.status).toBeLessThan(500);
+    expect(JSON.stringify(answer.body)).not.toContain("userContact");
+  });
+});
+
+describe("sizes", () => {
+  const padded = (bytes: number) => `{"x":"${"x".repeat(bytes - 8)}"}`;
+
+  test("exactly 2 MB are read, one byte more is 413, declared or chunked", async () => {
+    expect((await put(padded(2 * MB), JSON_TYPE)).status).toBe(404);
+    const TOO_LARGE = { status: 413, body: { error: "The request body is larger than 2 MB" } };
+    expect(await put(padded(2 * MB + 1), JSON_TYPE)).toMatchObject(TOO_LARGE);
+    expect(await put(`x=${"x".repeat(2 * MB)}`, FORM_TYPE)).toMatchObject(TOO_LARGE);
+    const chunk = new TextEncoder().encode("x".repeat(64 * 1024));
+    let sent = 0;
+    const endless = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        sent += chunk.length;
+        controller.enqueue(chunk);
+      },
+    });
+    const response = await api.app.request("/api/v1/services", {
+      method: "POST",
+      headers: { ...JSON_TYPE, origin: "https://app.example.org" },
+      body: endless,
+      duplex: "half",
+    } as RequestInit);
+    expect(response.status).toBe(413);
+    expect(response.headers.get("access-control-allow-origin")).toBe("https://app.example.org");
+    expect(sent).toBeLessThan(4 * MB);
+  });
+
+  test("a file of exactly 2 MB is read, one byte more is File too large", async () => {
+    const text = pricingText({ name: "Two megabytes" });
+    const upload = (bytes: number) => {
+      const form = new FormData();
+      form.append("pricing", new Blob([text, `#${"x".repeat(bytes - text.length - 1)}`]), "p.yml");
+      return api.call("POST", "/services", { key, body: form });
+    };
+    expect((await upload(2 * MB)).status).toBe(201);
+    for (const bytes of [2 * MB + 1, 2 * MB + 64 * 1024, 5 * MB]) {
+      expect(await upload(bytes)).toMatchObject({ status: 413, body: { error: "File too large" } });
+    }
+  });
+});
+
+describe("multipart", () => {
+  const part = (headers: string, content: string) => `--X\r\n${headers}\r\n\r\n${content}\r\n`;
+  const DISPOSITION = "Content-Disposition: form-data";
+  const FILE = `${DISPOSITION}; name="pricing"; filename="p.yml"`;
+  let names = 0;
+  const text = () => pricingText({ name: `Multipart ${(names += 1)}` });
+  const send = (body: string, type = "multipart/form-data; boundary=X") =>
+    api.call("POST", "/services", { key, body, headers: { [TYPE]: type } });
+
+  test.each<[string, () => string]>([
+    ["as browsers do", () => `${part(`${FILE}\r\nContent-Type: text/yaml`, text())}--X--\r\n`],
+    ["without the last line end", () => `${part(FILE, text())}--X--`],
+    ["with text before and after", () => `before\r\n${part(FILE, text())}--X--\r\nafter`],
+    ["with headers in another order and case", () => `${part(`content-type: text/yaml\r\n${FILE.toLowerCase()}`, text())}--X--\r\n`], // prettier-ignore
+    ["with names without quotes, as .NET", () => `${part(`${DISPOSITION}; name=pricing; filename=p.yml; filename*=utf-8''p.yml`, text())}--X--\r\n`], // prettier-ignore
+    ["with filename* alone, as Python", () => `${part(`${DISPOSITION}; name="pricing"; filename*=utf-8''pr%C3%A9cios.yml`, text())}--X--\r\n`], // prettier-ignore
+    ["with headers nobody knows", () => `${part(`${FILE}\r\nContent-Length: 5\r\nX-Y: z`, text())}--X--\r\n`],
+    ["with a hundred other fields", () => `${Array.from({ length: 100 }, (_, i) => part(`${DISPOSITION}; name="f${i}"`, "v")).join("")}${part(FILE, text())}--X--\r\n`], // prettier-ignore
+    ["after a file input left empty", () => `${part(`${DISPOSITION}; name="icon"; filename=""`, "")}${part(FILE, text())}--X--\r\n`], // prettier-ignore
+  ])("a file is found %s", async (_, body) => {
+    expect(await send(body())).toMatchObject({ status: 201 });
+  });
+
+  test("a boundary in quotes is one too", async () => {
+    const body = `${part(FILE, text())}--X--\r\n`;
+    expect((await send(body, 'multipart/form-data; charset=utf-8; boundary="X"')).status).toBe(201);
+  });
+
+  const UNEXPECTED = { status: 400, body: { error: "Unexpected field" } };
+  const MALFORMED = { status: 400, body: { error: expect.stringMatching(/^INVALID DATA: Malformed multipart/) } };
+  const NOTHING = { status: 400, body: { error: "No file or URL provided" } };
+  test.each<[string, () => string, string | undefined, object]>([
+    ["a file in another field", () => `${part(FILE.replace("pricing", "file"), text())}--X--`, undefined, UNEXPECTED],
+    ["a file in a field without name", () => `${part(FILE.replace('"pricing"', '""'), text())}--X--`, undefined, UNEXPECTED], // prettier-ignore
+    ["a file without any field", () => `${part(`${DISPOSITION}; filename="p.yml"`, text())}--X--`, undefined, UNEXPECTED], // prettier-ignore
+    ["two files", () => `${part(FILE, text())}${part(FILE, text())}--X--`, undefined, UNEXPECTED],
+    ["a file and one in another field", () => `${part(FILE, text())}${part(FILE.replace("pricing", "b"), "x")}--X--`, undefined, UNEXPECTED], // prettier-ignore
+    ["a body cut within the file", () => part(FILE, text()).slice(0, -40), undefined, MALFORMED],
+    ["a body cut within the headers", () => "--X\r\nContent-Disp", undefined, MALFORMED],
+    ["a body cut before its end", () => part(FILE, text()), undefined, MALFORMED],
+    ["another boundary", () => `${part(FILE, text())}--X--`, "multipart/form-data; boundary=Y", MALFORMED],
+    ["no boundary", () => `${part(FILE, text())}--X--`, "multipart/form-data", MALFORMED],
+    ["an endless boundary", () => "-".repeat(100_000), `multipart/form-data; boundary=${"-".repeat(5000)}`, MALFORMED],
+    ["endless headers", () => `--X\r\nX: ${"x".repeat(100_000)}\r\n\r\n\r\n--X--`, undefined, MALFORMED],
+    ["10 000 fields", () => `${Array.from({ length: 10_000 }, (_, i) => part(`${DISPOSITION}; name="f${i}"`, "v")).join("")}--X--`, undefined, MALFORMED], // prettier-ignore
+    ["2 MB of dashes", () => "-".repeat(2 * MB), `multipart/form-data; boundary=${"-".repeat(69)}x`, MALFORMED],
+    ["no part", () => "--X--\r\n", undefined, NOTHING],
+    ["an empty field", () => `${part(`${DISPOSITION}; name="pricing"`, "")}--X--`, undefined, NOTHING],
+    ["a text in another field", () => `${part(`${DISPOSITION}; name="url"`, "https://x")}--X--`, undefined, NOTHING],
+    ["a text that is no address", () => `${part(`${DISPOSITION}; name="pricing"`, "no address")}--X--`, undefined, { status: 400, body: { error: "Invalid URL" } }], // prettier-ignore
+  ])("%s is refused within a second", async (_, body, type, expected) => {
+    const sent = body();
+    const started = performance.now();
+    expect(await send(sent, type)).toMatchObject(expected);
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
+  test("an empty multipart body has no file", async () => {
+    expect((await send("")).status).toBe(400);
+  });
+
+  test("multipart where no file is expected is a body without fields", async () => {
+    const form = new FormData();
+    form.append("name", "New");
+    expect(await api.call("PUT", "/services/Nobody", { key, body: form })).toMatchObject(NOT_FOUND);
+  });
+});
+
+describe("query parameters", () => {
+  test.each([
+    "name=a&name=b",
+    "name[]=a",
+    "name[x]=1",
+    "limit=1&limit=2",
+    "organizationId=a&organizationId=b",
+    `${"x=1&".repeat(3)}`,
+  ])("%s is refused with 400", async (query) => {
+    const answer = await api.call("GET", `/services?${query}`, { key });
+    expect(answer).toMatchObject({ status: 400, body: { error: expect.stringMatching(/^INVALID DATA: /) as unknown } });
+  });
+
+  test.each(["name=%E0%A4%A", "name=%", "%=1", "name=%00", "=", "&&", "name", `name=${"x".repeat(10_000)}`, "name=+"])(
+    "%s never makes the server fail",
+    async (query) => {
+      expect((await api.call("GET", `/services?${query}`, { key })).status).toBeLessThan(500);
+    },
+  );
+
+  test.each(["/services/%E0%A4%A", "/services/%", "/services/%00", "/services/a%2Fb", "/services/%ff/pricings/%fe"])(
+    "the path %s never makes the server fail",
+    async (path) => {
+      const { status } = await api.call("GET", path, { key });
+      expect([400, 404]).toContain(status);
+    },
+  );
+});
+
+describe("over a real connection", () => {
+  /** Sends bytes as they are and returns what came back until the server closed or fell silent. */
+  function raw(head: string[], body: string | Uint8Array = "", end = true): Promise<string> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(port, "127.0.0.1");
+      let received = "";
+      const timer = setTimeout(() => socket.destroy(), 4000);
+      socket.on("data", (chunk) => {
+        received += String(chunk);
+        if (/\r\n\r\n[^]*\}/.test(received)) socket.end();
+      });
+      socket.on("close", () => {
+        clearTimeout(timer);
+        resolve(received);
+      });
+      socket.on("error", (error: NodeJS.ErrnoException) => {
+        if (error.code !== "ECONNRESET" && error.code !== "EPIPE") reject(error);
+      });
+      socket.write(`${head.join("\r\n")}\r\n\r\n`);
+      socket.write(body);
+      if (!end) setTimeout(() => socket.destroy(), 100);
+    });
+  }
+  const head = (...headers: string[]) => [
+    "POST /api/v1/services HTTP/1.1",
+    "Host: localhost",
+    `x-api-key: ${key}`,
+    ...headers,
+  ];
+
+  test("a declared 3 MB is refused with 413 before it is sent", async () => {
+    const answer = await raw(head("Content-Type: application/json", `Content-Length: ${3 * MB}`));
+    expect(answer).toMatch(/^HTTP\/1\.1 413 [^]*"The request body is larger than 2 MB"/);
+  });
+
+  test("a chunked 3 MB is refused with 413", async () => {
+    const chunk = `100000\r\n${"x".repeat(MB)}\r\n`;
+    const answer = await raw(
+      head("Content-Type: application/json", "Transfer-Encoding: chunked"),
+      `${chunk.repeat(3)}0\r\n\r\n`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+  });
+
+  test("an upload that is broken off leaves nothing and harms nobody", async () => {
+    const body = '--X\r\nContent-Disposition: form-data; name="pricing"; filename="p.yml"\r\n\r\nsaasName: Aborted\n';
+    await raw(head("Content-Type: multipart/form-data; boundary=X", "Content-Length: 100000"), body, false);
+    const answer = await fetch(`http://127.0.0.1:${port}/api/v1/services/Aborted`, { headers: { "x-api-key": key } });
+    expect(answer.status).toBe(404);
+  });
+
+  test("an upload by fetch arrives as in process", async () => {
+    const form = new FormData();
+    form.append("pricing", new Blob([pricingText({ name: "Over the wire" })]), "p.yml");
+    const answer = await fetch(`http://127.0.0.1:${port}/api/v1/services`, {
+      method: "POST",
+      headers: { "x-api-key": key },
+      body: form,
+    });
+    expect(answer.status).toBe(201);
+  });
+});
