@@ -185,6 +185,12 @@ export const featureResult = z.strictObject({
   used: amounts.nullable(),
   error: evaluationError.nullable(),
 });
+/** One feature's result; the last two only where the caller asked for more (strict, dryRun, explain). */
+export const featureAnswer = z.strictObject({
+  ...featureResult.shape,
+  remaining: z.record(z.string(), z.number().nullable()).nullable().optional(),
+  resetAt: z.record(z.string(), moment.nullable()).nullable().optional(),
+});
 export const featureResults = z.record(z.string(), featureResult);
 export const pricingToken = z.strictObject({ pricingToken: z.string() });
 export const listedFeature = z.strictObject({ info: feature, service: z.string(), pricingVersion: z.string() });

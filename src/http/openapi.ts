@@ -344,9 +344,12 @@ const featureOperations: Operation[] = [
       ...MODE,
       revert: "true: undo what this feature consumed in the last two minutes (204)",
       latest: "true: with revert, only the newest",
+      strict: "true: refuse amounts that would pass a limit; adds what is left",
+      dryRun: "true: answer what would happen and count nothing; adds what is left",
+      explain: "true: add what is left and when it resets",
     },
     body: expectedConsumption,
-    answers: { 200: answers.featureResult, 204: null },
+    answers: { 200: answers.featureAnswer, 204: null },
   },
 ];
 

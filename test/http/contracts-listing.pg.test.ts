@@ -61,7 +61,7 @@ afterAll(() => api.close());
 
 async function list(query: string, as = key, path = "/contracts") {
   const answer = await api.call<ContractBody[]>("GET", `${path}${query}`, { key: as });
-  expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 200 });
+  expect(answer).toMatchObject({ status: 200 });
   return {
     ids: answer.body.map((one) => one.userContact["userId"]),
     total: answer.headers.get("x-total-count"),
