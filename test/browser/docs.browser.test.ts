@@ -1,6 +1,7 @@
-import { type Browser, chromium, type Page } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
+import { launchChromium } from "../support/chromium.ts";
 import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
 
@@ -19,18 +20,7 @@ beforeAll(async () => {
   });
   api = await createTestApi({ resources: { keyring } });
   server = await startEventServer(api.database.url, { BASE_URL_PATH: "/space" });
-  browser = await chromium.launch({
-    executablePath: process.env["CHROMIUM_PATH"] ?? "/usr/bin/chromium",
-    args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-    ],
-  });
+  browser = await launchChromium();
   page = await browser.newPage();
   page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
   page.on("pageerror", (error) => errors.push(error.message));
