@@ -246,6 +246,15 @@ function urlOf(port: number, password: string, database: string): string {
   return `postgres://${USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
 
+/** Where the server of this data folder listens, if it is running; for tools beside it. Never to be logged. */
+export function runningAddress(dataDir: string, password: string): string | undefined {
+  const file = join(dataDir, "postgres", "postmaster.pid");
+  if (!existsSync(file)) return undefined;
+  const lines = readFileSync(file, "utf8").split("\n");
+  const port = Number(lines[3]);
+  return lines[7]?.trim() === "ready" && port > 0 ? urlOf(port, password, DATABASE) : undefined;
+}
+
 /** A port that nobody uses at this moment. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {

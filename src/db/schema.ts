@@ -327,7 +327,32 @@ export const usageLedger = pgTable(
       foreignColumns: [contracts.id],
     }).onDelete("cascade"),
     index("usage_ledger_level_idx").on(t.contractId, t.serviceId, t.limitName, t.id),
+    // What a revert looks for: one feature's last two minutes, in a ledger that only grows.
+    index("usage_ledger_feature_idx")
+      .on(t.contractId, t.featureId, t.createdAt)
+      .where(sql`${t.featureId} is not null`),
     check("usage_ledger_kind_known", sql`${t.kind} in ('consume', 'revert', 'adjust', 'reset', 'renew', 'remove')`),
+  ],
+);
+
+/** Answers to calls that carried an Idempotency-Key, written in the transaction of what they answer; see operations/idempotency.ts. */
+export const idempotencyKeys = pgTable(
+  "idempotency_keys",
+  {
+    /** Whose keys these are: an organization's id, or `user:` and the id of a user without one. */
+    scope: text("scope").notNull(),
+    key: text("key").notNull(),
+    /** SHA-256 of the request: the same key with another request is refused. */
+    fingerprint: text("fingerprint").notNull(),
+    /** Null only inside the transaction that is still working on the answer. */
+    status: integer("status").$type<200 | 204>(),
+    /** The answer's text exactly as sent; null for an empty one. */
+    body: text("body"),
+    createdAt: moment("created_at").notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "idempotency_keys_pk", columns: [t.scope, t.key] }),
+    index("idempotency_keys_created_idx").on(t.createdAt),
   ],
 );
 

@@ -127,7 +127,7 @@ function cors(settings: HttpSettings): MiddlewareHandler<AppEnv> {
       c.header("Access-Control-Allow-Credentials", "true");
       if (origin !== undefined) {
         c.header("Access-Control-Allow-Origin", origin);
-        c.header("Access-Control-Expose-Headers", "X-Total-Count, X-Request-Id");
+        c.header("Access-Control-Expose-Headers", "X-Total-Count, X-Request-Id, Idempotent-Replayed");
       }
     }
     return undefined;

@@ -1,33 +1,10 @@
 import { sql } from "drizzle-orm";
 import { expect } from "vitest";
+import { type Invariant, LEDGER_INVARIANTS } from "../../src/db/invariants.ts";
 import type { TestDatabase } from "./database.ts";
 
-/** A statement that finds every row that contradicts a rule of the data; none must. */
-interface Invariant {
-  rule: string;
-  violations: string;
-}
-
 const INVARIANTS: readonly Invariant[] = [
-  {
-    rule: "each balance equals the sum of its movements",
-    violations: `
-      select u.contract_id, u.service_id, u.limit_name, u.consumed, coalesce(sum(l.delta), 0) as moved
-      from usage_levels u
-      left join usage_ledger l using (contract_id, service_id, limit_name)
-      group by u.contract_id, u.service_id, u.limit_name, u.consumed
-      having u.consumed <> coalesce(sum(l.delta), 0)`,
-  },
-  {
-    rule: "the movements of a balance that is gone end at zero",
-    violations: `
-      select l.contract_id, l.service_id, l.limit_name, sum(l.delta) as moved
-      from usage_ledger l
-      left join usage_levels u using (contract_id, service_id, limit_name)
-      where u.contract_id is null
-      group by l.contract_id, l.service_id, l.limit_name
-      having sum(l.delta) <> 0`,
-  },
+  ...LEDGER_INVARIANTS,
   {
     rule: "a contracted service is enabled, of the contract's organization, and of the version's service",
     violations: `

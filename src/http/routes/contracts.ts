@@ -5,6 +5,7 @@ import { listContracts, type SubscriptionFilters } from "../../operations/contra
 import * as contracts from "../../operations/contracts.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/usage.ts";
+import { answerOnce } from "../idempotency.ts";
 import { type AppEnv, bodyOf, context, json, leadingInteger, scope } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
@@ -310,9 +311,10 @@ export const contractRoutes = new Hono<AppEnv>()
       await contracts.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }),
     );
   })
-  .put("/:userId/usageLevels", async (c) =>
-    json(c, await changeUsage(context(c), { ...address(c), change: usageChange(c) })),
-  )
+  .put("/:userId/usageLevels", async (c) => {
+    const input = { ...address(c), change: usageChange(c) };
+    return answerOnce(c, async (ctx) => ({ status: 200, value: await changeUsage(ctx, input) }));
+  })
   .put("/:userId/userContact", async (c) =>
     json(c, await contracts.updateContact(context(c), { ...address(c), changes: bodyOf(c, contactChanges) })),
   )

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/features.ts";
 import * as usage from "../../operations/usage.ts";
+import { answerOnce } from "../idempotency.ts";
 import { type AppEnv, bodyOf, context, json, leadingInteger } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
@@ -62,10 +63,13 @@ export const featureRoutes = new Hono<AppEnv>()
     const dryRun = flag(c, "dryRun");
     if (flag(c, "revert")) {
       if (dryRun) throw new Failure("invalid", "INVALID DATA: A revert cannot be a dry run");
-      await usage.revertConsumption(context(c), { ...input, latest: flag(c, "latest") });
-      return c.body(null, 204);
+      const latest = flag(c, "latest");
+      return answerOnce(c, async (ctx) => {
+        await usage.revertConsumption(ctx, { ...input, latest });
+        return { status: 204 };
+      });
     }
     const expected = bodyOf(c, expectedConsumption);
-    const how = { strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun };
-    return json(c, await usage.evaluateOne(context(c), { ...input, ...how, expected }));
+    const ask = { ...input, expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun };
+    return answerOnce(c, async (ctx) => ({ status: 200, value: await usage.evaluateOne(ctx, ask) }));
   });

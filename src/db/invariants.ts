@@ -1,0 +1,71 @@
+import { sql } from "drizzle-orm";
+import type { Database } from "./connect.ts";
+
+/** A statement that finds every row that contradicts a rule; none must, in any state of the database. */
+export interface Invariant {
+  rule: string;
+  violations: string;
+}
+
+/** Ledger and balance always agree: what a balance is, is the sum of what moved it. */
+export const LEDGER_INVARIANTS: readonly Invariant[] = [
+  {
+    rule: "each balance equals the sum of its movements",
+    violations: `
+      select u.contract_id, u.service_id, u.limit_name, u.consumed, coalesce(sum(l.delta), 0) as moved
+      from usage_levels u
+      left join usage_ledger l using (contract_id, service_id, limit_name)
+      group by u.contract_id, u.service_id, u.limit_name, u.consumed
+      having u.consumed <> coalesce(sum(l.delta), 0)`,
+  },
+  {
+    rule: "the movements of a balance that is gone end at zero",
+    violations: `
+      select l.contract_id, l.service_id, l.limit_name, 0 as consumed, sum(l.delta) as moved
+      from usage_ledger l
+      left join usage_levels u using (contract_id, service_id, limit_name)
+      where u.contract_id is null
+      group by l.contract_id, l.service_id, l.limit_name
+      having sum(l.delta) <> 0`,
+  },
+];
+
+/** A balance that its movements do not explain. */
+export interface LedgerViolation {
+  rule: string;
+  contractId: string;
+  serviceId: string;
+  limitName: string;
+  consumed: string;
+  moved: string;
+}
+
+/** How many balances and movements there are, and each balance that the ledger contradicts, of one moment of the database. */
+export async function checkLedger(
+  db: Database,
+): Promise<{ balances: number; movements: number; violations: LedgerViolation[] }> {
+  return db.transaction(
+    async (tx) => {
+      const [counted] = await tx.execute<{ balances: string; movements: string }>(sql`
+        select (select count(*) from usage_levels) as balances, (select count(*) from usage_ledger) as movements`);
+      const violations: LedgerViolation[] = [];
+      for (const { rule, violations: statement } of LEDGER_INVARIANTS) {
+        const rows = await tx.execute<
+          Record<"contract_id" | "service_id" | "limit_name" | "consumed" | "moved", string>
+        >(sql.raw(statement));
+        for (const row of rows) {
+          violations.push({
+            rule,
+            contractId: row.contract_id,
+            serviceId: row.service_id,
+            limitName: row.limit_name,
+            consumed: row.consumed,
+            moved: row.moved,
+          });
+        }
+      }
+      return { balances: Number(counted?.balances), movements: Number(counted?.movements), violations };
+    },
+    { isolationLevel: "repeatable read", accessMode: "read only" },
+  );
+}

@@ -1,0 +1,51 @@
+import type { Context as HonoContext } from "hono";
+import type { Context } from "../operations/context.ts";
+import { Failure } from "../operations/errors.ts";
+import { doOnce } from "../operations/idempotency.ts";
+import { type AppEnv, context, scope } from "./route.ts";
+
+const MAX_KEY_LENGTH = 255;
+
+/** What a route answers: a JSON value, or nothing. */
+interface Answer {
+  status: 200 | 204;
+  value?: unknown;
+}
+
+/**
+ * Answers with what `work` says. With an `Idempotency-Key` header, `work` is done once: another call with the same key and
+ * the same method, path, query and body within 24 hours gets the same status and body and `Idempotent-Replayed: true`.
+ */
+export async function answerOnce(c: HonoContext<AppEnv>, work: (ctx: Context) => Promise<Answer>): Promise<Response> {
+  const key = c.req.header("idempotency-key")?.trim();
+  if (key === undefined) {
+    const { status, value } = await work(context(c));
+    return respond(c, status, value === undefined ? null : JSON.stringify(value));
+  }
+  if (key === "" || key.length > MAX_KEY_LENGTH) {
+    throw new Failure("invalid", `INVALID DATA: The Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
+  }
+  const answer = await doOnce(
+    context(c),
+    { key, fingerprint: await fingerprintOf(c), organizationId: scope(c) },
+    async (ctx) => {
+      const { status, value } = await work(ctx);
+      return { status, body: value === undefined ? null : JSON.stringify(value) };
+    },
+  );
+  if (answer.replayed) c.header("Idempotent-Replayed", "true");
+  return respond(c, answer.status, answer.body);
+}
+
+function respond(c: HonoContext<AppEnv>, status: Answer["status"], body: string | null): Response {
+  if (status === 204) return c.body(null, 204);
+  return c.body(body ?? "null", status, { "Content-Type": "application/json; charset=utf-8" });
+}
+
+/** SHA-256 over everything that makes two requests the same; who sent it is not part of it. */
+async function fingerprintOf(c: HonoContext<AppEnv>): Promise<string> {
+  const { search } = new URL(c.req.url);
+  const text = JSON.stringify([c.req.method, c.req.path, search, c.var.body]);
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
