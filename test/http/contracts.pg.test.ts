@@ -29,6 +29,60 @@ beforeEach(() => api.setNow(NOON));
 
 const create = (body: unknown, as = key) => api.call<ContractBody>("POST", "/contracts", { key: as, body });
 
+describe("access to contracts", () => {
+  test("is decided before anything is validated: organization, membership, role, then the body", async () => {
+    const { callers } = api;
+    const unknown = "0".repeat(24);
+    const at = (id: string) => `/organizations/${id}/contracts`;
+    const calls: [path: string, as: string | undefined, status: number, error: string][] = [
+      [
+        "/contracts",
+        undefined,
+        401,
+        'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
+      ],
+      ["/contracts", callers.owner.key, 403, "Your user role (USER) does not have permission to POST /contracts"],
+      [
+        "/contracts",
+        callers.evaluation.key,
+        403,
+        "Your organization API key role (EVALUATION) does not have permission to POST /contracts",
+      ],
+      [at(unknown), callers.owner.key, 404, `Organization with ID ${unknown} not found`],
+      [
+        at(organizationId),
+        callers.outsider.key,
+        403,
+        "This route requires user authentication. Either you did not provide an user API key or your are not a member of this organization",
+      ],
+      [
+        at(organizationId),
+        callers.evaluator.key,
+        403,
+        "You do not have permission to access this resource. Allowed roles: OWNER, ADMIN, MANAGER",
+      ],
+      [at(organizationId), callers.manager.key, 422, "The userContact field is required"],
+      ["/contracts", callers.management.key, 422, "The userContact field is required"],
+    ];
+    for (const [path, as, status, error] of calls) {
+      expect(await api.call("POST", path, { key: as, body: {} })).toMatchObject({ status, body: { error } });
+    }
+    expect(await api.call("DELETE", at(organizationId), { key: callers.manager.key })).toMatchObject({
+      status: 403,
+      body: { error: "You do not have permission to access this resource. Allowed roles: OWNER, ADMIN" },
+    });
+    expect(await api.call("PUT", at(organizationId), { key, body: {} })).toMatchObject({
+      status: 403,
+      body: { error: "This route requires a user API key. Organization API keys are not allowed" },
+    });
+    expect(await api.call("POST", "/contracts/u", { key, body: {} })).toMatchObject({
+      status: 403,
+      body: { details: "No permission rule found for POST /contracts/u" },
+    });
+    expect((await api.call("PATCH", "/contracts/u", { key, body: {} })).status).toBe(404);
+  });
+});
+
 describe("creating a contract", () => {
   test("answers 201 with the whole contract, service keys in lower case, maps never dropped and unset fields absent", async () => {
     const made = await create({
