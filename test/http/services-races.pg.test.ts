@@ -104,7 +104,7 @@ test("archiving while contracts are made, novated and used ends with none on an 
   const name = "Busy";
   await to.create({ name, version: "v0" });
   await to.add({ name, version: "v1" });
-  const users = Array.from({ length: 4 }, (_, i) => `busy-${i}`);
+  const users = Array.from({ length: 2 }, (_, i) => `busy-${i}`);
   for (const user of users) await contract(api, user, { busy: { version: "v0", plan: "PRO" } });
   const subscription = (version: string, plan: string) => ({
     contractedServices: { busy: version },
