@@ -6,6 +6,7 @@ export default defineConfig({
       {
         test: {
           name: "pure",
+          sequence: { groupOrder: 0 },
           include: ["test/**/*.test.ts"],
           exclude: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts", "test/**/*.browser.test.ts"],
         },
@@ -13,6 +14,7 @@ export default defineConfig({
       {
         test: {
           name: "postgres",
+          sequence: { groupOrder: 1 },
           include: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 30_000,
@@ -23,6 +25,7 @@ export default defineConfig({
       {
         test: {
           name: "browser",
+          sequence: { groupOrder: 2 },
           include: ["test/**/*.browser.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 30_000,

@@ -2,10 +2,9 @@ import type { Hono } from "hono";
 import { type Connection, connect } from "../db/connect.ts";
 import { createApp } from "../http/app.ts";
 import type { AppEnv, Log } from "../http/route.ts";
-import { createCallCounter } from "../operations/analytics.ts";
 import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";
-import { createPricingCache } from "../operations/pricing-cache.ts";
+import { createResources } from "../operations/resources.ts";
 import { readAsset } from "./assets.ts";
 import type { Config, Secrets } from "./config.ts";
 import { createDownload } from "./download.ts";
@@ -27,34 +26,24 @@ export async function openResources(
   options: { databaseUrl: string; applicationName: string; log?: Log },
 ): Promise<OpenResources> {
   const connection = connect(options.databaseUrl, { applicationName: options.applicationName });
-  const callCounter = createCallCounter(connection.db);
-  let failing = false;
+  const resources = createResources(connection, {
+    keyring: await createKeyring(secrets),
+    settings: {
+      tokenLifetimeSeconds: config.JWT_EXPIRATION,
+      allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
+      allowTestEvents: config.ENABLE_TEST_EVENT,
+      publicUrl: config.PUBLIC_URL,
+    },
+    download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
+  });
   const flush = () =>
-    callCounter.flush().then(
-      () => (failing = false),
-      (error: unknown) => {
-        // Said once an outage, not once a second.
-        if (!failing) options.log?.("warn", "counted calls cannot be written down for now", error);
-        failing = true;
-      },
-    );
+    resources.callCounter
+      .flush()
+      .catch((error: unknown) => options.log?.("warn", "calls could not be written down yet", error));
   const timer = setInterval(flush, FLUSH_MS);
   return {
     connection,
-    resources: {
-      db: connection.db,
-      keyring: await createKeyring(secrets),
-      pricingCache: createPricingCache(),
-      callCounter,
-      settings: {
-        tokenLifetimeSeconds: config.JWT_EXPIRATION,
-        allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
-        publicUrl: config.PUBLIC_URL,
-        allowTestEvents: config.ENABLE_TEST_EVENT,
-      },
-      now: () => new Date(),
-      download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
-    },
+    resources,
     close: async () => {
       clearInterval(timer);
       await Promise.race([flush(), new Promise((resolve) => setTimeout(resolve, 2000))]);

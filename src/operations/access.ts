@@ -1,6 +1,6 @@
 import { and, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
 import type { Caller, OrganizationRole } from "../core/access/caller.ts";
-import { members, organizationKeys, organizations, users } from "../db/schema.ts";
+import { members, organizations } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
 import { hashApiKey } from "./credentials.ts";
 import { Failure } from "./errors.ts";
@@ -12,23 +12,13 @@ import { Failure } from "./errors.ts";
 export async function identifyCaller(resources: Resources, apiKey: string | undefined): Promise<Caller> {
   if (apiKey === undefined || apiKey === "") return { kind: "anonymous" };
   if (apiKey.startsWith("usr_")) {
-    const [user] = await resources.db
-      .select({ id: users.id, username: users.username, role: users.role })
-      .from(users)
-      .where(eq(users.apiKeyHash, await hashApiKey(resources.keyring, apiKey)));
-    if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid API Key");
+    const user = await resources.lookups.userByKey(await hashApiKey(resources.keyring, apiKey));
+    if (user === null) throw new Failure("unauthenticated", "INVALID DATA: Invalid API Key");
     return { kind: "user", ...user };
   }
   if (apiKey.startsWith("org_")) {
-    const [key] = await resources.db
-      .select({
-        keyId: organizationKeys.id,
-        organizationId: organizationKeys.organizationId,
-        scope: organizationKeys.scope,
-      })
-      .from(organizationKeys)
-      .where(eq(organizationKeys.keyHash, await hashApiKey(resources.keyring, apiKey)));
-    if (key === undefined) throw new Failure("unauthenticated", "Invalid Organization API Key");
+    const key = await resources.lookups.organizationKey(await hashApiKey(resources.keyring, apiKey));
+    if (key === null) throw new Failure("unauthenticated", "Invalid Organization API Key");
     return { kind: "key", ...key };
   }
   throw new Failure("unauthenticated", 'Invalid API Key format. API Keys must start with "usr_" or "org_"');

@@ -1,5 +1,6 @@
 import type { Caller } from "../core/access/caller.ts";
 import type { Database } from "../db/connect.ts";
+import type { Lookups } from "../db/lookups.ts";
 import type { Keyring } from "./credentials.ts";
 import type { CallCounter } from "./analytics.ts";
 import type { PricingCache } from "./pricing-cache.ts";
@@ -7,6 +8,7 @@ import type { PricingCache } from "./pricing-cache.ts";
 /** What a process opens once (or a Worker once a request) and every operation uses. */
 export interface Resources {
   db: Database;
+  lookups: Lookups;
   keyring: Keyring;
   pricingCache: PricingCache;
   callCounter: CallCounter;

@@ -1,3 +1,5 @@
+import { type LeastRecentlyUsed, leastRecentlyUsed } from "../core/least-recently-used.ts";
+
 /*
  * Secrets and what is derived from them. WebCrypto only, so that every runtime computes the same.
  * Nothing is stored in clear: a key is looked up by a keyed hash and shown again from its sealed form, a password is a
@@ -79,8 +81,18 @@ export async function createKeyring(secrets: {
   return { lookup, seal, token };
 }
 
+/** Keys are shown on every request; hashing one costs more than looking it up. */
+const hashes = new WeakMap<Keyring, LeastRecentlyUsed<Promise<string>>>();
+const MAX_HASHES = 10_000;
+
 /** The form in which an API key is looked up. */
-export async function hashApiKey(keyring: Keyring, apiKey: string): Promise<string> {
+export function hashApiKey(keyring: Keyring, apiKey: string): Promise<string> {
+  let known = hashes.get(keyring);
+  if (known === undefined) hashes.set(keyring, (known = leastRecentlyUsed(MAX_HASHES)));
+  return known.get(apiKey) ?? known.put(apiKey, computeHash(keyring, apiKey));
+}
+
+async function computeHash(keyring: Keyring, apiKey: string): Promise<string> {
   return hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
 }
 

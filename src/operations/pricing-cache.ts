@@ -1,3 +1,4 @@
+import { leastRecentlyUsed } from "../core/least-recently-used.ts";
 import { compilePricing, type CompiledPricing } from "../core/pricing/compile.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
 import type { Pricing } from "../core/pricing/model.ts";
@@ -14,25 +15,6 @@ export interface PricingCache {
   /** The evaluation kept under this key. */
   evaluation(key: string): Evaluation | undefined;
   keepEvaluation(key: string, evaluation: Evaluation): Evaluation;
-}
-
-/** A map that forgets what was not used for longest once it holds more than `max`. */
-function leastRecentlyUsed<V>(max: number) {
-  const entries = new Map<string, V>();
-  const put = (key: string, value: V) => {
-    entries.delete(key);
-    entries.set(key, value);
-    if (entries.size > max) {
-      const oldest = entries.keys().next();
-      if (!oldest.done) entries.delete(oldest.value);
-    }
-    return value;
-  };
-  const get = (key: string) => {
-    const found = entries.get(key);
-    return found === undefined ? undefined : put(key, found);
-  };
-  return { get, put };
 }
 
 export function createPricingCache(maxPricings = 1000, maxEvaluations = 5000): PricingCache {

@@ -8,9 +8,8 @@ import { connect } from "../../src/db/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { createApp } from "../../src/http/app.ts";
-import { createCallCounter } from "../../src/operations/analytics.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
-import { createPricingCache } from "../../src/operations/pricing-cache.ts";
+import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 import type { BenchRow } from "./pricing.ts";
@@ -67,14 +66,10 @@ async function seed(databaseUrl: string): Promise<string> {
     jwtSecret: TEST_SECRETS.JWT_SECRET,
     jwtSalt: TEST_SECRETS.JWT_SALT,
   });
-  const resources = {
-    db: connection.db,
+  const resources = createResources(connection, {
     keyring,
-    pricingCache: createPricingCache(),
-    callCounter: createCallCounter(connection.db),
     settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true },
-    now: () => new Date(),
-  };
+  });
   await seedFirstAdmin(resources, { username: "admin", password: "password", organizationName: "Bench" });
   const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
   const call = async (path: string, key: string, body: unknown) => {

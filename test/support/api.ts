@@ -1,10 +1,9 @@
 import type { Hono } from "hono";
 import { createApp, type HttpSettings } from "../../src/http/app.ts";
 import type { AppEnv, Log } from "../../src/http/route.ts";
-import { createCallCounter } from "../../src/operations/analytics.ts";
 import type { Resources, Settings } from "../../src/operations/context.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
-import { createPricingCache } from "../../src/operations/pricing-cache.ts";
+import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { expectDocumented } from "./documented.ts";
@@ -88,12 +87,11 @@ export async function createTestApi(
   const [database, keyring] = await Promise.all([createTestDatabase(), createKeyring(SECRETS)]);
   let now = new Date("2025-06-15T10:00:00.000Z");
   const resources: Resources = {
-    db: database.connection.db,
-    keyring,
-    pricingCache: createPricingCache(),
-    callCounter: createCallCounter(database.connection.db),
-    settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true, ...options.settings },
-    now: () => now,
+    ...createResources(database.connection, {
+      keyring,
+      settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true, ...options.settings },
+      now: () => now,
+    }),
     ...options.resources,
   };
   const logged: TestApi["logged"] = [];

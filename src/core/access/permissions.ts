@@ -103,21 +103,23 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/docs/**", methods: ["GET"], access: "public" },
 ];
 
-function matches(pattern: string, segments: readonly string[]): boolean {
-  const parts = pattern.split("/").filter(Boolean);
-  const open = parts.at(-1) === "**";
-  const fixed = open ? parts.slice(0, -1) : parts;
-  if (open ? segments.length < fixed.length : segments.length !== fixed.length) return false;
-  return fixed.every((part, i) => part === "*" || part === segments[i]);
-}
+/** The table as it is asked on every request: patterns taken apart once. */
+const COMPILED = PERMISSION_RULES.map((rule) => {
+  const parts = rule.pattern.split("/").filter(Boolean);
+  const isOpen = parts.at(-1) === "**";
+  return { rule, isOpen, fixed: isOpen ? parts.slice(0, -1) : parts };
+});
 
 /** The row that decides this method and path (relative to /api/v1, HEAD counts as GET); undefined when there is none. */
 export function findRule(method: string, path: string): PermissionRule | undefined {
   const asked = method === "HEAD" ? "GET" : method;
   const segments = path.split("/").filter(Boolean);
-  return PERMISSION_RULES.find(
-    (rule) => rule.methods.some((known) => known === asked) && matches(rule.pattern, segments),
-  );
+  return COMPILED.find(
+    ({ rule, isOpen, fixed }) =>
+      (isOpen ? segments.length >= fixed.length : segments.length === fixed.length) &&
+      fixed.every((part, i) => part === "*" || part === segments[i]) &&
+      rule.methods.some((known) => known === asked),
+  )?.rule;
 }
 
 /** Why a caller was turned away; K is a missing key (401), the others are refusals (403). Letters as in the contract. */

@@ -1,0 +1,26 @@
+import type { Connection } from "../db/connect.ts";
+import { createLookups } from "../db/lookups.ts";
+import { createCallCounter } from "./analytics.ts";
+import type { Resources, Settings } from "./context.ts";
+import type { Keyring } from "./credentials.ts";
+import { createPricingCache } from "./pricing-cache.ts";
+
+/** The resources of a process over one connection pool; whoever opened that closes it, after `callCounter.flush()`. */
+export function createResources(
+  connection: Connection,
+  options: {
+    keyring: Keyring;
+    settings: Settings;
+    now?: Resources["now"];
+    download?: NonNullable<Resources["download"]>;
+  },
+): Resources {
+  return {
+    db: connection.db,
+    lookups: createLookups(connection),
+    pricingCache: createPricingCache(),
+    callCounter: createCallCounter(connection.db),
+    now: () => new Date(),
+    ...options,
+  };
+}
