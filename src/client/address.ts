@@ -1,0 +1,35 @@
+/** Where one deployment answers; all of it follows from one URL. Source: contract clients §1.3. */
+export interface ServiceAddress {
+  /** Base of the HTTP interface, without a trailing slash. */
+  httpUrl: string;
+  /** The event channel as the specification names it; the handshake itself goes to `socketOrigin` + `enginePath`. */
+  wsUrl: string;
+  /** `ws://host:port` or `wss://host:port`; never with a path, which Socket.IO would take for a namespace. */
+  socketOrigin: string;
+  /** Path of the handshake, with its trailing slash. */
+  enginePath: string;
+}
+
+/** The addresses below `url`. @throws Error that names `config.url` unless it is an absolute http(s) URL. */
+export function serviceAddress(url: unknown): ServiceAddress {
+  const parsed = typeof url === "string" ? parseUrl(url) : undefined;
+  if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
+    throw new Error("config.url must be an absolute http(s) URL of the service, such as http://localhost:5403.");
+  }
+  const prefix = parsed.pathname.replace(/\/+$/, "");
+  const socketOrigin = `${parsed.protocol === "https:" ? "wss" : "ws"}://${parsed.host}`;
+  return {
+    httpUrl: `${parsed.protocol}//${parsed.host}${prefix}/api/v1`,
+    wsUrl: `${socketOrigin}${prefix}/api/v1/events`,
+    socketOrigin,
+    enginePath: `${prefix}/events/`,
+  };
+}
+
+function parseUrl(text: string): URL | undefined {
+  try {
+    return new URL(text);
+  } catch {
+    return undefined;
+  }
+}

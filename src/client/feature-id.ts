@@ -1,0 +1,12 @@
+/**
+ * The feature ids that exist, one property each; empty until declared. `faregate types` writes such a declaration:
+ *
+ *     declare module "faregate/client" {
+ *       interface FeatureIds { "zoom-meetings": true }
+ *     }
+ */
+// oxlint-disable-next-line typescript/no-empty-object-type, typescript/no-empty-interface -- filled by module augmentation
+export interface FeatureIds {}
+
+/** `{service name in lower case}-{feature name}`: one of FeatureIds once that is declared, any string before. */
+export type FeatureId = [keyof FeatureIds] extends [never] ? string : Extract<keyof FeatureIds, string>;

@@ -1,0 +1,97 @@
+import { type FeatureError, isObject, ownValue, type PricingTokenPayload, type UsageFigure } from "./pricing-token.ts";
+
+/** What to show: the feature, its absence, that the answer is on its way, or that there is none. */
+export type FeatureStatus = "on" | "off" | "loading" | "error";
+
+/** Why there is no answer. `bad-entry`: the token's entry has no boolean `eval`. */
+export type FeatureReason = "invalid-id" | "no-token" | "expired" | "not-found" | "bad-entry";
+
+/** The answer for one feature; the same object as long as nothing in it changes. */
+export interface FeatureState {
+  readonly status: FeatureStatus;
+  /** Exactly when `status` is `on`. */
+  readonly enabled: boolean;
+  readonly limit: UsageFigure;
+  readonly used: UsageFigure;
+  /** What the server says went wrong in the evaluation. */
+  readonly error: FeatureError | null;
+  /** Null unless `status` is `error`. */
+  readonly reason: FeatureReason | null;
+}
+
+/** A feature's use against its limit. */
+export interface Usage {
+  /** Null: no limit, or none known. */
+  readonly limit: number | null;
+  readonly used: number | null;
+  /** Never below 0; null without a limit. */
+  readonly remaining: number | null;
+  /** `used` / `limit`, 1 at the limit; null without a limit. */
+  readonly ratio: number | null;
+  /** Nothing remains. */
+  readonly exceeded: boolean;
+}
+
+const without = (status: FeatureStatus, reason: FeatureReason | null): FeatureState =>
+  Object.freeze({ status, enabled: false, limit: null, used: null, error: null, reason });
+
+/** The answers that need no token, each always the same object. */
+export const LOADING = without("loading", null);
+export const INVALID_ID = without("error", "invalid-id");
+export const NO_TOKEN = without("error", "no-token");
+export const EXPIRED = without("error", "expired");
+const NOT_FOUND = without("error", "not-found");
+const BAD_ENTRY = without("error", "bad-entry");
+
+const known = new WeakMap<object, FeatureState>();
+
+/** Whether it can be a feature id at all: a string with the dash between service and feature. */
+export function isFeatureId(id: unknown): id is string {
+  return typeof id === "string" && id.includes("-");
+}
+
+/** What a payload says of a feature, whatever the clock says. The same entry gives the same object. */
+export function featureState(payload: PricingTokenPayload, id: string): FeatureState {
+  const entry: unknown = ownValue(payload.features, id);
+  if (entry === undefined) return NOT_FOUND;
+  if (!isObject(entry) || typeof entry["eval"] !== "boolean") return BAD_ENTRY;
+  let state = known.get(entry);
+  if (state === undefined) {
+    const enabled = entry["eval"];
+    const { limit = null, used = null, error = null } = payload.features[id] ?? {};
+    state = Object.freeze({ status: enabled ? "on" : "off", enabled, limit, used, error, reason: null });
+    known.set(entry, state);
+  }
+  return state;
+}
+
+/** The figures of the limit with the least left, from either form that servers use. */
+export function usageOf(feature: Pick<FeatureState, "limit" | "used">): Usage {
+  let limit: number | null = null;
+  let used: number | null = null;
+  for (const [id, consumed] of figures(feature.used)) {
+    const value = figures(feature.limit).find(([other]) => other === id)?.[1] ?? null;
+    if (used === null || (value !== null && (limit === null || value - consumed < limit - used))) {
+      limit = value;
+      used = consumed;
+    }
+  }
+  if (limit === null) return { limit: figures(feature.limit)[0]?.[1] ?? null, used, ...UNLIMITED };
+  const left = limit - (used ?? 0);
+  return {
+    limit,
+    used,
+    remaining: Math.max(0, left),
+    ratio: limit > 0 ? (used ?? 0) / limit : 1,
+    exceeded: left <= 0,
+  };
+}
+
+const UNLIMITED = { remaining: null, ratio: null, exceeded: false };
+
+/** The numbers in a figure by usage limit; a plain number has the empty name. */
+function figures(figure: UsageFigure): [string, number][] {
+  if (figure === null) return [];
+  if (typeof figure === "number") return [["", figure]];
+  return Object.entries(figure).filter((pair): pair is [string, number] => typeof pair[1] === "number");
+}

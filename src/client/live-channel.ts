@@ -1,0 +1,76 @@
+import { Manager } from "socket.io-client";
+import { onWake } from "./ambient.ts";
+
+/** What the channel tells its client. */
+export interface LiveChannelHandlers {
+  connecting(): void;
+  synchronized(): void;
+  message(message: unknown): void;
+  /** The connection is gone or did not come about; it will be tried again. `error`: unless it was simply closed. */
+  lost(error: Error | undefined): void;
+}
+
+/** An open channel: it reconnects for ever until closed. */
+export interface LiveChannel {
+  /** Tries again at once if it is waiting to. */
+  retryNow(): void;
+  /** Ends the connection in whatever state it is; no handler is called afterwards. */
+  close(): void;
+}
+
+const FIRST_WAIT_MS = 1000;
+const LONGEST_WAIT_MS = 30_000;
+
+/**
+ * Opens one WebSocket to the event channel, namespace `/pricings` and no other. The only file that knows the socket library, loaded
+ * only when a connection is wanted. Its own reconnection stays off: it would neither come back after the server closed or refused the
+ * namespace, nor spread the attempts over the whole delay. Source: contract clients §1.10.
+ */
+export function openLiveChannel(origin: string, path: string, handlers: LiveChannelHandlers): LiveChannel {
+  const socket = new Manager(origin, {
+    path,
+    transports: ["websocket"],
+    reconnection: false,
+    autoConnect: false,
+  }).socket("/pricings");
+  let attempts = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const connect = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    handlers.connecting();
+    socket.connect();
+  };
+  const lost = (error?: Error) => {
+    clearTimeout(timer);
+    timer = setTimeout(connect, Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempts));
+    attempts += 1;
+    handlers.lost(error);
+  };
+  const retryNow = () => {
+    if (timer !== undefined) connect();
+  };
+  socket.on("connect", () => {
+    attempts = 0;
+    handlers.synchronized();
+  });
+  socket.on("message", (message: unknown) => handlers.message(message));
+  socket.on("connect_error", lost);
+  socket.on("disconnect", (reason) => lost(reason.endsWith("error") ? new Error(reason) : undefined));
+  const stopWatching = onWake(retryNow);
+  connect();
+
+  return {
+    retryNow,
+    close() {
+      stopWatching();
+      clearTimeout(timer);
+      timer = undefined;
+      socket.off();
+      socket.disconnect();
+      // A connection that the namespace has not joined yet is the manager's alone.
+      socket.io._close();
+    },
+  };
+}

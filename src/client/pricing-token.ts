@@ -1,0 +1,116 @@
+import { InvalidPricingTokenError } from "./errors.ts";
+
+/** A limit or a use: a number, or by usage limit where the server is the reference one. */
+export type UsageFigure = number | null | Readonly<Record<string, number | boolean>>;
+
+/** Why a feature could not be evaluated. */
+export interface FeatureError {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** What a token says of one feature. Older servers and test tokens may leave out all but `eval`. */
+export interface TokenFeature {
+  readonly eval: boolean;
+  readonly limit?: UsageFigure | undefined;
+  readonly used?: UsageFigure | undefined;
+  readonly error?: FeatureError | null | undefined;
+}
+
+/** The claims of a pricing token; `features` may be empty, other claims are whatever the server put there. */
+export interface PricingTokenPayload {
+  readonly features: Readonly<Record<string, TokenFeature>>;
+  /** Seconds since 1970. */
+  readonly exp: number;
+  readonly iat?: number | undefined;
+  /** The end user. */
+  readonly sub?: string | undefined;
+  readonly pricingContext?: unknown;
+  readonly subscriptionContext?: unknown;
+  readonly [claim: string]: unknown;
+}
+
+/**
+ * The payload of a token, deeply frozen. The signature is not checked: only the back end, which has the secret, may base a
+ * decision of weight on a token. @throws InvalidPricingTokenError
+ */
+export function parsePricingToken(token: string): PricingTokenPayload {
+  return deepFreeze(decodePricingToken(token));
+}
+
+/** As parsePricingToken, not frozen yet. Source: contract clients §1.7, the pipeline of `update`. */
+export function decodePricingToken(token: unknown): PricingTokenPayload {
+  const text = typeof token === "string" ? token.trim() : "";
+  if (text === "") throw new InvalidPricingTokenError("type");
+  const segments = text.split(".");
+  const middle = segments[1];
+  if (middle === undefined || middle === "" || segments.length > 3) throw new InvalidPricingTokenError("segments");
+  const payload = parseJson(decodeText(middle));
+  if (!isObject(payload)) throw new InvalidPricingTokenError("json");
+  if (typeof payload["exp"] !== "number" || !Number.isFinite(payload["exp"])) throw new InvalidPricingTokenError("exp");
+  const features = "features" in payload ? payload["features"] : {};
+  if (!isObject(features)) throw new InvalidPricingTokenError("features");
+  return asPayload({ ...payload, features });
+}
+
+/** Guarantee: decodePricingToken has checked `exp` and `features`; entries are checked where they are read. */
+function asPayload(claims: object): PricingTokenPayload {
+  return claims as PricingTokenPayload;
+}
+
+/** Whether it is a JSON object: neither null nor a list. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The own property of that name, else undefined: ids such as `constructor` must not find inherited members. */
+export function ownValue<T>(object: Readonly<Record<string, T>>, key: string): T | undefined {
+  return Object.prototype.hasOwnProperty.call(object, key) ? object[key] : undefined;
+}
+
+/** Freezes a value that came from JSON, in place. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const inner of Object.values(value)) deepFreeze(inner);
+  }
+  return value;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new InvalidPricingTokenError("json");
+  }
+}
+
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/** Both base64 alphabets, padded or not, as strict UTF-8. By hand: `atob` knows one alphabet and is not everywhere. */
+function decodeText(segment: string): string {
+  const digits = segment
+    .replace(/={1,2}$/, "")
+    .replace(/-/g, "+")
+    .replace(/_/g, "/");
+  const bytes = new Uint8Array((digits.length * 3) >> 2);
+  let value = 0;
+  let bits = 0;
+  let at = 0;
+  for (const digit of digits) {
+    const six = DIGITS.indexOf(digit);
+    if (six < 0 || digits.length % 4 === 1) throw new InvalidPricingTokenError("encoding");
+    value = ((value << 6) | six) & 0xffff;
+    bits += 6;
+    if (bits >= 8) {
+      bits -= 8;
+      bytes[at] = (value >> bits) & 0xff;
+      at += 1;
+    }
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new InvalidPricingTokenError("encoding");
+  }
+}

@@ -1,0 +1,157 @@
+import { after, isHidden, onWake } from "./ambient.ts";
+import { ServiceRequestError } from "./errors.ts";
+import { aborted, type IssuedToken } from "./request.ts";
+import type { TokenService } from "./token-service.ts";
+
+/** Where tokens come from: a user's route of the service, or the application's own function. */
+export type TokenOrigin = (signal: AbortSignal) => Promise<IssuedToken>;
+
+interface Flight {
+  readonly controller: AbortController;
+  readonly outcome: Promise<void>;
+  landed: boolean;
+}
+
+const SHORTEST_WAIT_MS = 5_000;
+const LONGEST_WAIT_MS = 60_000;
+const LONG_ABSENCE_MS = 60_000;
+
+/**
+ * Fetches tokens into a TokenService and keeps the newest wish: one request at a time, the later origin wins whatever the order
+ * of the answers, a failure leaves the old token. While started, it also refreshes before the expiry and after an absence.
+ */
+export class TokenLoader {
+  private origin: TokenOrigin | undefined;
+  private latest: Flight | undefined;
+  private failures = 0;
+  private isStarted = false;
+  private isDue = false;
+  private hiddenSince: number | undefined;
+  private stopTimer: (() => void) | undefined;
+  private stopWatching: (() => void) | undefined;
+  private readonly tokens: TokenService;
+  private readonly onError: (error: Error) => void;
+
+  /** `onError` hears of refreshes that nobody asked for and that failed. */
+  constructor(tokens: TokenService, onError: (error: Error) => void) {
+    this.tokens = tokens;
+    this.onError = onError;
+  }
+
+  /** From now on tokens come from here. Does not ask yet. */
+  use(origin: TokenOrigin | undefined): void {
+    this.origin = origin;
+  }
+
+  /** Whether a request is under way. */
+  get isLoading(): boolean {
+    return this.latest?.landed === false;
+  }
+
+  /** Asks now, or joins the request under way. Whoever waits for a request that a later one replaces gets the later outcome. */
+  load(): Promise<void> {
+    return this.isLoading && this.latest !== undefined ? this.latest.outcome : this.fly();
+  }
+
+  /** Gives up the request under way, whose waiters follow the new one, and asks the present origin. */
+  fly(): Promise<void> {
+    const { origin } = this;
+    if (origin === undefined) return Promise.resolve();
+    const before = this.latest;
+    const controller = new AbortController();
+    const land = async () => {
+      try {
+        const { token, serverTimeMs } = await origin(controller.signal);
+        if (this.latest !== flight) return await this.latest?.outcome;
+        if (controller.signal.aborted) throw aborted();
+        this.tokens.update(token, serverTimeMs);
+        this.failures = 0;
+        this.plan();
+      } catch (error) {
+        if (this.latest !== flight) return await this.latest?.outcome;
+        this.tokens.setLoading(false);
+        throw error;
+      } finally {
+        flight.landed = true;
+      }
+    };
+    // A microtask later, so that `flight` exists when `land` compares with it.
+    const flight: Flight = { controller, landed: false, outcome: Promise.resolve().then(land) };
+    this.latest = flight;
+    before?.controller.abort();
+    // After a failed refresh of an expired token, further tries must not make the page flicker.
+    if (this.failures === 0) this.tokens.setLoading(true);
+    return flight.outcome;
+  }
+
+  /** Asks in the background: a failure goes to `onError` and is tried again later if that can help. */
+  refresh(): void {
+    if (this.origin === undefined) return;
+    this.isDue = false;
+    this.load().catch((error: unknown) => {
+      if (error instanceof ServiceRequestError && error.code === "ABORTED") return;
+      this.onError(error instanceof Error ? error : new Error(String(error)));
+      if (this.isStarted && mayPass(error)) {
+        this.failures += 1;
+        this.wait(Math.random() * Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** this.failures));
+      }
+    });
+  }
+
+  /** Refreshes within three seconds, once however often asked: every browser hears every event at the same moment. */
+  refreshSoon(): void {
+    if (this.isStarted && this.origin !== undefined && !this.isDue) this.wait(Math.random() * 3000, 0);
+  }
+
+  /** Begins to refresh: before the expiry, when the page is shown again. */
+  start(): void {
+    if (this.isStarted) return;
+    this.isStarted = true;
+    this.stopWatching = onWake(() => this.look());
+    this.plan();
+  }
+
+  /** Ends all of that and aborts the request under way; `start` takes it up again. */
+  stop(): void {
+    this.isStarted = false;
+    this.isDue = false;
+    this.stopWatching?.();
+    this.stopTimer?.();
+    this.latest?.controller.abort();
+  }
+
+  /** At 70 to 80 % of the life that is left, so that clients started together do not come together. */
+  private plan(): void {
+    const left = this.tokens.lifeLeftMs;
+    if (left === undefined) return;
+    if (left <= 0) this.failures += 1;
+    this.wait(left > 0 ? left * (0.8 - Math.random() * 0.1) : SHORTEST_WAIT_MS * 2 ** Math.min(this.failures, 5));
+  }
+
+  private wait(delayMs: number, atLeastMs = SHORTEST_WAIT_MS): void {
+    this.stopTimer?.();
+    if (!this.isStarted || this.origin === undefined) return;
+    this.isDue = atLeastMs === 0;
+    this.stopTimer = after(Math.max(atLeastMs, delayMs), () => {
+      this.isDue = true;
+      this.look();
+    });
+  }
+
+  /** Does what is due unless the page is hidden, which it makes up for when shown. */
+  private look(): void {
+    if (isHidden()) {
+      this.hiddenSince ??= Date.now();
+      return;
+    }
+    const wasAway = this.hiddenSince !== undefined && Date.now() - this.hiddenSince > LONG_ABSENCE_MS;
+    this.hiddenSince = undefined;
+    if (this.isDue || wasAway) this.refresh();
+  }
+}
+
+/** A refusal stays one however often it is asked for; a lost connection or a busy server does not. */
+function mayPass(error: unknown): boolean {
+  const status = error instanceof ServiceRequestError ? error.status : undefined;
+  return status === undefined || status >= 500 || status === 408 || status === 429;
+}
