@@ -1,0 +1,58 @@
+import { sql } from "drizzle-orm";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connect, type Database } from "../../src/db/connect.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+
+/** The statements with this marker that the only connection of the pool has prepared. */
+async function prepared(db: Database, marker: string): Promise<number> {
+  const [row] = await db.execute<{ count: string }>(
+    sql`select count(*) as count from pg_prepared_statements where statement like ${`%${marker}%`} and statement not like '%pg_prepared%'`,
+  );
+  return Number(row?.count);
+}
+
+test("a statement that is sent again and again is prepared once, in and out of transactions and savepoints", async () => {
+  const { db, close } = connect(database.url, { maxConnections: 1 });
+  const ask = (tx: Database, n: number) => tx.execute<{ n: number }>(sql`select ${n}::int as n, 'often' as marker`);
+  expect(await ask(db, 1)).toMatchObject([{ n: 1 }]);
+  expect(await prepared(db, "often")).toBe(0);
+  for (let n = 0; n < 5; n += 1) expect(await ask(db, n)).toMatchObject([{ n }]);
+  await db.transaction(async (tx) => {
+    for (let n = 0; n < 5; n += 1) expect(await ask(tx, n)).toMatchObject([{ n }]);
+    await tx.transaction((inner) => ask(inner, 7));
+  });
+  expect(await prepared(db, "often")).toBe(1);
+  await db.transaction(async (tx) => {
+    for (let n = 0; n < 5; n += 1) await tx.transaction((inner) => inner.execute(sql`select ${n}::int, 'nested'`));
+  });
+  expect(await prepared(db, "nested")).toBe(1);
+  await close();
+});
+
+test("an error in a prepared statement rolls the transaction back and leaves the connection usable", async () => {
+  const { db, close } = connect(database.url, { maxConnections: 1 });
+  for (let n = 1; n < 7; n += 1) await db.execute(sql`select 1 / ${n}::int, 'failing'`);
+  await expect(db.transaction((tx) => tx.execute(sql`select 1 / ${0}::int, 'failing'`))).rejects.toThrow("Failed query");
+  expect(await db.execute(sql`select 1 / ${1}::int as one, 'failing'`)).toMatchObject([{ one: 1 }]);
+  await close();
+});
+
+test("nothing is prepared for a pool that must not, and no more than a bounded number for any", async () => {
+  const without = connect(database.url, { maxConnections: 1, prepare: false });
+  for (let n = 0; n < 8; n += 1) await without.db.execute(sql`select ${n}::int, 'never'`);
+  expect(await prepared(without.db, "never")).toBe(0);
+  await without.close();
+
+  const many = connect(database.url, { maxConnections: 1 });
+  for (let text = 0; text < 260; text += 1) {
+    for (let n = 0; n < 4; n += 1) await many.db.execute(sql`select ${n}::int, ${sql.raw(`'various ${text}'`)}`);
+  }
+  expect(await prepared(many.db, "various")).toBe(200);
+  await many.close();
+});
