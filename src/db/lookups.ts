@@ -1,6 +1,7 @@
 import type { KeyScope, PlatformRole } from "../core/access/caller.ts";
 import { createBatch } from "./batch.ts";
 import type { Connection } from "./connect.ts";
+import { keyOf, readSubjects, type Subject, type SubjectName } from "./subjects.ts";
 
 export interface OrganizationKeyRow {
   keyId: string;
@@ -21,6 +22,8 @@ export interface UserRow {
 export interface Lookups {
   organizationKey(keyHash: string): Promise<OrganizationKeyRow | null>;
   userByKey(keyHash: string): Promise<UserRow | null>;
+  /** The end user's contract with its balances, all of one moment. */
+  subject(name: SubjectName): Promise<Subject | null>;
 }
 
 const GROUPING = { maxAsks: 500, lanes: 2 };
@@ -47,5 +50,9 @@ export function createLookups({ client }: Connection): Lookups {
         select api_key_hash as hash, id, username, role from users where api_key_hash = any(${hashes})`,
       ({ id, username, role }) => ({ id, username, role }),
     ),
+    subject: createBatch<SubjectName, Subject | null>(async (names) => {
+      const found = await readSubjects(client, names);
+      return names.map((name) => found.get(keyOf(name)) ?? null);
+    }, GROUPING),
   };
 }

@@ -2,84 +2,12 @@ import { asc, eq, sql } from "drizzle-orm";
 import { nextBoundary } from "../core/period.ts";
 import type { Database } from "./connect.ts";
 import { usageLevels } from "./schema.ts";
+import type { Level } from "./subjects.ts";
 
 /*
  * Balances and their ledger. A contract's row is the lock of everything that belongs to it: whoever moves a balance holds
  * that row first, so two callers never wait for each other, and nothing that was read under it can change before the end.
  */
-
-/** The contracted service of a subject, with the address of its compiled pricing. */
-export interface SubjectService {
-  serviceId: string;
-  /** Lower-case name. */
-  key: string;
-  disabled: boolean;
-  pricingId: string;
-  version: string;
-  hash: string;
-  plan: string | null;
-  addOns: Record<string, number> | null;
-}
-
-/** The balance of one tracked limit, with its renewal calendar. */
-export type Level = Pick<
-  typeof usageLevels.$inferSelect,
-  "serviceId" | "limitName" | "consumed" | "anchor" | "resetAt" | "periodValue" | "periodUnit"
->;
-
-/** Everything about one end user's contract that an evaluation needs. */
-export interface Subject {
-  contractId: string;
-  endDate: Date;
-  autoRenew: boolean;
-  renewalDays: number;
-  services: SubjectService[];
-  levels: Level[];
-}
-
-type LevelJson = Omit<Level, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null };
-
-const dateOf = (text: string | null) => (text === null ? null : new Date(text));
-
-/** The subject of (organization, end user) in one round trip; undefined when there is no such contract. */
-export async function loadSubject(db: Database, organizationId: string, userId: string): Promise<Subject | undefined> {
-  const [row] = await db.execute<{
-    id: string;
-    end_date: string;
-    auto_renew: boolean;
-    renewal_days: number;
-    services: SubjectService[] | null;
-    levels: LevelJson[] | null;
-  }>(sql`
-    select c.id, c.end_date, c.auto_renew, c.renewal_days,
-      (select json_agg(json_build_object(
-          'serviceId', s.id, 'key', s.name_key, 'disabled', s.disabled, 'pricingId', p.id, 'version', p.version,
-          'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) order by cs.position)
-        from contract_services cs
-        join services s on s.id = cs.service_id
-        join pricings p on p.id = cs.pricing_id
-        where cs.contract_id = c.id) as services,
-      (select json_agg(json_build_object(
-          'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
-          'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit) order by u.position)
-        from usage_levels u where u.contract_id = c.id) as levels
-    from contracts c
-    where c.organization_id = ${organizationId} and c.user_id = ${userId}
-  `);
-  if (row === undefined) return undefined;
-  return {
-    contractId: row.id,
-    endDate: new Date(row.end_date),
-    autoRenew: row.auto_renew,
-    renewalDays: row.renewal_days,
-    services: row.services ?? [],
-    levels: (row.levels ?? []).map((level) => ({
-      ...level,
-      anchor: dateOf(level.anchor),
-      resetAt: dateOf(level.resetAt),
-    })),
-  };
-}
 
 /**
  * Locks the contract of (organization, end user) until the transaction ends; false when there is none. What is read

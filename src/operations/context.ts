@@ -1,7 +1,10 @@
 import type { Caller } from "../core/access/caller.ts";
 import type { Database } from "../db/connect.ts";
+import type { EventLog } from "../db/outbox.ts";
 import type { Lookups } from "../db/lookups.ts";
+import type { GroupedAsk } from "./consumption.ts";
 import type { Keyring } from "./credentials.ts";
+import type { FeatureAnswer } from "./decision.ts";
 import type { CallCounter } from "./analytics.ts";
 import type { PricingCache } from "./pricing-cache.ts";
 
@@ -15,11 +18,17 @@ export interface Resources {
   settings: Settings;
   /** The only clock. */
   now: () => Date;
+  /** Counts use together with other callers; absent inside a transaction, which must not wait for one of another. */
+  consume?: ((ask: GroupedAsk) => Promise<FeatureAnswer>) | undefined;
   /**
    * Fetches the text at a public https address within 5 s, re-checking every redirect; Failure invalid otherwise.
    * Absent where a runtime cannot do it safely: pricings are then taken as files only.
    */
   download?: (address: URL, maxBytes: number) => Promise<string>;
+  /** Events as an event server follows them; without it, streams ask the database every second. */
+  eventLog?: EventLog;
+  /** Aborted when the process is about to end: streams end then. */
+  stopping?: AbortSignal;
 }
 
 /** What an operator decides that operations depend on. */
@@ -44,7 +53,7 @@ export interface Context extends Resources {
  * Deadlocks and serialization failures roll back and are rethrown: see http/errors.ts for what the caller is told.
  */
 export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
-  return ctx.db.transaction((tx) => work({ ...ctx, db: tx }));
+  return ctx.db.transaction((tx) => work({ ...ctx, db: tx, consume: undefined }));
 }
 
 let lastMillisecond = 0;

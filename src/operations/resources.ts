@@ -1,6 +1,7 @@
 import type { Connection } from "../db/connect.ts";
 import { createLookups } from "../db/lookups.ts";
 import { createCallCounter } from "./analytics.ts";
+import { createConsume } from "./consumption.ts";
 import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
 import { createPricingCache } from "./pricing-cache.ts";
@@ -15,12 +16,16 @@ export function createResources(
     download?: NonNullable<Resources["download"]>;
   },
 ): Resources {
-  return {
+  const resources = {
     db: connection.db,
     lookups: createLookups(connection),
     pricingCache: createPricingCache(),
     callCounter: createCallCounter(connection.db),
     now: () => new Date(),
     ...options,
+  };
+  return {
+    ...resources,
+    consume: createConsume(connection, resources),
   };
 }

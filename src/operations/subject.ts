@@ -2,9 +2,10 @@ import { eq } from "drizzle-orm";
 import { findPlan } from "../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { grant } from "../core/pricing/subscription.ts";
-import { isDue, loadSubject, lockSubject, renewDue, type Subject } from "../db/usage.ts";
+import { loadSubject, type Subject } from "../db/subjects.ts";
+import { isDue, lockSubject, renewDue } from "../db/usage.ts";
 import { contracts } from "../db/schema.ts";
-import { type Context, newId, transaction } from "./context.ts";
+import { type Context, newId, type Resources, transaction } from "./context.ts";
 import { contractNotFound } from "./contract-address.ts";
 import { Failure } from "./errors.ts";
 import { compiledPricings } from "./subscriptions.ts";
@@ -37,12 +38,15 @@ export function evaluatedOrganization(ctx: Context): string {
  * Failure notFound without contract, invalid when it has expired. Source: contract features-events §2, contracts §12.
  */
 export async function prepareSubject(ctx: Context, userId: string): Promise<Prepared> {
-  const subject = await loadSubject(ctx.db, evaluatedOrganization(ctx), userId);
-  if (subject === undefined) throw contractNotFound(userId);
-  if (isExpired(subject, ctx.now()) || subject.levels.some((level) => isDue(level, ctx.now()))) {
-    return withLockedSubject(ctx, userId, async (_, prepared) => prepared);
-  }
+  const subject = await ctx.lookups.subject({ organizationId: evaluatedOrganization(ctx), userId });
+  if (subject === null) throw contractNotFound(userId);
+  if (needsRenewal(subject, ctx.now())) return withLockedSubject(ctx, userId, async (_, prepared) => prepared);
   return prepare(ctx, subject);
+}
+
+/** Whether the contract or a balance has reached the end of its period. Failure invalid when the contract may not renew. */
+export function needsRenewal(subject: Subject, now: Date): boolean {
+  return isExpired(subject, now) || subject.levels.some((level) => isDue(level, now));
 }
 
 /**
@@ -67,7 +71,7 @@ export async function withLockedSubject<T>(
   });
 }
 
-async function prepare(ctx: Context, subject: Subject): Promise<Prepared> {
+export async function prepare(ctx: Resources, subject: Subject): Promise<Prepared> {
   return { subject, evaluation: await evaluationOf(ctx, subject), usage: usageOf(subject) };
 }
 
@@ -97,7 +101,7 @@ function usageOf(subject: Subject): Map<string, number> {
 }
 
 /** The evaluation of what is contracted; what it is made of cannot change, so it is kept under a key of exactly that. */
-async function evaluationOf(ctx: Context, subject: Subject): Promise<Evaluation> {
+async function evaluationOf(ctx: Resources, subject: Subject): Promise<Evaluation> {
   const key = JSON.stringify(subject.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
   const kept = ctx.pricingCache.evaluation(key);
   if (kept !== undefined) return kept;

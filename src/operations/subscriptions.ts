@@ -5,7 +5,7 @@ import type { SubscribedService } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, versionKey } from "../db/pricings.ts";
 import { pricings, services } from "../db/schema.ts";
-import type { Context } from "./context.ts";
+import type { Context, Resources } from "./context.ts";
 import { Failure } from "./errors.ts";
 
 /** What a caller wants somebody to have, with names as sent. */
@@ -169,7 +169,7 @@ async function findVersions(ctx: Context, serviceIds: readonly string[], version
 }
 
 /** Compiled pricings by model hash; those not at hand are read in one query. */
-export async function compiledPricings(ctx: Context, rows: readonly { pricingId: string; hash: string }[]) {
+export async function compiledPricings(ctx: Resources, rows: readonly { pricingId: string; hash: string }[]) {
   const compiled = new Map(rows.map((row) => [row.hash, ctx.pricingCache.peek(row.hash)] as const));
   const missing = rows.filter((row) => compiled.get(row.hash) === undefined);
   if (missing.length > 0) {

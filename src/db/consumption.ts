@@ -1,0 +1,63 @@
+import type { Connection } from "./connect.ts";
+import { columnsOf, keyOf, readSubjects, type Subject, type SubjectName } from "./subjects.ts";
+
+/** One granted use of one limit. */
+export interface Consumption {
+  contractId: string;
+  serviceId: string;
+  limitName: string;
+  /** Not negative. */
+  amount: number;
+  featureId: string;
+  operationId: string;
+}
+
+/** What a group of consumptions finds: a subject under lock, none, or a contract that somebody else holds right now. */
+export type Held = Subject | "absent" | "busy";
+
+/**
+ * Runs `decide` over many contracts in one transaction with their rows locked, and counts what it returns, in four round
+ * trips however many callers. Contracts that somebody else has locked are not waited for: one that is being novated must
+ * not hold up the others. They are "busy": ask again.
+ */
+export async function consumeTogether<T>(
+  { client }: Connection,
+  names: readonly SubjectName[],
+  now: Date,
+  decide: (held: (name: SubjectName) => Held) => Promise<{ result: T; consumptions: readonly Consumption[] }>,
+): Promise<T> {
+  return client.begin(async (tx) => {
+    const [organizationIds, userIds] = columnsOf(names);
+    const locked = await tx<{ organizationId: string; userId: string }[]>`
+      select organization_id as "organizationId", user_id as "userId" from contracts
+      where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
+      order by id for no key update skip locked`;
+    const mine = new Set(locked.map(keyOf));
+    const subjects = await readSubjects(tx, names);
+    const { result, consumptions } = await decide((name) => {
+      const subject = subjects.get(keyOf(name));
+      if (subject === undefined) return "absent";
+      return mine.has(keyOf(name)) ? subject : "busy";
+    });
+    if (consumptions.length > 0) {
+      const rows = JSON.stringify(consumptions);
+      await tx`
+        with movement as (
+          select * from json_to_recordset(${rows}::text::json) as given
+            ("contractId" text, "serviceId" text, "limitName" text, amount numeric, "featureId" text, "operationId" text)
+        ), written as (
+          insert into usage_ledger
+            (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+          select "contractId", "serviceId", "limitName", 'consume', "featureId", "operationId", amount,
+            ${now.toISOString()}::text::timestamptz
+          from movement
+        )
+        update usage_levels u set consumed = u.consumed + m.amount
+        from (
+          select "contractId", "serviceId", "limitName", sum(amount) as amount from movement group by 1, 2, 3
+        ) m
+        where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"`;
+    }
+    return result;
+  }) as Promise<T>;
+}
