@@ -6,6 +6,32 @@ export type PublicEvent =
     }
   | { code: "SERVICE_DISABLED"; details: { serviceName: string } };
 
+/** What concerns one end user: for streams and webhooks of the organization only, never for the public channel. */
+export type PrivateEvent =
+  | { code: "CONTRACT_CREATED" | "CONTRACT_NOVATED"; details: { contractId: string; userId: string } }
+  | {
+      code: "CONTRACT_RENEWED" | "CONTRACT_EXPIRED";
+      /** `endDate`: of the billing period as it is then, ISO 8601. */
+      details: { contractId: string; userId: string; endDate: string };
+    }
+  | {
+      code: "USAGE_LIMIT_REACHED";
+      details: {
+        contractId: string;
+        userId: string;
+        serviceName: string;
+        limitName: string;
+        limit: number;
+        consumed: number;
+      };
+    };
+
+/** Everything that is recorded. */
+export type RecordedEvent = PublicEvent | PrivateEvent;
+
+/** What an event says, as it is kept and delivered. */
+export type EventDetails = Record<string, string | number>;
+
 /** The codes of the public channel, as the specification spells them. */
 export const PUBLIC_EVENT_CODES: readonly PublicEvent["code"][] = [
   "PRICING_CREATED",
@@ -13,3 +39,38 @@ export const PUBLIC_EVENT_CODES: readonly PublicEvent["code"][] = [
   "PRICING_ACTIVED",
   "SERVICE_DISABLED",
 ];
+
+/** Every code that a stream or a webhook can carry. */
+export const EVENT_CODES = [
+  "PRICING_CREATED",
+  "PRICING_ARCHIVED",
+  "PRICING_ACTIVED",
+  "SERVICE_DISABLED",
+  "CONTRACT_CREATED",
+  "CONTRACT_NOVATED",
+  "CONTRACT_RENEWED",
+  "CONTRACT_EXPIRED",
+  "USAGE_LIMIT_REACHED",
+] as const satisfies readonly RecordedEvent["code"][];
+
+const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);
+
+/** Whether an event with this code may be told to everybody. */
+export function isPublicCode(code: string): boolean {
+  return publicCodes.has(code);
+}
+
+/** Which events somebody gets; what is left out does not narrow. */
+export interface EventFilter {
+  organizationId?: string | undefined;
+  codes?: readonly string[] | undefined;
+}
+
+/** Everything that may be told to everybody. */
+export const PUBLIC_EVENTS: EventFilter = { codes: PUBLIC_EVENT_CODES };
+
+/** Whether the filter lets this event through. */
+export function passes(filter: EventFilter, event: { organizationId: string | null; code: string }): boolean {
+  if (filter.organizationId !== undefined && filter.organizationId !== event.organizationId) return false;
+  return filter.codes === undefined || filter.codes.includes(event.code);
+}

@@ -16,6 +16,7 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
+import type { EventDetails } from "../core/event-messages.ts";
 import type { Pricing } from "../core/pricing/model.ts";
 
 /*
@@ -363,7 +364,7 @@ export const outbox = pgTable(
     id: bigint("id", { mode: "number" }).primaryKey(),
     organizationId: text("organization_id"),
     code: text("code").notNull(),
-    details: json("details").$type<Record<string, string>>().notNull(),
+    details: json("details").$type<EventDetails>().notNull(),
     createdAt: createdAt(),
   },
   (t) => [index("outbox_created_idx").on(t.createdAt)],

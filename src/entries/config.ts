@@ -17,6 +17,17 @@ const port = (name: string, otherwise: number) =>
       return z.NEVER;
     });
 
+const days = (name: string, otherwise: number) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? otherwise : Number(text);
+      if (Number.isInteger(value) && value >= 1 && value <= 3650) return value;
+      ctx.addIssue(`${name} must be a whole number of days from 1 to 3650, not "${text}".`);
+      return z.NEVER;
+    });
+
 const flag = (name: string, otherwise: boolean) =>
   z
     .string()
@@ -115,6 +126,10 @@ const schema = z.object({
   LOG_LEVEL: oneOf("LOG_LEVEL", ["debug", "info", "warn", "error"]).transform((level) => level ?? "info"),
   /** Hosts from which pricings may be fetched over http: or at private addresses. */
   PRICING_URL_ALLOWED_HOSTS: list,
+  /** Days for which events can be asked for again. */
+  EVENT_RETENTION_DAYS: days("EVENT_RETENTION_DAYS", 7),
+  /** Hosts to which webhooks may be sent over http: or at private addresses. */
+  WEBHOOK_ALLOWED_HOSTS: list,
   /** Read for compatibility with the reference service; changes nothing. */
   ENVIRONMENT: oneOf("ENVIRONMENT", ["production", "development", "testing"]),
   ENABLE_TEST_EVENT: flag("ENABLE_TEST_EVENT", true),

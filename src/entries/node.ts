@@ -6,7 +6,7 @@ import { openApplication } from "./resources.ts";
 /* The REST process on Node: PORT. Any number of them may share a database. */
 await runProcess("rest", async ({ config, log, hasLauncher }) => {
   const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
-  const { app, close } = await openApplication(config, secrets, {
+  const { app, endStreams, close } = await openApplication(config, secrets, {
     databaseUrl,
     applicationName: "faregate-rest",
     log,
@@ -16,6 +16,7 @@ await runProcess("rest", async ({ config, log, hasLauncher }) => {
   await listen(server, config.PORT, config.HOST, "PORT");
   log("info", "REST is listening", { port: config.PORT });
   return async () => {
+    endStreams();
     await drain(10_000);
     await close();
   };

@@ -13,6 +13,8 @@ import { createDownload } from "./download.ts";
 export interface OpenResources {
   resources: Resources;
   connection: Connection;
+  /** Ends streams, which would otherwise go on for ever; called when the process begins to drain. */
+  endStreams(): void;
   /** Writes down what is counted and ends the pool; running queries have at most 5 s. */
   close(): Promise<void>;
 }
@@ -41,9 +43,11 @@ export async function openResources(
       .flush()
       .catch((error: unknown) => options.log?.("warn", "calls could not be written down yet", error));
   const timer = setInterval(flush, FLUSH_MS);
+  const stopping = new AbortController();
   return {
     connection,
-    resources,
+    endStreams: () => stopping.abort(),
+    resources: { ...resources, stopping: stopping.signal },
     close: async () => {
       clearInterval(timer);
       await Promise.race([flush(), new Promise((resolve) => setTimeout(resolve, 2000))]);
@@ -52,18 +56,22 @@ export async function openResources(
   };
 }
 
+/** The REST application over these resources. */
+export function applicationOver(config: Config, resources: Resources, log: Log): Hono<AppEnv> {
+  return createApp({
+    open: () => resources,
+    settings: { allowedOrigins: config.ALLOWED_ORIGINS, baseUrlPath: config.BASE_URL_PATH },
+    log,
+    readAsset,
+  });
+}
+
 /** The REST application over resources of its own. */
 export async function openApplication(
   config: Config,
   secrets: Secrets,
   options: { databaseUrl: string; applicationName: string; log: Log },
-): Promise<{ app: Hono<AppEnv>; close(): Promise<void> }> {
-  const { resources, close } = await openResources(config, secrets, options);
-  const app = createApp({
-    open: () => resources,
-    settings: { allowedOrigins: config.ALLOWED_ORIGINS, baseUrlPath: config.BASE_URL_PATH },
-    log: options.log,
-    readAsset,
-  });
-  return { app, close };
+): Promise<{ app: Hono<AppEnv>; endStreams(): void; close(): Promise<void> }> {
+  const { resources, endStreams, close } = await openResources(config, secrets, options);
+  return { app: applicationOver(config, resources, options.log), endStreams, close };
 }

@@ -1,17 +1,7 @@
 import { asc, gt } from "drizzle-orm";
 import type { Connection } from "../db/connect.ts";
-import { OUTBOX_CHANNEL } from "../db/outbox.ts";
+import { OUTBOX_CHANNEL, type OutboxEvent } from "../db/outbox.ts";
 import { outbox, outboxCounter } from "../db/schema.ts";
-
-/** A row of the outbox. */
-export interface OutboxEvent {
-  /** Ascending by one in the order of commit, over the whole instance. */
-  id: number;
-  organizationId: string | null;
-  code: string;
-  details: Record<string, string>;
-  createdAt: Date;
-}
 
 /** Follows the outbox until stopped. */
 export interface Feed {

@@ -10,6 +10,7 @@ import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
 import { featureRoutes } from "./routes/features.ts";
 import { organizationRoutes } from "./routes/organizations.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
+import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { userRoutes } from "./routes/users.ts";
 
@@ -46,6 +47,8 @@ export function createApp(options: {
   log?: Log;
   /** Files of the reference page; without it there is the document but no page. */
   readAsset?: ReadAsset;
+  /** Bounds of event streams, where they are not the usual ones. */
+  streams?: Parameters<typeof streamRoutes>[0];
 }): Hono<AppEnv> {
   const { settings } = options;
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, settings.baseUrlPath) });
@@ -82,6 +85,7 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
   app.route(API_PREFIX, systemRoutes);
+  app.route(API_PREFIX, streamRoutes(options.streams));
   app.route(API_PREFIX, documentationRoutes(settings.baseUrlPath, options.readAsset));
 
   app.notFound((c) => answerError(new Failure("notFound", `Cannot ${c.req.method} ${c.req.path}`), c));

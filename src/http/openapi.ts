@@ -376,6 +376,18 @@ const systemOperations: Operation[] = [
     answers: { 200: z.string() },
   },
   {
+    method: "GET",
+    path: "/events/stream",
+    summary:
+      "Events as they happen, as Server-Sent Events; goes on after the header Last-Event-ID. A key shows its organization's, without one only the public ones",
+    query: {
+      organizationId: "With a user key: the organization whose events to show",
+      lastEventId: "Where to go on, for clients that cannot send the header",
+    },
+    mediaType: "text/event-stream",
+    answers: { 200: z.string() },
+  },
+  {
     method: "POST",
     path: "/events/test-event",
     summary: "Send a PRICING_ARCHIVED for trying clients out",

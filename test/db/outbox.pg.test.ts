@@ -22,7 +22,7 @@ it("a reader that goes on after the last id misses nothing of twenty concurrent 
       .from(outbox)
       .where(gt(outbox.id, seen.at(-1)?.id ?? 0))
       .orderBy(asc(outbox.id));
-    seen.push(...rows.map(({ id, details }) => ({ id, name: details["serviceName"] ?? "" })));
+    seen.push(...rows.map(({ id, details }) => ({ id, name: String(details["serviceName"] ?? "") })));
   };
   const reader = (async () => {
     while (writers.areBusy) await readOn();

@@ -2,7 +2,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { io } from "socket.io-client";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Broadcast, createBroadcast, handshakeUrl } from "../../src/events/broadcast.ts";
+import { type Broadcast, createBroadcast } from "../../src/events/broadcast.ts";
+import { handshakeUrl } from "../../src/events/handshake.ts";
 import { openPricings, openRaw, until } from "./raw-client.ts";
 
 let broadcast: Broadcast;

@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { type Connection, connect } from "../../src/db/connect.ts";
 import { recordEvent } from "../../src/db/outbox.ts";
-import { createFeed, type Feed, type OutboxEvent } from "../../src/events/feed.ts";
+import type { OutboxEvent } from "../../src/db/outbox.ts";
+import { createFeed, type Feed } from "../../src/events/feed.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "./raw-client.ts";
 

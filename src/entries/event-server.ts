@@ -1,0 +1,137 @@
+import { connect, type Connection } from "../db/connect.ts";
+import { outboxRange } from "../db/outbox.ts";
+import { type Broadcast, createBroadcast } from "../events/broadcast.ts";
+import { createFeed } from "../events/feed.ts";
+import { Refusal } from "../events/handshake.ts";
+import { createLog, type FollowedLog } from "../events/log.ts";
+import { startRetention } from "../events/retention.ts";
+import { identifyCaller } from "../operations/access.ts";
+import type { Resources } from "../operations/context.ts";
+import { Failure } from "../operations/errors.ts";
+import { databaseOf } from "./config.ts";
+import type { Process } from "./lifecycle.ts";
+import { applicationOver, openResources } from "./resources.ts";
+
+/** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
+const RETURN_MS = 10_000;
+const RETRY_MS = 500;
+
+/** What an event server is, whatever serves its connections. */
+export interface EventServer {
+  broadcast: Broadcast;
+  /** REST, or 404 for everything under EVENTS_ONLY. */
+  fetch(request: Request, bindings: object): Response | Promise<Response>;
+  /** The event up to which everything has been handed over. */
+  position(): number;
+  /** Ends what never ends by itself, so that the connections can be drained. */
+  beginStop(): Promise<void>;
+  /** Closes what it has opened, when nobody is connected any more. */
+  close(): Promise<void>;
+}
+
+/*
+ * Started anew after a crash, an event server is told by the launcher which event its predecessor had handed over last
+ * (RESUME_AFTER), reads on from there, and repeats what it reads to each plain client that connects in the first seconds:
+ * they were all cut off together. Without that position it starts at the newest event. Clients that ask by id get what
+ * they miss in either case.
+ */
+
+/** Opens the feed, the channel, REST and the work that event servers share. */
+export async function openEventServer({ config, log, tell, hasLauncher }: Process): Promise<EventServer> {
+  const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
+  const opened = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-events-rest", log });
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-events-feed" });
+  const onError = onceAnOutage((error) => log("warn", "the outbox cannot be read for now", error));
+  const resumeAfter = process.env["RESUME_AFTER"];
+  const start = await startOf(connection, resumeAfter === undefined ? undefined : Number(resumeAfter), onError.report);
+  const events = createLog(opened.connection.db, start);
+  await events.fill().catch(onError.report);
+  const resources = { ...opened.resources, eventLog: events };
+  const broadcast = createBroadcast({
+    baseUrlPath: config.BASE_URL_PATH,
+    log: events,
+    findOrganization: (key) => organizationOfKey(resources, key),
+    onError: onError.report,
+    onCut: (bytes) => log("warn", "a client that does not read was cut off", { bytes }),
+  });
+  if (resumeAfter !== undefined) broadcast.replayToReturning(RETURN_MS);
+  const feed = createFeed({
+    connection,
+    after: start,
+    onEvent: (event) => {
+      onError.over();
+      events.append(event);
+      broadcast.publish(event);
+      log("debug", "event published", { id: event.id, code: event.code, clients: broadcast.clientCount() });
+    },
+    onPosition: (id) => tell({ type: "position", id }),
+    onError: onError.report,
+  });
+  tell({ type: "position", id: start });
+  const stopWork = startWork({ resources, events, retentionDays: config.EVENT_RETENTION_DAYS, report: onError.report });
+  const app = config.EVENTS_ONLY ? undefined : applicationOver(config, resources, log);
+  await feed.started;
+  return {
+    broadcast,
+    fetch: (request, bindings) =>
+      app?.fetch(request, bindings) ?? Response.json({ error: "Not found" }, { status: 404 }),
+    position: () => feed.position() ?? start,
+    beginStop: async () => {
+      opened.endStreams();
+      await Promise.all([feed.stop(), stopWork()]);
+    },
+    close: async () => void (await Promise.all([connection.close(), opened.close()])),
+  };
+}
+
+/** The work that any number of event servers share. Returns how to stop it. */
+function startWork(options: {
+  resources: Resources;
+  events: FollowedLog;
+  retentionDays: number;
+  report: (error: unknown) => void;
+}): () => Promise<void> {
+  const { resources, retentionDays, report } = options;
+  const stops = [startRetention({ db: resources.db, days: retentionDays, onError: report })];
+  return async () => void (await Promise.all(stops.map((stop) => stop())));
+}
+
+/** Where to begin: where a predecessor stopped, unless that is from another database; otherwise at the newest event. */
+async function startOf(
+  { db }: Connection,
+  resumeAfter: number | undefined,
+  report: (error: unknown) => void,
+): Promise<number> {
+  for (;;) {
+    try {
+      const { newest } = await outboxRange(db);
+      return resumeAfter === undefined ? newest : Math.min(resumeAfter, newest);
+    } catch (error) {
+      report(error);
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+}
+
+async function organizationOfKey(resources: Resources, key: string): Promise<string> {
+  try {
+    const caller = await identifyCaller(resources, key);
+    if (caller.kind === "key") return caller.organizationId;
+  } catch (error) {
+    if (error instanceof Failure && error.code === "unauthenticated") throw new Refusal(error.message);
+    throw error;
+  }
+  throw new Refusal("organizationKey must be an organization API key");
+}
+
+/** Says what is wrong once, until it is over. */
+function onceAnOutage(say: (error: unknown) => void): { report: (error: unknown) => void; over: () => void } {
+  let failing = false;
+  return {
+    report: (error) => {
+      if (!failing) say(error);
+      failing = true;
+    },
+    over: () => (failing = false),
+  };
+}

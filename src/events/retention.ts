@@ -1,0 +1,62 @@
+import { asc, lte } from "drizzle-orm";
+import type { Database } from "../db/connect.ts";
+import { outboxRange } from "../db/outbox.ts";
+import { outbox } from "../db/schema.ts";
+
+/** However old they are, so many of the newest events stay. */
+const KEEP_EVENTS = 100_000;
+const BATCH = 1000;
+const DAY_MS = 86_400_000;
+const EVERY_MS = 60_000;
+
+/** What may be removed. */
+export interface Retention {
+  /** Older events may go; whole days. */
+  days: number;
+  /** The newest that stay whatever their age. */
+  keepEvents?: number;
+  /** Rows a statement, so that none holds its locks for long. */
+  batch?: number;
+}
+
+/**
+ * Removes events that are older than the retention, oldest first and without holes, in small transactions, until none is
+ * left that may go. Returns how many went. Several processes at once do no harm.
+ */
+export async function pruneOutbox(db: Database, now: Date, retention: Retention): Promise<number> {
+  const { days, keepEvents = KEEP_EVENTS, batch = BATCH } = retention;
+  const before = now.getTime() - days * DAY_MS;
+  let removed = 0;
+  for (;;) {
+    const last = (await outboxRange(db)).newest - keepEvents;
+    const oldest = await db
+      .select({ id: outbox.id, createdAt: outbox.createdAt })
+      .from(outbox)
+      .where(lte(outbox.id, last))
+      .orderBy(asc(outbox.id))
+      .limit(batch);
+    const keep = oldest.findIndex(({ createdAt }) => createdAt.getTime() >= before);
+    const old = keep < 0 ? oldest : oldest.slice(0, keep);
+    const end = old.at(-1)?.id;
+    if (end === undefined) return removed;
+    await db.delete(outbox).where(lte(outbox.id, end));
+    removed += old.length;
+    if (old.length < batch) return removed;
+  }
+}
+
+/** Prunes every minute. Returns how to stop. */
+export function startRetention(options: {
+  db: Database;
+  days: number;
+  onError: (error: unknown) => void;
+}): () => Promise<void> {
+  let running: Promise<unknown> = Promise.resolve();
+  const timer = setInterval(() => {
+    running = pruneOutbox(options.db, new Date(), { days: options.days }).catch(options.onError);
+  }, EVERY_MS);
+  return async () => {
+    clearInterval(timer);
+    await running;
+  };
+}

@@ -1,0 +1,75 @@
+import { type EventFilter, PUBLIC_EVENTS } from "../core/event-messages.ts";
+import { isPlatformAdmin } from "../core/access/caller.ts";
+import { type EventPage, outboxRange, readPage } from "../db/outbox.ts";
+import { isIdentifier, organizationRole } from "./access.ts";
+import type { Context } from "./context.ts";
+import { Failure } from "./errors.ts";
+
+/** How often the outbox is asked where nobody follows it. */
+const POLL_MS = 1000;
+const PAGE = 100;
+
+/** One reader of the event log. */
+export interface EventReader {
+  /** Everything up to this id has been read. */
+  position(): number;
+  /** The next events, or that some are lost; an empty page when the signal is aborted first. */
+  next(signal: AbortSignal): Promise<EventPage>;
+}
+
+/**
+ * Opens the log after `lastEventId`, or after the newest event, for what this caller may know.
+ * Without a key, or with a user's that names no organization: what the public channel says. A key of scope ALL or
+ * MANAGEMENT, a member and a platform ADMIN: everything of the organization. Scope EVALUATION, which may sit in a
+ * browser and may not list contracts: the public events of its organization.
+ * Failure notFound, forbidden for somebody else's organization.
+ */
+export async function openEventReader(
+  ctx: Context,
+  input: { organizationId: string | undefined; lastEventId: number | undefined },
+): Promise<EventReader> {
+  const filter = await filterOf(ctx, input.organizationId);
+  let at = input.lastEventId ?? ctx.eventLog?.position() ?? (await outboxRange(ctx.db)).newest;
+  const read = () => ctx.eventLog?.read(at, filter, PAGE) ?? readPage(ctx.db, { after: at, filter, limit: PAGE });
+  return {
+    position: () => at,
+    next: async (signal) => {
+      for (;;) {
+        const page = await read();
+        at = page.position;
+        if (page.lost || page.events.length > 0 || signal.aborted) return page;
+        await (ctx.eventLog?.moved(at, signal) ?? pause(POLL_MS, signal));
+      }
+    },
+  };
+}
+
+async function filterOf(ctx: Context, organizationId: string | undefined): Promise<EventFilter> {
+  const { caller } = ctx;
+  if (caller.kind === "key") {
+    const own = { organizationId: caller.organizationId };
+    return caller.scope === "EVALUATION" ? { ...PUBLIC_EVENTS, ...own } : own;
+  }
+  if (caller.kind === "anonymous" || organizationId === undefined) return PUBLIC_EVENTS;
+  if (!isIdentifier(organizationId)) throw new Failure("notFound", "INVALID DATA: Invalid organization ID");
+  const role = await organizationRole(ctx, organizationId);
+  if (role === undefined && !isPlatformAdmin(caller)) {
+    throw new Failure("forbidden", "You are not a member of this organization");
+  }
+  return { organizationId };
+}
+
+/** Resolves after so long, or when the signal is aborted. */
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, milliseconds);
+    signal.addEventListener("abort", done);
+    return undefined;
+  });
+}

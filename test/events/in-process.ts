@@ -1,0 +1,81 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { connect } from "../../src/db/connect.ts";
+import { outboxRange, recordEvent } from "../../src/db/outbox.ts";
+import { type Broadcast, createBroadcast } from "../../src/events/broadcast.ts";
+import { createFeed } from "../../src/events/feed.ts";
+import type { FindOrganization } from "../../src/events/handshake.ts";
+import { createLog, type FollowedLog } from "../../src/events/log.ts";
+import type { TestDatabase } from "../support/database.ts";
+
+/** The address of the handshake below an origin. */
+export const HANDSHAKE = "/events/?EIO=4&transport=websocket";
+
+/** What src/entries/event-server.ts puts together, without a process of its own. */
+export interface InProcessServer {
+  /** `http://127.0.0.1:<port>`. */
+  origin: string;
+  /** The handshake's address for raw clients. */
+  ws: string;
+  log: FollowedLog;
+  broadcast: Broadcast;
+  /** Bytes that had gathered for each client that was cut off. */
+  cut: number[];
+  close(): Promise<void>;
+}
+
+/** Opens one over this database; `pollMs` is long, so that notifications are what moves it. */
+export async function openInProcess(
+  database: TestDatabase,
+  options: { pollMs?: number; findOrganization?: FindOrganization } = {},
+): Promise<InProcessServer> {
+  const connection = connect(database.url, { maxConnections: 1 });
+  const { newest } = await outboxRange(connection.db);
+  const log = createLog(database.connection.db, newest);
+  await log.fill();
+  const cut: number[] = [];
+  const broadcast = createBroadcast({
+    baseUrlPath: "",
+    log,
+    onCut: (bytes) => cut.push(bytes),
+    ...(options.findOrganization === undefined ? {} : { findOrganization: options.findOrganization }),
+  });
+  const feed = createFeed({
+    connection,
+    after: newest,
+    pollMs: options.pollMs ?? 60_000,
+    onEvent: (event) => {
+      log.append(event);
+      broadcast.publish(event);
+    },
+  });
+  const server = createServer();
+  broadcast.attach(server);
+  await feed.started;
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    ws: `ws://127.0.0.1:${port}${HANDSHAKE}`,
+    log,
+    broadcast,
+    cut,
+    close: async () => {
+      await feed.stop();
+      const closed = new Promise((resolve) => server.close(resolve));
+      broadcast.close();
+      server.closeAllConnections();
+      await closed;
+      await connection.close(0);
+    },
+  };
+}
+
+/** Records SERVICE_DISABLED of services with these names, each in a transaction of its own. */
+export async function disableServices(database: TestDatabase, names: readonly string[], organizationId = "o") {
+  for (const serviceName of names) {
+    await database.connection.db.transaction((tx) =>
+      recordEvent(tx, organizationId, { code: "SERVICE_DISABLED", details: { serviceName } }),
+    );
+  }
+}
