@@ -14,7 +14,7 @@ export interface ServiceAddress {
 export function serviceAddress(url: unknown): ServiceAddress {
   const parsed = typeof url === "string" ? parseUrl(url) : undefined;
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
-    throw new Error("config.url must be an absolute http(s) URL of the service, such as http://localhost:5403.");
+    throw new Error("config.url must be an absolute http(s) URL");
   }
   const prefix = parsed.pathname.replace(/\/+$/, "");
   const socketOrigin = `${parsed.protocol === "https:" ? "wss" : "ws"}://${parsed.host}`;

@@ -8,8 +8,7 @@ export type { FeatureError, PricingTokenPayload, TokenFeature, UsageFigure } fro
 export { parsePricingToken } from "./pricing-token.ts";
 export type { HeaderErrorListener } from "./response-header.ts";
 export { fetchWithPricingToken, pricingTokenInterceptor, takePricingToken } from "./response-header.ts";
-export type { ConnectionState } from "./connection.ts";
-export type { ServiceClientOptions } from "./service-client.ts";
+export type { ConnectionState, ServiceClientOptions } from "./service-client.ts";
 export { ServiceClient } from "./service-client.ts";
 export type {
   EventMessage,

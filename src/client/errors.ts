@@ -1,22 +1,13 @@
 /** The step at which a token was refused. Source: contract clients §1.7. */
 export type InvalidTokenReason = "type" | "segments" | "encoding" | "json" | "exp" | "features";
 
-const TOKEN_SENTENCES: Record<InvalidTokenReason, string> = {
-  type: "it must be a non-empty string",
-  segments: "it must have three segments",
-  encoding: "its payload is not base64url-encoded UTF-8",
-  json: "its payload is not a JSON object",
-  exp: "its exp is not a number of seconds",
-  features: "its features are not an object",
-};
-
 /** A token that cannot be read; the one before it stays. The message never contains the token. */
 export class InvalidPricingTokenError extends Error {
   readonly code = "INVALID_TOKEN";
   readonly reason: InvalidTokenReason;
 
   constructor(reason: InvalidTokenReason) {
-    super(`Invalid pricing token: ${TOKEN_SENTENCES[reason]}.`);
+    super(`Invalid pricing token: ${reason}`);
     this.name = "InvalidPricingTokenError";
     this.reason = reason;
   }

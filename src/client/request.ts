@@ -10,7 +10,7 @@ export interface TokenRequest {
   userId: string;
   /** Undefined: the platform's own. */
   fetch: typeof fetch | undefined;
-  signal?: AbortSignal | undefined;
+  signal: AbortSignal;
 }
 
 /** A token just issued, with the server's clock where the answer shows it, else 0. */
@@ -23,8 +23,8 @@ export interface IssuedToken {
 export async function requestPricingToken(request: TokenRequest): Promise<IssuedToken> {
   const controller = new AbortController();
   const abort = () => controller.abort();
-  if (request.signal?.aborted === true) abort();
-  request.signal?.addEventListener("abort", abort);
+  if (request.signal.aborted) abort();
+  request.signal.addEventListener("abort", abort);
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
@@ -39,7 +39,7 @@ export async function requestPricingToken(request: TokenRequest): Promise<Issued
     throw new ServiceRequestError("NETWORK", "The service could not be reached.");
   } finally {
     clearTimeout(timer);
-    request.signal?.removeEventListener("abort", abort);
+    request.signal.removeEventListener("abort", abort);
   }
 }
 

@@ -1,9 +1,14 @@
-import { serviceAddress } from "./address.ts";
-import { Connection, type ConnectionState, IDLE } from "./connection.ts";
-import { aborted, type IssuedToken, requestPricingToken } from "./request.ts";
-import { readMessage, type ServiceEventListeners, ServiceEventRegistry, type ServiceEvents } from "./service-events.ts";
-import { TokenLoader } from "./token-loader.ts";
+import { type ServiceAddress, serviceAddress } from "./address.ts";
+import { createListeners } from "./listeners.ts";
+import { ServiceEventRegistry, type ServiceEventListeners, type ServiceEvents } from "./service-events.ts";
+import type { ServiceSession } from "./service-session.ts";
 import { TokenService } from "./token-service.ts";
+
+/** The state of the event channel, with the last failure until it is synchronized again. */
+export interface ConnectionState {
+  readonly status: "idle" | "connecting" | "synchronized" | "disconnected";
+  readonly error: Error | null;
+}
 
 /** What a client needs to know. */
 export interface ServiceClientOptions {
@@ -17,9 +22,11 @@ export interface ServiceClientOptions {
   fetch?: typeof fetch | undefined;
 }
 
+const IDLE: ConnectionState = { status: "idle", error: null };
+
 /**
- * One user's connection to a Faregate deployment: it fetches and refreshes the token, and listens to the event channel.
- * Nothing happens on construction. Source: contract clients §1.8 to §1.10.
+ * One user's connection to a Faregate deployment: it fetches and refreshes the token, and listens to the event channel. Nothing
+ * happens on construction, and what does the work (ServiceSession) is loaded when there is some. Source: contract clients §1.8 to §1.10.
  */
 export class ServiceClient {
   /** Base of the HTTP interface; empty without a URL. */
@@ -31,34 +38,30 @@ export class ServiceClient {
   readonly token: TokenService;
   /** The newest function counts. */
   tokenSource: (() => Promise<string>) | undefined;
-  private readonly fetch: typeof fetch | undefined;
-  private readonly events = new ServiceEventRegistry();
-  private readonly loader: TokenLoader;
-  private readonly channel: Connection | undefined;
+  /** The state of the event channel; the same object until it changes. */
+  connection: ConnectionState = IDLE;
+  /** For ServiceSession. */
+  readonly address: ServiceAddress | undefined;
+  /** For ServiceSession. */
+  readonly fetch: typeof fetch | undefined;
+  /** For ServiceSession. */
+  readonly events = new ServiceEventRegistry();
+  private readonly connectionListeners = createListeners();
   private userId: string | undefined;
+  private hasWorked = false;
   private isDisposed = false;
+  private session: ServiceSession | undefined;
   private task: ReturnType<typeof setTimeout> | undefined;
 
   /** @throws Error that names `config.url` when a URL is given that is none. */
   constructor(options: ServiceClientOptions, token: TokenService = new TokenService()) {
-    const address = options.url === undefined ? undefined : serviceAddress(options.url);
-    this.httpUrl = address?.httpUrl ?? "";
-    this.wsUrl = address?.wsUrl ?? "";
-    this.channel =
-      address &&
-      new Connection(address, {
-        synchronized: (again) => {
-          if (again) this.loader.refreshSoon();
-          this.events.emit("synchronized");
-        },
-        message: (message) => this.receive(message),
-        error: (error) => this.events.emit("error", error),
-      });
+    this.address = options.url === undefined ? undefined : serviceAddress(options.url);
+    this.httpUrl = this.address?.httpUrl ?? "";
+    this.wsUrl = this.address?.wsUrl ?? "";
     this.apiKey = options.apiKey ?? "";
     this.token = token;
     this.tokenSource = options.tokenSource;
     this.fetch = options.fetch;
-    this.loader = new TokenLoader(token, (error) => this.events.emit("error", error));
   }
 
   /**
@@ -66,33 +69,24 @@ export class ServiceClient {
    * and the user stays; the token too if it was that user's. @throws ServiceRequestError, InvalidPricingTokenError
    */
   async setUserId(userId: string): Promise<void> {
-    if (this.isDisposed) throw aborted();
-    if (typeof userId !== "string" || userId.trim() === "") throw new Error("User ID must be a non-empty string.");
-    this.checkUser(userId);
-    const isSame = userId === this.userId;
-    if (isSame && this.loader.isLoading) return this.loader.load();
-    this.userId = userId;
-    this.token.claim(this);
-    this.loader.use((signal) => this.requestToken(userId, signal));
-    const outcome = this.loader.fly();
-    if (!isSame) this.token.clear();
-    return outcome;
+    // Before the first await, so that features load from this moment on; the session refuses the rest with a sentence.
+    if (typeof userId === "string" && userId.trim() !== "" && this.address && this.apiKey !== "" && !this.isDisposed) {
+      this.token.claim(this);
+      this.token.setLoading(true);
+      if (userId !== this.userId) this.token.clear();
+      this.userId = userId;
+    }
+    return this.work((session) => session.setUserId(userId));
   }
 
   /** A new token of the user, which is neither stored nor looked into. @throws ServiceRequestError */
   async generateUserPricingToken(): Promise<string> {
-    if (this.isDisposed) throw aborted();
-    if (this.userId === undefined) {
-      throw new Error(
-        "User ID is not set. Please set the user ID with `setUserId(userId)` before trying to generate a pricing token.",
-      );
-    }
-    return (await this.requestToken(this.userId)).token;
+    return this.work((session) => session.generateUserPricingToken());
   }
 
   /** Fetches the token again, for upgrades and consumption that no event announces. Resolves at once without a user or source. */
   async refresh(): Promise<void> {
-    return this.loader.load();
+    return this.work((session) => session.refresh());
   }
 
   /**
@@ -119,24 +113,19 @@ export class ServiceClient {
     return this.connection.status === "synchronized";
   }
 
-  /** The state of the event channel; the same object until it changes. */
-  get connection(): ConnectionState {
-    return this.channel?.state ?? IDLE;
-  }
-
   /** Calls back on every change of `connection`. @returns the undo. */
   subscribeConnection(listener: () => void): () => void {
-    return this.channel?.subscribe(listener) ?? (() => {});
+    return this.connectionListeners.add(listener);
   }
 
   /** Opens the event channel unless it is open. It stays open, through losses, until `disconnect`. */
   connect(): void {
-    if (!this.isDisposed) this.channel?.open();
+    this.order((session) => session.connect());
   }
 
   /** Closes the event channel; listeners stay. */
   disconnect(): void {
-    this.channel?.close();
+    this.order((session) => session.disconnect());
   }
 
   /** Connects again at once, for apps that come back to the foreground. */
@@ -160,71 +149,56 @@ export class ServiceClient {
    * task later, so that releasing and retaining at once, as React's StrictMode does, changes nothing. @returns the release.
    */
   retain(isConnected: boolean): () => void {
-    const { token, tokenSource } = this;
-    token.claim(this);
-    if (tokenSource !== undefined && this.userId === undefined) {
-      this.loader.use(async () => ({ token: await (this.tokenSource ?? tokenSource)(), serverTimeMs: 0 }));
-      // Now and not in the task: else features would fail for a moment before they load.
-      if (token.status !== "valid") this.loader.refresh();
-    }
+    this.token.claim(this);
+    const isSourced = this.tokenSource !== undefined;
+    // Now and not in the task: else features would fail for a moment before they load.
+    if (isSourced) this.token.setLoading(true);
     this.later(() => {
-      if (isConnected) this.connect();
-      else this.disconnect();
-      if (isConnected || tokenSource !== undefined) this.loader.start();
-      else this.loader.stop();
+      if (isConnected || isSourced || this.hasWorked) this.order((session) => session.run(isConnected));
     });
-    return () => this.later(() => this.rest());
+    return () =>
+      this.later(() => {
+        if (this.hasWorked) this.order((session) => session.rest());
+      });
   }
 
   /** Ends everything for good: socket, timers, requests, listeners. */
   dispose(): void {
-    clearTimeout(this.task);
     this.isDisposed = true;
+    clearTimeout(this.task);
     this.off();
-    this.rest();
-    this.loader.use(undefined);
+    this.session?.dispose();
   }
 
-  private rest(): void {
-    this.disconnect();
-    this.loader.stop();
+  /** For ServiceSession. */
+  changeConnection(status: ConnectionState["status"], error: Error | null = null): void {
+    if (status === "idle" && this.connection === IDLE) return;
+    this.connection = status === "idle" ? IDLE : { status, error };
+    this.connectionListeners.notify();
   }
 
   private later(task: () => void): void {
     clearTimeout(this.task);
-    this.task = setTimeout(() => {
-      if (!this.isDisposed) task();
-    }, 0);
+    this.task = setTimeout(task, 0);
   }
 
-  private checkUser(userId: string): void {
-    // Dots survive percent-encoding, and URL parsing would climb to another route.
-    if (userId === "." || userId === "..") throw new Error("User ID must not be '.' or '..'.");
-    if (this.channel === undefined) throw new Error("config.url is needed to fetch a pricing token.");
-    if (this.apiKey === "") throw new Error("config.apiKey is needed to fetch a pricing token.");
+  private order(task: (session: ServiceSession) => void): void {
+    this.work(task).catch((error: unknown) => this.events.emit("error", error));
   }
 
-  private requestToken(userId: string, signal?: AbortSignal): Promise<IssuedToken> {
-    return requestPricingToken({ httpUrl: this.httpUrl, apiKey: this.apiKey, userId, signal, fetch: this.fetch });
-  }
-
-  private receive(message: unknown): void {
-    try {
-      const read = readMessage(message);
-      if (read === undefined) return;
-      const { event, details } = read;
-      if ((event === "pricing_archived" || event === "service_disabled") && this.isAbout(details.serviceName)) {
-        this.loader.refreshSoon();
+  /** At once when the session is loaded, else in the order of the calls when it is. */
+  private async work<T>(task: (session: ServiceSession) => T): Promise<Awaited<T>> {
+    this.hasWorked = true;
+    if (this.session === undefined) {
+      try {
+        const { ServiceSession } = await import("./service-session.ts");
+        this.session ??= new ServiceSession(this);
+      } catch (error) {
+        this.token.setLoading(false);
+        throw error;
       }
-      this.events.emit(event, details);
-    } catch (error) {
-      this.events.emit("error", error instanceof Error ? error : new Error(String(error)));
+      if (this.isDisposed) this.session.dispose();
     }
-  }
-
-  /** Whether the token has a feature of that service; the channel tells of everybody's. */
-  private isAbout(serviceName: string): boolean {
-    const prefix = `${serviceName.toLowerCase()}-`;
-    return Object.keys(this.token.getPayload()?.features ?? {}).some((id) => id.startsWith(prefix));
+    return await task(this.session);
   }
 }

@@ -1,5 +1,6 @@
-import { after, isHidden, onWake } from "./ambient.ts";
+import { isHidden, onWake, wakeAfter } from "./ambient.ts";
 import { ServiceRequestError } from "./errors.ts";
+import { decodePricingToken } from "./pricing-token.ts";
 import { aborted, type IssuedToken } from "./request.ts";
 import type { TokenService } from "./token-service.ts";
 
@@ -14,6 +15,8 @@ interface Flight {
 
 const SHORTEST_WAIT_MS = 5_000;
 const LONGEST_WAIT_MS = 60_000;
+/** Differences between the clocks up to this are not corrected. */
+const TOLERATED_SKEW_MS = 30_000;
 const LONG_ABSENCE_MS = 60_000;
 
 /**
@@ -25,9 +28,10 @@ export class TokenLoader {
   private latest: Flight | undefined;
   private failures = 0;
   private isStarted = false;
-  private isDue = false;
+  /** When to refresh, in the clock of Date.now. */
+  private dueAt: number | undefined;
   private hiddenSince: number | undefined;
-  private stopTimer: (() => void) | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
   private stopWatching: (() => void) | undefined;
   private readonly tokens: TokenService;
   private readonly onError: (error: Error) => void;
@@ -41,6 +45,7 @@ export class TokenLoader {
   /** From now on tokens come from here. Does not ask yet. */
   use(origin: TokenOrigin | undefined): void {
     this.origin = origin;
+    this.failures = 0;
   }
 
   /** Whether a request is under way. */
@@ -64,7 +69,7 @@ export class TokenLoader {
         const { token, serverTimeMs } = await origin(controller.signal);
         if (this.latest !== flight) return await this.latest?.outcome;
         if (controller.signal.aborted) throw aborted();
-        this.tokens.update(token, serverTimeMs);
+        this.tokens.update(token, clockOffset(serverTimeMs, token));
         this.failures = 0;
         this.plan();
       } catch (error) {
@@ -87,20 +92,21 @@ export class TokenLoader {
   /** Asks in the background: a failure goes to `onError` and is tried again later if that can help. */
   refresh(): void {
     if (this.origin === undefined) return;
-    this.isDue = false;
+    this.dueAt = undefined;
     this.load().catch((error: unknown) => {
       if (error instanceof ServiceRequestError && error.code === "ABORTED") return;
       this.onError(error instanceof Error ? error : new Error(String(error)));
       if (this.isStarted && mayPass(error)) {
         this.failures += 1;
-        this.wait(Math.random() * Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** this.failures));
+        this.wait(SHORTEST_WAIT_MS + Math.random() * Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** this.failures));
       }
     });
   }
 
   /** Refreshes within three seconds, once however often asked: every browser hears every event at the same moment. */
   refreshSoon(): void {
-    if (this.isStarted && this.origin !== undefined && !this.isDue) this.wait(Math.random() * 3000, 0);
+    const at = Date.now() + 3000;
+    if (this.isStarted && (this.dueAt ?? at) >= at) this.wait(Math.random() * 3000);
   }
 
   /** Begins to refresh: before the expiry, when the page is shown again. */
@@ -114,9 +120,9 @@ export class TokenLoader {
   /** Ends all of that and aborts the request under way; `start` takes it up again. */
   stop(): void {
     this.isStarted = false;
-    this.isDue = false;
+    this.dueAt = undefined;
     this.stopWatching?.();
-    this.stopTimer?.();
+    clearTimeout(this.timer);
     this.latest?.controller.abort();
   }
 
@@ -125,29 +131,37 @@ export class TokenLoader {
     const left = this.tokens.lifeLeftMs;
     if (left === undefined) return;
     if (left <= 0) this.failures += 1;
-    this.wait(left > 0 ? left * (0.8 - Math.random() * 0.1) : SHORTEST_WAIT_MS * 2 ** Math.min(this.failures, 5));
+    const wait = left > 0 ? left * (0.8 - Math.random() * 0.1) : SHORTEST_WAIT_MS * 2 ** Math.min(this.failures, 5);
+    this.wait(Math.max(SHORTEST_WAIT_MS, wait));
   }
 
-  private wait(delayMs: number, atLeastMs = SHORTEST_WAIT_MS): void {
-    this.stopTimer?.();
+  private wait(delayMs: number): void {
     if (!this.isStarted || this.origin === undefined) return;
-    this.isDue = atLeastMs === 0;
-    this.stopTimer = after(Math.max(atLeastMs, delayMs), () => {
-      this.isDue = true;
-      this.look();
-    });
+    this.dueAt = Date.now() + delayMs;
+    this.look();
   }
 
-  /** Does what is due unless the page is hidden, which it makes up for when shown. */
+  /** Does what is due unless the page is hidden, which it makes up for when shown; else waits for it. */
   private look(): void {
+    clearTimeout(this.timer);
+    const now = Date.now();
     if (isHidden()) {
-      this.hiddenSince ??= Date.now();
+      this.hiddenSince ??= now;
       return;
     }
-    const wasAway = this.hiddenSince !== undefined && Date.now() - this.hiddenSince > LONG_ABSENCE_MS;
+    const wasAway = this.hiddenSince !== undefined && now - this.hiddenSince > LONG_ABSENCE_MS;
     this.hiddenSince = undefined;
-    if (this.isDue || wasAway) this.refresh();
+    if (wasAway || (this.dueAt !== undefined && this.dueAt <= now)) this.refresh();
+    else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.look());
   }
+}
+
+/** How far the server's clock is ahead, if it matters. A re-issued token has an old `iat`, so alone that can only say "ahead". */
+function clockOffset(serverTimeMs: number, token: string): number {
+  const now = Date.now();
+  const { iat = 0 } = decodePricingToken(token);
+  const offset = serverTimeMs > 0 ? serverTimeMs - now : Math.max(0, iat * 1000 - now);
+  return Math.abs(offset) > TOLERATED_SKEW_MS ? offset : 0;
 }
 
 /** A refusal stays one however often it is asked for; a lost connection or a busy server does not. */

@@ -1,5 +1,4 @@
-import { after, onWake } from "./ambient.ts";
-import { warnOnce } from "./development.ts";
+import { onWake, wakeAfter } from "./ambient.ts";
 import type { FeatureId } from "./feature-id.ts";
 import {
   EXPIRED,
@@ -22,8 +21,11 @@ import {
 /** Whether there is a token: a usable one, one on its way, one that has expired, or none. */
 export type TokenStatus = "valid" | "loading" | "expired" | "none";
 
-/** Differences between the clocks up to this are not corrected. */
-const TOLERATED_SKEW_MS = 30_000;
+/** A client: `httpUrl` is empty as long as it belongs to no service. */
+export interface TokenOwner {
+  readonly httpUrl: string;
+  dispose(): void;
+}
 
 /**
  * Holds one pricing token in memory and answers from it, without a request. Reading is pure; the timer that announces the
@@ -35,31 +37,31 @@ export class TokenService {
   private loading = false;
   private clockOffsetMs = 0;
   private saidExpired = false;
-  private owner: { dispose(): void } | undefined;
+  private owner: TokenOwner | undefined;
   private readonly listeners = createListeners((count) => this.watch(count > 0));
   private stopWatching: (() => void) | undefined;
-  private stopTimer: (() => void) | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
 
   /** `initialToken`: what the page was rendered with; one that cannot be read counts as none. */
   constructor(initialToken?: string) {
     if (initialToken === undefined) return;
     try {
       this.initial = this.payload = parsePricingToken(initialToken);
-    } catch (error) {
-      warnOnce(`initialToken is ignored. ${String(error)}`);
+    } catch {
+      // Access control fails closed, a page does not.
     }
   }
 
   /**
    * Replaces the token, notifies once, and only then returns. A token that has expired is a valid one to store.
-   * `serverTimeMs`: for a token that was just issued, the server's clock, or 0 when only its `iat` can tell; a difference of
-   * more than 30 s to the local clock is then allowed for. @throws InvalidPricingTokenError, with everything left as it was.
+   * `clockOffsetMs`: how far the clock of its issuer is ahead of the local one.
+   * @throws InvalidPricingTokenError, with everything left as it was.
    */
-  update(token: string, serverTimeMs?: number): void {
+  update(token: string, clockOffsetMs = 0): void {
     const payload = shareEntries(decodePricingToken(token), this.payload);
     this.payload = deepFreeze(payload);
     this.loading = false;
-    this.clockOffsetMs = serverTimeMs === undefined ? 0 : clockOffset(serverTimeMs, payload);
+    this.clockOffsetMs = clockOffsetMs;
     this.saidExpired = this.hasExpired();
     this.listeners.notify();
     this.armTimer();
@@ -130,15 +132,15 @@ export class TokenService {
     return this.payload && this.payload.exp * 1000 - this.clockOffsetMs - Date.now();
   }
 
-  /** For clients: makes this the one that fills the service. Another one before it is disposed of, with its token. */
-  claim(owner: { dispose(): void }, keepsToken = false): void {
+  /** For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
+  claim(owner: TokenOwner): void {
     const before = this.owner;
     if (before === owner) return;
     this.owner = owner;
     if (before === undefined) return;
     before.dispose();
     this.setLoading(false);
-    if (!keepsToken) this.clear();
+    if (before.httpUrl !== "") this.clear();
   }
 
   private hasExpired(): boolean {
@@ -162,11 +164,10 @@ export class TokenService {
 
   /** Waits for the expiry, or announces it. Waking up asks again: a sleeping device's timers are late. */
   private armTimer(): void {
-    this.stopTimer?.();
-    this.stopTimer = undefined;
+    clearTimeout(this.timer);
     if (this.stopWatching === undefined || this.payload === undefined) return;
     const left = this.lifeLeftMs ?? 0;
-    if (left > 0) this.stopTimer = after(left, () => this.armTimer());
+    if (left > 0) this.timer = wakeAfter(left, () => this.armTimer());
     else if (!this.saidExpired) {
       this.saidExpired = true;
       this.listeners.notify();
@@ -189,11 +190,4 @@ function shareEntries(next: PricingTokenPayload, before: PricingTokenPayload | u
     }
   }
   return next;
-}
-
-/** How far the server's clock is ahead. A re-issued token has an old `iat`, so alone it can only say "ahead". */
-function clockOffset(serverTimeMs: number, payload: PricingTokenPayload): number {
-  const now = Date.now();
-  const offset = serverTimeMs > 0 ? serverTimeMs - now : Math.max(0, (payload.iat ?? 0) * 1000 - now);
-  return Math.abs(offset) > TOLERATED_SKEW_MS ? offset : 0;
 }

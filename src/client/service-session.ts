@@ -1,0 +1,153 @@
+import { aborted, type IssuedToken, requestPricingToken } from "./request.ts";
+import type { LiveChannel } from "./live-channel.ts";
+import { readMessage } from "./messages.ts";
+import type { ServiceClient } from "./service-client.ts";
+import { TokenLoader } from "./token-loader.ts";
+
+/** The working part of a client, in a chunk of its own so that pages which only show a token need not load it. */
+export class ServiceSession {
+  private readonly client: ServiceClient;
+  private readonly loader: TokenLoader;
+  private userId: string | undefined;
+  /** Of the requests that are not the loader's. */
+  private lifetime = new AbortController();
+  private isDisposed = false;
+  private wantsChannel = false;
+  private hasBeenSynchronized = false;
+  private channel: LiveChannel | undefined;
+
+  constructor(client: ServiceClient) {
+    this.client = client;
+    this.loader = new TokenLoader(client.token, (error) => client.events.emit("error", error));
+  }
+
+  /** See ServiceClient.setUserId, which has checked and announced what it could. */
+  async setUserId(userId: string): Promise<void> {
+    if (typeof userId !== "string" || userId.trim() === "") throw new Error("User ID must be a non-empty string.");
+    if (this.client.address === undefined) throw new Error("config.url is needed to fetch a pricing token.");
+    if (this.client.apiKey === "") throw new Error("config.apiKey is needed to fetch a pricing token.");
+    if (this.isDisposed) throw aborted();
+    const isSame = userId === this.userId;
+    if (isSame && this.loader.isLoading) return this.loader.load();
+    this.userId = userId;
+    this.loader.use((signal) => this.requestToken(userId, signal));
+    return this.loader.fly();
+  }
+
+  /** See ServiceClient.generateUserPricingToken. */
+  async generateUserPricingToken(): Promise<string> {
+    if (this.isDisposed) throw aborted();
+    if (this.userId === undefined) {
+      throw new Error(
+        "User ID is not set. Please set the user ID with `setUserId(userId)` before trying to generate a pricing token.",
+      );
+    }
+    return (await this.requestToken(this.userId, this.lifetime.signal)).token;
+  }
+
+  /** See ServiceClient.refresh. */
+  refresh(): Promise<void> {
+    return this.loader.load();
+  }
+
+  /** Works until `rest`: keeps the token fresh and, if so wished, the channel open. */
+  run(isConnected: boolean): void {
+    if (this.isDisposed) return;
+    const { token, tokenSource } = this.client;
+    if (isConnected) this.connect();
+    else this.rest();
+    if (tokenSource !== undefined && this.userId === undefined) {
+      const newest = () => (this.client.tokenSource ?? tokenSource)();
+      this.loader.use(async () => ({ token: await newest(), serverTimeMs: 0 }));
+      if (token.status !== "valid") this.loader.refresh();
+      else token.setLoading(false);
+    }
+    if (isConnected || tokenSource !== undefined) this.loader.start();
+  }
+
+  /** Ends channel, timers and requests; user and listeners stay, and `run` takes up the work again. */
+  rest(): void {
+    this.disconnect();
+    this.loader.stop();
+    this.lifetime.abort();
+    this.lifetime = new AbortController();
+  }
+
+  /** Ends everything for good. */
+  dispose(): void {
+    this.isDisposed = true;
+    this.rest();
+    this.loader.use(undefined);
+  }
+
+  /** Opens the event channel unless it is open. The socket code is loaded then. */
+  connect(): void {
+    const { client } = this;
+    const { address } = client;
+    if (this.wantsChannel || this.isDisposed || address === undefined) return;
+    this.wantsChannel = true;
+    client.changeConnection("connecting");
+    import("./live-channel.ts").then(
+      ({ openLiveChannel }) => {
+        if (!this.wantsChannel || this.channel !== undefined) return;
+        this.channel = openLiveChannel(address.socketOrigin, address.enginePath, {
+          connecting: () => client.changeConnection("connecting", client.connection.error),
+          synchronized: () => this.synchronized(),
+          message: (message) => this.receive(message),
+          lost: (error) => this.lost(error),
+        });
+      },
+      (error: unknown) => {
+        this.wantsChannel = false;
+        this.lost(error);
+      },
+    );
+  }
+
+  /** Closes the event channel in whatever state it is. */
+  disconnect(): void {
+    this.wantsChannel = false;
+    this.channel?.close();
+    this.channel = undefined;
+    this.client.changeConnection("idle");
+  }
+
+  private requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
+    const { httpUrl, apiKey, fetch } = this.client;
+    return requestPricingToken({ httpUrl, apiKey, userId, signal, fetch });
+  }
+
+  private synchronized(): void {
+    this.client.changeConnection("synchronized");
+    if (this.hasBeenSynchronized) this.loader.refreshSoon();
+    this.hasBeenSynchronized = true;
+    this.client.events.emit("synchronized");
+  }
+
+  private lost(error: unknown): void {
+    const { client } = this;
+    client.changeConnection("disconnected", error instanceof Error ? error : client.connection.error);
+    if (error !== undefined) client.events.emit("error", error);
+  }
+
+  private receive(message: unknown): void {
+    const { events } = this.client;
+    try {
+      const read = readMessage(message);
+      if (read === undefined) return;
+      const { event, details } = read;
+      if ((event === "pricing_archived" || event === "service_disabled") && this.isAbout(details.serviceName)) {
+        this.loader.refreshSoon();
+      }
+      events.emit(event, details);
+    } catch (error) {
+      events.emit("error", error);
+    }
+  }
+
+  /** Whether the token has a feature of that service; the channel tells of everybody's. */
+  private isAbout(serviceName: string): boolean {
+    const prefix = `${serviceName.toLowerCase()}-`;
+    return Object.keys(this.client.token.getPayload()?.features ?? {}).some((id) => id.startsWith(prefix));
+  }
+}

@@ -1,0 +1,20 @@
+import { createContext, useContext } from "react";
+import type { ServiceClient } from "../client/service-client.ts";
+import type { TokenService } from "../client/token-service.ts";
+
+/** What a provider gives to everything below it; the same object until its connection settings change. */
+export interface ServiceClientContext {
+  readonly tokenService: TokenService;
+  /** Null while the connection is not allowed. */
+  readonly client: ServiceClient | null;
+}
+
+/** Null outside a provider. */
+export const ServiceContext = createContext<ServiceClientContext | null>(null);
+
+/** The nearest provider's context. @throws Error that names the hook outside a provider. */
+export function useServiceContext(hook: string): ServiceClientContext {
+  const context = useContext(ServiceContext);
+  if (context === null) throw new Error(`${hook} must be used within a ServiceProvider`);
+  return context;
+}

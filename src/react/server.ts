@@ -1,0 +1,8 @@
+/** What a server component may import (`faregate/react/server`): no React context, nothing of a browser. */
+export * from "../client/feature-id.ts";
+export type { InvalidTokenReason } from "../client/errors.ts";
+export { InvalidPricingTokenError } from "../client/errors.ts";
+export type { FeatureReason, FeatureState, FeatureStatus, Usage } from "../client/feature-state.ts";
+export { usageOf } from "../client/feature-state.ts";
+export type { FeatureError, PricingTokenPayload, TokenFeature, UsageFigure } from "../client/pricing-token.ts";
+export { parsePricingToken } from "../client/pricing-token.ts";
