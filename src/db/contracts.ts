@@ -1,18 +1,9 @@
-import { and, asc, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
+import { and, asc, eq, sql, type SQL } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
 import { isAnyOf, textArray } from "./lists.ts";
 import { contractHistory, contracts, contractServices, pricings, services, usageLevels } from "./schema.ts";
-
-/**
- * The column is one of these texts, however many: they travel as one parameter, where a list would end at the 65 534 that
- * a statement may have. An array literal, because drivers serialize arrays only after asking the server for its types.
- */
-export function oneOf(column: SQLWrapper, texts: readonly string[]): SQL {
-  const literal = `{${texts.map((text) => `"${text.replace(/[\\"]/g, "\\$&")}"`).join(",")}}`;
-  return sql`${column} = any(${literal}::text[])`;
-}
 
 /** A contract as every endpoint shows it. Source: contract contracts §2. */
 export interface ContractView {
@@ -77,7 +68,7 @@ export async function viewContracts(db: Database, rows: readonly ContractRow[]):
     .from(contractServices)
     .innerJoin(services, eq(services.id, contractServices.serviceId))
     .innerJoin(pricings, eq(pricings.id, contractServices.pricingId))
-    .where(oneOf(contractServices.contractId, ids))
+    .where(isAnyOf(contractServices.contractId, ids))
     .orderBy(contractServices.position);
   const levels = await db
     .select({
@@ -96,12 +87,12 @@ export async function viewContracts(db: Database, rows: readonly ContractRow[]):
         eq(contractServices.serviceId, usageLevels.serviceId),
       ),
     )
-    .where(oneOf(usageLevels.contractId, ids))
+    .where(isAnyOf(usageLevels.contractId, ids))
     .orderBy(contractServices.position, usageLevels.position);
   const past = await db
     .select()
     .from(contractHistory)
-    .where(oneOf(contractHistory.contractId, ids))
+    .where(isAnyOf(contractHistory.contractId, ids))
     .orderBy(contractHistory.id);
   const contractedBy = groupBy(contracted, (row) => row.contractId);
   const levelsBy = groupBy(levels, (row) => row.contractId);
@@ -227,7 +218,7 @@ export async function replaceSubscriptions(
     insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
     select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${now.toISOString()}::timestamptz
     from usage_levels
-    where ${ofThese} and consumed <> 0 and ${leaving}
+    where ${ofThese} and ${leaving}
   `);
   await tx.execute(sql`delete from usage_levels where ${ofThese} and ${leaving}`);
   // Rows of services that stay must not be deleted: their levels would go with them.
@@ -306,7 +297,7 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
     left join contract_services cs on cs.contract_id = c.id
     left join services s on s.id = cs.service_id
     left join pricings p on p.id = cs.pricing_id
-    where ${oneOf(sql`c.id`, contractIds)}
+    where ${isAnyOf(sql`c.id`, contractIds)}
     group by c.id
     order by c.id
   `);
@@ -314,7 +305,8 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
 
 /**
  * Writes the ledger rows that take every level of these services in these contracts back to zero, before they go, and
- * locks the levels: what is consumed between a look and the removal would be missing from the ledger.
+ * locks the levels: what is consumed between a look and the removal would be missing from the ledger. Levels at zero have
+ * theirs too: a level of the same name that comes later must not be reverted by what this one consumed.
  */
 export async function recordServiceRemoval(
   tx: Database,
@@ -325,11 +317,10 @@ export async function recordServiceRemoval(
     select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${input.now.toISOString()}::timestamptz
     from (
       select contract_id, service_id, limit_name, consumed from usage_levels
-      where ${oneOf(sql`contract_id`, input.contractIds)} and ${oneOf(sql`service_id`, input.serviceIds)}
+      where ${isAnyOf(sql`contract_id`, input.contractIds)} and ${isAnyOf(sql`service_id`, input.serviceIds)}
       order by contract_id, service_id, limit_name
       for update
     ) locked
-    where consumed <> 0
   `);
 }
 
@@ -345,7 +336,7 @@ export async function removeServicesFromContracts(
   if (serviceIds.length === 0) return;
   const affected = await lockContracts(
     tx,
-    sql`${contracts.id} in (select contract_id from contract_services where ${oneOf(sql`service_id`, serviceIds)})`,
+    sql`${contracts.id} in (select contract_id from contract_services where ${isAnyOf(sql`service_id`, serviceIds)})`,
   );
   const contractIds = affected.map((row) => row.id);
   if (contractIds.length === 0) return;
@@ -353,7 +344,7 @@ export async function removeServicesFromContracts(
   await recordServiceRemoval(tx, { ...input, contractIds });
   await tx
     .delete(contractServices)
-    .where(and(oneOf(contractServices.contractId, contractIds), oneOf(contractServices.serviceId, serviceIds)));
+    .where(and(isAnyOf(contractServices.contractId, contractIds), isAnyOf(contractServices.serviceId, serviceIds)));
   const moment = now.toISOString();
   await tx.execute(sql`
     update contracts c set
@@ -364,7 +355,7 @@ export async function removeServicesFromContracts(
       updated_at = ${moment}::timestamptz
     from (
       select id, exists (select 1 from contract_services cs where cs.contract_id = contracts.id) as any
-      from contracts where ${oneOf(sql`id`, contractIds)}
+      from contracts where ${isAnyOf(sql`id`, contractIds)}
     ) kept
     where kept.id = c.id
   `);

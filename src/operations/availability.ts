@@ -2,7 +2,8 @@ import { and, asc, desc, eq, ne, sql } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
 import { type CompiledPricing, trackedLimits } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
-import { lockContracts, oneOf, recordServiceRemoval } from "../db/contracts.ts";
+import { lockContracts, recordServiceRemoval } from "../db/contracts.ts";
+import { isAnyOf } from "../db/lists.ts";
 import { recordEvent } from "../db/outbox.ts";
 import { type ServiceRow, type ServiceView, versionKey } from "../db/pricings.ts";
 import { contracts, contractServices, pricings, services, usageLevels } from "../db/schema.ts";
@@ -104,7 +105,7 @@ async function novateToNewest(
     now,
     operationId: newId(now),
   });
-  const ofThisService = and(oneOf(usageLevels.contractId, contractIds), eq(usageLevels.serviceId, service.id));
+  const ofThisService = and(isAnyOf(usageLevels.contractId, contractIds), eq(usageLevels.serviceId, service.id));
   await ctx.db.delete(usageLevels).where(ofThisService);
   await ctx.db
     .update(contractServices)
@@ -128,7 +129,7 @@ async function novateToNewest(
           periodUnit: sql<"DAY">`${period?.unit ?? null}::text`.as("period_unit"),
         })
         .from(contractServices)
-        .where(and(eq(contractServices.pricingId, target.id), oneOf(contractServices.contractId, contractIds))),
+        .where(and(eq(contractServices.pricingId, target.id), isAnyOf(contractServices.contractId, contractIds))),
     );
   }
 }

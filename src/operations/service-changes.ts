@@ -1,6 +1,7 @@
 import { and, eq, sql, type SQL } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
-import { lockContracts, oneOf, recordServiceRemoval } from "../db/contracts.ts";
+import { lockContracts, recordServiceRemoval } from "../db/contracts.ts";
+import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../db/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../db/schema.ts";
 import { isIdentifier } from "./access.ts";
@@ -66,7 +67,7 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
   const sharing = await ctx.db
     .selectDistinct({ id: contractServices.contractId })
     .from(contractServices)
-    .where(and(oneOf(contractServices.contractId, holderIds), sql`${contractServices.serviceId} <> ${service.id}`));
+    .where(and(isAnyOf(contractServices.contractId, holderIds), sql`${contractServices.serviceId} <> ${service.id}`));
   const staying = new Set(sharing.map((row) => row.id));
   await takeAlong(
     ctx,
@@ -87,14 +88,14 @@ async function takeAlong(
   const [met] = await ctx.db
     .select({ userId: contracts.userId })
     .from(contracts)
-    .where(and(eq(contracts.organizationId, targetId), oneOf(contracts.userId, userIds)))
+    .where(and(eq(contracts.organizationId, targetId), isAnyOf(contracts.userId, userIds)))
     .limit(1);
   if (met !== undefined) throw new Failure("conflict", `CONFLICT: Contract for user ${met.userId} already exists`);
   const ids = moving.map((row) => row.id);
   await ctx.db
     .update(contracts)
     .set({ organizationId: targetId, updatedAt: ctx.now() })
-    .where(oneOf(contracts.id, ids));
+    .where(isAnyOf(contracts.id, ids));
 }
 
 /** Contracts with other services too: they stay where they are, without this one; its balances end at zero. */
@@ -103,7 +104,7 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
   const now = ctx.now();
   await recordServiceRemoval(ctx.db, { contractIds, serviceIds: [serviceId], now, operationId: newId(now) });
   const theirs: SQL | undefined = and(
-    oneOf(contractServices.contractId, contractIds),
+    isAnyOf(contractServices.contractId, contractIds),
     eq(contractServices.serviceId, serviceId),
   );
   await ctx.db.delete(contractServices).where(theirs);

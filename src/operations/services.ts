@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
-import { oneOf, removeServicesFromContracts } from "../db/contracts.ts";
+import { removeServicesFromContracts } from "../db/contracts.ts";
+import { isAnyOf } from "../db/lists.ts";
 import { recordEvent } from "../db/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../db/pricings.ts";
 import { pricings, services } from "../db/schema.ts";
@@ -160,7 +161,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     if (serviceIds.length === 0) return 0;
     const now = ctx.now();
     await removeServicesFromContracts(ctx.db, { serviceIds, now, operationId: newId(now) });
-    await ctx.db.delete(services).where(oneOf(services.id, serviceIds));
+    await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     return serviceIds.length;
   });
 }

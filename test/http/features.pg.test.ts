@@ -510,6 +510,21 @@ describe("reverting", () => {
     expect(await consumed(api, key, userId)).toBe(0);
   });
 
+  test("does not reach into a level that went and came back, even if it was at zero when it went", async () => {
+    await take(5);
+    await api.call("PUT", `/contracts/${userId}/usageLevels`, { key, body: { tasker: { maxTasks: -5 } } });
+    const maps = (contractedServices: object, subscriptionPlans: object) => ({
+      contractedServices,
+      subscriptionPlans,
+      subscriptionAddOns: {},
+    });
+    await api.call("PUT", `/contracts/${userId}`, { key, body: maps({}, {}) });
+    await api.call("PUT", `/contracts/${userId}`, { key, body: maps({ tasker: "1.0.0" }, { tasker: "PRO" }) });
+    await take(0, "tasker-bulk", { "tasker-maxTasks": 3, "tasker-maxExports": 1 });
+    await revert();
+    expect(await consumed(api, key, userId)).toBe(3);
+  });
+
   test("of an unknown feature or end user is a 404", async () => {
     expect(await revert("", "tasker-nothing")).toMatchObject({
       status: 404,
