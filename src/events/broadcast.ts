@@ -163,9 +163,17 @@ async function drained(socket: Socket, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** The engine announces one number for both directions, and clients rely on it; what it enforces may be less. */
+type WebSocketServer = new (options: { maxPayload?: number }) => object;
+
+/** The engine announces one number for both directions, and clients rely on it; what is enforced is less. */
 function limitInbound(engine: object): void {
-  const server = (engine as { ws?: { options?: { maxPayload?: number } } }).ws;
-  if (server?.options === undefined) throw new Error("the engine's WebSocket server has changed its form");
-  server.options.maxPayload = MAX_INBOUND_BYTES;
+  const { opts, init } = engine as { opts: { wsEngine: WebSocketServer }; init(): void };
+  const Unlimited = opts.wsEngine;
+  opts.wsEngine = class extends Unlimited {
+    constructor(given: { maxPayload?: number }) {
+      super({ ...given, maxPayload: MAX_INBOUND_BYTES });
+    }
+  };
+  // It does the same whenever the HTTP server begins to listen.
+  init.call(engine);
 }

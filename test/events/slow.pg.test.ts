@@ -1,0 +1,77 @@
+import { createConnection, type Socket } from "node:net";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type InProcessServer, openInProcess } from "./in-process.ts";
+import { openPricings, until } from "./raw-client.ts";
+
+let database: TestDatabase;
+let server: InProcessServer;
+const idle: Socket[] = [];
+beforeAll(async () => {
+  database = await createTestDatabase();
+  server = await openInProcess(database);
+});
+afterAll(async () => {
+  for (const socket of idle) socket.destroy();
+  await server.close();
+  await database.drop();
+});
+
+/** A client that joins `/pricings` over a bare TCP connection and then never reads again. */
+async function openDeaf(): Promise<{ isClosed: () => boolean }> {
+  const socket = createConnection(Number(new URL(server.origin).port), "127.0.0.1");
+  idle.push(socket);
+  let received = "";
+  let closed = false;
+  socket.on("data", (data: Buffer) => (received += data.toString("latin1")));
+  socket.on("error", () => {});
+  socket.on("close", () => (closed = true));
+  socket.write(
+    `GET /events/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+  );
+  await until(() => received.includes("pingInterval"), "the greeting");
+  const text = new TextEncoder().encode("40/pricings,");
+  socket.write(Uint8Array.from([0x81, 0x80 | text.length, 0, 0, 0, 0, ...text]));
+  await until(() => received.includes("40/pricings,"), "the namespace");
+  socket.pause();
+  return { isClosed: () => closed };
+}
+
+it("clients that stop reading are cut off before they cost much; the others get everything at once", async () => {
+  const deaf = await Promise.all(Array.from({ length: 10 }, openDeaf));
+  const healthy = await openPricings(server.ws);
+  const message = { code: "SERVICE_DISABLED", details: { serviceName: "x".repeat(1000) } };
+  const before = process.memoryUsage().rss;
+  const COUNT = 8000;
+  let slowest = 0;
+  for (let sent = 0; sent < COUNT; sent += 1) {
+    const start = performance.now();
+    server.broadcast.publish(message);
+    if (sent % 40 === 39) {
+      await healthy.frame(2 + sent);
+      slowest = Math.max(slowest, performance.now() - start);
+      if (sent % 400 === 399) await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+  await until(() => server.cut.length === deaf.length, "the end of those that do not read", 10_000);
+  expect(healthy.frames).toHaveLength(2 + COUNT);
+  expect(server.broadcast.clientCount()).toBe(1);
+  // Had they been kept, 10 times 8 MB would wait for them, most of it in this process.
+  expect(process.memoryUsage().rss - before).toBeLessThan(80 * 1024 * 1024);
+  expect(slowest).toBeLessThan(1000);
+  healthy.close();
+});
+
+it("a frame of more than 10 KB closes the connection it came on, and no other", async () => {
+  const talkative = await openPricings(server.ws);
+  const other = await openPricings(server.ws);
+  talkative.send(`42/pricings,["message","${"x".repeat(9_000)}"]`);
+  server.broadcast.publish({ code: "SERVICE_DISABLED", details: { serviceName: "still here" } });
+  await talkative.frame(2);
+  talkative.send(`42/pricings,["message","${"x".repeat(10_300)}"]`);
+  expect(await talkative.closed).toBe(1009);
+  server.broadcast.publish({ code: "SERVICE_DISABLED", details: { serviceName: "Zoom" } });
+  expect(await other.frame(3)).toContain("Zoom");
+  other.close();
+});
