@@ -16,7 +16,7 @@ export interface Consumption {
 export type Held = Subject | "absent" | "busy";
 
 /**
- * Runs `decide` over many contracts in one transaction with their rows locked, and counts what it returns, in four round
+ * Runs `decide` over many contracts in one transaction with their rows locked, and counts what it returns, in three round
  * trips however many callers. Contracts that somebody else has locked are not waited for: one that is being novated must
  * not hold up the others. They are "busy": ask again.
  */
@@ -26,14 +26,18 @@ export async function consumeTogether<T>(
   now: Date,
   decide: (held: (name: SubjectName) => Held) => Promise<{ result: T; consumptions: readonly Consumption[] }>,
 ): Promise<T> {
-  return client.begin(async (tx) => {
+  let counted: Promise<unknown> = Promise.resolve();
+  const result = await client.begin(async (tx) => {
     const [organizationIds, userIds] = columnsOf(names);
-    const locked = await tx<{ organizationId: string; userId: string }[]>`
-      select organization_id as "organizationId", user_id as "userId" from contracts
-      where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
-      order by id for no key update skip locked`;
+    // Sent together: the second statement begins when the first has its locks, and sees what is committed by then.
+    const [locked, subjects] = await Promise.all([
+      tx<SubjectName[]>`
+        select organization_id as "organizationId", user_id as "userId" from contracts
+        where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
+        order by id for no key update skip locked`,
+      readSubjects(tx, names),
+    ]);
     const mine = new Set(locked.map(keyOf));
-    const subjects = await readSubjects(tx, names);
     const { result, consumptions } = await decide((name) => {
       const subject = subjects.get(keyOf(name));
       if (subject === undefined) return "absent";
@@ -41,7 +45,8 @@ export async function consumeTogether<T>(
     });
     if (consumptions.length > 0) {
       const rows = JSON.stringify(consumptions);
-      await tx`
+      // Sent together with the commit, which would turn into a rollback if this failed: so it is awaited below.
+      counted = tx`
         with movement as (
           select * from json_to_recordset(${rows}::text::json) as given
             ("contractId" text, "serviceId" text, "limitName" text, amount numeric, "featureId" text, "operationId" text)
@@ -56,8 +61,10 @@ export async function consumeTogether<T>(
         from (
           select "contractId", "serviceId", "limitName", sum(amount) as amount from movement group by 1, 2, 3
         ) m
-        where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"`;
+        where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"`.execute();
     }
-    return result;
-  }) as Promise<T>;
+    return { result };
+  });
+  await counted;
+  return result.result;
 }
