@@ -13,9 +13,9 @@ export function apiPath(path: string): string | undefined {
   return path.startsWith(`${API_PREFIX}/`) ? path.slice(API_PREFIX.length) : undefined;
 }
 
-/** Turns x-api-key into `c.var.caller`; a key that is present and wrong is refused everywhere, public routes included. */
+/** Turns x-api-key into `c.get("caller")`; a key that is present and wrong is refused everywhere, public routes included. */
 export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
-  c.set("caller", await identifyCaller(c.var.resources, c.req.header("x-api-key")));
+  c.set("caller", await identifyCaller(c.get("resources"), c.req.header("x-api-key")));
   await next();
 };
 
@@ -24,7 +24,7 @@ export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
  * Route and rule are matched on the same path, so no spelling reaches a route that the table did not see.
  */
 export const gate: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const caller = c.var.caller;
+  const caller = c.get("caller");
   const path = apiPath(c.req.path);
   const namesOrganization = caller.kind === "user" && Boolean(c.req.query("organizationId"));
   const denial = denyAtGate(caller, c.req.method, path ?? c.req.path, namesOrganization);
@@ -47,7 +47,7 @@ export const gate: MiddlewareHandler<AppEnv> = async (c, next) => {
 async function requireRole(c: HonoContext<AppEnv>, organizationId: string, roles: readonly string[]): Promise<void> {
   if (!isIdentifier(organizationId)) throw new Failure("notFound", "INVALID DATA: Invalid organization ID");
   const role = await organizationRole(context(c), organizationId);
-  if (isPlatformAdmin(c.var.caller)) return;
+  if (isPlatformAdmin(c.get("caller"))) return;
   if (role === undefined) {
     throw new Failure(
       "forbidden",
@@ -64,7 +64,7 @@ async function requireRole(c: HonoContext<AppEnv>, organizationId: string, roles
 
 /** Counts what passed the gate for analytics; the answer never waits for it. */
 export const countCall: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const { callCounter, now } = c.var.resources;
+  const { callCounter, now } = c.get("resources");
   callCounter.count(now(), c.req.method === "POST" && (apiPath(c.req.path) ?? "").startsWith("/features"));
   await next();
 };

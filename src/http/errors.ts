@@ -24,7 +24,7 @@ const STATUS: Record<FailureCode, ContentfulStatusCode> = {
 export function answerError(error: unknown, c: HonoContext<AppEnv>): Response {
   const failure = asFailure(error);
   if (failure !== undefined) {
-    if (failure.code === "unavailable") c.var.log?.("warn", "the database is unavailable", failure.cause);
+    if (failure.code === "unavailable") c.get("log")?.("warn", "the database is unavailable", failure.cause);
     if (failure.retryAfterSeconds !== undefined) c.header("Retry-After", String(failure.retryAfterSeconds));
     return c.body(
       JSON.stringify({ error: failure.message, details: failure.details, problems: failure.problems }),
@@ -38,6 +38,6 @@ export function answerError(error: unknown, c: HonoContext<AppEnv>): Response {
       c,
     );
   }
-  c.var.log?.("error", "unexpected error", error);
+  c.get("log")?.("error", "unexpected error", error);
   return c.body('{"error":"Internal server error"}', 500, { "Content-Type": "application/json; charset=utf-8" });
 }

@@ -26,7 +26,7 @@ type Ask = HonoContext<AppEnv>;
 
 /** The operation's context of this request. */
 export function context(c: Ask): Context {
-  return { ...c.var.resources, caller: c.var.caller };
+  return { ...c.get("resources"), caller: c.get("caller") };
 }
 
 /** A JSON answer with the content type that the contract asks for everywhere. */
@@ -36,7 +36,7 @@ export function json(c: Ask, value: unknown, status: ContentfulStatusCode = 200)
 
 /** The organization a call is about; undefined for a platform ADMIN who named none: then all of them. */
 export function scope(c: Ask): string | undefined {
-  return scopeOf(c.var.caller, { path: c.req.param("organizationId"), query: c.req.query("organizationId") });
+  return scopeOf(c.get("caller"), { path: c.req.param("organizationId"), query: c.req.query("organizationId") });
 }
 
 /** The organization a call is about, where it must be one. */
@@ -53,7 +53,7 @@ export function organizationOf(c: Ask): string {
  * Unknown fields are dropped, so they can never be stored.
  */
 export function bodyOf<T>(c: Ask, schema: z.ZodType<T>): T {
-  const result = schema.safeParse(c.var.body);
+  const result = schema.safeParse(c.get("body"));
   if (result.success) return result.data;
   throw new Failure("unprocessable", result.error.issues[0]?.message ?? "The body is not valid");
 }

@@ -200,7 +200,7 @@ function filtersOf(c: Ask): SubscriptionFilters {
       throw new Failure("invalid", "INVALID DATA: The filters parameter is not valid JSON", { cause });
     }
   } else {
-    const body = c.var.body;
+    const body = c.get("body");
     given = typeof body === "object" && body !== null && "filters" in body ? body.filters : undefined;
   }
   if (given === undefined || given === null) return {};
@@ -305,7 +305,7 @@ export const contractRoutes = new Hono<AppEnv>()
     const changes = bodyOf(c, billingChanges);
     const groupId = c.req.query("groupId") || undefined;
     // Without a group an organization's key means all its contracts; a platform ADMIN has no organization to bound it.
-    if (groupId === undefined && isPlatformAdmin(c.var.caller)) groupOf(c);
+    if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
     return json(
       c,
       await contracts.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }),

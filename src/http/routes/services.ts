@@ -42,7 +42,7 @@ export const fallbackSubscription = z.object(
 async function uploadOf(c: Ask): Promise<PricingSource> {
   const parts = await readMultipart(c, "pricing", MAX_PRICING_BYTES);
   if (parts?.file !== undefined) return { text: parts.file };
-  const body = c.var.body;
+  const body = c.get("body");
   const given =
     parts?.text ?? (typeof body === "object" && body !== null && "pricing" in body ? body.pricing : undefined);
   if (given === undefined || given === null || given === "") {
@@ -133,13 +133,13 @@ export const serviceRoutes = new Hono<AppEnv>()
   )
   .get("/:serviceName/pricings/:pricingVersion/public-url", async (c) => {
     const path = await pricings.publicPath(context(c), addressed(c));
-    const base = c.var.resources.settings.publicUrl ?? new URL(c.req.url).origin;
+    const base = c.get("resources").settings.publicUrl ?? new URL(c.req.url).origin;
     return json(c, { path, url: `${base}${path}` });
   })
   .put("/:serviceName/pricings/:pricingVersion", async (c) => {
     const availability = c.req.query("availability") ?? "archived";
     // Clients send a body to activate too; it is not looked at.
-    const body = availability === "active" ? { fallback: {}, fallbackGiven: false } : fallbackOf(c.var.body);
+    const body = availability === "active" ? { fallback: {}, fallbackGiven: false } : fallbackOf(c.get("body"));
     if (availability !== "active" && availability !== "archived") {
       throw (
         body.fallbackFailure ??
@@ -160,7 +160,7 @@ export const serviceRoutes = new Hono<AppEnv>()
 
 /** The text of an uploaded pricing, as it was uploaded, without a key. */
 export const publicPricing: Handler<AppEnv> = async (c) => {
-  const text = await pricings.publicText(c.var.resources, decodeURIComponent(c.req.path));
+  const text = await pricings.publicText(c.get("resources"), decodeURIComponent(c.req.path));
   if (text === undefined) throw new Failure("notFound", `Cannot GET ${c.req.path}`);
   return c.body(text, 200, { "Content-Type": "text/yaml; charset=utf-8" });
 };

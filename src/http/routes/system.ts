@@ -43,7 +43,7 @@ export const systemRoutes = new Hono<AppEnv>()
     return json(c, await readCache(context(c), key));
   })
   .post("/cache/set", async (c) => {
-    const entry = cacheEntry.safeParse(c.var.body);
+    const entry = cacheEntry.safeParse(c.get("body"));
     if (!entry.success) throw new Failure("invalid", entry.error.issues[0]?.message ?? "INVALID DATA");
     await writeCache(context(c), entry.data);
     return json(c, { message: "Cache set successfully" });
@@ -53,7 +53,7 @@ export const systemRoutes = new Hono<AppEnv>()
   .get("/events/client.js", (c) => c.body(CHANNEL_SCRIPT, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
   .post("/events/test-event", async (c) => {
     requireTestEvents(context(c));
-    const event = testEvent.safeParse(c.var.body);
+    const event = testEvent.safeParse(c.get("body"));
     if (!event.success) throw new Failure("invalid", "The fields serviceName and pricingVersion are required");
     await sendTestEvent(context(c), event.data);
     return json(c, { success: true, message: "Event sent successfully" });
