@@ -13,6 +13,24 @@ export default defineConfig({
       },
       {
         test: {
+          name: "react-18",
+          sequence: { groupOrder: 0 },
+          include: ["test/react/**/*.test.tsx"],
+          environment: "jsdom",
+        },
+      },
+      {
+        test: {
+          name: "react-19",
+          sequence: { groupOrder: 0 },
+          include: ["test/react/**/*.test.tsx"],
+          environment: "jsdom",
+          setupFiles: ["test/react/resolve-react-19.ts"],
+          alias: [{ find: /^(?<name>react|react-dom)(?=$|\/)/, replacement: "$<name>19" }],
+        },
+      },
+      {
+        test: {
           name: "postgres",
           sequence: { groupOrder: 1 },
           include: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts"],

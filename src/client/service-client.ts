@@ -42,8 +42,8 @@ export class ServiceClient {
   connection: ConnectionState = IDLE;
   /** For ServiceSession. */
   readonly address: ServiceAddress | undefined;
-  /** For ServiceSession. */
-  readonly fetch: typeof fetch | undefined;
+  /** What it was made of. */
+  readonly options: ServiceClientOptions;
   /** For ServiceSession. */
   readonly events = new ServiceEventRegistry();
   private readonly connectionListeners = createListeners();
@@ -55,13 +55,13 @@ export class ServiceClient {
 
   /** @throws Error that names `config.url` when a URL is given that is none. */
   constructor(options: ServiceClientOptions, token: TokenService = new TokenService()) {
+    this.options = options;
     this.address = options.url === undefined ? undefined : serviceAddress(options.url);
     this.httpUrl = this.address?.httpUrl ?? "";
     this.wsUrl = this.address?.wsUrl ?? "";
     this.apiKey = options.apiKey ?? "";
     this.token = token;
     this.tokenSource = options.tokenSource;
-    this.fetch = options.fetch;
   }
 
   /**

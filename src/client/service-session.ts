@@ -113,8 +113,8 @@ export class ServiceSession {
   }
 
   private requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
-    const { httpUrl, apiKey, fetch } = this.client;
-    return requestPricingToken({ httpUrl, apiKey, userId, signal, fetch });
+    const { httpUrl, apiKey, options } = this.client;
+    return requestPricingToken({ httpUrl, apiKey, userId, signal, fetch: options.fetch });
   }
 
   private synchronized(): void {

@@ -26,12 +26,6 @@ export type ServiceProviderProps = { children?: ReactNode } & (
   | { client: ServiceClient; config?: undefined }
 );
 
-interface Place {
-  readonly client: ServiceClient;
-  readonly url: string | undefined;
-  readonly apiKey: string | undefined;
-}
-
 const GIVEN: ServiceConfiguration = { allowConnectionWithService: false };
 
 /** Gives everything below it one token service and, unless forbidden, one connection. */
@@ -39,40 +33,35 @@ export function ServiceProvider({ config = GIVEN, client: given, children }: Ser
   const { url, apiKey, tokenSource, initialToken } = config;
   const isAllowed = (config.allowConnectionWithService ?? config.allowConnectionWithSpace) !== false;
   // Constructing has no effect outside these objects, so rendering twice or throwing a render away costs nothing.
-  const place = (token: TokenService): Place => ({
+  const make = (token: TokenService) =>
     // An address that is needed and missing is refused like a wrong one.
-    client: new ServiceClient({ url: isAllowed ? (url ?? "") : undefined, apiKey, tokenSource }, token),
-    url: isAllowed ? url : undefined,
-    apiKey,
-  });
-  const [placed, setPlaced] = useState(() => place(new TokenService(initialToken)));
-  let current = placed;
+    new ServiceClient({ url: isAllowed ? (url ?? "") : undefined, apiKey, tokenSource }, token);
+  const [own, setOwn] = useState(() => make(new TokenService(initialToken)));
+  let client = given ?? own;
   // Where connecting is forbidden the client of the last permitted address stays, and with it the user and the listeners.
-  if (isAllowed && (url !== placed.url || apiKey !== placed.apiKey)) {
-    current = place(placed.client.token);
-    setPlaced(current);
+  if (!given && isAllowed && (url !== own.options.url || apiKey !== own.options.apiKey)) {
+    client = make(own.token);
+    setOwn(client);
   }
-  const client = given ?? current.client;
   const tokenService = client.token;
   if (IS_DEVELOPMENT && initialToken !== undefined && tokenService.getInitialPayload() === null) {
     warnOnce("config.initialToken is not a pricing token and is ignored.");
   }
 
+  // Layout effects do not exist on the server, and React 18 says so on the console.
+  const useBrowserLayoutEffect = typeof document === "object" ? useLayoutEffect : useEffect;
   useBrowserLayoutEffect(() => {
-    if (given !== undefined) return;
+    if (given) return;
     client.tokenSource = tokenSource;
     // Before anything is painted: the token of another service must not be seen once more.
     tokenService.claim(client);
   });
   const isSourced = tokenSource !== undefined;
-  useEffect(() => (given === undefined ? client.retain(isAllowed) : undefined), [given, client, isAllowed, isSourced]);
+  useEffect(() => (given ? undefined : client.retain(isAllowed)), [given, client, isAllowed, isSourced]);
 
   const context = useMemo(
-    () => ({ tokenService, client: isAllowed || given !== undefined ? client : null }),
+    () => ({ tokenService, client: isAllowed || given ? client : null }),
     [tokenService, client, isAllowed, given],
   );
   return <ServiceContext.Provider value={context}>{children}</ServiceContext.Provider>;
 }
-
-/** Layout effects do not exist on the server, and React 18 says so on the console. */
-const useBrowserLayoutEffect = typeof document === "object" ? useLayoutEffect : useEffect;

@@ -1,0 +1,35 @@
+"use client";
+
+import { type JSX, type ReactNode, useMemo } from "react";
+import { ServiceClient } from "../client/service-client.ts";
+import { createTestToken, type TestFeature } from "../client/test-token.ts";
+import { TokenService } from "../client/token-service.ts";
+import { ServiceProvider } from "./service-provider.tsx";
+
+/** For tests of applications (`faregate/testing`): no network, no server, no secret. */
+export { createTestToken, type TestFeature, type TestTokenPayload } from "../client/test-token.ts";
+
+/** Props of TestServiceProvider. */
+export interface TestServiceProviderProps {
+  /** What the token says; a feature that is not named is not found. */
+  features?: Readonly<Record<string, TestFeature>>;
+  /** `loading`: the token never comes. `error`: there is none. */
+  status?: "ready" | "loading" | "error";
+  children?: ReactNode;
+}
+
+/** A provider with these features. Its client never connects, and `setUserId` brings the same features. */
+export function TestServiceProvider({ features, status = "ready", children }: TestServiceProviderProps): JSX.Element {
+  const key = JSON.stringify([features, status]);
+  const client = useMemo(() => testClient(key), [key]);
+  return <ServiceProvider client={client}>{children}</ServiceProvider>;
+}
+
+function testClient(key: string): ServiceClient {
+  const [features, status]: [Record<string, TestFeature> | null, string] = JSON.parse(key);
+  const pricingToken = createTestToken({ features: features ?? {} });
+  const tokens = new TokenService(status === "ready" ? pricingToken : undefined);
+  tokens.setLoading(status === "loading");
+  const answer = async () => new Response(JSON.stringify({ pricingToken }));
+  return new ServiceClient({ url: "http://faregate.invalid", apiKey: "test", fetch: answer }, tokens);
+}
