@@ -26,6 +26,11 @@ export function serviceAddress(url: unknown): ServiceAddress {
   };
 }
 
+/** Whether it can be in the path of a request: dots survive percent-encoding, and URL parsing would climb to another route. */
+export function isUserId(userId: unknown): boolean {
+  return typeof userId === "string" && !/^(\s*|\.\.?)$/.test(userId);
+}
+
 function parseUrl(text: string): URL | undefined {
   try {
     return new URL(text);

@@ -1,4 +1,4 @@
-import { type ServiceAddress, serviceAddress } from "./address.ts";
+import { isUserId, type ServiceAddress, serviceAddress } from "./address.ts";
 import { createListeners } from "./listeners.ts";
 import { ServiceEventRegistry, type ServiceEventListeners, type ServiceEvents } from "./service-events.ts";
 import type { ServiceSession } from "./service-session.ts";
@@ -70,7 +70,7 @@ export class ServiceClient {
    */
   async setUserId(userId: string): Promise<void> {
     // Before the first await, so that features load from this moment on; the session refuses the rest with a sentence.
-    if (typeof userId === "string" && userId.trim() !== "" && this.address && this.apiKey !== "" && !this.isDisposed) {
+    if (isUserId(userId) && this.address && this.apiKey !== "" && !this.isDisposed) {
       this.token.claim(this);
       this.token.setLoading(true);
       if (userId !== this.userId) this.token.clear();

@@ -1,3 +1,4 @@
+import { isUserId } from "./address.ts";
 import { aborted, type IssuedToken, requestPricingToken } from "./request.ts";
 import type { LiveChannel } from "./live-channel.ts";
 import { readMessage } from "./messages.ts";
@@ -23,7 +24,10 @@ export class ServiceSession {
 
   /** See ServiceClient.setUserId, which has checked and announced what it could. */
   async setUserId(userId: string): Promise<void> {
-    if (typeof userId !== "string" || userId.trim() === "") throw new Error("User ID must be a non-empty string.");
+    if (!isUserId(userId)) {
+      const isDots = typeof userId === "string" && userId.startsWith(".");
+      throw new Error(isDots ? "User ID must not be '.' or '..'." : "User ID must be a non-empty string.");
+    }
     if (this.client.address === undefined) throw new Error("config.url is needed to fetch a pricing token.");
     if (this.client.apiKey === "") throw new Error("config.apiKey is needed to fetch a pricing token.");
     if (this.isDisposed) throw aborted();

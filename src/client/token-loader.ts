@@ -70,7 +70,6 @@ export class TokenLoader {
         if (this.latest !== flight) return await this.latest?.outcome;
         if (controller.signal.aborted) throw aborted();
         this.tokens.update(token, clockOffset(serverTimeMs, token));
-        this.failures = 0;
         this.plan();
       } catch (error) {
         if (this.latest !== flight) return await this.latest?.outcome;
@@ -130,7 +129,8 @@ export class TokenLoader {
   private plan(): void {
     const left = this.tokens.lifeLeftMs;
     if (left === undefined) return;
-    if (left <= 0) this.failures += 1;
+    // A token that arrives expired is a failure like another: no hurry to get the next of its kind.
+    this.failures = left > 0 ? 0 : this.failures + 1;
     const wait = left > 0 ? left * (0.8 - Math.random() * 0.1) : SHORTEST_WAIT_MS * 2 ** Math.min(this.failures, 5);
     this.wait(Math.max(SHORTEST_WAIT_MS, wait));
   }

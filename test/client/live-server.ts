@@ -20,6 +20,8 @@ export interface LiveServer {
   port: number;
   /** Every upgrade request's path, in order. */
   handshakes: string[];
+  /** Called at each upgrade request, before it is answered. */
+  upgraded: () => void;
   /** Every namespace that a client asked for, in order. */
   joined: string[];
   calls: TokenCall[];
@@ -74,6 +76,7 @@ export async function startLiveServer(
     url: "",
     port: 0,
     handshakes: [],
+    upgraded: () => {},
     joined: [],
     calls: [],
     answer: grant,
@@ -87,7 +90,10 @@ export async function startLiveServer(
   };
   pricings.on("connection", () => live.joined.push("/pricings"));
   sockets.on("connection", () => live.joined.push("/"));
-  http.on("upgrade", (request) => live.handshakes.push(request.url ?? ""));
+  http.prependListener("upgrade", (request) => {
+    live.handshakes.push(request.url ?? "");
+    live.upgraded();
+  });
   await new Promise<void>((done) => http.listen(options.port ?? 0, "127.0.0.1", done));
   live.port = (http.address() as AddressInfo).port;
   live.url = `http://127.0.0.1:${live.port}${prefix}`;
