@@ -13,6 +13,7 @@ import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { userRoutes } from "./routes/users.ts";
+import { webhookRoutes } from "./routes/webhooks.ts";
 
 /** What an operator decides about the HTTP interface. */
 export interface HttpSettings {
@@ -22,7 +23,7 @@ export interface HttpSettings {
   baseUrlPath: string;
 }
 
-const SECURITY_HEADERS: readonly (readonly [string, string])[] = Object.entries({
+const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
     "default-src 'self';base-uri 'self';font-src 'self' https: data:;form-action 'self';frame-ancestors 'self';img-src 'self' data:;object-src 'none';script-src 'self';script-src-attr 'none';style-src 'self' https: 'unsafe-inline'",
   "Cross-Origin-Opener-Policy": "same-origin",
@@ -35,7 +36,7 @@ const SECURITY_HEADERS: readonly (readonly [string, string])[] = Object.entries(
   "X-Frame-Options": "SAMEORIGIN",
   "X-Permitted-Cross-Domain-Policies": "none",
   "X-XSS-Protection": "0",
-});
+};
 
 /**
  * The whole REST application, for any runtime. `open` returns the resources of a request and is the only seam to it;
@@ -61,8 +62,11 @@ export function createApp(options: {
       const log = options.log;
       c.set("log", (level, message, detail) => log(level, `${message} request=${requestId}`, detail));
     }
-    c.header("x-request-id", requestId);
+    c.set("headers", { "x-request-id": requestId });
+    c.set("isComplete", false);
     await next();
+    // An answer that a route made in its own way, a stream for one.
+    if (!c.get("isComplete")) for (const [name, value] of Object.entries(c.get("headers"))) c.header(name, value);
   });
   app.use(cors(settings));
   app.use(async (c, next) => {
@@ -84,6 +88,8 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/contracts`, contractRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
+  app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
   app.route(API_PREFIX, systemRoutes);
   app.route(API_PREFIX, streamRoutes(options.streams));
   app.route(API_PREFIX, documentationRoutes(settings.baseUrlPath, options.readAsset));
@@ -125,14 +131,13 @@ function cors(settings: HttpSettings): MiddlewareHandler<AppEnv> {
     const origin = c.req.header("origin");
     const isAllowed = origin === undefined || allowed(origin);
     if (c.req.method === "OPTIONS") return preflight(c, isAllowed ? origin : undefined);
-    // Before the answer exists: setting them on it afterwards costs a copy of it each.
-    for (const [name, value] of SECURITY_HEADERS) c.header(name, value);
+    const headers = Object.assign(c.get("headers"), SECURITY_HEADERS);
     if (isAllowed) {
-      c.header("Vary", "Origin");
-      c.header("Access-Control-Allow-Credentials", "true");
+      headers["Vary"] = "Origin";
+      headers["Access-Control-Allow-Credentials"] = "true";
       if (origin !== undefined) {
-        c.header("Access-Control-Allow-Origin", origin);
-        c.header("Access-Control-Expose-Headers", "X-Total-Count, X-Request-Id, Idempotent-Replayed");
+        headers["Access-Control-Allow-Origin"] = origin;
+        headers["Access-Control-Expose-Headers"] = "X-Total-Count, X-Request-Id, Idempotent-Replayed";
       }
     }
     await next();

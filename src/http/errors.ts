@@ -2,7 +2,7 @@ import type { Context as HonoContext } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asFailure, Failure, type FailureCode } from "../operations/errors.ts";
-import type { AppEnv } from "./route.ts";
+import { type AppEnv, reply } from "./route.ts";
 
 /** The only place where a failure gets a number. */
 const STATUS: Record<FailureCode, ContentfulStatusCode> = {
@@ -25,8 +25,9 @@ export function answerError(error: unknown, c: HonoContext<AppEnv>): Response {
   const failure = asFailure(error);
   if (failure !== undefined) {
     if (failure.code === "unavailable") c.get("log")?.("warn", "the database is unavailable", failure.cause);
-    if (failure.retryAfterSeconds !== undefined) c.header("Retry-After", String(failure.retryAfterSeconds));
-    return c.body(
+    if (failure.retryAfterSeconds !== undefined) c.get("headers")["Retry-After"] = String(failure.retryAfterSeconds);
+    return reply(
+      c,
       JSON.stringify({ error: failure.message, details: failure.details, problems: failure.problems }),
       STATUS[failure.code],
       { "Content-Type": "application/json; charset=utf-8" },
@@ -39,5 +40,5 @@ export function answerError(error: unknown, c: HonoContext<AppEnv>): Response {
     );
   }
   c.get("log")?.("error", "unexpected error", error);
-  return c.body('{"error":"Internal server error"}', 500, { "Content-Type": "application/json; charset=utf-8" });
+  return reply(c, '{"error":"Internal server error"}', 500, { "Content-Type": "application/json; charset=utf-8" });
 }

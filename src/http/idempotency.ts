@@ -2,7 +2,7 @@ import type { Context as HonoContext } from "hono";
 import type { Context } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
-import { type AppEnv, context, scope } from "./route.ts";
+import { type AppEnv, context, scope, reply } from "./route.ts";
 
 const MAX_KEY_LENGTH = 255;
 
@@ -33,13 +33,13 @@ export async function answerOnce(c: HonoContext<AppEnv>, work: (ctx: Context) =>
       return { status, body: value === undefined ? null : JSON.stringify(value) };
     },
   );
-  if (answer.replayed) c.header("Idempotent-Replayed", "true");
+  if (answer.replayed) c.get("headers")["Idempotent-Replayed"] = "true";
   return respond(c, answer.status, answer.body);
 }
 
 function respond(c: HonoContext<AppEnv>, status: Answer["status"], body: string | null): Response {
-  if (status === 204) return c.body(null, 204);
-  return c.body(body ?? "null", status, { "Content-Type": "application/json; charset=utf-8" });
+  if (status === 204) return reply(c, null, 204);
+  return reply(c, body ?? "null", status, { "Content-Type": "application/json; charset=utf-8" });
 }
 
 /** SHA-256 over everything that makes two requests the same; who sent it is not part of it. */

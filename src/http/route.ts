@@ -19,6 +19,10 @@ export interface AppEnv {
     requestId: string;
     log: Log | undefined;
     body: unknown;
+    /** Headers of the answer, whatever it will be; a route may add to them. */
+    headers: Record<string, string>;
+    /** True when the answer was made with them already. */
+    isComplete: boolean;
   };
 }
 
@@ -29,9 +33,23 @@ export function context(c: Ask): Context {
   return { ...c.get("resources"), caller: c.get("caller") };
 }
 
+/**
+ * An answer with the headers that every answer has. A Response of our own instead of `c.body`, whose merging of headers
+ * costs more than everything else that a small answer needs.
+ */
+export function reply(
+  c: Ask,
+  body: string | Uint8Array<ArrayBuffer> | null,
+  status: number,
+  headers?: Readonly<Record<string, string>>,
+): Response {
+  c.set("isComplete", true);
+  return new Response(body, { status, headers: { ...c.get("headers"), ...headers } });
+}
+
 /** A JSON answer with the content type that the contract asks for everywhere. */
 export function json(c: Ask, value: unknown, status: ContentfulStatusCode = 200): Response {
-  return c.body(JSON.stringify(value), status, { "Content-Type": "application/json; charset=utf-8" });
+  return reply(c, JSON.stringify(value), status, { "Content-Type": "application/json; charset=utf-8" });
 }
 
 /** The organization a call is about; undefined for a platform ADMIN who named none: then all of them. */

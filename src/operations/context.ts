@@ -41,6 +41,8 @@ export interface Settings {
   publicUrl?: string | undefined;
   /** When false, POST /events/test-event does not exist. */
   allowTestEvents?: boolean | undefined;
+  /** Hosts to which webhooks may be sent over http: too. */
+  webhookAllowedHosts?: readonly string[] | undefined;
 }
 
 /** What every operation receives: resources, plus who asks. */
@@ -56,6 +58,9 @@ export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>)
   return ctx.db.transaction((tx) => work({ ...ctx, db: tx, consume: undefined }));
 }
 
+/** Drawn many at a time: asking for randomness costs more than everything else here. */
+const randoms = new Uint32Array(256);
+let randomAt = randoms.length;
 let lastMillisecond = 0;
 let counter = 0;
 
@@ -71,7 +76,12 @@ export function newId(now: Date): string {
     lastMillisecond += 1;
     counter = 0;
   }
-  const random = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
+  if (randomAt === randoms.length) {
+    crypto.getRandomValues(randoms);
+    randomAt = 0;
+  }
+  const random = randoms[randomAt] ?? 0;
+  randomAt += 1;
   return (
     lastMillisecond.toString(16).padStart(12, "0") +
     counter.toString(16).padStart(4, "0") +

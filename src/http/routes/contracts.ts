@@ -6,7 +6,7 @@ import * as contracts from "../../operations/contracts.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, json, leadingInteger, scope } from "../route.ts";
+import { type AppEnv, bodyOf, context, json, leadingInteger, scope, reply } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -268,7 +268,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       order: query("order"),
       filters: filtersOf(c),
     });
-    c.header("X-Total-Count", String(listed.total));
+    c.get("headers")["X-Total-Count"] = String(listed.total);
     return json(c, listed.contracts);
   })
   .post("/", async (c) => {
@@ -288,7 +288,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   })
   .delete("/", async (c) => {
     await contracts.deleteContracts(context(c), scope(c));
-    return c.body(null, 204);
+    return reply(c, null, 204);
   })
   .get("/:userId", async (c) => json(c, await contracts.showContract(context(c), address(c))))
   .put("/:userId", async (c) =>
@@ -296,7 +296,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   )
   .delete("/:userId", async (c) => {
     await contracts.deleteContract(context(c), address(c));
-    return c.body(null, 204);
+    return reply(c, null, 204);
   });
 
 /** The top-level family: a reserved name before the end users, and what exists only here. */

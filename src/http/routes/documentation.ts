@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
 import { openApiDocument } from "../openapi.ts";
-import { type AppEnv, json } from "../route.ts";
+import { type AppEnv, json, reply } from "../route.ts";
 
 /** Reads one file of the page's library, by name; undefined when there is no such file. */
 export type ReadAsset = (name: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
@@ -47,14 +47,14 @@ export function documentationRoutes(basePath: string, readAsset: ReadAsset | und
     .get("/openapi.json", (c) => json(c, (document ??= openApiDocument(basePath))))
     .get("/docs", (c) => {
       if (readAsset === undefined) throw missing(c.req.path);
-      return c.body(PAGE, 200, { "Content-Type": "text/html; charset=utf-8" });
+      return reply(c, PAGE, 200, { "Content-Type": "text/html; charset=utf-8" });
     })
-    .get("/docs/start.js", (c) => c.body(START, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
+    .get("/docs/start.js", (c) => reply(c, START, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
     .get("/docs/:file", async (c) => {
       const name = c.req.param("file");
       const type = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
       const bytes = type === undefined ? undefined : await readAsset?.(name);
       if (type === undefined || bytes === undefined) throw missing(c.req.path);
-      return c.body(bytes, 200, { "Content-Type": type, "Cache-Control": "public, max-age=86400" });
+      return reply(c, bytes, 200, { "Content-Type": type, "Cache-Control": "public, max-age=86400" });
     });
 }

@@ -16,7 +16,7 @@ import {
   showOrganization,
   updateOrganization,
 } from "../../operations/organizations.ts";
-import { bodyOf, context, json, leadingInteger, type AppEnv } from "../route.ts";
+import { bodyOf, context, json, leadingInteger, type AppEnv, reply } from "../route.ts";
 
 /** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
 const text = (required: string, wrongType: string) =>
@@ -103,7 +103,7 @@ export const organizationRoutes = new Hono<AppEnv>()
   })
   .delete("/:organizationId", async (c) => {
     await deleteOrganization(context(c), organizationIdOf(c));
-    return c.body(null, 204);
+    return reply(c, null, 204);
   })
   .post("/:organizationId/members", async (c) => {
     const member = bodyOf(c, newMember);

@@ -7,7 +7,7 @@ import * as pricings from "../../operations/pricings.ts";
 import { updateService } from "../../operations/service-changes.ts";
 import * as services from "../../operations/services.ts";
 import { readMultipart } from "../body.ts";
-import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, scope } from "../route.ts";
+import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, scope, reply } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -120,7 +120,7 @@ export const serviceRoutes = new Hono<AppEnv>()
   })
   .delete("/:serviceName", async (c) => {
     await services.disableService(context(c), addressed(c));
-    return c.body(null, 204);
+    return reply(c, null, 204);
   })
   .get("/:serviceName/pricings", async (c) =>
     json(c, await pricings.listPricings(context(c), { ...addressed(c), status: c.req.query("pricingStatus") })),
@@ -155,12 +155,12 @@ export const serviceRoutes = new Hono<AppEnv>()
   })
   .delete("/:serviceName/pricings/:pricingVersion", async (c) => {
     await pricings.deletePricing(context(c), addressed(c));
-    return c.body(null, 204);
+    return reply(c, null, 204);
   });
 
 /** The text of an uploaded pricing, as it was uploaded, without a key. */
 export const publicPricing: Handler<AppEnv> = async (c) => {
   const text = await pricings.publicText(c.get("resources"), decodeURIComponent(c.req.path));
   if (text === undefined) throw new Failure("notFound", `Cannot GET ${c.req.path}`);
-  return c.body(text, 200, { "Content-Type": "text/yaml; charset=utf-8" });
+  return reply(c, text, 200, { "Content-Type": "text/yaml; charset=utf-8" });
 };

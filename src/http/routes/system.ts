@@ -4,7 +4,7 @@ import { readWeek } from "../../operations/analytics.ts";
 import { readCache, writeCache } from "../../operations/cache.ts";
 import { Failure } from "../../operations/errors.ts";
 import { requireTestEvents, sendTestEvent } from "../../operations/events.ts";
-import { context, json, type AppEnv } from "../route.ts";
+import { context, json, type AppEnv, reply } from "../route.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 
 const INVALID_ENTRY = {
@@ -50,7 +50,7 @@ export const systemRoutes = new Hono<AppEnv>()
   })
   .get("/events/status", (c) => json(c, { status: "The WebSocket event service is active" }))
   .get("/events/client", (c) => c.html(channelPage("client.js")))
-  .get("/events/client.js", (c) => c.body(CHANNEL_SCRIPT, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
+  .get("/events/client.js", (c) => reply(c, CHANNEL_SCRIPT, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
   .post("/events/test-event", async (c) => {
     requireTestEvents(context(c));
     const event = testEvent.safeParse(c.get("body"));

@@ -12,7 +12,7 @@ import {
   showUser,
   updateUser,
 } from "../../operations/users.ts";
-import { bodyOf, context, json, leadingInteger, type AppEnv } from "../route.ts";
+import { bodyOf, context, json, leadingInteger, type AppEnv, reply } from "../route.ts";
 
 const MAX_PASSWORD_BYTES = 256;
 const encoder = new TextEncoder();
@@ -95,7 +95,7 @@ export const userRoutes = new Hono<AppEnv>()
   })
   .delete("/:username", async (c) => {
     await deleteUser(context(c), c.req.param("username"));
-    return c.body(null, 204);
+    return reply(c, null, 204);
   });
 
 /** Leaves a trace, without the keys, when somebody was shown keys of others. Source: users-organizations §9 D7. */
