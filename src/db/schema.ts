@@ -198,6 +198,8 @@ export const contracts = pgTable(
     endDate: moment("end_date").notNull(),
     autoRenew: boolean("auto_renew").notNull().default(false),
     renewalDays: integer("renewal_days").notNull().default(30),
+    /** The end date whose passing has been announced; see operations/expiry.ts. */
+    expiryAnnounced: moment("expiry_announced"),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },
@@ -211,6 +213,10 @@ export const contracts = pgTable(
     index("contracts_username_idx").on(t.organizationId, sql`${t.username} collate "C"`, t.id),
     index("contracts_group_idx").on(t.organizationId, t.groupId),
     index("contracts_user_idx").on(t.userId),
+    // What is to be announced, and nothing else: past expiries do not slow down the look for new ones.
+    index("contracts_expiry_idx")
+      .on(t.endDate)
+      .where(sql`not ${t.autoRenew} and ${t.expiryAnnounced} is distinct from ${t.endDate}`),
   ],
 );
 
@@ -378,6 +384,91 @@ export const outboxCounter = pgTable(
     lastId: bigint("last_id", { mode: "number" }).notNull().default(0),
   },
   (t) => [check("outbox_counter_one_row", sql`${t.singleton}`)],
+);
+
+/** Where an organization wants its events sent. */
+export const webhookEndpoints = pgTable(
+  "webhook_endpoints",
+  {
+    id: text("id").primaryKey(),
+    organizationId: text("organization_id").notNull(),
+    url: text("url").notNull(),
+    description: text("description"),
+    /** Codes to send; null is all of them. */
+    codes: json("codes").$type<string[]>(),
+    /** `disabled` by somebody, `suspended` by the server because nothing arrived for long. */
+    state: text("state").$type<"enabled" | "disabled" | "suspended">().notNull(),
+    /** When and why it was suspended. */
+    suspendedAt: moment("suspended_at"),
+    suspendedReason: text("suspended_reason"),
+    /** The signing secret, sealed like API keys; the previous one signs too until then. */
+    secretSealed: text("secret_sealed").notNull(),
+    previousSecretSealed: text("previous_secret_sealed"),
+    previousSecretUntil: moment("previous_secret_until"),
+    /** Attempts that failed since the last one that did not, and when they began to. */
+    failures: integer("failures").notNull().default(0),
+    failingSince: moment("failing_since"),
+    /** Events up to this one were before its time. */
+    afterEventId: bigint("after_event_id", { mode: "number" }).notNull(),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    foreignKey({
+      name: "webhook_endpoints_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    index("webhook_endpoints_organization_idx").on(t.organizationId),
+    check("webhook_endpoints_state_known", sql`${t.state} in ('enabled', 'disabled', 'suspended')`),
+  ],
+);
+
+/** One event on its way to one endpoint, and how that went. */
+export const webhookDeliveries = pgTable(
+  "webhook_deliveries",
+  {
+    /** Without its prefix, the webhook-id of every attempt. */
+    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    endpointId: text("endpoint_id").notNull(),
+    eventId: bigint("event_id", { mode: "number" }).notNull(),
+    code: text("code").notNull(),
+    /** The body, the same in every attempt. */
+    payload: text("payload").notNull(),
+    status: text("status").$type<"pending" | "delivered" | "failed">().notNull().default("pending"),
+    attempts: integer("attempts").notNull().default(0),
+    /** When it is due; while an attempt is under way, when others may take it to be lost. */
+    nextAttemptAt: moment("next_attempt_at").notNull(),
+    lastAttemptAt: moment("last_attempt_at"),
+    /** Of the last attempt. */
+    responseStatus: integer("response_status"),
+    durationMs: integer("duration_ms"),
+    error: text("error"),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    foreignKey({
+      name: "webhook_deliveries_endpoint_fk",
+      columns: [t.endpointId],
+      foreignColumns: [webhookEndpoints.id],
+    }).onDelete("cascade"),
+    unique("webhook_deliveries_event_unique").on(t.endpointId, t.eventId),
+    index("webhook_deliveries_due_idx")
+      .on(t.endpointId, t.nextAttemptAt)
+      .where(sql`${t.status} = 'pending'`),
+    index("webhook_deliveries_created_idx").on(t.createdAt),
+    check("webhook_deliveries_status_known", sql`${t.status} in ('pending', 'delivered', 'failed')`),
+  ],
+);
+
+/** One row: the event up to which deliveries have been made. Its row lock decides which process makes the next ones. */
+export const webhookCursor = pgTable(
+  "webhook_cursor",
+  {
+    singleton: boolean("singleton").primaryKey().default(true),
+    lastId: bigint("last_id", { mode: "number" }).notNull(),
+  },
+  (t) => [check("webhook_cursor_one_row", sql`${t.singleton}`)],
 );
 
 /** Calls and evaluations a UTC day, counted over the whole instance. */

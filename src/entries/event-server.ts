@@ -3,14 +3,17 @@ import { outboxRange } from "../db/outbox.ts";
 import { type Broadcast, createBroadcast } from "../events/broadcast.ts";
 import { createFeed } from "../events/feed.ts";
 import { Refusal } from "../events/handshake.ts";
-import { createLog, type FollowedLog } from "../events/log.ts";
+import { createLog } from "../events/log.ts";
 import { startRetention } from "../events/retention.ts";
+import { startWebhooks } from "../events/webhooks.ts";
 import { identifyCaller } from "../operations/access.ts";
 import type { Resources } from "../operations/context.ts";
+import { openApiKey } from "../operations/credentials.ts";
 import { Failure } from "../operations/errors.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, openResources } from "./resources.ts";
+import { createPost } from "./webhook-post.ts";
 
 /** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
 const RETURN_MS = 10_000;
@@ -55,6 +58,17 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     onCut: (bytes) => log("warn", "a client that does not read was cut off", { bytes }),
   });
   if (resumeAfter !== undefined) broadcast.replayToReturning(RETURN_MS);
+  const webhooks = startWebhooks({
+    db: resources.db,
+    post: createPost({ allowedHosts: config.WEBHOOK_ALLOWED_HOSTS }),
+    openSecret: (sealed) => openApiKey(resources.keyring, sealed),
+    onError: (error) => log("warn", "webhooks cannot be delivered for now", error),
+  });
+  const stopRetention = startRetention({
+    db: resources.db,
+    days: config.EVENT_RETENTION_DAYS,
+    onError: (error) => log("warn", "old events could not be removed yet", error),
+  });
   const feed = createFeed({
     connection,
     after: start,
@@ -62,13 +76,13 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       onError.over();
       events.append(event);
       broadcast.publish(event);
+      webhooks.wake(event.id);
       log("debug", "event published", { id: event.id, code: event.code, clients: broadcast.clientCount() });
     },
     onPosition: (id) => tell({ type: "position", id }),
     onError: onError.report,
   });
   tell({ type: "position", id: start });
-  const stopWork = startWork({ resources, events, retentionDays: config.EVENT_RETENTION_DAYS, report: onError.report });
   const app = config.EVENTS_ONLY ? undefined : applicationOver(config, resources, log);
   await feed.started;
   return {
@@ -78,22 +92,10 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     position: () => feed.position() ?? start,
     beginStop: async () => {
       opened.endStreams();
-      await Promise.all([feed.stop(), stopWork()]);
+      await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
     },
     close: async () => void (await Promise.all([connection.close(), opened.close()])),
   };
-}
-
-/** The work that any number of event servers share. Returns how to stop it. */
-function startWork(options: {
-  resources: Resources;
-  events: FollowedLog;
-  retentionDays: number;
-  report: (error: unknown) => void;
-}): () => Promise<void> {
-  const { resources, retentionDays, report } = options;
-  const stops = [startRetention({ db: resources.db, days: retentionDays, onError: report })];
-  return async () => void (await Promise.all(stops.map((stop) => stop())));
 }
 
 /** Where to begin: where a predecessor stopped, unless that is from another database; otherwise at the newest event. */

@@ -35,6 +35,7 @@ export async function openResources(
       allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
       allowTestEvents: config.ENABLE_TEST_EVENT,
       publicUrl: config.PUBLIC_URL,
+      webhookAllowedHosts: config.WEBHOOK_ALLOWED_HOSTS,
     },
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
   });

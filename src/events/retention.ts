@@ -1,10 +1,13 @@
 import { asc, lte } from "drizzle-orm";
 import type { Database } from "../db/connect.ts";
 import { outboxRange } from "../db/outbox.ts";
-import { outbox } from "../db/schema.ts";
+import { outbox, webhookCursor } from "../db/schema.ts";
+import { pruneDeliveries } from "./webhook-rows.ts";
 
 /** However old they are, so many of the newest events stay. */
 const KEEP_EVENTS = 100_000;
+/** Of each webhook endpoint, so many finished deliveries can be looked at. */
+const KEEP_DELIVERIES = 1000;
 const BATCH = 1000;
 const DAY_MS = 86_400_000;
 const EVERY_MS = 60_000;
@@ -28,7 +31,9 @@ export async function pruneOutbox(db: Database, now: Date, retention: Retention)
   const before = now.getTime() - days * DAY_MS;
   let removed = 0;
   for (;;) {
-    const last = (await outboxRange(db)).newest - keepEvents;
+    const [cursor] = await db.select().from(webhookCursor);
+    // What has not become deliveries yet is not old, whatever its age.
+    const last = Math.min((await outboxRange(db)).newest - keepEvents, cursor?.lastId ?? 0);
     const oldest = await db
       .select({ id: outbox.id, createdAt: outbox.createdAt })
       .from(outbox)
@@ -45,7 +50,7 @@ export async function pruneOutbox(db: Database, now: Date, retention: Retention)
   }
 }
 
-/** Prunes every minute. Returns how to stop. */
+/** Prunes events and deliveries every minute. Returns how to stop. */
 export function startRetention(options: {
   db: Database;
   days: number;
@@ -53,7 +58,10 @@ export function startRetention(options: {
 }): () => Promise<void> {
   let running: Promise<unknown> = Promise.resolve();
   const timer = setInterval(() => {
-    running = pruneOutbox(options.db, new Date(), { days: options.days }).catch(options.onError);
+    running = Promise.all([
+      pruneOutbox(options.db, new Date(), { days: options.days }),
+      pruneDeliveries(options.db, { days: options.days, keep: KEEP_DELIVERIES }),
+    ]).catch(options.onError);
   }, EVERY_MS);
   return async () => {
     clearInterval(timer);

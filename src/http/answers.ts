@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EVENT_CODES } from "../core/event-messages.ts";
 
 /*
  * The shapes of answers, for the OpenAPI document; the tests hold every answer of the whole suite against them.
@@ -198,3 +199,33 @@ export const listedFeature = z.strictObject({ info: feature, service: z.string()
 export const week = z.strictObject({ labels: z.array(z.string()).length(7), data: z.array(z.number()).length(7) });
 export const eventStatus = z.strictObject({ status: z.string() });
 export const eventSent = z.strictObject({ success: z.literal(true), message: z.string() });
+
+export const webhook = z.strictObject({
+  id,
+  url: z.string(),
+  description: z.string().nullable(),
+  codes: z.array(z.enum(EVENT_CODES)).nullable().describe("null: all of them"),
+  state: z.enum(["enabled", "disabled", "suspended"]).describe("suspended: nothing arrived for long"),
+  suspendedAt: moment.nullable(),
+  suspendedReason: z.string().nullable(),
+  failures: z.number().describe("Attempts that failed since the last one that did not"),
+  failingSince: moment.nullable(),
+  createdAt: moment,
+  updatedAt: moment,
+});
+/** The only answers in which the secret is. */
+export const webhookWithSecret = webhook.extend({ secret: z.string().startsWith("whsec_") });
+export const delivery = z.strictObject({
+  id: z.string(),
+  webhookId: z.string().describe("The header webhook-id of every attempt"),
+  eventId: z.number(),
+  code: z.enum(EVENT_CODES),
+  status: z.enum(["pending", "delivered", "failed"]),
+  attempts: z.number(),
+  nextAttemptAt: moment.nullable(),
+  lastAttemptAt: moment.nullable(),
+  responseStatus: z.number().nullable(),
+  durationMs: z.number().nullable(),
+  error: z.string().nullable(),
+  createdAt: moment,
+});

@@ -6,6 +6,7 @@ import { expectedConsumption } from "./routes/features.ts";
 import * as organizations from "./routes/organizations.ts";
 import * as services from "./routes/services.ts";
 import * as users from "./routes/users.ts";
+import * as webhooks from "./routes/webhooks.ts";
 
 /** One documented call. `path` is relative to /api/v1, parameters in braces. */
 export interface Operation {
@@ -353,6 +354,59 @@ const featureOperations: Operation[] = [
   },
 ];
 
+const webhookOperations: Operation[] = [
+  {
+    method: "GET",
+    path: "/webhooks",
+    summary: "List the addresses to which events are sent",
+    answers: { 200: z.array(answers.webhook) },
+  },
+  {
+    method: "POST",
+    path: "/webhooks",
+    summary: "Have events sent to an address, signed as Standard Webhooks says; the secret is in this answer only",
+    body: webhooks.newWebhook,
+    answers: { 201: answers.webhookWithSecret },
+  },
+  { method: "GET", path: "/webhooks/{webhookId}", summary: "Show a webhook", answers: { 200: answers.webhook } },
+  {
+    method: "PUT",
+    path: "/webhooks/{webhookId}",
+    summary: "Change a webhook; enabled: true ends a suspension",
+    body: webhooks.webhookChanges,
+    answers: { 200: answers.webhook },
+  },
+  {
+    method: "DELETE",
+    path: "/webhooks/{webhookId}",
+    summary: "Delete a webhook with its deliveries",
+    answers: { 204: null },
+  },
+  {
+    method: "POST",
+    path: "/webhooks/{webhookId}/secret",
+    summary: "Replace the secret; for a day the old one signs too",
+    answers: { 200: answers.webhookWithSecret },
+  },
+  {
+    method: "GET",
+    path: "/webhooks/{webhookId}/deliveries",
+    summary: "List deliveries, newest first, with how the last attempt of each went",
+    query: {
+      status: "pending, delivered or failed",
+      before: "Only those older than the delivery with this id",
+      limit: "1 to 100",
+    },
+    answers: { 200: z.array(answers.delivery) },
+  },
+  {
+    method: "POST",
+    path: "/webhooks/{webhookId}/deliveries/{deliveryId}/resend",
+    summary: "Send a delivery again, with the same webhook-id",
+    answers: { 202: answers.delivery },
+  },
+];
+
 const systemOperations: Operation[] = [
   { method: "GET", path: "/healthcheck", summary: "Is the service up", answers: { 200: answers.message } },
   {
@@ -439,6 +493,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...contractOperations,
   ...contractOperations.map(insideOrganization),
   ...featureOperations,
+  ...webhookOperations,
+  ...webhookOperations.map(insideOrganization),
   ...systemOperations,
 ];
 
@@ -485,7 +541,8 @@ function documented(operation: Operation): object {
       operation.path
         .split("/")
         .findLast(
-          (part, i) => i > 0 && /^(users|organizations|services|contracts|features|analytics|cache|events)$/.test(part),
+          (part, i) =>
+            i > 0 && /^(users|organizations|services|contracts|features|analytics|cache|events|webhooks)$/.test(part),
         ) ?? "system",
     ],
     security: isPublic ? [] : [{ apiKey: [] }],

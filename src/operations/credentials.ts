@@ -102,13 +102,19 @@ export async function issueApiKey(
   prefix: "usr" | "org",
 ): Promise<{ apiKey: string; hash: string; sealed: string }> {
   const apiKey = `${prefix}_${hex(crypto.getRandomValues(new Uint8Array(32)))}`;
+  return { apiKey, hash: await hashApiKey(keyring, apiKey), sealed: await seal(keyring, apiKey) };
+}
+
+/** A fresh secret for signing webhooks, in the form of Standard Webhooks, and as it is stored; openApiKey reads that. */
+export async function issueWebhookSecret(keyring: Keyring): Promise<{ secret: string; sealed: string }> {
+  const secret = `whsec_${base64(crypto.getRandomValues(new Uint8Array(32)))}`;
+  return { secret, sealed: await seal(keyring, secret) };
+}
+
+async function seal(keyring: Keyring, clear: string): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(12));
-  const cipher = await crypto.subtle.encrypt({ name: "AES-GCM", iv }, keyring.seal, encoder.encode(apiKey));
-  return {
-    apiKey,
-    hash: await hashApiKey(keyring, apiKey),
-    sealed: `v1$${base64(iv)}$${base64(new Uint8Array(cipher))}`,
-  };
+  const cipher = await crypto.subtle.encrypt({ name: "AES-GCM", iv }, keyring.seal, encoder.encode(clear));
+  return `v1$${base64(iv)}$${base64(new Uint8Array(cipher))}`;
 }
 
 /** The API key in clear, or undefined when the server's secret was replaced since: the key then works no more either. */

@@ -61,6 +61,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   // Group novation is the one contract call inside an organization that tells a key "user keys only".
   { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
+  ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
   { pattern: "/organizations/**", methods: ALL_METHODS, access: USER_KEYS },
 
   { pattern: "/services", methods: ["GET"], access: { users: ["ADMIN"], keys: EVERY_SCOPE } },
@@ -94,6 +95,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/features", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
+
+  { pattern: "/webhooks/**", methods: ["GET", "POST", "PUT", "DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
 
   { pattern: "/analytics/**", methods: ["GET"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
   { pattern: "/cache/**", methods: ["GET", "POST"], access: { users: ["ADMIN"], keys: "user-only" } },

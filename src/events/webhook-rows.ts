@@ -1,0 +1,223 @@
+import { and, eq, inArray, sql } from "drizzle-orm";
+import { passes } from "../core/event-messages.ts";
+import type { Database } from "../db/connect.ts";
+import { type OutboxEvent, readOutbox } from "../db/outbox.ts";
+import { webhookCursor, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
+
+const PAGE = 500;
+/** Deliveries of one endpoint that are taken at once: one that is slow must not hold up the others. */
+const PER_ENDPOINT = 4;
+/** A process that has said nothing for so long has lost what it took. */
+const LEASE = sql`interval '30 seconds'`;
+
+/** What receivers get: the same text in every attempt. */
+function payloadOf({ id, code, details, createdAt }: OutboxEvent): string {
+  return JSON.stringify({ type: code, timestamp: createdAt, id, data: details });
+}
+
+/**
+ * Makes deliveries of the events that have none yet, a page of them; returns up to which event that is done, undefined
+ * while another process does it. One transaction moves the cursor and makes the rows, so each event is handled once.
+ */
+export async function makeDeliveries(db: Database): Promise<number | undefined> {
+  return db.transaction(async (tx) => {
+    const [cursor] = await tx.select().from(webhookCursor).for("update", { skipLocked: true });
+    if (cursor === undefined) return undefined;
+    const events = await readOutbox(tx, { after: cursor.lastId, filter: {}, limit: PAGE });
+    const last = events.at(-1);
+    if (last === undefined) return cursor.lastId;
+    const organizations = [...new Set(events.flatMap(({ organizationId }) => organizationId ?? []))];
+    const endpoints = await tx
+      .select()
+      .from(webhookEndpoints)
+      .where(and(inArray(webhookEndpoints.organizationId, organizations), eq(webhookEndpoints.state, "enabled")))
+      // One that is deleted meanwhile is waited for, and then is not there.
+      .for("key share");
+    const rows = events.flatMap((event) =>
+      endpoints
+        .filter(
+          ({ organizationId, codes, afterEventId }) =>
+            event.id > afterEventId && passes({ organizationId, codes: codes ?? undefined }, event),
+        )
+        .map((endpoint) => ({
+          endpoint_id: endpoint.id,
+          event_id: event.id,
+          code: event.code,
+          payload: payloadOf(event),
+        })),
+    );
+    if (rows.length > 0) {
+      await tx.execute(sql`
+        insert into webhook_deliveries (endpoint_id, event_id, code, payload, next_attempt_at)
+        select endpoint_id, event_id, code, payload, now() from json_to_recordset(${JSON.stringify(rows)}::json)
+          as given (endpoint_id text, event_id bigint, code text, payload text)
+        on conflict do nothing`);
+    }
+    await tx.update(webhookCursor).set({ lastId: last.id });
+    return last.id;
+  });
+}
+
+/** A delivery that this process has taken, with what it needs to attempt it. */
+export interface Claim {
+  id: number;
+  endpointId: string;
+  eventId: number;
+  payload: string;
+  /** Which attempt this is, from 1. */
+  attempt: number;
+  url: string;
+  secretSealed: string;
+  /** The secret before the last rotation, while it still signs. */
+  previousSecretSealed: string | null;
+}
+
+/**
+ * Takes some of the deliveries that are due, of endpoints that are not in `busy`, healthy ones first. Each is taken by one
+ * process: what others have locked is passed over, and what is taken is not due before its lease is over.
+ */
+export async function claimDeliveries(
+  db: Database,
+  input: { limit: number; busy: readonly string[] },
+): Promise<Claim[]> {
+  const rows = await db.execute<{
+    id: string;
+    endpoint_id: string;
+    event_id: string;
+    payload: string;
+    attempts: number;
+    url: string;
+    secret_sealed: string;
+    previous_secret_sealed: string | null;
+  }>(sql`
+    with due as (
+      select d.id, e.url, e.secret_sealed,
+        case when e.previous_secret_until > now() then e.previous_secret_sealed end as previous_secret_sealed
+      from (
+        select * from webhook_endpoints e
+        where e.state = 'enabled'
+          and exists (
+            select 1 from webhook_deliveries d
+            where d.endpoint_id = e.id and d.status = 'pending' and d.next_attempt_at <= now())
+          and not exists (
+            select 1 from json_array_elements_text(${JSON.stringify(input.busy)}::json) b where b = e.id)
+        order by least(e.failures, 1), random()
+        limit ${Math.ceil(input.limit / PER_ENDPOINT)}::integer
+      ) e
+      cross join lateral (
+        select d.id from webhook_deliveries d
+        where d.endpoint_id = e.id and d.status = 'pending' and d.next_attempt_at <= now()
+        order by d.next_attempt_at, d.event_id
+        limit ${PER_ENDPOINT}::integer
+        for update skip locked
+      ) d
+      limit ${input.limit}::integer
+    )
+    update webhook_deliveries w
+    set attempts = w.attempts + 1, last_attempt_at = now(), next_attempt_at = now() + ${LEASE}
+    from due where w.id = due.id
+    returning w.id, w.endpoint_id, w.event_id, w.payload, w.attempts,
+      due.url, due.secret_sealed, due.previous_secret_sealed
+  `);
+  return rows.map((row) => ({
+    id: Number(row.id),
+    endpointId: row.endpoint_id,
+    eventId: Number(row.event_id),
+    payload: row.payload,
+    attempt: row.attempts,
+    url: row.url,
+    secretSealed: row.secret_sealed,
+    previousSecretSealed: row.previous_secret_sealed,
+  }));
+}
+
+/** How an attempt went. */
+export interface Outcome {
+  delivered: boolean;
+  responseStatus: number | null;
+  durationMs: number;
+  error: string | null;
+}
+
+/** Writes down a success: the endpoint is healthy again. */
+export async function settleDelivered(db: Database, claim: Claim, outcome: Outcome): Promise<void> {
+  await settle(db, claim, outcome, { status: "delivered" });
+  await db
+    .update(webhookEndpoints)
+    .set({ failures: 0, failingSince: null })
+    .where(and(eq(webhookEndpoints.id, claim.endpointId), sql`${webhookEndpoints.failures} > 0`));
+}
+
+/**
+ * Writes down a failure: the next attempt after `retryMs`, none when that is undefined. The endpoint is suspended after
+ * `suspendAfter` failures in a row over at least `suspendOverMs`, or at once with a reason.
+ */
+export async function settleFailed(
+  db: Database,
+  claim: Claim,
+  outcome: Outcome,
+  next: { retryMs: number | undefined; suspendAfter: number; suspendOverMs: number; suspendNow: string | undefined },
+): Promise<void> {
+  await settle(
+    db,
+    claim,
+    outcome,
+    next.retryMs === undefined
+      ? { status: "failed" }
+      : { nextAttemptAt: sql<Date>`now() + ${Math.round(next.retryMs)}::integer * interval '1 millisecond'` },
+  );
+  const over = sql`${Math.round(next.suspendOverMs)}::bigint * interval '1 millisecond'`;
+  const reason =
+    next.suspendNow ?? `${next.suspendAfter} or more attempts in a row failed, the last with: ${outcome.error}`;
+  await db.execute(sql`
+    with counted as (
+      select id, failures + 1 as failures, coalesce(failing_since, now()) as since
+      from webhook_endpoints where id = ${claim.endpointId} for no key update
+    ), judged as (
+      select *, ${next.suspendNow !== undefined}::boolean
+        or (failures >= ${next.suspendAfter}::integer and since <= now() - ${over}) as suspend
+      from counted
+    )
+    update webhook_endpoints e set
+      failures = j.failures,
+      failing_since = j.since,
+      state = case when j.suspend and e.state = 'enabled' then 'suspended' else e.state end,
+      suspended_at = case when j.suspend and e.state = 'enabled' then now() else e.suspended_at end,
+      suspended_reason = case when j.suspend and e.state = 'enabled' then ${reason}::text else e.suspended_reason end
+    from judged j where j.id = e.id
+  `);
+}
+
+/** Only whoever holds the newest attempt may say how it went: an older one has lost its lease. */
+async function settle(
+  db: Database,
+  claim: Claim,
+  outcome: Outcome,
+  change: Partial<{ status: "delivered" | "failed"; nextAttemptAt: ReturnType<typeof sql<Date>> }>,
+): Promise<void> {
+  const { responseStatus, durationMs, error } = outcome;
+  await db
+    .update(webhookDeliveries)
+    .set({ responseStatus, durationMs, error, ...change })
+    .where(
+      and(
+        eq(webhookDeliveries.id, claim.id),
+        eq(webhookDeliveries.attempts, claim.attempt),
+        eq(webhookDeliveries.status, "pending"),
+      ),
+    );
+}
+
+/** Removes what is over and older than `days`, and of each endpoint all but its newest `keep`; a bounded number a call. */
+export async function pruneDeliveries(db: Database, input: { days: number; keep: number }): Promise<void> {
+  await db.execute(sql`
+    delete from webhook_deliveries where id in (
+      select id from webhook_deliveries
+      where status <> 'pending' and created_at < now() - ${input.days}::integer * interval '1 day' limit 5000)`);
+  await db.execute(sql`
+    delete from webhook_deliveries where id in (
+      select id from (
+        select id, row_number() over (partition by endpoint_id order by id desc) as place
+        from webhook_deliveries where status <> 'pending'
+      ) ranked where place > ${input.keep}::integer limit 5000)`);
+}

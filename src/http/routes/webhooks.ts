@@ -1,0 +1,74 @@
+import { Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import { EVENT_CODES } from "../../core/event-messages.ts";
+import { isIdentifier } from "../../operations/access.ts";
+import { Failure } from "../../operations/errors.ts";
+import * as webhooks from "../../operations/webhooks.ts";
+import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf } from "../route.ts";
+
+type Ask = HonoContext<AppEnv>;
+
+const url = z.string({
+  error: ({ input }) => (input === undefined ? "The url field is required" : "The url field must be a string"),
+});
+const description = z
+  .string("The description field must be a string or null")
+  .max(200, "The description field must not be longer than 200 characters")
+  .nullable();
+const KNOWN_CODES = `The codes field must be null or a non-empty list of ${EVENT_CODES.join(", ")}`;
+const codes = z.array(z.enum(EVENT_CODES, KNOWN_CODES), KNOWN_CODES).min(1, KNOWN_CODES).nullable();
+
+export const newWebhook = z.object({ url, description: description.optional(), codes: codes.optional() });
+export const webhookChanges = z.object({
+  url: url.optional(),
+  description: description.optional(),
+  codes: codes.optional(),
+  enabled: z.boolean("The enabled field must be true or false").optional(),
+});
+
+/** Failure notFound for what cannot be an id, which is nobody's. */
+function addressOf(c: Ask): webhooks.WebhookAddress {
+  const webhookId = c.req.param("webhookId") ?? "";
+  if (!isIdentifier(webhookId)) throw new Failure("notFound", `Webhook ${webhookId} not found`);
+  return { organizationId: organizationOf(c), webhookId };
+}
+
+function deliveryIdOf(text: string | undefined): number {
+  if (text !== undefined && /^\d{1,15}$/.test(text)) return Number(text);
+  throw new Failure("notFound", `Delivery ${text} not found`);
+}
+
+function pageOf(c: Ask): Pick<Parameters<typeof webhooks.listDeliveries>[1], "status" | "before" | "limit"> {
+  const { status, before, limit = "20" } = c.req.query();
+  const number = leadingInteger(limit) ?? 0;
+  if (number < 1 || number > 100) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 100");
+  if (status !== undefined && status !== "pending" && status !== "delivered" && status !== "failed") {
+    throw new Failure("invalid", "INVALID DATA: Status must be pending, delivered or failed");
+  }
+  return { status, before: before === undefined ? undefined : deliveryIdOf(before), limit: number };
+}
+
+/** Where an organization's events are sent, with its keys or, below /organizations, with those of its members. */
+export const webhookRoutes = new Hono<AppEnv>()
+  .get("/", async (c) => json(c, await webhooks.listWebhooks(context(c), organizationOf(c))))
+  .post("/", async (c) => {
+    const choice = bodyOf(c, newWebhook);
+    return json(c, await webhooks.createWebhook(context(c), { organizationId: organizationOf(c), choice }), 201);
+  })
+  .get("/:webhookId", async (c) => json(c, await webhooks.showWebhook(context(c), addressOf(c))))
+  .put("/:webhookId", async (c) => {
+    const changes = bodyOf(c, webhookChanges);
+    return json(c, await webhooks.updateWebhook(context(c), { ...addressOf(c), changes }));
+  })
+  .delete("/:webhookId", async (c) => {
+    await webhooks.deleteWebhook(context(c), addressOf(c));
+    return c.body(null, 204);
+  })
+  .post("/:webhookId/secret", async (c) => json(c, await webhooks.rotateWebhookSecret(context(c), addressOf(c))))
+  .get("/:webhookId/deliveries", async (c) =>
+    json(c, await webhooks.listDeliveries(context(c), { ...addressOf(c), ...pageOf(c) })),
+  )
+  .post("/:webhookId/deliveries/:deliveryId/resend", async (c) => {
+    const deliveryId = deliveryIdOf(c.req.param("deliveryId"));
+    return json(c, await webhooks.resendDelivery(context(c), { ...addressOf(c), deliveryId }), 202);
+  });

@@ -1,0 +1,273 @@
+import { and, asc, count, desc, eq, lt, sql } from "drizzle-orm";
+import type { EVENT_CODES } from "../core/event-messages.ts";
+import { outboxRange } from "../db/outbox.ts";
+import { organizations, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
+import { type Context, newId, transaction } from "./context.ts";
+import { issueWebhookSecret } from "./credentials.ts";
+import { Failure } from "./errors.ts";
+
+const MAX_ENDPOINTS = 20;
+/** For so long after a rotation the old secret signs beside the new one. */
+const ROTATION_MS = 24 * 3_600_000;
+
+/** What is chosen of an endpoint. */
+export interface WebhookChoice {
+  url: string;
+  description?: string | null | undefined;
+  /** Null: all of them. */
+  codes?: readonly (typeof EVENT_CODES)[number][] | null | undefined;
+}
+
+/** An endpoint as its organization sees it; the secret only when it is new. */
+export interface WebhookView {
+  id: string;
+  url: string;
+  description: string | null;
+  codes: string[] | null;
+  /** `suspended`: the server has given up, and `suspendedReason` says why; `enabled: true` tries again. */
+  state: "enabled" | "disabled" | "suspended";
+  suspendedAt: Date | null;
+  suspendedReason: string | null;
+  /** Attempts that have failed since the last one that did not. */
+  failures: number;
+  failingSince: Date | null;
+  createdAt: Date;
+  updatedAt: Date;
+  secret?: string;
+}
+
+/** One delivery, with how its last attempt went. */
+export interface DeliveryView {
+  id: string;
+  /** The header by which receivers recognise it. */
+  webhookId: string;
+  eventId: number;
+  code: string;
+  status: "pending" | "delivered" | "failed";
+  attempts: number;
+  /** Null when there will be none. */
+  nextAttemptAt: Date | null;
+  lastAttemptAt: Date | null;
+  responseStatus: number | null;
+  durationMs: number | null;
+  error: string | null;
+  createdAt: Date;
+}
+
+/** One endpoint of one organization. */
+export interface WebhookAddress {
+  organizationId: string;
+  webhookId: string;
+}
+
+type Row = typeof webhookEndpoints.$inferSelect;
+type DeliveryRow = typeof webhookDeliveries.$inferSelect;
+
+const viewOf = (row: Row): WebhookView => ({
+  id: row.id,
+  url: row.url,
+  description: row.description,
+  codes: row.codes,
+  state: row.state,
+  suspendedAt: row.suspendedAt,
+  suspendedReason: row.suspendedReason,
+  failures: row.failures,
+  failingSince: row.failingSince,
+  createdAt: row.createdAt,
+  updatedAt: row.updatedAt,
+});
+
+const deliveryOf = (row: DeliveryRow): DeliveryView => ({
+  id: String(row.id),
+  webhookId: `msg_${row.endpointId}_${row.eventId}`,
+  eventId: row.eventId,
+  code: row.code,
+  status: row.status,
+  attempts: row.attempts,
+  nextAttemptAt: row.status === "pending" ? row.nextAttemptAt : null,
+  lastAttemptAt: row.lastAttemptAt,
+  responseStatus: row.responseStatus,
+  durationMs: row.durationMs,
+  error: row.error,
+  createdAt: row.createdAt,
+});
+
+const at = ({ organizationId, webhookId }: WebhookAddress) =>
+  and(eq(webhookEndpoints.id, webhookId), eq(webhookEndpoints.organizationId, organizationId));
+
+function missing(webhookId: string): Failure {
+  return new Failure("notFound", `Webhook ${webhookId} not found`);
+}
+
+/** https: only, except to hosts that the operator allows; where it leads is checked again at every delivery. */
+function checkedUrl(ctx: Context, text: string): string {
+  const refused = (why: string) => new Failure("invalid", `INVALID DATA: ${why}`);
+  if (!URL.canParse(text) || text.length > 2048) throw refused("The url is not a valid address");
+  const url = new URL(text);
+  const port = url.port || (url.protocol === "https:" ? "443" : "80");
+  const allowed = (ctx.settings.webhookAllowedHosts ?? []).map((host) => host.toLowerCase());
+  const isAllowed = allowed.includes(url.hostname) || allowed.includes(`${url.hostname}:${port}`);
+  if (url.protocol !== "https:" && !(isAllowed && url.protocol === "http:")) {
+    throw refused("The url must begin with https://");
+  }
+  if (url.username !== "" || url.password !== "") throw refused("The url must not have a name or password in it");
+  url.hash = "";
+  return url.href;
+}
+
+/** The organization's endpoints, oldest first. Failure notFound for an organization that does not exist. */
+export async function listWebhooks(ctx: Context, organizationId: string): Promise<WebhookView[]> {
+  await requireOrganization(ctx, organizationId);
+  const rows = await ctx.db
+    .select()
+    .from(webhookEndpoints)
+    .where(eq(webhookEndpoints.organizationId, organizationId))
+    .orderBy(asc(webhookEndpoints.id));
+  return rows.map(viewOf);
+}
+
+async function requireOrganization(ctx: Context, organizationId: string, lock?: "no key update"): Promise<void> {
+  const query = ctx.db.select({ id: organizations.id }).from(organizations).where(eq(organizations.id, organizationId));
+  const [found] = await (lock === undefined ? query : query.for(lock));
+  if (found === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+}
+
+/** Adds an endpoint, for events from now on. The secret is in this answer and in no other. Failure invalid, conflict. */
+export async function createWebhook(
+  ctx: Context,
+  input: { organizationId: string; choice: WebhookChoice },
+): Promise<WebhookView> {
+  const { organizationId, choice } = input;
+  const url = checkedUrl(ctx, choice.url);
+  const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
+  return transaction(ctx, async (ctx) => {
+    await requireOrganization(ctx, organizationId, "no key update");
+    const [held] = await ctx.db
+      .select({ number: count() })
+      .from(webhookEndpoints)
+      .where(eq(webhookEndpoints.organizationId, organizationId));
+    if ((held?.number ?? 0) >= MAX_ENDPOINTS) {
+      throw new Failure("conflict", `CONFLICT: An organization can have at most ${MAX_ENDPOINTS} webhooks`);
+    }
+    const now = ctx.now();
+    const [row] = await ctx.db
+      .insert(webhookEndpoints)
+      .values({
+        id: newId(now),
+        organizationId,
+        url,
+        description: choice.description ?? null,
+        codes: choice.codes == null ? null : [...choice.codes],
+        state: "enabled",
+        secretSealed: sealed,
+        afterEventId: (await outboxRange(ctx.db)).newest,
+        createdAt: now,
+        updatedAt: now,
+      })
+      .returning();
+    if (row === undefined) throw new Error("the new webhook has no row");
+    return { ...viewOf(row), secret };
+  });
+}
+
+/** One endpoint. Failure notFound, also for another organization's. */
+export async function showWebhook(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
+  const [row] = await ctx.db.select().from(webhookEndpoints).where(at(address));
+  if (row === undefined) throw missing(address.webhookId);
+  return viewOf(row);
+}
+
+/**
+ * Changes what is given. Enabling forgets past failures, and what was waiting goes out; what happened while it was not
+ * enabled is not sent. Failure invalid, notFound.
+ */
+export async function updateWebhook(
+  ctx: Context,
+  input: WebhookAddress & {
+    changes: Omit<WebhookChoice, "url"> & { url?: string | undefined; enabled?: boolean | undefined };
+  },
+): Promise<WebhookView> {
+  const { url, description, codes, enabled } = input.changes;
+  const [row] = await ctx.db
+    .update(webhookEndpoints)
+    .set({
+      ...(url === undefined ? {} : { url: checkedUrl(ctx, url) }),
+      ...(description === undefined ? {} : { description }),
+      ...(codes === undefined ? {} : { codes: codes === null ? null : [...codes] }),
+      ...(enabled === undefined
+        ? {}
+        : { state: enabled ? ("enabled" as const) : ("disabled" as const), suspendedAt: null, suspendedReason: null }),
+      ...(enabled === true ? { failures: 0, failingSince: null } : {}),
+      updatedAt: ctx.now(),
+    })
+    .where(at(input))
+    .returning();
+  if (row === undefined) throw missing(input.webhookId);
+  return viewOf(row);
+}
+
+/** Removes an endpoint with its deliveries. Failure notFound. */
+export async function deleteWebhook(ctx: Context, address: WebhookAddress): Promise<void> {
+  const gone = await ctx.db.delete(webhookEndpoints).where(at(address)).returning({ id: webhookEndpoints.id });
+  if (gone.length === 0) throw missing(address.webhookId);
+}
+
+/** Gives it a new secret, shown this once; for a day the old one signs beside it. Failure notFound. */
+export async function rotateWebhookSecret(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
+  const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
+  const now = ctx.now();
+  const [row] = await ctx.db
+    .update(webhookEndpoints)
+    .set({
+      previousSecretSealed: sql`${webhookEndpoints.secretSealed}`,
+      previousSecretUntil: new Date(now.getTime() + ROTATION_MS),
+      secretSealed: sealed,
+      updatedAt: now,
+    })
+    .where(at(address))
+    .returning();
+  if (row === undefined) throw missing(address.webhookId);
+  return { ...viewOf(row), secret };
+}
+
+/** The delivery log, newest first; `before` is the id of the last delivery of the page before. Failure notFound. */
+export async function listDeliveries(
+  ctx: Context,
+  input: WebhookAddress & { status?: DeliveryView["status"] | undefined; before?: number | undefined; limit: number },
+): Promise<DeliveryView[]> {
+  await showWebhook(ctx, input);
+  const rows = await ctx.db
+    .select()
+    .from(webhookDeliveries)
+    .where(
+      and(
+        eq(webhookDeliveries.endpointId, input.webhookId),
+        input.status === undefined ? undefined : eq(webhookDeliveries.status, input.status),
+        input.before === undefined ? undefined : lt(webhookDeliveries.id, input.before),
+      ),
+    )
+    .orderBy(desc(webhookDeliveries.id))
+    .limit(input.limit);
+  return rows.map(deliveryOf);
+}
+
+/**
+ * Sends a delivery again, with the same webhook-id and body and with all its attempts before it. Failure notFound, or
+ * conflict when the endpoint is not enabled.
+ */
+export async function resendDelivery(
+  ctx: Context,
+  input: WebhookAddress & { deliveryId: number },
+): Promise<DeliveryView> {
+  const endpoint = await showWebhook(ctx, input);
+  if (endpoint.state !== "enabled") {
+    throw new Failure("conflict", `CONFLICT: The webhook is ${endpoint.state}: enable it first`);
+  }
+  const [row] = await ctx.db
+    .update(webhookDeliveries)
+    .set({ status: "pending", attempts: 0, nextAttemptAt: sql`now()` })
+    .where(and(eq(webhookDeliveries.id, input.deliveryId), eq(webhookDeliveries.endpointId, input.webhookId)))
+    .returning();
+  if (row === undefined) throw new Failure("notFound", `Delivery ${input.deliveryId} not found`);
+  return deliveryOf(row);
+}
