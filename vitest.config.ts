@@ -8,7 +8,12 @@ export default defineConfig({
           name: "pure",
           sequence: { groupOrder: 0 },
           include: ["test/**/*.test.ts"],
-          exclude: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts", "test/**/*.browser.test.ts"],
+          exclude: [
+            "test/**/*.pg.test.ts",
+            "test/**/*.e2e.test.ts",
+            "test/**/*.browser.test.ts",
+            "test/**/*.fault.test.ts",
+          ],
         },
       },
       {
@@ -49,6 +54,17 @@ export default defineConfig({
           testTimeout: 30_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          name: "faults",
+          sequence: { groupOrder: 3 },
+          include: ["test/**/*.fault.test.ts"],
+          globalSetup: ["test/support/postgres-server.ts"],
+          testTimeout: 240_000,
+          hookTimeout: 60_000,
+          maxWorkers: 1,
         },
       },
     ],

@@ -7,11 +7,8 @@ import autocannon from "autocannon";
 import { connect } from "../../src/db/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { createApp } from "../../src/http/app.ts";
-import { createKeyring } from "../../src/operations/credentials.ts";
-import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
+import { contractUsers } from "../support/seed.ts";
 import type { BenchRow } from "./pricing.ts";
 
 /*
@@ -58,50 +55,6 @@ async function start(script: readonly string[], environment: Record<string, stri
   };
 }
 
-/** One ADMIN, one organization, one pricing and many contracts, through the application itself. */
-async function seed(databaseUrl: string): Promise<string> {
-  const connection = connect(databaseUrl);
-  const keyring = await createKeyring({
-    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-    jwtSecret: TEST_SECRETS.JWT_SECRET,
-    jwtSalt: TEST_SECRETS.JWT_SALT,
-  });
-  const resources = createResources(connection, {
-    keyring,
-    settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true },
-  });
-  await seedFirstAdmin(resources, { username: "admin", password: "password", organizationName: "Bench" });
-  const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
-  const call = async (path: string, key: string, body: unknown) => {
-    const isForm = body instanceof FormData;
-    const answer = await app.request(`/api/v1${path}`, {
-      method: "POST",
-      headers: { "x-api-key": key, ...(isForm ? {} : { "content-type": "application/json" }) },
-      body: isForm ? body : JSON.stringify(body),
-    });
-    const text = await answer.text();
-    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text}`);
-    return JSON.parse(text);
-  };
-  const { apiKey } = await call("/users/authenticate", "", { username: "admin", password: "password" });
-  const organization = await call("/organizations", apiKey, { name: "Bench", owner: "admin" });
-  const key: string = organization.apiKeys[0].key;
-  const form = new FormData();
-  form.append("pricing", new Blob([PRICING]), "meter.yml");
-  await call("/services", key, form);
-  for (let i = 0; i < CONTRACTS; i += 1) {
-    await call("/contracts", key, {
-      userContact: { userId: `user-${i}`, username: `user-${i}` },
-      contractedServices: { meter: "1.0.0" },
-      subscriptionPlans: { meter: "ALL" },
-      subscriptionAddOns: {},
-    });
-  }
-  await resources.callCounter.flush();
-  await connection.close();
-  return key;
-}
-
 interface Load {
   url: string;
   headers: Record<string, string>;
@@ -136,7 +89,10 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const stops: (() => Promise<unknown>)[] = [];
   try {
     await migrate(database.url, fileURLToPath(new URL("../../src/db/migrations", import.meta.url)));
-    const key = await seed(database.url);
+    const connection = connect(database.url);
+    const userIds = Array.from({ length: CONTRACTS }, (_, i) => `user-${i}`);
+    const key = await contractUsers(connection, { pricing: PRICING, service: "meter", plan: "ALL", userIds });
+    await connection.close();
     const [barePort, port] = [await freePort(), await freePort()];
     const bareUrl = `http://127.0.0.1:${barePort}`;
     const url = `http://127.0.0.1:${port}`;
