@@ -1,0 +1,77 @@
+import { spawnSync } from "node:child_process";
+import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/*
+ * Writes the npm package to dist/package: ESM, CommonJS and declarations, file by file as in src, so that bundlers drop what is not
+ * used and `"use client"` stays where it is. Its manifest is the root's without the server: `npm publish ./dist/package`.
+ */
+
+const ROOT = join(import.meta.dirname, "..");
+const TARGET = join(ROOT, "dist/package");
+
+interface Manifest {
+  [field: string]: unknown;
+  exports: object;
+  dependencies: Record<string, string>;
+  peerDependencies: Record<string, string>;
+}
+
+rmSync(TARGET, { recursive: true, force: true });
+for (const format of ["esm", "cjs"]) {
+  const tsc = spawnSync(
+    process.execPath,
+    [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", `.package/${format}.json`],
+    {
+      cwd: ROOT,
+      stdio: "inherit",
+    },
+  );
+  if (tsc.status !== 0) process.exit(1);
+}
+
+// The compiler rewrites extensions in JavaScript only, and older compilers do not look for `x.d.ts` behind `./x.ts`.
+for (const file of filesOf(".d.ts")) {
+  const text = readFileSync(file, "utf8");
+  writeFileSync(file, text.replace(/(from |import\()"(\.\.?\/[^"]+)\.tsx?"/g, '$1"$2.js"'));
+}
+
+const root: Manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+const { name, version, description, license, engines, peerDependencies, peerDependenciesMeta } = root;
+const dependencies: Record<string, string> = {};
+for (const file of filesOf(".js").filter((path) => path.startsWith(join(TARGET, "esm")))) {
+  for (const [, imported = ""] of readFileSync(file, "utf8").matchAll(
+    /^(?:import|export|\}).* from "([^."][^"]*)"/gm,
+  )) {
+    const [dependency = ""] = imported.split("/");
+    if (dependency in peerDependencies) continue;
+    const wanted = root.dependencies[dependency];
+    if (wanted === undefined) throw new Error(`${file} imports ${imported}, which is no dependency`);
+    dependencies[dependency] = wanted;
+  }
+}
+const exports: unknown = JSON.parse(JSON.stringify(root.exports).replaceAll("./dist/package/", "./"));
+write("package.json", {
+  name,
+  version,
+  description,
+  license,
+  type: "module",
+  engines,
+  sideEffects: false,
+  exports,
+  dependencies,
+  peerDependencies,
+  peerDependenciesMeta,
+});
+write("cjs/package.json", { type: "commonjs", sideEffects: false });
+copyFileSync(join(ROOT, "LICENSE"), join(TARGET, "LICENSE"));
+
+function filesOf(extension: string): string[] {
+  const all = readdirSync(TARGET, { recursive: true, encoding: "utf8" });
+  return all.filter((file) => file.endsWith(extension)).map((file) => join(TARGET, file));
+}
+
+function write(path: string, content: object): void {
+  writeFileSync(join(TARGET, path), `${JSON.stringify(content, null, 2)}\n`);
+}
