@@ -70,7 +70,7 @@ export function ownValue<T>(object: Readonly<Record<string, T>>, key: string): T
 
 /** Freezes a value that came from JSON, in place. */
 export function deepFreeze<T>(value: T): T {
-  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+  if (typeof value === "object" && value !== null) {
     Object.freeze(value);
     for (const inner of Object.values(value)) deepFreeze(inner);
   }

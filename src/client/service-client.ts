@@ -47,6 +47,8 @@ export class ServiceClient {
   /** For ServiceSession. */
   readonly events = new ServiceEventRegistry();
   private readonly connectionListeners = createListeners();
+  /** Calls back on every change of `connection`. @returns the undo. */
+  readonly subscribeConnection: (listener: () => void) => () => void = this.connectionListeners.add;
   private userId: string | undefined;
   private hasWorked = false;
   private isDisposed = false;
@@ -111,11 +113,6 @@ export class ServiceClient {
   /** Whether events arrive at this moment. */
   get connected(): boolean {
     return this.connection.status === "synchronized";
-  }
-
-  /** Calls back on every change of `connection`. @returns the undo. */
-  subscribeConnection(listener: () => void): () => void {
-    return this.connectionListeners.add(listener);
   }
 
   /** Opens the event channel unless it is open. It stays open, through losses, until `disconnect`. */

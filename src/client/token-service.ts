@@ -39,6 +39,8 @@ export class TokenService {
   private saidExpired = false;
   private owner: TokenOwner | undefined;
   private readonly listeners = createListeners((count) => this.watch(count > 0));
+  /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
+  readonly subscribe: (listener: () => void) => () => void = this.listeners.add;
   private stopWatching: (() => void) | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -120,11 +122,6 @@ export class TokenService {
   /** The payload of the initial token, whatever the clock says. */
   getInitialPayload<T = PricingTokenPayload>(): T | null {
     return shaped<T>(this.initial ?? null);
-  }
-
-  /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
-  subscribe(listener: () => void): () => void {
-    return this.listeners.add(listener);
   }
 
   /** Milliseconds until the token expires by the corrected clock; negative afterwards, undefined without one. */

@@ -24,7 +24,7 @@ export function useTokenService(): TokenService {
 export function usePricingTokenPayload<T = PricingTokenPayload>(): T | null {
   const tokens = useTokenService();
   return useSyncExternalStore(
-    useCallback((listener: () => void) => tokens.subscribe(listener), [tokens]),
+    tokens.subscribe,
     () => tokens.getPayload<T>(),
     () => tokens.getInitialPayload<T>(),
   );
@@ -52,12 +52,10 @@ export function useUsage(id: FeatureId): Usage {
 export function useConnectionStatus(): ConnectionState | typeof DISABLED {
   const { client } = useServiceContext("useConnectionStatus");
   const read = () => client?.connection ?? DISABLED;
-  return useSyncExternalStore(
-    useCallback((listener: () => void) => client?.subscribeConnection(listener) ?? (() => {}), [client]),
-    read,
-    read,
-  );
+  return useSyncExternalStore(client?.subscribeConnection ?? never, read, read);
 }
+
+const never = () => () => {};
 
 /** The state of a channel that is not allowed to connect. */
 const DISABLED = { status: "disabled", error: null } as const;
