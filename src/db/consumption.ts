@@ -1,4 +1,5 @@
 import type { Connection } from "./connect.ts";
+import { type Addressed, recordPrivately } from "./outbox.ts";
 import { columnsOf, keyOf, readSubjects, type Subject, type SubjectName } from "./subjects.ts";
 
 /** One granted use of one limit. */
@@ -24,7 +25,12 @@ export async function consumeTogether<T>(
   { client }: Connection,
   names: readonly SubjectName[],
   now: Date,
-  decide: (held: (name: SubjectName) => Held) => Promise<{ result: T; consumptions: readonly Consumption[] }>,
+  decide: (held: (name: SubjectName) => Held) => Promise<{
+    result: T;
+    consumptions: readonly Consumption[];
+    /** What to record with them; hardly ever any. */
+    events: readonly Addressed[];
+  }>,
 ): Promise<T> {
   let counted: Promise<unknown> = Promise.resolve();
   const result = await client.begin(async (tx) => {
@@ -38,7 +44,7 @@ export async function consumeTogether<T>(
       readSubjects(tx, names),
     ]);
     const mine = new Set(locked.map(keyOf));
-    const { result, consumptions } = await decide((name) => {
+    const { result, consumptions, events } = await decide((name) => {
       const subject = subjects.get(keyOf(name));
       if (subject === undefined) return "absent";
       return mine.has(keyOf(name)) ? subject : "busy";
@@ -62,6 +68,11 @@ export async function consumeTogether<T>(
           select "contractId", "serviceId", "limitName", sum(amount) as amount from movement group by 1, 2, 3
         ) m
         where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"`.execute();
+    }
+    // Last, because the ids are given under a lock that all share.
+    if (events.length > 0) {
+      await counted;
+      await recordPrivately(tx, events);
     }
     return { result };
   });

@@ -1,5 +1,6 @@
 import { and, asc, eq, gt, inArray, lte, sql } from "drizzle-orm";
 import { type EventDetails, type EventFilter, isPublicCode, type RecordedEvent } from "../core/event-messages.ts";
+import type { TransactionSql } from "postgres";
 import type { Database } from "./connect.ts";
 import { outbox, outboxCounter } from "./schema.ts";
 
@@ -16,6 +17,12 @@ export interface OutboxEvent {
   createdAt: Date;
 }
 
+/** An event with whose it is; without an organization it is the instance's. */
+export interface Addressed {
+  organizationId: string | null;
+  event: RecordedEvent;
+}
+
 /** Records one event; see recordEvents. Without an organization it is the instance's. */
 export function recordEvent(tx: Database, organizationId: string | null, event: RecordedEvent): Promise<void> {
   return recordEvents(tx, [{ organizationId, event }]);
@@ -28,19 +35,9 @@ export function recordEvent(tx: Database, organizationId: string | null, event: 
  * One statement, however many they are. Only public events NOTIFY, because that takes a lock of the whole server until the
  * commit; the others are found by the poll. NOTIFY is a hint: whoever follows the outbox reads the rows.
  */
-export async function recordEvents(
-  tx: Database,
-  events: readonly { organizationId: string | null; event: RecordedEvent }[],
-): Promise<void> {
+export async function recordEvents(tx: Database, events: readonly Addressed[]): Promise<void> {
   if (events.length === 0) return;
-  const rows = JSON.stringify(
-    events.map(({ organizationId, event }, position) => ({
-      position,
-      organization_id: organizationId,
-      code: event.code,
-      details: event.details,
-    })),
-  );
+  const rows = rowsOf(events);
   const announce = events.some(({ event }) => isPublicCode(event.code));
   const [recorded] = await tx.execute<{ last_id: string }>(sql`
     with bumped as (
@@ -49,12 +46,38 @@ export async function recordEvents(
       insert into outbox (id, organization_id, code, details)
       select bumped.last_id - ${events.length - 1}::integer + given.position,
         given.organization_id, given.code, given.details
-      from bumped, json_to_recordset(${rows}::json)
+      from bumped, json_to_recordset(${rows}::text::json)
         as given (position integer, organization_id text, code text, details json)
     )
     select last_id, ${announce ? sql`pg_notify(${OUTBOX_CHANNEL}, last_id::text)` : sql`null`} from bumped
   `);
   if (recorded === undefined) throw notMigrated();
+}
+
+/** The same in a transaction of the bare driver, for events that are never announced. */
+export async function recordPrivately(tx: TransactionSql, events: readonly Addressed[]): Promise<void> {
+  const recorded = await tx`
+    with bumped as (
+      update outbox_counter set last_id = last_id + ${events.length}::integer returning last_id
+    )
+    insert into outbox (id, organization_id, code, details)
+    select bumped.last_id - ${events.length - 1}::integer + given.position,
+      given.organization_id, given.code, given.details
+    from bumped, json_to_recordset(${rowsOf(events)}::text::json)
+      as given (position integer, organization_id text, code text, details json)
+    returning id`;
+  if (recorded.length !== events.length) throw notMigrated();
+}
+
+function rowsOf(events: readonly Addressed[]): string {
+  return JSON.stringify(
+    events.map(({ organizationId, event }, position) => ({
+      position,
+      organization_id: organizationId,
+      code: event.code,
+      details: event.details,
+    })),
+  );
 }
 
 function notMigrated(): Error {

@@ -10,6 +10,7 @@ import { identifyCaller } from "../operations/access.ts";
 import type { Resources } from "../operations/context.ts";
 import { openApiKey } from "../operations/credentials.ts";
 import { Failure } from "../operations/errors.ts";
+import { announceExpired } from "../operations/expiry.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, openResources } from "./resources.ts";
@@ -18,6 +19,8 @@ import { createPost } from "./webhook-post.ts";
 /** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
 const RETURN_MS = 10_000;
 const RETRY_MS = 500;
+/** How late an expired contract may be announced. */
+const EXPIRY_MS = 30_000;
 
 /** What an event server is, whatever serves its connections. */
 export interface EventServer {
@@ -83,6 +86,11 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     onError: onError.report,
   });
   tell({ type: "position", id: start });
+  const expiry = setInterval(() => {
+    announceExpired(resources.db, resources.now()).catch((error: unknown) =>
+      log("warn", "expired contracts could not be announced yet", error),
+    );
+  }, EXPIRY_MS);
   const app = config.EVENTS_ONLY ? undefined : applicationOver(config, resources, log);
   await feed.started;
   return {
@@ -91,6 +99,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       app?.fetch(request, bindings) ?? Response.json({ error: "Not found" }, { status: 404 }),
     position: () => feed.position() ?? start,
     beginStop: async () => {
+      clearInterval(expiry);
       opened.endStreams();
       await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
     },

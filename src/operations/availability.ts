@@ -1,10 +1,11 @@
 import { and, asc, desc, eq, ne, sql } from "drizzle-orm";
+import type { PrivateEvent, RecordedEvent } from "../core/event-messages.ts";
 import { addPeriod } from "../core/period.ts";
 import { type CompiledPricing, trackedLimits } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
 import { lockContracts, recordServiceRemoval } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
-import { recordEvent } from "../db/outbox.ts";
+import { recordEvents } from "../db/outbox.ts";
 import { type ServiceRow, type ServiceView, versionKey } from "../db/pricings.ts";
 import { contracts, contractServices, pricings, services, usageLevels } from "../db/schema.ts";
 import { type Context, newId, transaction } from "./context.ts";
@@ -62,30 +63,36 @@ export async function setAvailability(
       );
     }
     await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
+    let novated: PrivateEvent[] = [];
     if (archiving) {
       await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
-      await novateToNewest(ctx, { service, archivedId: target.id, fallback: input.fallback });
+      novated = await novateToNewest(ctx, { service, archivedId: target.id, fallback: input.fallback });
     }
     const answer = await viewService(ctx, { ...service, hasArchive: service.hasArchive || archiving });
-    await recordEvent(ctx.db, service.organizationId, {
+    const event: RecordedEvent = {
       code: archiving ? "PRICING_ARCHIVED" : "PRICING_ACTIVED",
       details: { serviceName: service.name, pricingVersion: target.version },
-    });
+    };
+    const { organizationId } = service;
+    await recordEvents(
+      ctx.db,
+      [event, ...novated].map((event) => ({ organizationId, event })),
+    );
     return answer;
   });
 }
 
-/** Moves every contract on an archived version; see contract services-pricings §5 for the exact rules. */
+/** Moves every contract on an archived version, and returns what to record of it. Source: services-pricings §5. */
 async function novateToNewest(
   ctx: Context,
   input: { service: ServiceRow; archivedId: string; fallback: FallbackSubscription },
-): Promise<void> {
+): Promise<PrivateEvent[]> {
   const { service } = input;
   const affected = await lockContracts(
     ctx.db,
     sql`${contracts.id} in (select contract_id from contract_services where pricing_id = ${input.archivedId})`,
   );
-  if (affected.length === 0) return;
+  if (affected.length === 0) return [];
   const [target] = await ctx.db
     .select({ id: pricings.id, version: pricings.version, hash: pricings.modelHash, model: pricings.model })
     .from(pricings)
@@ -132,6 +139,7 @@ async function novateToNewest(
         .where(and(eq(contractServices.pricingId, target.id), isAnyOf(contractServices.contractId, contractIds))),
     );
   }
+  return affected.map(({ id, userId }) => ({ code: "CONTRACT_NOVATED", details: { contractId: id, userId } }));
 }
 
 function checkFallback(

@@ -1,13 +1,22 @@
 import { createBatch } from "../db/batch.ts";
-import type { Connection } from "../db/connect.ts";
+import { type Connection, databaseError } from "../db/connect.ts";
 import { type Consumption, consumeTogether } from "../db/consumption.ts";
+import { type Addressed, recordEvents } from "../db/outbox.ts";
 import { keyOf, type Subject } from "../db/subjects.ts";
 import { moveLevels } from "../db/usage.ts";
 import { type Context, newId, type Resources } from "./context.ts";
 import { contractNotFound } from "./contract-address.ts";
-import { type Ask, decide, explained, type FeatureAnswer, involvedLevels, mapValues } from "./decision.ts";
+import {
+  type Ask,
+  decide,
+  explained,
+  type FeatureAnswer,
+  involvedLevels,
+  limitsReached,
+  mapValues,
+} from "./decision.ts";
 import { Failure } from "./errors.ts";
-import { needsRenewal, prepare, type Prepared, withLockedSubject } from "./subject.ts";
+import { evaluatedOrganization, needsRenewal, prepare, type Prepared, withLockedSubject } from "./subject.ts";
 
 /** One consumption, with the organization whose end user it is about. */
 export type GroupedAsk = Ask & { organizationId: string };
@@ -18,6 +27,9 @@ const PATIENCE_MS = 3000;
 const MAX_WAITING = 5000;
 /** Two groups at a time keep both the process and the database busy; a contract always goes to the same one. */
 const LANES = 2;
+/** Contracts that may be waited for at once, each with a connection of the pool: the others are asked for again. */
+const MAX_PATIENT = 3;
+const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * Counts use for many callers at once: those that arrive while a transaction is under way share the next one. Each gets
@@ -28,19 +40,37 @@ export function createConsume(
   connection: Connection,
   resources: Omit<Resources, "consume">,
 ): (ask: GroupedAsk) => Promise<FeatureAnswer> {
-  const lanes = Array.from({ length: LANES }, () =>
-    createBatch<GroupedAsk, Verdict>((asks) => countTogether(connection, resources, asks), { maxAsks: 200, lanes: 1 }),
-  );
+  const lane = (lockWaitMs: number): Lane =>
+    createBatch((asks) => countTogether(connection, resources, asks, lockWaitMs), { maxAsks: 200, lanes: 1 });
+  const lanes = Array.from({ length: LANES }, () => lane(0));
+  /** Contracts that somebody else holds: each with a lane of its own that waits for the lock, while it has callers. */
+  const patient = new Map<string, { lane: Lane; callers: number }>();
+  const inPatience = async (key: string, ask: GroupedAsk): Promise<Verdict> => {
+    const held = patient.get(key) ?? { lane: lane(PATIENCE_MS), callers: 0 };
+    patient.set(key, held);
+    held.callers += 1;
+    try {
+      return await held.lane(ask);
+    } catch (error) {
+      throw databaseError(error)?.code === LOCK_NOT_AVAILABLE ? tooBusy() : error;
+    } finally {
+      held.callers -= 1;
+      if (held.callers === 0) patient.delete(key);
+    }
+  };
   let waiting = 0;
   return async (ask) => {
     if (waiting >= MAX_WAITING) throw tooBusy();
     waiting += 1;
     try {
-      const lane = lanes[laneOf(keyOf(ask))];
-      if (lane === undefined) throw new Error("there is no such lane");
+      const key = keyOf(ask);
+      const usual = lanes[laneOf(key)];
+      if (usual === undefined) throw new Error("there is no such lane");
       const deadline = Date.now() + PATIENCE_MS;
       for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
-        const verdict = await lane(ask);
+        // Who comes while others wait for the same contract waits with them, in the order of arrival.
+        let verdict: Verdict = patient.has(key) ? await inPatience(key, ask) : await usual(ask);
+        if (verdict === "busy" && (patient.has(key) || patient.size < MAX_PATIENT)) verdict = await inPatience(key, ask);
         if (verdict === "alone") return await evaluateAlone(contextOf(resources, ask), ask);
         if (verdict !== "busy") return verdict;
         if (Date.now() > deadline) throw tooBusy();
@@ -51,6 +81,8 @@ export function createConsume(
     }
   };
 }
+
+type Lane = (ask: GroupedAsk) => Promise<Verdict>;
 
 type Verdict = FeatureAnswer | "busy" | "alone";
 
@@ -70,19 +102,21 @@ async function countTogether(
   connection: Connection,
   resources: Omit<Resources, "consume">,
   asks: readonly GroupedAsk[],
+  lockWaitMs: number,
 ): Promise<(Verdict | Error)[]> {
   const now = resources.now();
-  return consumeTogether(connection, asks, now, async (held) => {
+  return consumeTogether(connection, { names: asks, now, lockWaitMs }, async (held) => {
     const prepared = new Map<string, Prepared | Failure>();
     const consumptions: Consumption[] = [];
+    const events: Addressed[] = [];
     const result: (Verdict | Error)[] = [];
     for (const ask of asks) {
       const subject = held(ask);
       if (subject === "absent") result.push(contractNotFound(ask.userId));
       else if (subject === "busy") result.push("busy");
-      else result.push(await decideOne(resources, ask, subject, prepared, consumptions, now));
+      else result.push(await decideOne(resources, ask, subject, prepared, { consumptions, events }, now));
     }
-    return { result, consumptions };
+    return { result, consumptions, events };
   });
 }
 
@@ -92,7 +126,7 @@ async function decideOne(
   ask: GroupedAsk,
   subject: Subject,
   prepared: Map<string, Prepared | Failure>,
-  consumptions: Consumption[],
+  { consumptions, events }: { consumptions: Consumption[]; events: Addressed[] },
   now: Date,
 ): Promise<Verdict | Error> {
   try {
@@ -110,7 +144,8 @@ async function decideOne(
     const balances = one.usage;
     if (counts) {
       const operationId = newId(now);
-      for (const { id, level } of involvedLevels(one, ask)) {
+      const involved = involvedLevels(one, ask);
+      for (const { id, level } of involved) {
         consumptions.push({
           contractId: subject.contractId,
           serviceId: level.serviceId,
@@ -119,8 +154,11 @@ async function decideOne(
           featureId: ask.featureId,
           operationId,
         });
-        balances.set(id, result.used?.[id] ?? 0);
       }
+      const { organizationId } = ask;
+      const reached = limitsReached(one, ask, result.limit, balances, (id) => result.used?.[id] ?? 0);
+      for (const event of reached) events.push({ organizationId, event });
+      for (const { id } of involved) balances.set(id, result.used?.[id] ?? 0);
     }
     return explained(one, result, ask, balances);
   } catch (error) {
@@ -144,6 +182,12 @@ export async function evaluateAlone(ctx: Context, ask: Ask): Promise<FeatureAnsw
     );
     const used = new Map(involved.map(({ id }, i) => [id, moved[i]?.consumed ?? 0]));
     const counted = { ...result, used: mapValues(result.used ?? {}, (id, sum) => used.get(id) ?? sum) };
+    const reached = limitsReached(prepared, ask, result.limit, prepared.usage, (id) => used.get(id) ?? 0);
+    const organizationId = evaluatedOrganization(ctx);
+    await recordEvents(
+      ctx.db,
+      reached.map((event) => ({ organizationId, event })),
+    );
     return explained(prepared, counted, ask, used);
   });
 }

@@ -11,6 +11,7 @@ import {
   viewContracts,
 } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
+import { recordEvents } from "../db/outbox.ts";
 import { contracts, contractServices, organizations } from "../db/schema.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
@@ -37,6 +38,21 @@ async function viewOne(ctx: Context, contractId: string): Promise<ContractView> 
   const [view] = await viewContracts(ctx.db, rows);
   if (view === undefined) throw new Error(`contract ${contractId} vanished inside its transaction`);
   return view;
+}
+
+/** Records what happened to contracts, as the transaction's last statement. */
+function recordContracts(
+  ctx: Context,
+  code: "CONTRACT_CREATED" | "CONTRACT_NOVATED",
+  views: readonly ContractView[],
+): Promise<void> {
+  return recordEvents(
+    ctx.db,
+    views.map(({ id, organizationId, userContact: { userId } }) => ({
+      organizationId,
+      event: { code, details: { contractId: id, userId } },
+    })),
+  );
 }
 
 /**
@@ -91,7 +107,9 @@ export async function createContract(
         renewalDays,
       });
       await addSubscriptions(ctx.db, { contractIds: [id], next, now });
-      return viewOne(ctx, id);
+      const view = await viewOne(ctx, id);
+      await recordContracts(ctx, "CONTRACT_CREATED", [view]);
+      return view;
     });
   } catch (error) {
     if (violates(error, "contracts_user_unique")) throw exists(error);
@@ -162,7 +180,9 @@ export async function novateContract(
     const row = await findContract(ctx, input);
     const [novated] = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
     if (novated === undefined) throw contractNotFound(input.userId);
-    return viewOne(ctx, novated);
+    const view = await viewOne(ctx, novated);
+    await recordContracts(ctx, "CONTRACT_NOVATED", [view]);
+    return view;
   });
 }
 
@@ -195,7 +215,9 @@ export async function novateGroup(
         `INVALID DATA: No contracts found with groupId ${input.groupId} within organization ${input.organizationId}`,
       );
     }
-    return viewByUsername(ctx, ids);
+    const views = await viewByUsername(ctx, ids);
+    await recordContracts(ctx, "CONTRACT_NOVATED", views);
+    return views;
   });
 }
 

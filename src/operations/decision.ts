@@ -1,3 +1,4 @@
+import type { PrivateEvent } from "../core/event-messages.ts";
 import {
   checkExpectedConsumption,
   evaluateFeature,
@@ -63,6 +64,26 @@ export function involvedLevels(
     const service = subject.services.find((one) => one.key === serviceName);
     const level = subject.levels.find((one) => one.serviceId === service?.serviceId && one.limitName === limitName);
     return level === undefined ? [] : [{ id, level }];
+  });
+}
+
+/** What to record of a use that takes balances to their limits or past them; nothing for one that was there already. */
+export function limitsReached(
+  prepared: Prepared,
+  ask: Ask,
+  limits: FeatureResult["limit"],
+  before: ReadonlyMap<string, number>,
+  after: (id: string) => number,
+): PrivateEvent[] {
+  return involvedLevels(prepared, ask).flatMap(({ id, level }): PrivateEvent[] => {
+    const limit = limits?.[id];
+    const consumed = after(id);
+    if (typeof limit !== "number" || consumed < limit || (before.get(id) ?? 0) >= limit) return [];
+    const { contractId, services } = prepared.subject;
+    const serviceName = services.find(({ serviceId }) => serviceId === level.serviceId)?.key ?? "";
+    const { limitName } = level;
+    const details = { contractId, userId: ask.userId, serviceName, limitName, limit, consumed };
+    return [{ code: "USAGE_LIMIT_REACHED", details }];
   });
 }
 

@@ -2,6 +2,7 @@ import { eq } from "drizzle-orm";
 import { findPlan } from "../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { grant } from "../core/pricing/subscription.ts";
+import { recordEvent } from "../db/outbox.ts";
 import { loadSubject, type Subject } from "../db/subjects.ts";
 import { isDue, lockSubject, renewDue } from "../db/usage.ts";
 import { contracts } from "../db/schema.ts";
@@ -67,7 +68,14 @@ export async function withLockedSubject<T>(
     if (subject === undefined) throw contractNotFound(userId);
     const renewed = isExpired(subject, now) ? await renewContract(ctx, subject, now) : subject;
     const levels = await renewDue(ctx.db, subject.contractId, subject.levels, { operationId: newId(now), now });
-    return work(ctx, await prepare(ctx, { ...renewed, levels }));
+    const result = await work(ctx, await prepare(ctx, { ...renewed, levels }));
+    if (renewed !== subject) {
+      await recordEvent(ctx.db, organizationId, {
+        code: "CONTRACT_RENEWED",
+        details: { contractId: subject.contractId, userId, endDate: renewed.endDate.toISOString() },
+      });
+    }
+    return result;
   });
 }
 

@@ -1,0 +1,139 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { announceExpired } from "../../src/operations/expiry.ts";
+import { OUTBOX_CHANNEL } from "../../src/db/outbox.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { consume, contract, show, tasker, upload } from "../support/contracting.ts";
+
+let api: TestApi;
+let key: string;
+let after = 0;
+const notified: string[] = [];
+
+beforeAll(async () => {
+  api = await createTestApi();
+  key = api.callers.all.key;
+  await upload(api, key, tasker(), tasker({ version: "2.0.0", createdAt: "2025-02-01", maxTasks: 5 }));
+  await api.database.connection.client.listen(OUTBOX_CHANNEL, (id) => notified.push(id));
+});
+afterAll(() => api.close());
+beforeEach(async () => {
+  api.setNow(new Date("2025-06-15T10:00:00.000Z"));
+  await recorded();
+  notified.length = 0;
+});
+
+/** What was recorded since the last call, in order; ids are checked to be without gaps. */
+async function recorded(): Promise<{ code: string; details: Record<string, unknown>; mine: boolean }[]> {
+  const rows = await api.database.connection.client<
+    { id: string; code: string; details: Record<string, unknown>; organizationId: string }[]
+  >`select id, code, details, organization_id as "organizationId" from outbox where id > ${after} order by id`;
+  expect(rows.map(({ id }) => Number(id))).toEqual(rows.map((_, i) => after + 1 + i));
+  after += rows.length;
+  return rows.map(({ code, details, organizationId }) => ({
+    code,
+    details,
+    mine: organizationId === api.callers.organizationId,
+  }));
+}
+const event = (code: string, details: object) => ({ code, details, mine: true });
+
+it("a contract that is created and novated, alone or with its group, is recorded; one that is refused is not", async () => {
+  const one = await contract(api, key, "one", { groupId: "g" });
+  const two = await contract(api, key, "two", { groupId: "g" });
+  expect((await api.call("POST", "/contracts", { key, body: { userContact: {} } })).status).toBe(422);
+  await expect(contract(api, key, "one")).rejects.toThrow();
+  expect(await recorded()).toEqual([
+    event("CONTRACT_CREATED", { contractId: one.id, userId: "one" }),
+    event("CONTRACT_CREATED", { contractId: two.id, userId: "two" }),
+  ]);
+  const novation = {
+    contractedServices: { tasker: "2.0.0" },
+    subscriptionPlans: { tasker: "BASIC" },
+    subscriptionAddOns: {},
+  };
+  expect((await api.call("PUT", "/contracts/one", { key, body: novation })).status).toBe(200);
+  expect((await api.call("PUT", "/contracts?groupId=g", { key, body: novation })).status).toBe(200);
+  expect(await recorded()).toEqual([
+    event("CONTRACT_NOVATED", { contractId: one.id, userId: "one" }),
+    event("CONTRACT_NOVATED", { contractId: one.id, userId: "one" }),
+    event("CONTRACT_NOVATED", { contractId: two.id, userId: "two" }),
+  ]);
+  expect(notified).toEqual([]);
+});
+
+it("archiving a version records the archiving and each contract that it moved, in one transaction", async () => {
+  await upload(api, key, tasker({ version: "3.0.0", createdAt: "2025-03-01" }));
+  const moved = await contract(api, key, "moved");
+  await recorded();
+  notified.length = 0;
+  const body = { subscriptionPlan: "PRO", subscriptionAddOns: {} };
+  const answer = await api.call("PUT", "/services/Tasker/pricings/1.0.0?availability=archived", { key, body });
+  expect(answer.status).toBe(200);
+  const events = await recorded();
+  expect(events).toEqual([
+    event("PRICING_ARCHIVED", { serviceName: "Tasker", pricingVersion: "1.0.0" }),
+    event("CONTRACT_NOVATED", { contractId: moved.id, userId: "moved" }),
+  ]);
+  await expect.poll(() => notified).toEqual([String(after)]);
+});
+
+it("a limit that is reached is recorded once, with the use that reached it, however many consume together; use below it is not", async () => {
+  const { id } = await contract(api, key, "busy", { contractedServices: { tasker: "2.0.0" } });
+  await recorded();
+  notified.length = 0;
+  for (let use = 0; use < 4; use += 1) await consume(api, key, "busy");
+  expect(await recorded()).toEqual([]);
+  await Promise.all(Array.from({ length: 5 }, () => consume(api, key, "busy")));
+  const details = {
+    contractId: id,
+    userId: "busy",
+    serviceName: "tasker",
+    limitName: "maxTasks",
+    limit: 5,
+    consumed: 5,
+  };
+  expect(await recorded()).toEqual([event("USAGE_LIMIT_REACHED", details)]);
+  await api.call("POST", "/features/busy/tasker-board?revert=true&latest=true", { key });
+  await consume(api, key, "busy", { "tasker-maxTasks": 3 });
+  expect(await recorded()).toEqual([event("USAGE_LIMIT_REACHED", { ...details, consumed: 7 })]);
+  expect(notified).toEqual([]);
+});
+
+it("a contract that renews itself is recorded with its new end, once, by whoever comes first", async () => {
+  const made = await contract(api, key, "renewing", {
+    contractedServices: { tasker: "2.0.0" },
+    billingPeriod: { autoRenew: true, renewalDays: 10 },
+  });
+  await recorded();
+  api.setNow(new Date("2025-07-01T10:00:00.000Z"));
+  await Promise.all(Array.from({ length: 5 }, () => consume(api, key, "renewing", {})));
+  const { billingPeriod } = await show(api, key, "renewing");
+  expect(await recorded()).toEqual([
+    event("CONTRACT_RENEWED", { contractId: made.id, userId: "renewing", endDate: billingPeriod.endDate }),
+  ]);
+});
+
+it("a contract that ends is recorded once for each end, however many look for it", async () => {
+  const { db } = api.resources;
+  const soon = { contractedServices: { tasker: "2.0.0" }, billingPeriod: { autoRenew: false, renewalDays: 10 } };
+  const made = await contract(api, key, "ending", soon);
+  await contract(api, key, "going on", { ...soon, billingPeriod: { autoRenew: true, renewalDays: 10 } });
+  await recorded();
+  const { endDate } = made.billingPeriod;
+  await announceExpired(db, new Date(endDate));
+  expect(await recorded()).toEqual([]);
+  const late = new Date(Date.parse(endDate) + 1);
+  const announced = await Promise.all([
+    announceExpired(db, late),
+    announceExpired(db, late),
+    announceExpired(db, late),
+  ]);
+  expect(announced.reduce((sum, one) => sum + one)).toBe(1);
+  expect(await recorded()).toEqual([event("CONTRACT_EXPIRED", { contractId: made.id, userId: "ending", endDate })]);
+  const prolonged = "2025-08-01T00:00:00.000Z";
+  await api.call("PUT", "/contracts/ending/billingPeriod", { key, body: { endDate: prolonged } });
+  expect(await announceExpired(db, late)).toBe(0);
+  await announceExpired(db, new Date("2025-08-02T00:00:00.000Z"));
+  const again = (await recorded()).filter(({ details }) => details["userId"] === "ending");
+  expect(again).toEqual([event("CONTRACT_EXPIRED", { contractId: made.id, userId: "ending", endDate: prolonged })]);
+});
