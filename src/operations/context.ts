@@ -43,8 +43,6 @@ export interface Settings {
   allowTestEvents?: boolean | undefined;
   /** Hosts to which webhooks may be sent over http: too. */
   webhookAllowedHosts?: readonly string[] | undefined;
-  /** Hosts to which webhooks may be sent over http: too. */
-  webhookAllowedHosts?: readonly string[] | undefined;
 }
 
 /** What every operation receives: resources, plus who asks. */
