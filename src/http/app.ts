@@ -14,7 +14,6 @@ import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
-import { webhookRoutes } from "./routes/webhooks.ts";
 
 /** What an operator decides about the HTTP interface. */
 export interface HttpSettings {
@@ -89,8 +88,6 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/contracts`, contractRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
-  app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
   app.route(API_PREFIX, systemRoutes);
