@@ -50,6 +50,7 @@ for (const file of filesOf(".js").filter((path) => path.startsWith(join(TARGET, 
     dependencies[dependency] = wanted;
   }
 }
+for (const format of ["esm", "cjs"]) pruneDeclarations(format);
 const exports: unknown = JSON.parse(JSON.stringify(root.exports).replaceAll("./dist/package/", "./"));
 write("package.json", {
   name,
@@ -66,6 +67,22 @@ write("package.json", {
 });
 write("cjs/package.json", { type: "commonjs", sideEffects: false });
 copyFileSync(join(ROOT, "LICENSE"), join(TARGET, "LICENSE"));
+
+/** Removes the declarations that no entry leads to: they describe what nobody can import. */
+function pruneDeclarations(format: string): void {
+  const reached = new Set<string>();
+  const reach = (file: string) => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const [, next = ""] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.\.?\/[^"]+)\.js"/g)) {
+      reach(join(file, "..", `${next}.d.ts`));
+    }
+  };
+  for (const [, entry] of JSON.stringify(root.exports).matchAll(/"\.\/dist\/package\/(\w+\/[^"]+\.d\.ts)"/g)) {
+    if (entry?.startsWith(format) === true) reach(join(TARGET, entry));
+  }
+  for (const file of filesOf(".d.ts")) if (file.startsWith(join(TARGET, format)) && !reached.has(file)) rmSync(file);
+}
 
 function filesOf(extension: string): string[] {
   const all = readdirSync(TARGET, { recursive: true, encoding: "utf8" });

@@ -39,12 +39,12 @@ export class ServiceClient {
   /** The newest function counts. */
   tokenSource: (() => Promise<string>) | undefined;
   /** The state of the event channel; the same object until it changes. */
-  connection: ConnectionState = IDLE;
-  /** For ServiceSession. */
+  readonly connection: ConnectionState = IDLE;
+  /** @internal For ServiceSession. */
   readonly address: ServiceAddress | undefined;
-  /** What it was made of. */
+  /** @internal What it was made of. */
   readonly options: ServiceClientOptions;
-  /** For ServiceSession. */
+  /** @internal For ServiceSession. */
   readonly events = new ServiceEventRegistry();
   private readonly connectionListeners = createListeners();
   /** Calls back on every change of `connection`. @returns the undo. */
@@ -167,10 +167,11 @@ export class ServiceClient {
     this.session?.dispose();
   }
 
-  /** For ServiceSession. */
+  /** @internal For ServiceSession. */
   changeConnection(status: ConnectionState["status"], error: Error | null = null): void {
     if (status === "idle" && this.connection === IDLE) return;
-    this.connection = status === "idle" ? IDLE : { status, error };
+    // Read-only for everybody else.
+    Object.assign(this, { connection: status === "idle" ? IDLE : { status, error } });
     this.connectionListeners.notify();
   }
 

@@ -21,7 +21,7 @@ import {
 /** Whether there is a token: a usable one, one on its way, one that has expired, or none. */
 export type TokenStatus = "valid" | "loading" | "expired" | "none";
 
-/** A client: `httpUrl` is empty as long as it belongs to no service. */
+/** @internal A client: `httpUrl` is empty as long as it belongs to no service. */
 export interface TokenOwner {
   readonly httpUrl: string;
   dispose(): void;
@@ -129,7 +129,7 @@ export class TokenService {
     return this.payload && this.payload.exp * 1000 - this.clockOffsetMs - Date.now();
   }
 
-  /** For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
+  /** @internal For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
   claim(owner: TokenOwner): void {
     const before = this.owner;
     if (before === owner) return;

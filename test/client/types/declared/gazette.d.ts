@@ -1,0 +1,9 @@
+/* What `faregate types` writes. */
+import "faregate/client";
+
+declare module "faregate/client" {
+  interface FeatureIds {
+    "gazette-news": true;
+    "gazette-archive": true;
+  }
+}

@@ -1,0 +1,64 @@
+import { type FeatureId, ServiceClient, TokenService } from "faregate/client";
+import { Feature, On, useFeature, useUsage } from "faregate/react";
+import type { FeatureId as ServerFeatureId } from "faregate/react/server";
+import { SpaceProvider } from "faregate/react/space";
+import { createTestToken, TestServiceProvider } from "faregate/testing";
+
+/* With a declaration only its feature ids are accepted, whichever entry they come through. */
+
+export const known: FeatureId[] = ["gazette-news", "gazette-archive"];
+export const knownOnServer: ServerFeatureId = "gazette-news";
+// @ts-expect-error not declared
+export const unknown: FeatureId = "gazette-sport";
+
+export function Page() {
+  useFeature("gazette-news");
+  // @ts-expect-error not declared
+  useFeature("gazette-sport");
+  useUsage("gazette-archive");
+  // @ts-expect-error not declared
+  useUsage("news");
+  const isOn: boolean | null = new TokenService().evaluateFeature("gazette-news");
+  // @ts-expect-error not declared
+  new TokenService().evaluateFeature("sport");
+  return (
+    <>
+      <Feature id="gazette-news">
+        <On>{String(isOn)}</On>
+      </Feature>
+      {/* @ts-expect-error not declared */}
+      <Feature id="gazette-sport" />
+      <Feature.On />
+    </>
+  );
+}
+
+export const tested = (
+  <TestServiceProvider
+    features={{ "gazette-news": true, "gazette-archive": { eval: true, limit: 3 } }}
+    status="ready"
+  />
+);
+export const token: string = createTestToken({ features: { "gazette-news": false } });
+
+const client = new ServiceClient({ url: "http://localhost" });
+client.on("pricing_archived", ({ serviceName, pricingVersion }) => `${serviceName} ${pricingVersion ?? ""}`);
+client.on("pricing_actived", ({ serviceName }) => serviceName);
+client.on("error", (error) => error.message);
+client.on("synchronized", () => {});
+// @ts-expect-error no such event
+client.on("pricing_deleted", () => {});
+// @ts-expect-error no such argument
+client.on("synchronized", (details: string) => details);
+// @ts-expect-error read-only
+client.apiKey = "other";
+// @ts-expect-error not for users
+client.changeConnection("idle");
+
+export const aliased = (
+  <SpaceProvider config={{ url: "http://localhost", apiKey: "key", allowConnectionWithSpace: true }}>
+    text
+  </SpaceProvider>
+);
+// @ts-expect-error a provider has a configuration or a client
+export const neither = <SpaceProvider>text</SpaceProvider>;
