@@ -18,13 +18,13 @@ export type Held = Subject | "absent" | "busy";
 
 /**
  * Runs `decide` over many contracts in one transaction with their rows locked, and counts what it returns, in three round
- * trips however many callers. Contracts that somebody else has locked are not waited for: one that is being novated must
- * not hold up the others. They are "busy": ask again.
+ * trips however many callers. Contracts that somebody else has locked are waited for at most `lockWaitMs`, which then fails
+ * for all of them (SQLSTATE 55P03). With 0 they are not waited for, because one that is being novated must not hold up the
+ * others: they are "busy".
  */
 export async function consumeTogether<T>(
   { client }: Connection,
-  names: readonly SubjectName[],
-  now: Date,
+  { names, now, lockWaitMs }: { names: readonly SubjectName[]; now: Date; lockWaitMs: number },
   decide: (held: (name: SubjectName) => Held) => Promise<{
     result: T;
     consumptions: readonly Consumption[];
@@ -35,14 +35,15 @@ export async function consumeTogether<T>(
   let counted: Promise<unknown> = Promise.resolve();
   const result = await client.begin(async (tx) => {
     const [organizationIds, userIds] = columnsOf(names);
-    // Sent together: the second statement begins when the first has its locks, and sees what is committed by then.
-    const [locked, subjects] = await Promise.all([
-      tx<SubjectName[]>`
-        select organization_id as "organizationId", user_id as "userId" from contracts
-        where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
-        order by id for no key update skip locked`,
-      readSubjects(tx, names),
-    ]);
+    const held = tx`
+      select organization_id as "organizationId", user_id as "userId" from contracts
+      where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
+      order by id for no key update`;
+    // Sent together, in this order: `execute` queues a statement, a query that is only awaited is queued later. So the
+    // reading begins when the locks are held, and sees what was committed by then.
+    const limited = lockWaitMs === 0 ? undefined : tx.unsafe(`set local lock_timeout = ${lockWaitMs}`).execute();
+    const locking = tx<SubjectName[]>`${held} ${lockWaitMs === 0 ? tx`skip locked` : tx``}`.execute();
+    const [locked, subjects] = await Promise.all([locking, readSubjects(tx, names), limited]);
     const mine = new Set(locked.map(keyOf));
     const { result, consumptions, events } = await decide((name) => {
       const subject = subjects.get(keyOf(name));

@@ -1,5 +1,5 @@
 import { createBatch } from "../db/batch.ts";
-import type { Connection } from "../db/connect.ts";
+import { type Connection, databaseError } from "../db/connect.ts";
 import { type Consumption, consumeTogether } from "../db/consumption.ts";
 import { type Addressed, recordEvents } from "../db/outbox.ts";
 import { keyOf, type Subject } from "../db/subjects.ts";
@@ -27,6 +27,9 @@ const PATIENCE_MS = 3000;
 const MAX_WAITING = 5000;
 /** Two groups at a time keep both the process and the database busy; a contract always goes to the same one. */
 const LANES = 2;
+/** Contracts that may be waited for at once, each with a connection of the pool: the others are asked for again. */
+const MAX_PATIENT = 3;
+const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
  * Counts use for many callers at once: those that arrive while a transaction is under way share the next one. Each gets
@@ -37,19 +40,38 @@ export function createConsume(
   connection: Connection,
   resources: Omit<Resources, "consume">,
 ): (ask: GroupedAsk) => Promise<FeatureAnswer> {
-  const lanes = Array.from({ length: LANES }, () =>
-    createBatch<GroupedAsk, Verdict>((asks) => countTogether(connection, resources, asks), { maxAsks: 200, lanes: 1 }),
-  );
+  const lane = (lockWaitMs: number): Lane =>
+    createBatch((asks) => countTogether(connection, resources, asks, lockWaitMs), { maxAsks: 200, lanes: 1 });
+  const lanes = Array.from({ length: LANES }, () => lane(0));
+  /** Contracts that somebody else holds: each with a lane of its own that waits for the lock, while it has callers. */
+  const patient = new Map<string, { lane: Lane; callers: number }>();
+  const inPatience = async (key: string, ask: GroupedAsk): Promise<Verdict> => {
+    const held = patient.get(key) ?? { lane: lane(PATIENCE_MS), callers: 0 };
+    patient.set(key, held);
+    held.callers += 1;
+    try {
+      return await held.lane(ask);
+    } catch (error) {
+      throw databaseError(error)?.code === LOCK_NOT_AVAILABLE ? tooBusy() : error;
+    } finally {
+      held.callers -= 1;
+      if (held.callers === 0) patient.delete(key);
+    }
+  };
   let waiting = 0;
   return async (ask) => {
     if (waiting >= MAX_WAITING) throw tooBusy();
     waiting += 1;
     try {
-      const lane = lanes[laneOf(keyOf(ask))];
-      if (lane === undefined) throw new Error("there is no such lane");
+      const key = keyOf(ask);
+      const usual = lanes[laneOf(key)];
+      if (usual === undefined) throw new Error("there is no such lane");
       const deadline = Date.now() + PATIENCE_MS;
       for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
-        const verdict = await lane(ask);
+        // Who comes while others wait for the same contract waits with them, in the order of arrival.
+        let verdict: Verdict = patient.has(key) ? await inPatience(key, ask) : await usual(ask);
+        if (verdict === "busy" && (patient.has(key) || patient.size < MAX_PATIENT))
+          verdict = await inPatience(key, ask);
         if (verdict === "alone") return await evaluateAlone(contextOf(resources, ask), ask);
         if (verdict !== "busy") return verdict;
         if (Date.now() > deadline) throw tooBusy();
@@ -60,6 +82,8 @@ export function createConsume(
     }
   };
 }
+
+type Lane = (ask: GroupedAsk) => Promise<Verdict>;
 
 type Verdict = FeatureAnswer | "busy" | "alone";
 
@@ -79,9 +103,10 @@ async function countTogether(
   connection: Connection,
   resources: Omit<Resources, "consume">,
   asks: readonly GroupedAsk[],
+  lockWaitMs: number,
 ): Promise<(Verdict | Error)[]> {
   const now = resources.now();
-  return consumeTogether(connection, asks, now, async (held) => {
+  return consumeTogether(connection, { names: asks, now, lockWaitMs }, async (held) => {
     const prepared = new Map<string, Prepared | Failure>();
     const consumptions: Consumption[] = [];
     const events: Addressed[] = [];

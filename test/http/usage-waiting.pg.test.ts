@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { consume, consumed, contract, tasker, upload } from "../support/contracting.ts";
+import { expectBalancesMatchLedger } from "../support/invariants.ts";
+
+let api: TestApi;
+let key: string;
+
+beforeAll(async () => {
+  api = await createTestApi();
+  key = api.callers.all.key;
+  await upload(api, key, tasker({ maxTasks: 1_000_000 }));
+  await contract(api, key, "held");
+  await contract(api, key, "free");
+});
+afterAll(() => api.close());
+
+/** Keeps the contract's lock, as a long novation would, until released. */
+async function hold(userId: string): Promise<() => Promise<unknown>> {
+  let release = () => {};
+  const released = new Promise<void>((done) => (release = done));
+  let ready = () => {};
+  const isHeld = new Promise<void>((done) => (ready = done));
+  const holding = api.database.connection.client.begin(async (tx) => {
+    await tx`select 1 from contracts where user_id = ${userId} for update`;
+    ready();
+    await released;
+  });
+  await isHeld;
+  return () => {
+    release();
+    return holding;
+  };
+}
+
+test("while somebody holds a contract its consumers wait for a bounded time, then are told to come back", async () => {
+  const release = await hold("held");
+  const started = performance.now();
+  const refused = await Promise.all(Array.from({ length: 20 }, () => consume(api, key, "held")));
+  const waited = performance.now() - started;
+  await release();
+  for (const answer of refused) {
+    expect(answer.status).toBe(503);
+    expect(answer.headers.get("retry-after")).toBe("1");
+    expect(answer.body).toEqual({ error: "The contract is being changed by others. Please try again" });
+  }
+  expect(waited).toBeGreaterThan(2900);
+  expect(waited).toBeLessThan(5000);
+  expect(await consumed(api, key, "held")).toBe(0);
+});
+
+test("a contract that somebody holds does not hold up the others", async () => {
+  const release = await hold("held");
+  const waiting = consume(api, key, "held");
+  const started = performance.now();
+  for (let i = 0; i < 50; i += 1) expect((await consume(api, key, "free")).status).toBe(200);
+  expect(performance.now() - started).toBeLessThan(2500);
+  await release();
+  expect((await waiting).status).toBe(200);
+  expect(await consumed(api, key, "free")).toBe(50);
+  expect(await consumed(api, key, "held")).toBe(1);
+  await expectBalancesMatchLedger(api.database);
+});
