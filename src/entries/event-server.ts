@@ -79,7 +79,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       onError.over();
       events.append(event);
       broadcast.publish(event);
-      webhooks.wake(event.id);
+      webhooks.wake();
       log("debug", "event published", { id: event.id, code: event.code, clients: broadcast.clientCount() });
     },
     onPosition: (id) => tell({ type: "position", id }),

@@ -43,8 +43,8 @@ const CONCURRENT = 32;
 
 /** Delivers webhooks until stopped. */
 export interface Webhooks {
-  /** There is an event up to this id: looks at once instead of at the next poll. */
-  wake(eventId: number): void;
+  /** There is a new event. */
+  wake(): void;
   /** Takes nothing more, and returns when what is under way is over or has been given up. */
   stop(): Promise<void>;
 }
@@ -65,8 +65,9 @@ export function startWebhooks(options: {
   const times = { ...TIMES, ...options.times };
   const underWay = new Map<number, { endpointId: string; done: Promise<void> }>();
   const giveUp = new AbortController();
-  let announced: number | undefined;
-  let cursor = 0;
+  /** Whether there may be events without deliveries; at the start nobody knows. */
+  let hasNews = true;
+  let cursor: number | undefined;
   let stopped = false;
   let again = false;
   let running: Promise<void> | undefined;
@@ -84,11 +85,12 @@ export function startWebhooks(options: {
     });
   };
   const turn = async () => {
-    // At the start nobody knows where the cursor is; later it only has to move when there is something new.
-    while (!isStopped() && (announced === undefined || announced > cursor)) {
+    while (hasNews && !isStopped()) {
+      hasNews = false;
       const made = await makeDeliveries(db);
+      // There may be more, or another process was at it and has to be asked again.
+      if (made === undefined || made !== cursor) hasNews = true;
       if (made === undefined) break;
-      if (made === cursor) announced = cursor;
       cursor = made;
     }
     const free = CONCURRENT - underWay.size;
@@ -119,8 +121,8 @@ export function startWebhooks(options: {
   const poll = setInterval(look, times.pollMs);
   look();
   return {
-    wake: (eventId) => {
-      announced = Math.max(announced ?? 0, eventId);
+    wake: () => {
+      hasNews = true;
       look();
     },
     stop: async () => {

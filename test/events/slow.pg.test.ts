@@ -1,45 +1,26 @@
-import { createConnection, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type DeafClient, openDeaf } from "./deaf-client.ts";
 import { type InProcessServer, openInProcess } from "./in-process.ts";
 import { openPricings, until } from "./raw-client.ts";
 
 let database: TestDatabase;
 let server: InProcessServer;
-const idle: Socket[] = [];
+const idle: DeafClient[] = [];
 beforeAll(async () => {
   database = await createTestDatabase();
   server = await openInProcess(database);
 });
 afterAll(async () => {
-  for (const socket of idle) socket.destroy();
+  for (const client of idle) client.destroy();
   await server.close();
   await database.drop();
 });
 
-/** A client that joins `/pricings` over a bare TCP connection and then never reads again. */
-async function openDeaf(): Promise<{ isClosed: () => boolean }> {
-  const socket = createConnection(Number(new URL(server.origin).port), "127.0.0.1");
-  idle.push(socket);
-  let received = "";
-  let closed = false;
-  socket.on("data", (data: Buffer) => (received += data.toString("latin1")));
-  socket.on("error", () => {});
-  socket.on("close", () => (closed = true));
-  socket.write(
-    `GET /events/?EIO=4&transport=websocket HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-  );
-  await until(() => received.includes("pingInterval"), "the greeting");
-  const text = new TextEncoder().encode("40/pricings,");
-  socket.write(Uint8Array.from([0x81, 0x80 | text.length, 0, 0, 0, 0, ...text]));
-  await until(() => received.includes("40/pricings,"), "the namespace");
-  socket.pause();
-  return { isClosed: () => closed };
-}
-
 it("clients that stop reading are cut off before they cost much; the others get everything at once", async () => {
-  const deaf = await Promise.all(Array.from({ length: 10 }, openDeaf));
+  const { port } = new URL(server.origin);
+  const deaf = await Promise.all(Array.from({ length: 10 }, () => openDeaf(Number(port))));
+  idle.push(...deaf);
   const healthy = await openPricings(server.ws);
   const message = { code: "SERVICE_DISABLED", details: { serviceName: "x".repeat(1000) } };
   const before = process.memoryUsage().rss;

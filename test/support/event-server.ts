@@ -26,6 +26,12 @@ export const TEST_SECRETS = {
   API_KEYS_SECRET: "a0d9c8b3e5f0c1b7e9a3d48c2b6e4f17a0d9c8b3e5f0c1b7",
 };
 
+/** How the event server is started on each runtime that has one. */
+export const COMMANDS = {
+  Node: [process.execPath, "--import", "tsx", "src/entries/events-node.ts"],
+  Bun: [resolve(ROOT, "node_modules/.bin/bun"), "src/entries/events-bun.ts"],
+} as const;
+
 export interface RunningServer {
   /** One origin for REST and events. */
   url: string;
@@ -38,9 +44,11 @@ export interface RunningServer {
 export async function startEventServer(
   databaseUrl: string,
   environment: Record<string, string> = {},
+  runtime: keyof typeof COMMANDS = "Node",
 ): Promise<RunningServer> {
-  const port = await freePort();
-  const child = spawn(process.execPath, ["--import", "tsx", "src/entries/events-node.ts"], {
+  const port = Number(environment["EVENTS_PORT"] ?? (await freePort()));
+  const [command, ...given] = COMMANDS[runtime];
+  const child = spawn(command, given, {
     cwd: ROOT,
     env: {
       ...process.env,
