@@ -1,5 +1,5 @@
 import { Manager } from "socket.io-client";
-import { onWake } from "./ambient.ts";
+import { isHidden, onWake } from "./ambient.ts";
 
 /** What the channel tells its client. */
 export interface LiveChannelHandlers {
@@ -58,7 +58,9 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
   socket.on("message", (message: unknown) => handlers.message(message));
   socket.on("connect_error", lost);
   socket.on("disconnect", (reason) => lost(reason.endsWith("error") ? new Error(reason) : undefined));
-  const stopWatching = onWake(retryNow);
+  const stopWatching = onWake(() => {
+    if (!isHidden()) retryNow();
+  });
   connect();
 
   return {
