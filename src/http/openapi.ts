@@ -19,6 +19,8 @@ export interface Operation {
   body?: z.ZodType | "pricing";
   /** Successful answers by status; null is an empty body. */
   answers: Record<number, z.ZodType | null>;
+  /** Takes an Idempotency-Key: sent again within 24 hours, it is done once and answered the same. */
+  idempotent?: true;
   /** Media type of the answer where it is not JSON. */
   mediaType?: string;
 }
@@ -282,6 +284,7 @@ const contractDetailOperations: Operation[] = [
   {
     method: "PUT",
     path: "/contracts/{userId}/usageLevels",
+    idempotent: true,
     summary: "Add to, give back, or reset what was used",
     query: {
       reset: "true: all renewable levels to zero",
@@ -340,6 +343,7 @@ const featureOperations: Operation[] = [
   {
     method: "POST",
     path: "/features/{userId}/{featureId}",
+    idempotent: true,
     summary: "Evaluate one feature; with amounts in the body, count its use",
     query: {
       ...MODE,
@@ -520,6 +524,13 @@ const PRICING_UPLOAD = {
   },
 };
 
+const IDEMPOTENCY_KEY = {
+  name: "Idempotency-Key",
+  in: "header",
+  description: "Sent again with the same key within 24 hours, the call is done once and answered the same",
+  schema: { type: "string", maxLength: 255 },
+};
+
 function documented(operation: Operation): object {
   const pathNames = [...operation.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? "");
   const isPublic = findRule(operation.method, operation.path)?.access === "public";
@@ -548,6 +559,7 @@ function documented(operation: Operation): object {
     security: isPublic ? [] : [{ apiKey: [] }],
     parameters: [
       ...pathNames.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
+      ...(operation.idempotent === undefined ? [] : [IDEMPOTENCY_KEY]),
       ...Object.entries(operation.query ?? {}).map(([name, description]) => ({
         name,
         in: "query",
