@@ -1,4 +1,5 @@
-import { act, useEffect, useState } from "react";
+import * as React from "react";
+import { act, type ComponentType, type ReactNode, useEffect, useState } from "react";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   ServiceClient,
@@ -53,7 +54,7 @@ const config = (more: Partial<ServiceConfiguration> = {}): ServiceConfiguration 
   apiKey: "org_key",
   ...more,
 });
-const page = (more: Partial<ServiceConfiguration> = {}, children: React.ReactNode = <Shown id="zoom-meetings" />) => (
+const page = (more: Partial<ServiceConfiguration> = {}, children: ReactNode = <Shown id="zoom-meetings" />) => (
   <ServiceProvider config={config(more)}>
     <Grab />
     {children}
@@ -68,11 +69,12 @@ const eventually = async (check: () => void) => {
     Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
   }
 };
-/** Every text the page shows from now on. */
-const texts = (mounted: { text(): string }) => {
-  const seen = [mounted.text()];
+/** Every text that the page shows from now on; to be called before it is mounted. */
+const texts = () => {
+  const seen: string[] = [];
   const observer = new MutationObserver(() => {
-    if (seen.at(-1) !== mounted.text()) seen.push(mounted.text());
+    const text = document.body.textContent;
+    if (text !== "" && seen.at(-1) !== text) seen.push(text);
   });
   observer.observe(document.body, { subtree: true, childList: true, characterData: true });
   return { seen, end: () => observer.disconnect() };
@@ -111,6 +113,7 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
   });
 
   test("rows 3 and 5: setUserId in an effect loads, then shows the feature, with one request and no error between", async () => {
+    const shown = texts();
     const mounted = await mount(
       page(
         {},
@@ -121,7 +124,6 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
       ),
       { strict },
     );
-    const shown = texts(mounted);
     await eventually(() => expect(mounted.text()).toBe("ON"));
     shown.end();
     expect(shown.seen).toEqual(["LOADING", "ON"]);
@@ -351,6 +353,7 @@ describe("a token source", () => {
   test.each([{ strict: false }, { strict: true }])(
     "loads, then shows, with one call and no error between, also offline; StrictMode $strict",
     async ({ strict }) => {
+      const shown = texts();
       const tokenSource = vi.fn(async () => token({ "zoom-meetings": true }));
       const mounted = await mount(
         <ServiceProvider
@@ -359,7 +362,6 @@ describe("a token source", () => {
         />,
         { strict },
       );
-      const shown = texts(mounted);
       await eventually(() => expect(mounted.text()).toBe("ON"));
       shown.end();
       expect(shown.seen).toEqual(["LOADING", "ON"]);
@@ -403,6 +405,39 @@ describe("a token source", () => {
     expect([first.mock.calls.length, second.mock.calls.length]).toEqual([0, 1]);
   });
 });
+
+const Activity = (React as { Activity?: ComponentType<{ mode: string; children: ReactNode }> }).Activity;
+
+test.runIf(Activity !== undefined)(
+  "in a subtree that is hidden and shown again, the provider's client goes on with listeners, user and token",
+  async () => {
+    const heard: unknown[] = [];
+    const hidden = (mode: string) =>
+      Activity === undefined ? null : (
+        <Activity mode={mode}>
+          <ServiceProvider config={config()}>
+            <Grab />
+            <Shown id="zoom-meetings" />
+          </ServiceProvider>
+        </Activity>
+      );
+    const mounted = await mount(hidden("visible"));
+    await act(() => client.setUserId("ada"));
+    client.on("pricing_created", (details) => heard.push(details));
+    await eventually(() => expect(client.connected).toBe(true));
+    const before = client;
+    await mounted.render(hidden("hidden"));
+    await eventually(() => expect(server.connections()).toBe(0));
+    await mounted.render(hidden("visible"));
+    await eventually(() => expect(client.connected).toBe(true));
+    expect(client).toBe(before);
+    server.send({ code: "PRICING_CREATED", details: { serviceName: "Zoom" } });
+    await eventually(() => expect(heard).toHaveLength(1));
+    expect(mounted.text()).toBe("ON");
+    expect(server.calls.every(({ path }) => path.includes("/ada/"))).toBe(true);
+    await act(() => client.refresh());
+  },
+);
 
 test("hidden and shown again, the same client connects again and keeps listeners, user and token", async () => {
   const heard: unknown[] = [];
