@@ -146,7 +146,10 @@ it("what fails is tried again, later and later, with the same id and body, and t
   expect(new Set(received.map(({ headers, body }) => `${headers["webhook-id"]} ${body}`)).size).toBe(1);
   const pauses = received.slice(1).map(({ at }, i) => at - (received[i]?.at ?? 0));
   for (const [i, least] of [48, 192, 768].entries()) expect(pauses[i]).toBeGreaterThanOrEqual(least);
-  expect(await show(id)).toMatchObject({ state: "enabled", failures: 4 });
+  await until2(
+    () => show(id),
+    ({ state, failures }) => state === "enabled" && failures === 4,
+  );
 
   receiver.answer = () => ({ status: 200 });
   const resent = await api.call("POST", `/webhooks/${id}/deliveries/${failed?.id}/resend`, { key: key() });
