@@ -3,6 +3,7 @@ import { isPlatformAdmin } from "../core/access/caller.ts";
 import { denyAtGate, findRule } from "../core/access/permissions.ts";
 import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
+import { unknownKeyFailure } from "../operations/throttle.ts";
 import { context, type AppEnv } from "./route.ts";
 
 export const API_PREFIX = "/api/v1";
@@ -15,9 +16,25 @@ export function apiPath(path: string): string | undefined {
 
 /** Turns x-api-key into `c.get("caller")`; a key that is present and wrong is refused everywhere, public routes included. */
 export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
-  c.set("caller", await identifyCaller(c.get("resources"), c.req.header("x-api-key")));
+  const resources = c.get("resources");
+  try {
+    c.set("caller", await identifyCaller(resources, c.req.header("x-api-key")));
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code !== "unauthenticated") throw error;
+    throw unknownKeyFailure(clientAddress(c.env), resources.now(), error);
+  }
   await next();
 };
+
+/** Who is connected, where the runtime shows it (Node): a proxy in front is one address. Empty elsewhere. */
+function clientAddress(bindings: unknown): string {
+  const address = fieldOf(fieldOf(fieldOf(bindings, "incoming"), "socket"), "remoteAddress");
+  return typeof address === "string" ? address : "";
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && name in value ? Reflect.get(value, name) : undefined;
+}
 
 /**
  * Asks the permission table, then, for a path inside an organization, whether it exists and what the caller is in it.

@@ -94,3 +94,22 @@ function forgetIdleNames(now: number): void {
     if (attempts.failures.length === 0 && attempts.running.length === 0) attemptsByName.delete(name);
   }
 }
+
+/** Unknown keys a minute and address: far above what a misconfigured client sends, far below what guessing needs. */
+const MAX_UNKNOWN_KEYS = 1000;
+let unknownKeys = { minute: 0, byAddress: new Map<string, number>() };
+
+/**
+ * The failure for an unknown key from this address: the one given, or tooManyRequests once too many came within the minute.
+ * Valid keys from the same address are not touched.
+ */
+export function unknownKeyFailure(address: string, now: Date, failure: Failure): Failure {
+  const minute = Math.floor(now.getTime() / WINDOW_MS);
+  if (unknownKeys.minute !== minute) unknownKeys = { minute, byAddress: new Map() };
+  const count = (unknownKeys.byAddress.get(address) ?? 0) + 1;
+  unknownKeys.byAddress.set(address, count);
+  if (count <= MAX_UNKNOWN_KEYS) return failure;
+  return new Failure("tooManyRequests", "Too many unknown API keys. Please try again later", {
+    retryAfterSeconds: Math.ceil((WINDOW_MS - (now.getTime() % WINDOW_MS)) / 1000),
+  });
+}
