@@ -1,3 +1,4 @@
+import * as events from "./events.ts";
 import * as pricing from "./pricing.ts";
 import * as usage from "./usage.ts";
 
@@ -6,7 +7,7 @@ import * as usage from "./usage.ts";
  * falls short of its target.
  */
 
-const SUITES = { pricing, usage };
+const SUITES = { pricing, usage, events };
 const quick = process.argv.includes("--quick");
 const wanted = Object.entries(SUITES).filter(
   ([name]) => !process.argv.slice(2).some((word) => word in SUITES) || process.argv.includes(name),

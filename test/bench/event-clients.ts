@@ -1,0 +1,47 @@
+import { createRequire } from "node:module";
+
+/*
+ * A process of its own that holds many clients: `node --import tsx event-clients.ts <url> <count>`. It says `ready` to its
+ * parent, and then for each message how many clients have it and when the last one got it.
+ */
+
+interface Client {
+  on(event: "message", listener: (data: Uint8Array) => void): void;
+  on(event: "open" | "close", listener: () => void): void;
+  on(event: "error", listener: (error: Error) => void): void;
+  send(data: string): void;
+}
+const WebSocketClient = createRequire(createRequire(import.meta.url).resolve("engine.io"))("ws") as new (
+  url: string,
+) => Client;
+
+const [, , url = "", count = "0"] = process.argv;
+const total = Number(count);
+let joined = 0;
+const received = new Map<string, number>();
+
+function open(): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const client = new WebSocketClient(url);
+    client.on("error", reject);
+    client.on("open", () => client.send("40/pricings,"));
+    client.on("message", (data) => {
+      const frame = new TextDecoder().decode(data);
+      if (frame === "2") client.send("3");
+      else if (frame.startsWith("40/pricings,")) {
+        joined += 1;
+        resolve();
+      } else if (frame.startsWith("42/pricings,")) {
+        const many = (received.get(frame) ?? 0) + 1;
+        received.set(frame, many);
+        if (many === total) process.send?.({ all: frame, at: Date.now() });
+      }
+    });
+  });
+}
+
+for (let at = 0; at < total; at += 100) {
+  await Promise.all(Array.from({ length: Math.min(100, total - at) }, open));
+}
+process.send?.({ ready: joined });
+process.on("disconnect", () => process.exit(0));
