@@ -1,9 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:http";
-import { createRequire } from "node:module";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,48 +18,35 @@ const SOCKETS = 5000;
 
 const at = (sorted: readonly number[], share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN;
 
-/** Milliseconds from the commit to the client, of so many events one after the other. */
-async function latencies({ db }: Connection, arrived: (index: number) => Promise<unknown>): Promise<number[]> {
-  const all: number[] = [];
-  for (let index = 0; index < ROUNDS; index += 1) {
+/** The moment at which the frame at this place has come. */
+async function arrival(client: RawClient, index: number): Promise<number> {
+  while (client.frames.length <= index) await client.next();
+  return performance.now();
+}
+
+/** Milliseconds from the commit of an event to each of the clients, for as many events, one after the other. */
+async function latencies({ db }: Connection, clients: readonly RawClient[]): Promise<number[][]> {
+  const all: number[][] = clients.map(() => []);
+  const before = clients.map(({ frames }) => frames.length);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const arrivals = clients.map((client, i) => arrival(client, (before[i] ?? 0) + round));
     await db.transaction((tx) =>
-      recordEvent(tx, null, { code: "SERVICE_DISABLED", details: { serviceName: `S${index}` } }),
+      recordEvent(tx, null, { code: "SERVICE_DISABLED", details: { serviceName: `S${round}` } }),
     );
     const committed = performance.now();
-    await arrived(index);
-    all.push(performance.now() - committed);
+    for (const [i, arrived] of arrivals.entries()) all[i]?.push(Math.max(0, (await arrived) - committed));
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  return all.sort((a, b) => a - b);
+  for (const one of all) one.sort((a, b) => a - b);
+  return all;
 }
 
-/** Waits without the pauses of `frame`, which are longer than what is measured. */
-async function arrival({ frames }: RawClient, index: number): Promise<void> {
-  while (frames.length <= index) await new Promise((resolve) => setImmediate(resolve));
-}
-
-interface BareServer {
-  clients: Set<{ send(text: string): void }>;
-  on(event: "connection", listener: () => void): void;
-}
-
-/** What one would write by hand: LISTEN, and the payload to every WebSocket. */
-async function bareLatencies(connection: Connection): Promise<number[]> {
-  const { WebSocketServer } = createRequire(createRequire(import.meta.url).resolve("engine.io"))("ws") as {
-    WebSocketServer: new (options: { server: object }) => BareServer;
-  };
-  const server = createServer();
-  const sockets = new WebSocketServer({ server });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const listening = await connection.client.listen(OUTBOX_CHANNEL, (id) => {
-    for (const client of sockets.clients) client.send(id);
-  });
-  const client = await openRaw(`ws://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-  const measured = await latencies(connection, (index) => arrival(client, index));
-  client.close();
-  await listening.unlisten();
-  server.close();
-  return measured;
+/** What one would write by hand, in a process of its own as well: LISTEN, and the payload to every WebSocket. */
+async function openBare(databaseUrl: string): Promise<{ url: string; stop(): void }> {
+  const script = fileURLToPath(new URL("./bare-events.ts", import.meta.url));
+  const child = fork(script, [databaseUrl, OUTBOX_CHANNEL], { execArgv: ["--import", "tsx"] });
+  const port = await new Promise((resolve) => child.once("message", resolve));
+  return { url: `ws://127.0.0.1:${String(port)}/`, stop: () => child.disconnect() };
 }
 
 type FromClients = { ready?: number; all?: string; at?: number };
@@ -117,13 +101,15 @@ async function measure(databaseUrl: string, sockets: number): Promise<BenchRow[]
   const connection = connect(databaseUrl, { maxConnections: 2, applicationName: "faregate-bench-events" });
   const server = await startEventServer(databaseUrl, { LOG_LEVEL: "error" });
   try {
-    const client = await openPricings(server.url.replace("http", "ws") + HANDSHAKE);
-    // The first hundreds are for the compilers.
-    await latencies(connection, (index) => arrival(client, 2 + index));
-    const ours = await latencies(connection, (index) => arrival(client, 2 + ROUNDS + index));
-    client.close();
-    await bareLatencies(connection);
-    const bare = await bareLatencies(connection);
+    const own = await openPricings(server.url.replace("http", "ws") + HANDSHAKE);
+    const bareServer = await openBare(databaseUrl);
+    const other = await openRaw(bareServer.url);
+    // Both hear of the same events, so that they share the machine's moods; the first hundreds are for the compilers.
+    await latencies(connection, [own, other]);
+    const [ours = [], bare = []] = await latencies(connection, [own, other]);
+    own.close();
+    other.close();
+    bareServer.stop();
     const { ms, mb } = await fanOut({ server, connection, sockets });
     const p99 = at(ours, 0.99);
     const ratio = p99 / at(bare, 0.99);

@@ -22,6 +22,8 @@ export interface RawClient {
   closed: Promise<number>;
   send(frame: string): void;
   close(): void;
+  /** Resolves at the moment when the next frame comes. */
+  next(): Promise<void>;
   /** The frame at this place, waiting for it at most 5 s. */
   frame(index: number): Promise<string>;
 }
@@ -31,7 +33,11 @@ export async function openRaw(url: string): Promise<RawClient> {
   const socket = new WebSocketClient(url);
   const frames: string[] = [];
   const closed = new Promise<number>((resolve) => socket.on("close", resolve));
-  socket.on("message", (data) => frames.push(new TextDecoder().decode(data)));
+  const waiting: (() => void)[] = [];
+  socket.on("message", (data) => {
+    frames.push(new TextDecoder().decode(data));
+    for (const wake of waiting.splice(0)) wake();
+  });
   await new Promise<void>((resolve, reject) => {
     socket.on("open", resolve);
     socket.on("error", reject);
@@ -41,6 +47,7 @@ export async function openRaw(url: string): Promise<RawClient> {
     closed,
     send: (frame) => socket.send(frame),
     close: () => socket.close(),
+    next: () => new Promise((resolve) => waiting.push(resolve)),
     frame: async (index) => {
       await until(() => frames.length > index, `frame ${index} of ${JSON.stringify(frames)}`);
       return frames[index] ?? "";
