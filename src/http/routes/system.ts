@@ -1,3 +1,4 @@
+import { zValidator } from "@hono/zod-validator";
 import { Hono } from "hono";
 import { z } from "zod";
 import { readWeek } from "../../operations/analytics.ts";
@@ -31,17 +32,17 @@ const cacheEntry = z.object({
     .default(300),
 });
 
+const cacheQuery = zValidator("query", z.object({ key: z.string().min(1) }), (result) => {
+  if (!result.success) throw new Failure("invalid", "Missing key query parameter");
+});
+
 const testEvent = z.object({ serviceName: z.string().min(1), pricingVersion: z.string().min(1) });
 
 export const systemRoutes = new Hono<AppEnv>()
   .get("/healthcheck", (c) => json(c, { message: "Service is up and running!" }))
   .get("/analytics/api-calls", async (c) => json(c, await readWeek(context(c), "apiCalls")))
   .get("/analytics/evaluations", async (c) => json(c, await readWeek(context(c), "evaluations")))
-  .get("/cache/get", async (c) => {
-    const key = c.req.query("key");
-    if (key === undefined || key === "") throw new Failure("invalid", "Missing key query parameter");
-    return json(c, await readCache(context(c), key));
-  })
+  .get("/cache/get", cacheQuery, async (c) => json(c, await readCache(context(c), c.req.valid("query").key)))
   .post("/cache/set", async (c) => {
     const entry = cacheEntry.safeParse(c.get("body"));
     if (!entry.success) throw new Failure("invalid", entry.error.issues[0]?.message ?? "INVALID DATA");
