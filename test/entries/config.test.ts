@@ -26,6 +26,8 @@ it("an empty environment has the documented defaults", () => {
     EVENTS_ONLY: false,
     LOG_LEVEL: "info",
     PRICING_URL_ALLOWED_HOSTS: [],
+    EVENT_RETENTION_DAYS: 7,
+    WEBHOOK_ALLOWED_HOSTS: [],
     ENABLE_TEST_EVENT: true,
   });
 });
@@ -41,6 +43,12 @@ it.each([
   ["2d", 172_800],
 ])("JWT_EXPIRATION %s is %i seconds", (text, seconds) => {
   expect(readConfig({ JWT_EXPIRATION: text }).JWT_EXPIRATION).toBe(seconds);
+});
+
+it.each(["0", "1.5", "4000", "week"])("EVENT_RETENTION_DAYS %s is refused in one sentence", (text) => {
+  expect(problemsOf(() => readConfig({ EVENT_RETENTION_DAYS: text }))).toEqual([
+    `EVENT_RETENTION_DAYS must be a whole number of days from 1 to 3650, not "${text}".`,
+  ]);
 });
 
 it("lists are split at semicolons and a sub-path loses its trailing slash", () => {
