@@ -70,9 +70,8 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
       clearTimeout(timer);
       timer = undefined;
       socket.off();
+      // The namespace is the only one of its manager, so this closes the connection too, in whatever state that is.
       socket.disconnect();
-      // A connection that the namespace has not joined yet is the manager's alone.
-      socket.io._close();
     },
   };
 }

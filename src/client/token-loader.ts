@@ -67,7 +67,7 @@ export class TokenLoader {
     const land = async () => {
       try {
         const { token, serverTimeMs } = await origin(controller.signal);
-        if (this.latest !== flight) return await this.latest?.outcome;
+        // For origins that do not look at the signal. A later request aborts this one, too.
         if (controller.signal.aborted) throw aborted();
         this.tokens.update(token, clockOffset(serverTimeMs, token));
         this.plan();

@@ -175,6 +175,30 @@ test("stopped it aborts and does nothing more; started again it goes on", async 
   expect(asked).toBe(2);
 });
 
+test("answers of an origin that ignores the abort are not stored: neither after a later origin, nor after stopping", async () => {
+  const wait = (milliseconds: number, sub: string) => async () => {
+    await new Promise((done) => setTimeout(done, milliseconds));
+    return { token: token(HOUR, { sub }), serverTimeMs: 0 };
+  };
+  loader.use(wait(100, "ada"));
+  const first = loader.fly();
+  await pass(10);
+  loader.use(wait(10, "bob"));
+  const second = loader.fly();
+  await pass(50);
+  expect(tokens.getKey("sub")).toBe("bob");
+  await pass(100);
+  await Promise.all([first, second]);
+  expect(tokens.getKey("sub")).toBe("bob");
+  loader.use(wait(100, "eve"));
+  const third = loader.fly().catch((error: unknown) => error);
+  await pass(10);
+  loader.stop();
+  await pass(100);
+  expect(await third).toMatchObject({ code: "ABORTED" });
+  expect(tokens.getKey("sub")).toBe("bob");
+});
+
 test("a slow local clock is corrected by iat, a fast one by the answer's date; small differences are left", async () => {
   const ahead = Date.now() + 10 * MINUTE;
   answers = [token(10 * MINUTE + HOUR, { iat: Math.floor(ahead / 1000) })];

@@ -1,5 +1,5 @@
 import * as React from "react";
-import { act, type ComponentType, type ReactNode, useEffect, useState } from "react";
+import { act, type ComponentType, type ReactNode, startTransition, useEffect, useState } from "react";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   ServiceClient,
@@ -244,6 +244,31 @@ describe("the configuration", () => {
     await mounted.render(page({ url: other.url, apiKey: "another" }));
     expect(client.apiKey).toBe("another");
     await mounted.unmount();
+    await eventually(() => expect(other.connections()).toBe(0));
+    await other.close();
+  });
+
+  test("with another address is never painted with the token of the one before", async () => {
+    const other = await startLiveServer();
+    const Url = () => useServiceClient().httpUrl;
+    const both = (
+      <>
+        <Shown id="zoom-meetings" />
+        <Url />
+      </>
+    );
+    await mount(page({}, both)).then(async (mounted) => {
+      await act(() => client.setUserId("ada"));
+      expect(mounted.text()).toContain("ON");
+      const shown = texts();
+      Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: false });
+      // A transition's passive effects run in a task of their own, after the paint.
+      startTransition(() => mounted.schedule(page({ url: other.url }, both)));
+      await eventually(() => expect(mounted.text()).toContain(other.url));
+      shown.end();
+      expect(shown.seen.filter((text) => text.includes(other.url))).not.toContainEqual(expect.stringContaining("ON"));
+      await mounted.unmount();
+    });
     await eventually(() => expect(other.connections()).toBe(0));
     await other.close();
   });

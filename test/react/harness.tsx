@@ -19,6 +19,8 @@ export interface Mounted {
   text(): string;
   html(): string;
   render(node: ReactNode): Promise<void>;
+  /** Renders whenever React does, outside of any `act`. */
+  schedule(node: ReactNode): void;
   unmount(): Promise<void>;
 }
 
@@ -32,6 +34,7 @@ export async function mount(node: ReactNode, options: { strict?: boolean } = {})
     text: () => place.textContent,
     html: () => place.innerHTML,
     render: (next) => act(async () => root.render(wrapped(next))),
+    schedule: (next) => root.render(wrapped(next)),
     unmount: async () => {
       roots.delete(root);
       await act(async () => root.unmount());
