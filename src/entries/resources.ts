@@ -39,10 +39,16 @@ export async function openResources(
     },
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
   });
+  let failing = false;
   const flush = () =>
-    resources.callCounter
-      .flush()
-      .catch((error: unknown) => options.log?.("warn", "calls could not be written down yet", error));
+    resources.callCounter.flush().then(
+      () => (failing = false),
+      (error: unknown) => {
+        // Said once an outage, not once a second.
+        if (!failing) options.log?.("warn", "counted calls cannot be written down for now", error);
+        failing = true;
+      },
+    );
   const timer = setInterval(flush, FLUSH_MS);
   const stopping = new AbortController();
   return {

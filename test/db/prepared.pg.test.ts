@@ -38,7 +38,9 @@ test("a statement that is sent again and again is prepared once, in and out of t
 test("an error in a prepared statement rolls the transaction back and leaves the connection usable", async () => {
   const { db, close } = connect(database.url, { maxConnections: 1 });
   for (let n = 1; n < 7; n += 1) await db.execute(sql`select 1 / ${n}::int, 'failing'`);
-  await expect(db.transaction((tx) => tx.execute(sql`select 1 / ${0}::int, 'failing'`))).rejects.toThrow("Failed query");
+  await expect(db.transaction((tx) => tx.execute(sql`select 1 / ${0}::int, 'failing'`))).rejects.toThrow(
+    "Failed query",
+  );
   expect(await db.execute(sql`select 1 / ${1}::int as one, 'failing'`)).toMatchObject([{ one: 1 }]);
   await close();
 });

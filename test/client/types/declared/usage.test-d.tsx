@@ -53,7 +53,7 @@ client.on("synchronized", (details: string) => details);
 // @ts-expect-error read-only
 client.apiKey = "other";
 // @ts-expect-error not for users
-client.changeConnection("idle");
+client.changeConnection();
 
 export const aliased = (
   <SpaceProvider config={{ url: "http://localhost", apiKey: "key", allowConnectionWithSpace: true }}>

@@ -18,7 +18,7 @@ import {
   signIn,
   until,
   useLaunchers,
-} from "./launcher.ts";
+} from "../entries/launcher.ts";
 
 useLaunchers();
 
