@@ -3,11 +3,6 @@
  * or in React Native touches nothing; there the page is simply never hidden.
  */
 
-/** Whether the page is in the background. */
-export function isHidden(): boolean {
-  return typeof document === "object" && document.hidden;
-}
-
 // All of them reach the window: the first bubbles up from the document.
 const WAKING = ["visibilitychange", "pageshow", "online"];
 

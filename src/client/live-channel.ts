@@ -1,5 +1,6 @@
 import { Manager } from "socket.io-client";
-import { isHidden, onWake } from "./ambient.ts";
+import { onWake } from "./ambient.ts";
+import { isHidden } from "./visibility.ts";
 
 /** What the channel tells its client. */
 export interface LiveChannelHandlers {

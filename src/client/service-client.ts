@@ -168,10 +168,10 @@ export class ServiceClient {
   }
 
   /** @internal For ServiceSession. */
-  changeConnection(status: ConnectionState["status"], error: Error | null = null): void {
-    if (status === "idle" && this.connection === IDLE) return;
+  changeConnection(connection = IDLE): void {
+    if (connection === this.connection) return;
     // Read-only for everybody else.
-    Object.assign(this, { connection: status === "idle" ? IDLE : { status, error } });
+    Object.assign(this, { connection });
     this.connectionListeners.notify();
   }
 

@@ -90,12 +90,12 @@ export class ServiceSession {
     const { address } = client;
     if (this.wantsChannel || this.isDisposed || address === undefined) return;
     this.wantsChannel = true;
-    client.changeConnection("connecting");
+    client.changeConnection({ status: "connecting", error: null });
     import("./live-channel.ts").then(
       ({ openLiveChannel }) => {
         if (!this.wantsChannel || this.channel !== undefined) return;
         this.channel = openLiveChannel(address.socketOrigin, address.enginePath, {
-          connecting: () => client.changeConnection("connecting", client.connection.error),
+          connecting: () => client.changeConnection({ status: "connecting", error: client.connection.error }),
           synchronized: () => this.synchronized(),
           message: (message) => this.receive(message),
           lost: (error) => this.lost(error),
@@ -113,7 +113,7 @@ export class ServiceSession {
     this.wantsChannel = false;
     this.channel?.close();
     this.channel = undefined;
-    this.client.changeConnection("idle");
+    this.client.changeConnection();
   }
 
   private requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
@@ -122,7 +122,7 @@ export class ServiceSession {
   }
 
   private synchronized(): void {
-    this.client.changeConnection("synchronized");
+    this.client.changeConnection({ status: "synchronized", error: null });
     if (this.hasBeenSynchronized) this.loader.refreshSoon();
     this.hasBeenSynchronized = true;
     this.client.events.emit("synchronized");
@@ -130,7 +130,10 @@ export class ServiceSession {
 
   private lost(error: unknown): void {
     const { client } = this;
-    client.changeConnection("disconnected", error instanceof Error ? error : client.connection.error);
+    client.changeConnection({
+      status: "disconnected",
+      error: error instanceof Error ? error : client.connection.error,
+    });
     if (error !== undefined) client.events.emit("error", error);
   }
 

@@ -1,4 +1,5 @@
-import { isHidden, onWake, wakeAfter } from "./ambient.ts";
+import { onWake, wakeAfter } from "./ambient.ts";
+import { isHidden } from "./visibility.ts";
 import { ServiceRequestError } from "./errors.ts";
 import { decodePricingToken } from "./pricing-token.ts";
 import { aborted, type IssuedToken } from "./request.ts";

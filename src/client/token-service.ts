@@ -162,8 +162,8 @@ export class TokenService {
   /** Waits for the expiry, or announces it. Waking up asks again: a sleeping device's timers are late. */
   private armTimer(): void {
     clearTimeout(this.timer);
-    if (this.stopWatching === undefined || this.payload === undefined) return;
-    const left = this.lifeLeftMs ?? 0;
+    const left = this.lifeLeftMs;
+    if (this.stopWatching === undefined || left === undefined) return;
     if (left > 0) this.timer = wakeAfter(left, () => this.armTimer());
     else if (!this.saidExpired) {
       this.saidExpired = true;
