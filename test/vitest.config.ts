@@ -1,6 +1,8 @@
+import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
+  root: resolve(import.meta.dirname, ".."),
   test: {
     projects: [
       {
