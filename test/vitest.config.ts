@@ -13,6 +13,7 @@ export default defineConfig({
           exclude: [
             "test/**/*.pg.test.ts",
             "test/**/*.e2e.test.ts",
+            "test/**/*.runtime.test.ts",
             "test/**/*.browser.test.ts",
             "test/**/*.fault.test.ts",
           ],
@@ -49,8 +50,19 @@ export default defineConfig({
       },
       {
         test: {
-          name: "browser",
+          name: "runtimes",
           sequence: { groupOrder: 2 },
+          include: ["test/**/*.runtime.test.ts"],
+          globalSetup: ["test/support/postgres-server.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          name: "browser",
+          sequence: { groupOrder: 3 },
           include: ["test/**/*.browser.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 30_000,
@@ -61,7 +73,7 @@ export default defineConfig({
       {
         test: {
           name: "faults",
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           include: ["test/**/*.fault.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 240_000,

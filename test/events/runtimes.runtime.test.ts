@@ -75,9 +75,9 @@ describe.each(["Node", "Bun"] as const)("the event server's process on %s", (run
     await until(() => client.frames.some((frame) => frame.includes('"position"')), "the position");
     await disable("live");
     await client.frame(2 + 150 + 1);
-    const ids = client.frames.flatMap((frame) => /"id":(\d+)\}\]$/.exec(frame)?.[1] ?? []).map(Number);
-    const expected = Array.from({ length: 150 }, (_, i) => recorded - 150 + i);
-    expect(ids).toEqual([...expected, recorded - 1, recorded]);
+    // How many of them were missed, and how many came live, depends on how far the server was; the position says it.
+    const ids = client.frames.flatMap((frame) => /\["message",.*"id":(\d+)\}\]$/.exec(frame)?.[1] ?? []).map(Number);
+    expect(ids).toEqual(Array.from({ length: 151 }, (_, i) => recorded - 150 + i));
     client.send("x".repeat(10_300));
     expect(await client.closed).toBeGreaterThan(1000);
   });
