@@ -43,21 +43,15 @@ function fieldOf(value: unknown, name: string): unknown {
 export const gate: MiddlewareHandler<AppEnv> = async (c, next) => {
   const caller = c.get("caller");
   const path = apiPath(c.req.path);
+  const rule = path === undefined ? undefined : findRule(c.req.method, path);
   const namesOrganization = caller.kind === "user" && Boolean(c.req.query("organizationId"));
-  const denial = denyAtGate(caller, c.req.method, path ?? c.req.path, namesOrganization);
-  if (path === undefined || denial !== undefined) {
-    throw new Failure(
-      denial?.letter === "K" ? "unauthenticated" : "forbidden",
-      denial?.message ?? "You do not have permission to access this resource",
-      {
-        details:
-          denial?.details ??
-          (path === undefined ? `No permission rule found for ${c.req.method} ${c.req.path}` : undefined),
-      },
-    );
+  const denial = denyAtGate(rule, caller, c.req.method, path ?? c.req.path, namesOrganization);
+  if (denial !== undefined) {
+    throw new Failure(denial.letter === "K" ? "unauthenticated" : "forbidden", denial.message, {
+      details: denial.details,
+    });
   }
-  const roles = findRule(c.req.method, path)?.members;
-  if (roles !== undefined) await requireRole(c, path.split("/")[2] ?? "", roles);
+  if (rule?.members !== undefined) await requireRole(c, path?.split("/")[2] ?? "", rule.members);
   await next();
 };
 

@@ -2,8 +2,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { launchChromium } from "../support/chromium.ts";
-import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
-import { createKeyring } from "../../src/operations/credentials.ts";
+import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 
 let api: TestApi;
 let server: RunningServer;
@@ -13,11 +12,7 @@ const errors: string[] = [];
 const elsewhere: string[] = [];
 
 beforeAll(async () => {
-  const keyring = await createKeyring({
-    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-    jwtSecret: TEST_SECRETS.JWT_SECRET,
-    jwtSalt: TEST_SECRETS.JWT_SALT,
-  });
+  const keyring = await testKeyring();
   api = await createTestApi({ resources: { keyring } });
   server = await startEventServer(api.database.url, { BASE_URL_PATH: "/space" });
   browser = await launchChromium();

@@ -1,10 +1,9 @@
-import { createKeyring } from "../../src/operations/credentials.ts";
 import { decodeProtectedHeader, jwtVerify } from "jose";
 import { connect, type SpaceClient } from "space-node-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deriveTokenKey } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
+import { type RunningServer, startEventServer, TEST_SECRETS, testKeyring } from "../support/event-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 /*
@@ -41,11 +40,7 @@ describe.each([
   let key: string;
 
   beforeAll(async () => {
-    const keyring = await createKeyring({
-      apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-      jwtSecret: TEST_SECRETS.JWT_SECRET,
-      jwtSalt: TEST_SECRETS.JWT_SALT,
-    });
+    const keyring = await testKeyring();
     api = await createTestApi({ resources: { keyring, now: () => new Date() } });
     key = api.callers.all.key;
     server = await startEventServer(api.database.url, { BASE_URL_PATH: prefix });

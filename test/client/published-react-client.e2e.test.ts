@@ -3,9 +3,8 @@ import { act, createElement as h, useEffect } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { Default, ErrorFallback, Feature, Loading, On, SpaceProvider, useSpaceClient } from "space-react-client";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createKeyring } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
+import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 /*
@@ -56,11 +55,7 @@ function Page() {
 }
 
 beforeAll(async () => {
-  const keyring = await createKeyring({
-    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-    jwtSecret: TEST_SECRETS.JWT_SECRET,
-    jwtSalt: TEST_SECRETS.JWT_SALT,
-  });
+  const keyring = await testKeyring();
   api = await createTestApi({ resources: { keyring, now: () => new Date() } });
   server = await startEventServer(api.database.url);
   const key = api.callers.all.key;

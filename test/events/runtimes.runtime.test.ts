@@ -4,8 +4,7 @@ import { recordEvents } from "../../src/db/outbox.ts";
 import { openApiKey } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
-import { createKeyring } from "../../src/operations/credentials.ts";
+import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { openDeaf } from "./deaf-client.ts";
 import { HANDSHAKE } from "./in-process.ts";
 import { openPricings, openRaw, until } from "./raw-client.ts";
@@ -120,11 +119,7 @@ describe.each(["Node", "Bun"] as const)("the event server's process on %s", (run
 
   it("sends webhooks to where the operator allows, and to no private address otherwise", async () => {
     const receiver = await openReceiver();
-    const keyring = await createKeyring({
-      apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-      jwtSecret: TEST_SECRETS.JWT_SECRET,
-      jwtSalt: TEST_SECRETS.JWT_SALT,
-    });
+    const keyring = await testKeyring();
     const api: TestApi = await createTestApi({
       settings: { webhookAllowedHosts: ["127.0.0.1"] },
       resources: { keyring },

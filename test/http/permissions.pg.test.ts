@@ -269,3 +269,15 @@ test.each([
     expect(answer.body).toEqual({ error });
   }
 });
+
+test.each(["/users", "/healthcheck", "/api/v10/healthcheck", "/services"])(
+  "%s outside of the interface has no rule, although one inside looks like it",
+  async (path) => {
+    const answer = await api.app.request(path);
+    expect(answer.status).toBe(403);
+    expect(await answer.json()).toEqual({
+      error: "You do not have permission to access this resource",
+      details: `No permission rule found for GET ${path}`,
+    });
+  },
+);

@@ -5,10 +5,9 @@ import type { Browser, Page } from "playwright-core";
 import { rolldown } from "rolldown";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { createTestToken, type TestTokenPayload } from "../../src/client/test-token.ts";
-import { createKeyring } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { launchChromium } from "../support/chromium.ts";
-import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
+import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 /* The React library in Chromium, in StrictMode and development, from another origin than the service's. */
@@ -37,11 +36,7 @@ let page: Page;
 let complaints: string[];
 
 beforeAll(async () => {
-  const keyring = await createKeyring({
-    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-    jwtSecret: TEST_SECRETS.JWT_SECRET,
-    jwtSalt: TEST_SECRETS.JWT_SALT,
-  });
+  const keyring = await testKeyring();
   api = await createTestApi({ resources: { keyring, now: () => new Date() } });
   [server, browser] = await Promise.all([startEventServer(api.database.url), launchChromium()]);
   const key = api.callers.all.key;

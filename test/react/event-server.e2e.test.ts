@@ -2,7 +2,6 @@ import { JSDOM } from "jsdom";
 import { act, createElement as h, useEffect } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createKeyring } from "../../src/operations/credentials.ts";
 import {
   Default,
   ErrorFallback,
@@ -15,7 +14,7 @@ import {
   useUsage,
 } from "../../src/react/react.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { type RunningServer, startEventServer, TEST_SECRETS } from "../support/event-server.ts";
+import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 /*
@@ -88,11 +87,7 @@ const shows = (text: string) =>
   vi.waitFor(() => expect(document.body.textContent).toBe(text), { timeout: 8000, interval: 20 });
 
 beforeAll(async () => {
-  const keyring = await createKeyring({
-    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-    jwtSecret: TEST_SECRETS.JWT_SECRET,
-    jwtSalt: TEST_SECRETS.JWT_SALT,
-  });
+  const keyring = await testKeyring();
   api = await createTestApi({ resources: { keyring, now: () => new Date() } });
   server = await startEventServer(api.database.url, { BASE_URL_PATH: "/fare" });
   const uploads = [PRICING, PRICING.replace("1.0.0", "2.0.0")];

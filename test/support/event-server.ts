@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { resolve } from "node:path";
+import { createKeyring } from "../../src/operations/credentials.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -31,6 +32,14 @@ export const COMMANDS = {
   Node: [process.execPath, "--import", "tsx", "src/entries/events-node.ts"],
   Bun: [resolve(ROOT, "node_modules/.bin/bun"), "src/entries/events-bun.ts"],
 } as const;
+
+/** The same secrets, for resources in the test's own process. */
+export const testKeyring = () =>
+  createKeyring({
+    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
+    jwtSecret: TEST_SECRETS.JWT_SECRET,
+    jwtSalt: TEST_SECRETS.JWT_SALT,
+  });
 
 export interface RunningServer {
   /** One origin for REST and events. */

@@ -1,9 +1,8 @@
 import type { Connection } from "../../src/db/connect.ts";
 import { createApp } from "../../src/http/app.ts";
-import { createKeyring } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
-import { TEST_SECRETS } from "./event-server.ts";
+import { testKeyring } from "./event-server.ts";
 
 /**
  * Fills an empty, migrated database through the application itself, for processes that are started over it with
@@ -13,11 +12,7 @@ export async function contractUsers(
   connection: Connection,
   input: { pricing: string; service: string; plan: string; userIds: readonly string[] },
 ): Promise<string> {
-  const keyring = await createKeyring({
-    apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
-    jwtSecret: TEST_SECRETS.JWT_SECRET,
-    jwtSalt: TEST_SECRETS.JWT_SALT,
-  });
+  const keyring = await testKeyring();
   const resources = createResources(connection, {
     keyring,
     settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true },

@@ -132,14 +132,17 @@ export interface Denial {
   details?: string;
 }
 
-/** Whether the caller may attempt this at all; undefined means yes. Organization roles are asked afterwards. */
+/**
+ * Whether the caller may attempt what this rule decides; undefined means yes. Without a rule nobody may: paths outside of
+ * the interface have none, whatever they look like. Organization roles are asked afterwards.
+ */
 export function denyAtGate(
+  rule: PermissionRule | undefined,
   caller: Caller,
   method: string,
   path: string,
   namesOrganization: boolean,
 ): Denial | undefined {
-  const rule = findRule(method, path);
   if (rule === undefined) {
     return {
       letter: "X",
