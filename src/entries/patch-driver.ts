@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 /*
  * postgres.js 3.4.9, the newest, does not survive the loss of a connection (issues 1066, 1154, 1208, pull requests 1168
  * and 1209, all open). Run by npm after each installation. Delete this file when a release passes
- * test/db/driver.pg.test.ts without it.
+ * test/db/driver.fault.test.ts without it.
  */
 
 interface Repair {
