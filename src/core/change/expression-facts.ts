@@ -1,0 +1,230 @@
+import { closeTree, RunFailure } from "../pricing/closures.ts";
+import type { Closure } from "../pricing/closures.ts";
+import { parseExpression } from "../pricing/expression.ts";
+import type { ExpressionTree, Reference } from "../pricing/expression.ts";
+import type { Value } from "../pricing/syntax-tree.ts";
+
+/** The granted value of a feature or limit of the service. */
+export type ValueOf = (to: "feature" | "usageLimit", name: string) => Value;
+
+/** One usage value at which the outcome of an expression may change, as the granted values put it. */
+interface Edge {
+  readonly limit: string;
+  readonly at: Closure<ValueOf>;
+  readonly offset: Closure<ValueOf> | undefined;
+  readonly minus: boolean;
+}
+
+/** What can be known of an expression without running it. */
+export interface ExpressionFacts {
+  /** The same for texts that differ in blanks and parentheses alone. */
+  readonly shape: string;
+  /** Features and limits whose granted value it reads, by their names in the pricing. */
+  readonly features: readonly string[];
+  readonly limits: readonly string[];
+  /** Limits whose consumption it reads. */
+  readonly usage: readonly string[];
+  /** Of the limits, those it reads only as what consumption must not exceed: the higher, the more it is on. */
+  readonly allowances: readonly string[];
+  /** Identifiers of other services, as written. */
+  readonly foreign: readonly string[];
+  readonly mentionsContext: boolean;
+  /**
+   * The consumptions of each limit at which the outcome may change with these granted values: between two of them, and
+   * at each, it is constant. Undefined when the text compares usage in ways that this cannot follow.
+   */
+  edges(valueOf: ValueOf): ReadonlyMap<string, readonly number[]> | undefined;
+}
+
+const COMPARISONS = new Set(["<", "<=", ">", ">=", "==", "!=", "===", "!=="]);
+
+/** How the value of a subtree may vary while consumption moves between two edges. */
+type Steadiness = "value" | "truth" | "unknown";
+
+function readsUsage(tree: ExpressionTree): boolean {
+  switch (tree.kind) {
+    case "literal":
+      return false;
+    case "leaf":
+      return tree.leaf.to === "usage";
+    case "unary":
+      return readsUsage(tree.operand);
+    case "binary":
+      return readsUsage(tree.left) || readsUsage(tree.right);
+    case "logical":
+      return tree.operands.some((operand) => readsUsage(operand));
+    case "choice":
+      return [tree.test, tree.yes, tree.no].some((part) => readsUsage(part));
+  }
+}
+
+class EdgeFinder {
+  readonly found: Edge[] = [];
+  readonly #nameOf: (reference: Reference) => string | undefined;
+
+  constructor(nameOf: (reference: Reference) => string | undefined) {
+    this.#nameOf = nameOf;
+  }
+
+  #close(tree: ExpressionTree): Closure<ValueOf> {
+    return closeTree<ValueOf, Reference>(tree, (reference) => {
+      const name = this.#nameOf(reference);
+      const { to } = reference;
+      if ((to !== "feature" && to !== "usageLimit") || name === undefined) return () => undefined;
+      return (valueOf) => valueOf(to, name);
+    });
+  }
+
+  /** Consumption of one limit, alone or plus or minus something that does not depend on consumption. */
+  #moving(tree: ExpressionTree): Omit<Edge, "at"> | undefined {
+    if (tree.kind === "leaf" && tree.leaf.to === "usage") {
+      const limit = this.#nameOf(tree.leaf);
+      return limit === undefined ? undefined : { limit, offset: undefined, minus: false };
+    }
+    if (tree.kind !== "binary" || (tree.operator !== "+" && tree.operator !== "-")) return undefined;
+    const [usage, other] = readsUsage(tree.left) ? [tree.left, tree.right] : [tree.right, tree.left];
+    if (readsUsage(other) || (tree.operator === "-" && usage !== tree.left)) return undefined;
+    const inner = this.#moving(usage);
+    if (inner === undefined || inner.offset !== undefined) return undefined;
+    return { limit: inner.limit, offset: this.#close(other), minus: tree.operator === "-" };
+  }
+
+  /** Notes the edges of `tree` and says what is constant between them. */
+  walk(tree: ExpressionTree): Steadiness {
+    if (!readsUsage(tree)) return "value";
+    const moving = this.#moving(tree);
+    if (moving !== undefined) {
+      this.found.push({ ...moving, at: () => 0 });
+      return "truth";
+    }
+    switch (tree.kind) {
+      case "unary": {
+        const inner = this.walk(tree.operand);
+        return tree.operator === "!" && inner !== "unknown" ? "value" : inner === "value" ? "value" : "unknown";
+      }
+      case "binary":
+        return this.#walkBinary(tree);
+      case "logical":
+        return worst(tree.operands.map((operand) => this.walk(operand)));
+      case "choice": {
+        const test = this.walk(tree.test);
+        const branches = worst([this.walk(tree.yes), this.walk(tree.no)]);
+        return test === "unknown" ? "unknown" : branches;
+      }
+      default:
+        return "unknown";
+    }
+  }
+
+  #walkBinary(tree: Extract<ExpressionTree, { kind: "binary" }>): Steadiness {
+    const { left, right, operator } = tree;
+    if (COMPARISONS.has(operator)) {
+      for (const [usage, other] of [
+        [left, right],
+        [right, left],
+      ] as const) {
+        const moving = readsUsage(other) ? undefined : this.#moving(usage);
+        if (moving === undefined) continue;
+        this.found.push({ ...moving, at: this.#close(other) });
+        return "value";
+      }
+    }
+    return worst([this.walk(left), this.walk(right)]) === "value" ? "value" : "unknown";
+  }
+}
+
+/** Collects the limits read anywhere but as the upper bound of consumption, in a comparison that is not negated. */
+function readOtherwise(tree: ExpressionTree, positive: boolean, found: Set<string>): void {
+  switch (tree.kind) {
+    case "literal":
+      return;
+    case "leaf":
+      if (tree.leaf.to === "usageLimit") found.add(tree.leaf.key);
+      return;
+    case "unary":
+      return readOtherwise(tree.operand, false, found);
+    case "logical":
+      for (const operand of tree.operands) readOtherwise(operand, positive, found);
+      return;
+    case "choice":
+      readOtherwise(tree.test, false, found);
+      for (const branch of [tree.yes, tree.no]) readOtherwise(branch, positive, found);
+      return;
+    case "binary": {
+      const { left, right, operator } = tree;
+      const bound = operator.startsWith("<") ? right : operator.startsWith(">") ? left : undefined;
+      for (const [side, other] of [
+        [left, right],
+        [right, left],
+      ] as const)
+        if (!(positive && side === bound && side.kind === "leaf" && readsUsage(other)))
+          readOtherwise(side, false, found);
+    }
+  }
+}
+
+function worst(all: readonly Steadiness[]): Steadiness {
+  return all.includes("unknown") ? "unknown" : all.includes("truth") ? "truth" : "value";
+}
+
+/** The edges in numbers; undefined when what is added to consumption is no number. */
+function placeEdges(edges: readonly Edge[], valueOf: ValueOf): Map<string, number[]> | undefined {
+  const placed = new Map<string, number[]>();
+  for (const { limit, at, offset, minus } of edges) {
+    const shift = offset === undefined ? 0 : offset(valueOf);
+    if (typeof shift !== "number") return undefined;
+    const value = at(valueOf);
+    // JavaScript compares consumption with the number that the other side converts to.
+    const edge = Number(value) + (minus ? shift : -shift);
+    const list = placed.get(limit) ?? [];
+    placed.set(limit, list);
+    if (edge >= 0 && Number.isFinite(edge)) list.push(edge);
+  }
+  return placed;
+}
+
+/**
+ * What an accepted expression of the service reads, and where its outcome changes. Undefined for a text that does not
+ * parse. `prefix` is the name of the service in lower case with a dash, for identifiers that are written in full.
+ */
+export function expressionFacts(text: string, prefix: string): ExpressionFacts | undefined {
+  const parsed = parseExpression(text);
+  if (!parsed.ok) return undefined;
+  const { tree, references, mentionsContext } = parsed.expression;
+  const nameOf = ({ key, rewritten }: Reference): string | undefined => {
+    if (rewritten) return key;
+    return key.startsWith(prefix) ? key.slice(prefix.length) : undefined;
+  };
+  const named = (to: Reference["to"]): string[] => {
+    const names = references.filter((each) => each.to === to).map(nameOf);
+    return [...new Set(names.filter((name) => name !== undefined))];
+  };
+  const finder = new EdgeFinder(nameOf);
+  const steady = finder.walk(tree) !== "unknown";
+  const usage = named("usage");
+  const limits = named("usageLimit");
+  const otherwise = new Set<string>();
+  readOtherwise(tree, true, otherwise);
+  return {
+    shape: JSON.stringify(tree, (_, value: unknown) =>
+      typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
+    ),
+    features: named("feature"),
+    limits,
+    allowances: limits.filter((name) => !otherwise.has(name) && !otherwise.has(prefix + name)),
+    usage,
+    foreign: references.filter((each) => each.to !== "nothing" && nameOf(each) === undefined).map((each) => each.key),
+    mentionsContext,
+    edges: (valueOf) => {
+      if (!steady) return undefined;
+      try {
+        const placed = placeEdges(finder.found, valueOf);
+        for (const name of usage) if (placed?.has(name) === false) placed.set(name, []);
+        return placed;
+      } catch (error) {
+        if (error instanceof RunFailure) return undefined;
+        throw error;
+      }
+    },
+  };
+}
