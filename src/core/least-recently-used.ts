@@ -1,24 +1,43 @@
-/** A map that forgets what was not used for longest once it holds more than `max` entries. */
+/** A map that forgets what was not used lately once it holds more than `max` entries. */
 export interface LeastRecentlyUsed<V> {
   get(key: string): V | undefined;
   /** Returns the value. */
   put(key: string, value: V): V;
+  delete(key: string): void;
+  clear(): void;
 }
 
+/**
+ * Two generations of at most half of `max` each: what is asked for comes into the younger one, and when that is full the
+ * older one goes. Reading what was read lately costs one look-up, where keeping an exact order costs three changes of a map.
+ */
 export function leastRecentlyUsed<V>(max: number): LeastRecentlyUsed<V> {
-  const entries = new Map<string, V>();
+  const half = Math.max(1, Math.floor(max / 2));
+  let young = new Map<string, V>();
+  let old = new Map<string, V>();
   const put = (key: string, value: V) => {
-    entries.delete(key);
-    entries.set(key, value);
-    if (entries.size > max) {
-      const oldest = entries.keys().next();
-      if (!oldest.done) entries.delete(oldest.value);
+    if (young.size >= half && !young.has(key)) {
+      old = young;
+      young = new Map();
     }
+    young.set(key, value);
     return value;
   };
-  const get = (key: string) => {
-    const found = entries.get(key);
-    return found === undefined ? undefined : put(key, found);
+  return {
+    put,
+    get: (key) => {
+      const found = young.get(key);
+      if (found !== undefined) return found;
+      const older = old.get(key);
+      return older === undefined ? undefined : put(key, older);
+    },
+    delete: (key) => {
+      young.delete(key);
+      old.delete(key);
+    },
+    clear: () => {
+      young = new Map();
+      old = new Map();
+    },
   };
-  return { get, put };
 }

@@ -21,21 +21,31 @@ export interface PricingTokenPayload {
   sub: string;
 }
 
-/** One feature's result with its limits reduced to the one with the least left; the first in the expression on a tie. */
-export function tokenFeature(result: FeatureResult): TokenFeature {
-  const { limit, used } = result;
-  let tightest: { limit: number | null; used: number | null } = { limit: null, used: null };
+/**
+ * The limit with the least left, the first in the expression on a tie; one that is not a number (`limit` null) only when there
+ * is no other. Undefined for a feature without limits.
+ */
+export function tightestLimit(
+  result: Pick<FeatureResult, "limit" | "used">,
+): { id: string; limit: number | null; used: number } | undefined {
+  let tightest: ReturnType<typeof tightestLimit>;
   let left = Number.POSITIVE_INFINITY;
-  for (const [id, consumed] of Object.entries(used ?? {})) {
-    const value = limit === null ? null : limit[id];
-    if (typeof value === "number" && value - consumed < left) {
-      tightest = { limit: value, used: consumed };
-      left = value - consumed;
-    } else if (tightest.used === null) {
-      tightest = { limit: null, used: consumed };
+  for (const [id, used] of Object.entries(result.used ?? {})) {
+    const limit = result.limit?.[id];
+    if (typeof limit === "number" && limit - used < left) {
+      tightest = { id, limit, used };
+      left = limit - used;
+    } else {
+      tightest ??= { id, limit: null, used };
     }
   }
-  return { eval: result.eval, ...tightest, error: result.error };
+  return tightest;
+}
+
+/** One feature's result with its limits reduced to the tightest. */
+export function tokenFeature(result: FeatureResult): TokenFeature {
+  const { limit, used } = tightestLimit(result) ?? { limit: null, used: null };
+  return { eval: result.eval, limit, used, error: result.error };
 }
 
 /**

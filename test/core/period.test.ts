@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { addPeriod, nextBoundary } from "../../src/core/period.ts";
 import { PERIOD_UNITS } from "../../src/core/pricing/model.ts";
 
@@ -79,5 +79,40 @@ describe("nextBoundary", { timeout: 30_000 }, () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describe("the process's local time", () => {
+  const before = process.env["TZ"];
+  afterEach(() => {
+    if (before === undefined) delete process.env["TZ"];
+    else process.env["TZ"] = before;
+  });
+
+  it("whatever the zone of the process, every boundary is the same moment", () => {
+    // Around the changes of clocks, the day that Apia left out, and ends of months, at odd minutes.
+    const moments = ["2011-12-29T10:30:00Z", "2018-11-04T02:59:59Z", "2024-01-31T23:30:00Z", "2025-03-30T00:59:00Z"];
+    const periods = PERIOD_UNITS.flatMap((unit) => [1, 7, 1.5].map((value) => ({ unit, value })));
+    const all = () =>
+      moments.flatMap((anchor) =>
+        periods.flatMap((period) =>
+          [0, 1, 3, 90, 400].map((days) =>
+            nextBoundary(at(anchor), period, new Date(at(anchor).getTime() + days * 86_400_000)).toISOString(),
+          ),
+        ),
+      );
+    process.env["TZ"] = "UTC";
+    const inUtc = all();
+    for (const zone of [
+      "America/Sao_Paulo",
+      "Europe/Madrid",
+      "Pacific/Apia",
+      "Asia/Kathmandu",
+      "Australia/Lord_Howe",
+    ]) {
+      process.env["TZ"] = zone;
+      expect(at("2025-01-15T12:00:00Z").getTimezoneOffset(), zone).not.toBe(0);
+      expect(all(), zone).toEqual(inUtc);
+    }
   });
 });

@@ -2,13 +2,17 @@ import type { Caller, KeyScope, OrganizationRole, PlatformRole } from "./caller.
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
+/** What a pattern is relative to: the interface itself, or the server's root for a protocol that fixes its own paths. */
+export type Base = "/api/v1" | "/";
+
 /**
- * One row of the table. `pattern` is relative to /api/v1: `*` is exactly one segment, a final `/**` is the prefix itself
- * or anything below it. `users`: platform roles that pass. `keys`: scopes that pass, or "user-only" when no organization
+ * One row of the table. `pattern` is relative to `base`, which is /api/v1 unless said: `*` is exactly one segment, a final
+ * `/**` is the prefix itself or anything below it. `users`: platform roles that pass. `keys`: scopes that pass, or "user-only" when no organization
  * key may ever call this (a different refusal). `members`: for paths inside an organization, the roles in it that pass;
  * a platform ADMIN always does.
  */
 export interface PermissionRule {
+  base?: Base;
   pattern: string;
   methods: readonly Method[];
   access: "public" | { users: readonly PlatformRole[]; keys: readonly KeyScope[] | "user-only" };
@@ -57,11 +61,19 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/services/*/pricings", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/pricings/*", ["PUT", "PATCH"]),
   ...insideOrganization("/organizations/*/services/*/pricings/*/public-url", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/services/*/diff", ["POST"], USER_KEYS, []),
+  { pattern: "/organizations/*/services/*/impact", methods: ["POST"], access: USER_KEYS, members: WRITERS },
+  { pattern: "/organizations/*/services/*/novations", methods: ["POST"], access: USER_KEYS, members: WRITERS },
+  ...insideOrganization("/organizations/*/services/*/decisions", [], USER_KEYS, []),
+  { pattern: "/organizations/*/gate", methods: ["GET"], access: USER_KEYS, members: READERS },
+  { pattern: "/organizations/*/gate", methods: ["PUT"], access: USER_KEYS, members: REMOVERS },
   ...insideOrganization("/organizations/*/contracts", ["POST"], USERS_NO_KEYS),
   // Group novation is the one contract call inside an organization that tells a key "user keys only".
   { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
+  { pattern: "/organizations/*/overview", methods: ["GET"], access: USER_KEYS, members: READERS },
+  { pattern: "/organizations/*/audit-log", methods: ["GET"], access: USER_KEYS, members: REMOVERS },
   { pattern: "/organizations/**", methods: ALL_METHODS, access: USER_KEYS },
 
   { pattern: "/services", methods: ["GET"], access: { users: ["ADMIN"], keys: EVERY_SCOPE } },
@@ -87,6 +99,12 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   },
   { pattern: "/services/*/pricings/*/public-url", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
 
+  { pattern: "/services/*/diff", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*/diff", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/*/impact", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/*/novations", methods: ["POST"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/*/decisions", methods: ["GET"], access: { users: [], keys: MANAGING } },
+
   { pattern: "/contracts", methods: ["GET", "POST", "PUT"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
   { pattern: "/contracts/**", methods: ["GET", "PUT", "PATCH"], access: { users: ["ADMIN"], keys: MANAGING } },
@@ -96,8 +114,24 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
 
+  // OFREP asks for the same evaluations in its own words, and never counts use.
+  {
+    base: "/",
+    pattern: "/ofrep/v1/evaluate/flags",
+    methods: ["POST"],
+    access: { users: [], keys: EVERY_SCOPE },
+  },
+  {
+    base: "/",
+    pattern: "/ofrep/v1/evaluate/flags/*",
+    methods: ["POST"],
+    access: { users: [], keys: EVERY_SCOPE },
+  },
+
   { pattern: "/webhooks/**", methods: ["GET", "POST", "PUT", "DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
 
+  { pattern: "/audit-log", methods: ["GET"], access: { users: ["ADMIN"], keys: ["ALL"] } },
+  { pattern: "/pricing-tokens/verify", methods: ["POST"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
   { pattern: "/analytics/**", methods: ["GET"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
   { pattern: "/cache/**", methods: ["GET", "POST"], access: { users: ["ADMIN"], keys: "user-only" } },
   { pattern: "/events/**", methods: ["GET", "POST"], access: "public" },
@@ -106,18 +140,20 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/docs/**", methods: ["GET"], access: "public" },
 ];
 
-/** The table as it is asked on every request: patterns taken apart once. */
-const COMPILED = PERMISSION_RULES.map((rule) => {
-  const parts = rule.pattern.split("/").filter(Boolean);
-  const isOpen = parts.at(-1) === "**";
-  return { rule, isOpen, fixed: isOpen ? parts.slice(0, -1) : parts };
-});
+/** The rows of one base as they are asked on every request: patterns taken apart once. */
+const compiled = (base: Base) =>
+  PERMISSION_RULES.filter((rule) => (rule.base ?? "/api/v1") === base).map((rule) => {
+    const parts = rule.pattern.split("/").filter(Boolean);
+    const isOpen = parts.at(-1) === "**";
+    return { rule, isOpen, fixed: isOpen ? parts.slice(0, -1) : parts };
+  });
+const COMPILED = { "/api/v1": compiled("/api/v1"), "/": compiled("/") };
 
-/** The row that decides this method and path (relative to /api/v1, HEAD counts as GET); undefined when there is none. */
-export function findRule(method: string, path: string): PermissionRule | undefined {
+/** The row that decides this method and path (relative to `base`, HEAD counts as GET); undefined when there is none. */
+export function findRule(method: string, path: string, base: Base = "/api/v1"): PermissionRule | undefined {
   const asked = method === "HEAD" ? "GET" : method;
   const segments = path.split("/").filter(Boolean);
-  return COMPILED.find(
+  return COMPILED[base].find(
     ({ rule, isOpen, fixed }) =>
       (isOpen ? segments.length >= fixed.length : segments.length === fixed.length) &&
       fixed.every((part, i) => part === "*" || part === segments[i]) &&
@@ -133,8 +169,8 @@ export interface Denial {
 }
 
 /**
- * Whether the caller may attempt what this rule decides; undefined means yes. Without a rule nobody may: paths outside of
- * the interface have none, whatever they look like. Organization roles are asked afterwards.
+ * Whether the caller may attempt what this rule decides; undefined means yes. Without a rule nobody may: a path outside of
+ * the interface has none unless the table names it so, whatever it looks like. Organization roles are asked afterwards.
  */
 export function denyAtGate(
   rule: PermissionRule | undefined,

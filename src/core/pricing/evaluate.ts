@@ -259,6 +259,16 @@ export function checkExpectedConsumption(
   );
 }
 
+/** Whether the answer for this feature, or without one for any feature of a bulk evaluation, depends on a balance. */
+export function readsUsage(evaluation: Evaluation, mode: EvaluationMode, featureId?: string): boolean {
+  if (featureId === undefined) {
+    return evaluation.services.some(({ layout }) => (mode.server ? layout.serverReadsUsage : layout.clientReadsUsage));
+  }
+  const found = locateFeature(evaluation, featureId);
+  const bound = found === undefined ? undefined : expressionOf(found.feature, mode);
+  return bound !== undefined && bound.usageIds.length > 0;
+}
+
 /** Both contexts as tokens and answers show them. Source: features-events.md §2. */
 export interface Contexts {
   readonly pricingContext: {

@@ -43,6 +43,9 @@ export interface Layout {
   readonly limitIds: readonly string[];
   readonly clientFeatureIds: readonly string[];
   readonly serverFeatureIds: readonly string[];
+  /** Whether any expression of the mode reads a balance. */
+  readonly clientReadsUsage: boolean;
+  readonly serverReadsUsage: boolean;
 }
 
 export interface PreparedService {
@@ -104,7 +107,10 @@ function buildLayout(pricing: CompiledPricing, serviceName: string): Layout {
   }
   const limitIds = pricing.pricing.usageLimits.map((limit) => idOf(serviceName, limit.name));
   const limits = new Map(limitIds.map((id, slot) => [id, slot]));
-  return { features, limits, limitIds, clientFeatureIds, serverFeatureIds };
+  const bound = [...features.values()];
+  const clientReadsUsage = bound.some(({ client }) => client !== undefined && client.usageIds.length > 0);
+  const serverReadsUsage = bound.some(({ server }) => server !== undefined && server.usageIds.length > 0);
+  return { features, limits, limitIds, clientFeatureIds, serverFeatureIds, clientReadsUsage, serverReadsUsage };
 }
 
 /** Remembered, since it depends on nothing that a contract could change. */

@@ -1,7 +1,7 @@
 import { findAddOn, findPlan } from "./compile.ts";
 import type { CompiledPricing } from "./compile.ts";
 import { emptyRecord } from "./model.ts";
-import type { AddOn, FeatureValue, LimitValue } from "./model.ts";
+import type { AddOn, FeatureValue, LimitValue, SubscriptionConstraints } from "./model.ts";
 
 /** What a contract asks of one service. Names in any case. */
 export interface SubscriptionChoice {
@@ -50,6 +50,17 @@ function includesName(names: Iterable<string>, name: string): boolean {
   return false;
 }
 
+/** The quantities of an add-on, completed where the file has none. Source: pricing2yaml.md §7. */
+export function constraintsOf(addOn: AddOn): SubscriptionConstraints {
+  return addOn.subscriptionConstraints ?? { minQuantity: 1, maxQuantity: null, quantityStep: 1 };
+}
+
+/** Whether so many units of the add-on may be contracted. Source: contracts.md §4.3 rule 9. */
+export function allowsQuantity(addOn: AddOn, quantity: number): boolean {
+  const { minQuantity: min, maxQuantity, quantityStep: step } = constraintsOf(addOn);
+  return quantity >= min && quantity <= (maxQuantity ?? Infinity) && (quantity - min) % step === 0;
+}
+
 /** Rules 6 to 9 for one add-on, `name` as it was sent. */
 function checkAddOn(
   addOn: AddOn,
@@ -71,17 +82,9 @@ function checkAddOn(
       "addOnExclusion",
       `Add-on ${name} cannot be selected with the following add-ons ${PLACE}: ${addOn.excludes.join(", ")}`,
     );
-  const {
-    minQuantity: min,
-    maxQuantity,
-    quantityStep: step,
-  } = addOn.subscriptionConstraints ?? {
-    minQuantity: 1,
-    maxQuantity: null,
-    quantityStep: 1,
-  };
+  const { minQuantity: min, maxQuantity, quantityStep: step } = constraintsOf(addOn);
   const max = maxQuantity ?? Infinity;
-  if (!(quantity >= min && quantity <= max && (quantity - min) % step === 0))
+  if (!allowsQuantity(addOn, quantity))
     return refusal(
       "addOnQuantity",
       `Add-on ${name} quantity ${quantity} is not valid. It must be between ${min} and ${max}, and a multiple of ${step} ${PLACE}`,

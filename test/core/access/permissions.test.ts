@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/core/access/caller.ts";
-import { denyAtGate, findRule } from "../../../src/core/access/permissions.ts";
+import { denyAtGate, findRule, PERMISSION_RULES } from "../../../src/core/access/permissions.ts";
 
 /** What the table says of a path of the interface. */
 const deny = (caller: Caller, method: string, path: string, namesOrganization: boolean) =>
@@ -90,6 +90,20 @@ describe("the gate answers every caller as the table says", () => {
         expect(letters).toEqual(expected);
       });
     }
+  }
+});
+
+test("rows of the root decide there alone, and those of the interface only inside of it", () => {
+  for (const path of ["/ofrep/v1/evaluate/flags", "/ofrep/v1/evaluate/flags/tasker-board"]) {
+    expect(
+      CALLERS.map((caller) => denyAtGate(findRule("POST", path, "/"), caller, "POST", path, false)?.letter),
+    ).toEqual(["K", "R", "R", undefined, undefined, undefined]);
+    expect(findRule("GET", path, "/")).toBeUndefined();
+    expect(findRule("POST", path)).toBeUndefined();
+  }
+  for (const { pattern, methods, base } of PERMISSION_RULES) {
+    const [method = "GET"] = methods;
+    if (base !== "/") expect(findRule(method, pattern, "/"), pattern).toBeUndefined();
   }
 });
 

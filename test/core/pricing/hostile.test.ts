@@ -9,10 +9,16 @@ const HEAD = `saasName: Acme\nsyntaxVersion: "3.0"\ncreatedAt: "2025-01-01"\ncur
 const BOARD = `features:\n  board: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN}\n`;
 
 /** The first problem, and how long the verdict took. */
+/** Time that this process has computed: what others on the machine take is not the parser's. */
+function computedMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
 function judge(text: string): { message: string | undefined; milliseconds: number; count: number } {
-  const start = performance.now();
+  const start = computedMs();
   const result = parsePricing(text, TODAY);
-  const milliseconds = performance.now() - start;
+  const milliseconds = computedMs() - start;
   const problems = result.ok ? [] : result.problems;
   return { message: problems[0]?.message, milliseconds, count: problems.length };
 }
@@ -192,9 +198,9 @@ describe("hostile expressions", () => {
     const code = run();
     let milliseconds = Infinity;
     for (let again = 0; again < 5; again++) {
-      const start = performance.now();
+      const start = computedMs();
       run();
-      milliseconds = Math.min(milliseconds, performance.now() - start);
+      milliseconds = Math.min(milliseconds, computedMs() - start);
     }
     return { milliseconds, code };
   };
