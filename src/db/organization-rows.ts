@@ -59,16 +59,20 @@ export async function deleteOrganizations(tx: Database, ids: readonly string[]):
 /**
  * Takes every organization from an owner who is about to be deleted: each passes to the heir among its members, who then
  * is a member no more, and those without members are deleted. A default one stays so unless its heir has one already.
- * Call it inside the transaction that has locked the owner's row and that deletes it.
+ * Call it inside the transaction that has locked the owner's row and that deletes it. Returns what became of each.
  */
-export async function passOnOrganizations(tx: Database, ownerId: string, now: Date): Promise<void> {
+export async function passOnOrganizations(
+  tx: Database,
+  ownerId: string,
+  now: Date,
+): Promise<{ id: string; name: string; heirId: string | undefined }[]> {
   const owned = await tx
-    .select({ id: organizations.id, isDefault: organizations.isDefault })
+    .select({ id: organizations.id, name: organizations.name, isDefault: organizations.isDefault })
     .from(organizations)
     .where(eq(organizations.ownerId, ownerId))
     .orderBy(asc(organizations.id))
     .for("update");
-  if (owned.length === 0) return;
+  if (owned.length === 0) return [];
   const ids = owned.map((organization) => organization.id);
   const inOrderOfJoining = await tx
     .select({ organizationId: members.organizationId, userId: members.userId, role: members.role })
@@ -76,10 +80,12 @@ export async function passOnOrganizations(tx: Database, ownerId: string, now: Da
     .where(inArray(members.organizationId, ids))
     .orderBy(asc(members.position));
   const ownerless: string[] = [];
-  for (const { id, isDefault } of owned) {
+  const passedOn: { id: string; name: string; heirId: string | undefined }[] = [];
+  for (const { id, name, isDefault } of owned) {
     const heir = chooseHeir(
       inOrderOfJoining.filter((member) => member.organizationId === id && member.userId !== ownerId),
     );
+    passedOn.push({ id, name, heirId: heir?.userId });
     if (heir === undefined) {
       ownerless.push(id);
       continue;
@@ -92,6 +98,7 @@ export async function passOnOrganizations(tx: Database, ownerId: string, now: Da
     await tx.delete(members).where(and(eq(members.organizationId, id), eq(members.userId, heir.userId)));
   }
   await deleteOrganizations(tx, ownerless);
+  return passedOn;
 }
 
 /** Locks the user too, so that a default organization that is being created for it is either seen here or waits. */

@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray } from "drizzle-orm";
+import { and, asc, desc, eq, inArray } from "drizzle-orm";
 import type { Pricing } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
 import { pricings, services } from "./schema.ts";
@@ -38,6 +38,30 @@ export async function findService(
     );
   const [row] = await (input.lock === undefined ? query : query.for(input.lock));
   return row;
+}
+
+/** One version of a service, without its content. */
+export interface VersionRow {
+  id: string;
+  version: string;
+  key: string;
+  state: "active" | "archived";
+  hash: string;
+}
+
+/** Every version of a service, the one to which archived contracts go first: the newest of its file's date. */
+export function listVersions(db: Database, serviceId: string): Promise<VersionRow[]> {
+  return db
+    .select({
+      id: pricings.id,
+      version: pricings.version,
+      key: pricings.versionKey,
+      state: pricings.availability,
+      hash: pricings.modelHash,
+    })
+    .from(pricings)
+    .where(eq(pricings.serviceId, serviceId))
+    .orderBy(desc(pricings.declaredAt), asc(pricings.position));
 }
 
 /** A service as every endpoint shows it. Source: contract services-pricings §3.1. */

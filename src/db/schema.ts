@@ -16,8 +16,11 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
+import type { GateRule, GateResult } from "../core/change/gate.ts";
 import type { EventDetails } from "../core/event-messages.ts";
 import type { Pricing } from "../core/pricing/model.ts";
+import type { StateCause } from "./contract-states.ts";
+import type { SubjectService } from "./subjects.ts";
 
 /*
  * Every table. SQL is snake_case, names are plural, moments are timestamptz, every foreign key is indexed, and every
@@ -47,12 +50,20 @@ export const users = pgTable(
     apiKeyHash: text("api_key_hash"),
     /** The user key sealed with AES-256-GCM: clients are shown it again at sign-in. */
     apiKeySealed: text("api_key_sealed"),
+    /** From when on the key is refused; null for never. */
+    apiKeyExpiresAt: moment("api_key_expires_at"),
+    /** To the minute, or a little later. */
+    apiKeyLastUsedAt: moment("api_key_last_used_at"),
+    /** The key before this one, which works until then. */
+    previousApiKeyHash: text("previous_api_key_hash"),
+    previousApiKeyUntil: moment("previous_api_key_until"),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },
   (t) => [
     unique("users_username_unique").on(t.username),
     unique("users_api_key_hash_unique").on(t.apiKeyHash),
+    unique("users_previous_api_key_hash_unique").on(t.previousApiKeyHash),
     check("users_role_known", sql`${t.role} in ('ADMIN', 'USER')`),
     index("users_created_idx").on(t.createdAt, t.id),
   ],
@@ -65,6 +76,8 @@ export const organizations = pgTable(
     name: text("name").notNull(),
     ownerId: text("owner_id").notNull(),
     isDefault: boolean("is_default").notNull().default(false),
+    /** What changes of pricings must not do to contracts; null is no rule. */
+    gateRules: json("gate_rules").$type<GateRule[]>(),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },
@@ -106,8 +119,14 @@ export const organizationKeys = pgTable(
     id: text("id").primaryKey(),
     organizationId: text("organization_id").notNull(),
     scope: text("scope").$type<"ALL" | "MANAGEMENT" | "EVALUATION">().notNull(),
+    /** What people call it; null until somebody says. */
+    name: text("name"),
     keyHash: text("key_hash").notNull(),
     keySealed: text("key_sealed").notNull(),
+    /** From when on the key is refused; null for never. */
+    expiresAt: moment("expires_at"),
+    /** To the minute, or a little later. */
+    lastUsedAt: moment("last_used_at"),
     position: bigint("position", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
     createdAt: createdAt(),
   },
@@ -277,6 +296,56 @@ export const contractHistory = pgTable(
   ],
 );
 
+/**
+ * What decides evaluations of a contract, as it was from `since` until the next row: written in the transaction of each such
+ * change, append-only, so that a past moment can be asked about. Balances of that moment are in the ledger.
+ */
+export const contractStates = pgTable(
+  "contract_states",
+  {
+    /** Ascending in the order in which a contract came into its states: it is locked meanwhile. */
+    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    contractId: text("contract_id").notNull(),
+    since: moment("since").notNull(),
+    cause: text("cause").$type<StateCause>().notNull(),
+    startDate: moment("start_date").notNull(),
+    endDate: moment("end_date").notNull(),
+    autoRenew: boolean("auto_renew").notNull(),
+    renewalDays: integer("renewal_days").notNull(),
+    services: json("services").$type<SubjectService[]>().notNull(),
+    levels: json("levels").$type<object[]>().notNull(),
+  },
+  (t) => [
+    foreignKey({
+      name: "contract_states_contract_fk",
+      columns: [t.contractId],
+      foreignColumns: [contracts.id],
+    }).onDelete("cascade"),
+    index("contract_states_contract_idx").on(t.contractId, t.id),
+  ],
+);
+
+/** Models of deleted versions, because past states of contracts speak of them. */
+export const deletedPricings = pgTable(
+  "deleted_pricings",
+  {
+    /** The version's own. */
+    id: text("id").primaryKey(),
+    serviceId: text("service_id").notNull(),
+    model: json("model").$type<Pricing>().notNull(),
+    modelHash: text("model_hash").notNull(),
+    deletedAt: moment("deleted_at").notNull(),
+  },
+  (t) => [
+    foreignKey({
+      name: "deleted_pricings_service_fk",
+      columns: [t.serviceId],
+      foreignColumns: [services.id],
+    }).onDelete("cascade"),
+    index("deleted_pricings_service_idx").on(t.serviceId),
+  ],
+);
+
 /** The balance of one tracked limit of one contract. Every change is one atomic UPDATE, together with a ledger row. */
 export const usageLevels = pgTable(
   "usage_levels",
@@ -324,6 +393,8 @@ export const usageLedger = pgTable(
     /** Groups the rows of one call: they were applied, and can be reverted, together. */
     operationId: text("operation_id").notNull(),
     delta: amount("delta").notNull(),
+    /** The reset moment that a renewal or reset gave the balance. */
+    resetAt: moment("reset_at"),
     createdAt: moment("created_at").notNull(),
     revertedAt: moment("reverted_at"),
   },
@@ -338,8 +409,43 @@ export const usageLedger = pgTable(
     index("usage_ledger_feature_idx")
       .on(t.contractId, t.featureId, t.createdAt)
       .where(sql`${t.featureId} is not null`),
+    // Where balances began at zero, and the sums of what is not kept: from there a past balance is added up.
+    index("usage_ledger_zero_idx")
+      .on(t.contractId, t.serviceId, t.limitName, t.createdAt, t.id)
+      .where(sql`${t.kind} in ('reset', 'renew', 'remove') or ${t.operationId} = 'carried'`),
     check("usage_ledger_kind_known", sql`${t.kind} in ('consume', 'revert', 'adjust', 'reset', 'renew', 'remove')`),
   ],
+);
+
+/** The newest reset moment of each balance whose movement is not kept any more. */
+export const usageResets = pgTable(
+  "usage_resets",
+  {
+    contractId: text("contract_id").notNull(),
+    serviceId: text("service_id").notNull(),
+    limitName: text("limit_name").notNull(),
+    /** When that movement was. */
+    at: moment("at").notNull(),
+    resetAt: moment("reset_at").notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "usage_resets_pk", columns: [t.contractId, t.serviceId, t.limitName] }),
+    foreignKey({
+      name: "usage_resets_contract_fk",
+      columns: [t.contractId],
+      foreignColumns: [contracts.id],
+    }).onDelete("cascade"),
+  ],
+);
+
+/** One row: up to which moment movements may have been replaced by sums. Null: never. */
+export const usageLedgerStart = pgTable(
+  "usage_ledger_start",
+  {
+    singleton: boolean("singleton").primaryKey().default(true),
+    at: moment("at"),
+  },
+  (t) => [check("usage_ledger_start_one_row", sql`${t.singleton}`)],
 );
 
 /** Answers to calls that carried an Idempotency-Key, written in the transaction of what they answer; see operations/idempotency.ts. */
@@ -373,7 +479,13 @@ export const outbox = pgTable(
     details: json("details").$type<EventDetails>().notNull(),
     createdAt: createdAt(),
   },
-  (t) => [index("outbox_created_idx").on(t.createdAt)],
+  (t) => [
+    index("outbox_created_idx").on(t.createdAt),
+    // What the overview counts.
+    index("outbox_limits_idx")
+      .on(t.organizationId, t.createdAt)
+      .where(sql`${t.code} = 'USAGE_LIMIT_REACHED'`),
+  ],
 );
 
 /** One row: the id of the last event. Its row lock is what makes ids follow commit order. */
@@ -484,3 +596,83 @@ export const cacheEntries = pgTable("cache_entries", {
   value: json("value").notNull(),
   expiresAt: moment("expires_at").notNull(),
 });
+
+/**
+ * Who changed what, append-only, written in the transaction of the change. References nothing: it outlives what it speaks
+ * of. Never holds a secret or a hash of one.
+ */
+export const auditLog = pgTable(
+  "audit_log",
+  {
+    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    at: moment("at").notNull(),
+    /** Null for what belongs to the whole instance, such as accounts. */
+    organizationId: text("organization_id"),
+    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    /** Id of the user or of the key. */
+    actorId: text("actor_id"),
+    /** What was done to what kind of thing, such as `contract.novate`. */
+    action: text("action").notNull(),
+    /** Which one, by the name that the interface knows it by. */
+    target: text("target").notNull(),
+    before: json("before"),
+    after: json("after"),
+    requestId: text("request_id"),
+  },
+  (t) => [
+    index("audit_log_organization_idx").on(t.organizationId, t.id),
+    index("audit_log_at_idx").on(t.at),
+    index("audit_log_action_idx").on(t.organizationId, t.action, t.id),
+    index("audit_log_target_idx").on(t.target, t.id),
+    index("audit_log_actor_idx").on(t.actorId, t.id),
+    check("audit_log_actor_known", sql`${t.actorKind} in ('user', 'key', 'anonymous')`),
+  ],
+);
+
+/** What was known of a change of pricings when it was made: what it does, what the gate's rules said, who passed over them. */
+export const pricingDecisions = pgTable(
+  "pricing_decisions",
+  {
+    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    serviceId: text("service_id").notNull(),
+    /** Archived, activated, or where contracts went; null for a whole service, and when the version is gone. */
+    pricingId: text("pricing_id"),
+    /** The version as it was called then. */
+    version: text("version"),
+    action: text("action").$type<"archive" | "activate" | "disable" | "novation">().notNull(),
+    at: moment("at").notNull(),
+    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    actorId: text("actor_id"),
+    rules: json("rules").$type<GateResult[]>().notNull(),
+    /** Why it was done against a rule; null when none was broken. */
+    overrideReason: text("override_reason"),
+    report: json("report").$type<Record<string, unknown>>().notNull(),
+  },
+  (t) => [
+    foreignKey({
+      name: "pricing_decisions_service_fk",
+      columns: [t.serviceId],
+      foreignColumns: [services.id],
+    }).onDelete("cascade"),
+    foreignKey({
+      name: "pricing_decisions_pricing_fk",
+      columns: [t.pricingId],
+      foreignColumns: [pricings.id],
+    }).onDelete("set null"),
+    index("pricing_decisions_service_idx").on(t.serviceId, t.id),
+    index("pricing_decisions_pricing_idx").on(t.pricingId),
+  ],
+);
+
+/** Calls a minute that are limited across processes; see db/rate-counters.ts. Lost when Postgres crashes, which is fine. */
+export const rateCounters = pgTable(
+  "rate_counters",
+  {
+    /** What is counted and for whom, such as `sign-up 192.0.2.7`. */
+    bucket: text("bucket").notNull(),
+    /** Minutes since 1970. */
+    minute: integer("minute").notNull(),
+    count: integer("count").notNull(),
+  },
+  (t) => [primaryKey({ name: "rate_counters_pk", columns: [t.bucket, t.minute] })],
+);

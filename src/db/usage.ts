@@ -1,6 +1,7 @@
 import { asc, eq, sql } from "drizzle-orm";
 import { nextBoundary } from "../core/period.ts";
 import type { Database } from "./connect.ts";
+import { isAnyOf } from "./lists.ts";
 import { usageLevels } from "./schema.ts";
 import type { Level } from "./subjects.ts";
 
@@ -38,8 +39,8 @@ export function sameLevel(
 }
 
 /** One movement of a level. */
-export interface Movement {
-  level: Level;
+export interface Movement<L extends Level = Level> {
+  level: L;
   /** Added to the balance, which never goes below zero: the ledger gets what was really added. */
   delta: number;
   /** The next reset moment, when this movement also starts a new period. */
@@ -58,12 +59,12 @@ export interface LedgerEntry {
  * Applies movements to levels of a locked contract, each with its ledger row, in one statement; several movements of one
  * level add up. Sums are computed by the database in exact decimals; the returned levels carry the new balances.
  */
-export async function moveLevels(
+export async function moveLevels<L extends Level>(
   tx: Database,
   contractId: string,
-  movements: readonly Movement[],
+  movements: readonly Movement<L>[],
   entry: LedgerEntry,
-): Promise<Level[]> {
+): Promise<L[]> {
   if (movements.length === 0) return [];
   const values = JSON.stringify(
     movements.map(({ level, delta, resetAt }) => ({
@@ -89,12 +90,12 @@ export async function moveLevels(
         reset_at = coalesce(b.reset_at, u.reset_at)
       from balance b
       where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
-      returning u.service_id, u.limit_name, b.before, u.consumed
+      returning u.service_id, u.limit_name, b.before, u.consumed, b.reset_at
     ), written as (
       insert into usage_ledger
-        (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+        (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, reset_at, created_at)
       select ${contractId}, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null}, ${entry.operationId},
-        consumed - before, ${entry.now.toISOString()}::timestamptz
+        consumed - before, reset_at, ${entry.now.toISOString()}::timestamptz
       from changed
     )
     select service_id, limit_name, consumed from changed
@@ -123,12 +124,12 @@ export function isDue(level: Level, now: Date): boolean {
  * levels as they are then. A level is renewed once a period: whoever comes second reads it renewed.
  * Source: contract features-events §5.
  */
-export async function renewDue(
+export async function renewDue<L extends Level>(
   tx: Database,
   contractId: string,
-  levels: readonly Level[],
+  levels: readonly L[],
   entry: { operationId: string; now: Date },
-): Promise<Level[]> {
+): Promise<L[]> {
   const due = levels.filter((level) => isDue(level, entry.now));
   const renewed = await moveLevels(
     tx,
@@ -137,6 +138,25 @@ export async function renewDue(
     { ...entry, kind: "renew" },
   );
   return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
+}
+
+/** How long a consumption can be undone. */
+export const REVERT_WINDOW_MS = 120_000;
+
+/** Makes what features of a service consumed in these locked contracts since then theirs under the service's new name. */
+export async function relabelFeatures(
+  tx: Database,
+  input: { contractIds: readonly string[]; serviceId: string; from: string; to: string; since: Date },
+): Promise<void> {
+  const old = `${input.from}-`;
+  // A new version of each contract's row: who decided on the old name decides again.
+  await tx.execute(sql`update contracts set updated_at = updated_at where ${isAnyOf(sql`id`, input.contractIds)}`);
+  await tx.execute(sql`
+    update usage_ledger set feature_id = ${`${input.to}-`}::text || substr(feature_id, length(${old}::text) + 1)
+    where ${isAnyOf(sql`contract_id`, input.contractIds)} and service_id = ${input.serviceId}
+      and feature_id is not null and starts_with(feature_id, ${old})
+      and created_at > ${input.since.toISOString()}::timestamptz
+  `);
 }
 
 /**

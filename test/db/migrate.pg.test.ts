@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { connect, StartupProblem } from "../../src/db/connect.ts";
-import { migrate } from "../../src/db/migrate.ts";
+import { migrate, requireMigrated } from "../../src/db/migrate.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 
 const name = `faregate_${crypto.randomUUID().replaceAll("-", "")}_test`;
@@ -16,11 +16,27 @@ it("any number of processes may migrate an empty database at once, and each migr
   const connection = connect(url, { maxConnections: 1 });
   const [applied] = await connection.client`select count(*)::int as n, count(distinct hash)::int as distinct_n
     from drizzle.__drizzle_migrations`;
-  const locks = await connection.client`select 1 from pg_locks where locktype = 'advisory'`;
+  const locks = await connection.client`select 1 from pg_locks where locktype = 'advisory'
+    and database = (select oid from pg_database where datname = current_database())`;
   await connection.close();
   expect(applied?.["n"]).toBeGreaterThan(0);
   expect(applied?.["n"]).toBe(applied?.["distinct_n"]);
   expect(locks).toHaveLength(0);
+});
+
+it("a server is refused a schema that lacks its newest migration, and takes one that is ahead", async () => {
+  const url = withDatabase(server(), name);
+  const connection = connect(url, { maxConnections: 1 });
+  await requireMigrated(url, MIGRATIONS);
+  await connection.client`update drizzle.__drizzle_migrations set created_at = created_at + 1`;
+  await requireMigrated(url, MIGRATIONS);
+  await connection.client`delete from drizzle.__drizzle_migrations
+    where created_at = (select max(created_at) from drizzle.__drizzle_migrations)`;
+  await expect(requireMigrated(url, MIGRATIONS)).rejects.toThrow(/^The database's schema is older than this release: /);
+  await connection.client`drop schema drizzle cascade`;
+  await expect(requireMigrated(url, MIGRATIONS)).rejects.toThrow(StartupProblem);
+  await connection.close();
+  await requireMigrated("postgres://ada:sesame@127.0.0.1:1/rates", MIGRATIONS);
 });
 
 describe("what keeps it from migrating is one sentence without the password", () => {

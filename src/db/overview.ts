@@ -1,0 +1,144 @@
+import { sql } from "drizzle-orm";
+import type { Database } from "./connect.ts";
+import { isAnyOf } from "./lists.ts";
+import { pricings } from "./schema.ts";
+
+/** How many contracts an organization has, by where they are in their billing periods. */
+export interface StateCounts {
+  total: number;
+  active: number;
+  /** Renew by themselves. */
+  renewing: number;
+  /** End within a week. */
+  ending: number;
+  expired: number;
+}
+
+export async function countContracts(db: Database, organizationId: string, now: Date): Promise<StateCounts> {
+  const moment = sql`${now.toISOString()}::timestamptz`;
+  const [row] = await db.execute<Record<keyof Omit<StateCounts, "active">, number>>(sql`
+    select count(*)::integer as total, count(*) filter (where auto_renew)::integer as renewing,
+      count(*) filter (where not auto_renew and end_date < ${moment})::integer as expired,
+      count(*) filter (where not auto_renew and end_date >= ${moment}
+        and end_date < ${moment} + interval '7 days')::integer as ending
+    from contracts where organization_id = ${organizationId}
+  `);
+  const { total = 0, renewing = 0, expired = 0, ending = 0 } = row ?? {};
+  return { total, active: total - renewing - expired - ending, renewing, ending, expired };
+}
+
+/** What contracts have of one version; there are few of them, however many contracts. */
+export interface Configuration {
+  pricingId: string;
+  hash: string;
+  plan: string | null;
+  addOns: Record<string, number> | null;
+  /** The add-ons as the database writes them: what they are found by again. */
+  addOnsText: string | null;
+}
+
+export async function readConfigurations(db: Database, organizationId: string): Promise<Configuration[]> {
+  // Asked apart: how few there are is more than the planner knows.
+  const rows = await db.execute<{ pricing_id: string; plan: string | null; add_ons: string | null }>(sql`
+    select distinct cs.pricing_id, cs.plan, cs.add_ons::text as add_ons
+    from contracts c join contract_services cs on cs.contract_id = c.id
+    where c.organization_id = ${organizationId}
+  `);
+  const ids = [...new Set(rows.map((row) => row.pricing_id))];
+  const versions = await db
+    .select({ id: pricings.id, hash: pricings.modelHash })
+    .from(pricings)
+    .where(isAnyOf(pricings.id, ids));
+  const hashes = new Map(versions.map(({ id, hash }) => [id, hash]));
+  return rows.map(({ pricing_id, plan, add_ons }) => ({
+    pricingId: pricing_id,
+    hash: hashes.get(pricing_id) ?? "",
+    plan,
+    addOns: add_ons === null ? null : JSON.parse(add_ons),
+    addOnsText: add_ons,
+  }));
+}
+
+/** The number at which a limit of a configuration is used up. */
+export type Cap = Pick<Configuration, "pricingId" | "plan" | "addOnsText"> & { limitName: string; cap: number };
+
+/** Somebody who has used most of a limit. */
+export interface NearUser {
+  userId: string;
+  username: string;
+  serviceName: string;
+  limitName: string;
+  consumed: number;
+  limit: number;
+  resetTimeStamp: Date | null;
+}
+
+/**
+ * How many contracts have used this share of a limit, or more, in its present period, and those that are nearest to one, each
+ * with the limit of which most is used.
+ */
+export async function findNear(
+  db: Database,
+  input: { organizationId: string; caps: readonly Cap[]; share: number; now: Date; atMost: number },
+): Promise<{ total: number; users: NearUser[] }> {
+  if (input.caps.length === 0) return { total: 0, users: [] };
+  const caps = JSON.stringify(
+    input.caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
+  );
+  const rows = await db.execute<Record<string, string> & { total: number; reset_at: string | null }>(sql`
+    with caps as materialized (
+      select c->>0 as pricing_id, c->>1 as plan, c->>2 as add_ons, c->>3 as limit_name, (c->>4)::numeric as cap
+      from json_array_elements(${caps}::json) c
+    ), near as (
+      select distinct on (c.id) c.user_id, c.username, cs.service_id, u.limit_name, u.consumed, caps.cap, u.reset_at,
+        case when caps.cap = 0 then 1 else u.consumed / caps.cap end as used
+      from contracts c
+      join contract_services cs on cs.contract_id = c.id
+      join caps on caps.pricing_id = cs.pricing_id and caps.plan is not distinct from cs.plan
+        and caps.add_ons is not distinct from cs.add_ons::text
+      join usage_levels u
+        on u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_name = caps.limit_name
+      where c.organization_id = ${input.organizationId} and u.consumed > 0
+        and u.consumed >= caps.cap * ${input.share}::numeric
+        and (u.reset_at is null or u.reset_at >= ${input.now.toISOString()}::timestamptz)
+      order by c.id, used desc, u.limit_name
+    )
+    select near.*, (select name_key from services s where s.id = near.service_id), (select count(*) from near)::integer as total
+    from near order by near.used desc, near.username, near.user_id limit ${input.atMost}::integer
+  `);
+  return {
+    total: rows[0]?.total ?? 0,
+    users: rows.map((row) => ({
+      userId: row["user_id"] ?? "",
+      username: row["username"] ?? "",
+      serviceName: row["name_key"] ?? "",
+      limitName: row["limit_name"] ?? "",
+      consumed: Number(row["consumed"]),
+      limit: Number(row["cap"]),
+      resetTimeStamp: row.reset_at === null ? null : new Date(row.reset_at),
+    })),
+  };
+}
+
+/** How often a consumption took a balance to its limit within so many hours, by the clock that dates events. */
+export async function countLimitsReached(db: Database, organizationId: string, hours: number): Promise<number> {
+  const [row] = await db.execute<{ total: number }>(sql`
+    select count(*)::integer as total from outbox
+    where organization_id = ${organizationId} and code = 'USAGE_LIMIT_REACHED'
+      and created_at >= now() - ${hours}::integer * interval '1 hour'
+  `);
+  return row?.total ?? 0;
+}
+
+/** Enabled services, and the versions of them that can be contracted. */
+export async function countVersions(
+  db: Database,
+  organizationId: string,
+): Promise<{ services: number; activeVersions: number }> {
+  const [row] = await db.execute<{ services: number; versions: number }>(sql`
+    select count(distinct s.id)::integer as services, count(p.id)::integer as versions
+    from services s left join pricings p on p.service_id = s.id and p.availability = 'active'
+    where s.organization_id = ${organizationId} and not s.disabled
+  `);
+  return { services: row?.services ?? 0, activeVersions: row?.versions ?? 0 };
+}

@@ -1,0 +1,30 @@
+import { expect, it } from "vitest";
+import { createBatch } from "../../src/db/batch.ts";
+
+it("a round that is late fails with everybody behind it, in time, and what comes after is served", async () => {
+  let frozen = true;
+  const ask = createBatch<number, number>(
+    async (asks) => {
+      if (frozen) await new Promise(() => {});
+      return asks.map((one) => one * 2);
+    },
+    { maxAsks: 1, lanes: 1, patienceMs: 50 },
+  );
+  const from = performance.now();
+  const late = await Promise.allSettled([ask(1), ask(2), ask(3)]);
+  expect(late).toMatchObject(late.map(() => ({ status: "rejected", reason: { code: "READ_TIMEOUT" } })));
+  expect(performance.now() - from).toBeLessThan(1000);
+  frozen = false;
+  expect(await ask(4)).toBe(8);
+});
+
+it("without a patience a round may take as long as it takes", async () => {
+  const ask = createBatch<number, number>(
+    async (asks) => {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return asks;
+    },
+    { maxAsks: 2, lanes: 1 },
+  );
+  expect(await Promise.all([ask(1), ask(2), ask(3)])).toEqual([1, 2, 3]);
+});

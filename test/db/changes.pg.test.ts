@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { type Change, type Changes, followChanges } from "../../src/db/changes.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { contract, tasker, upload } from "../support/contracting.ts";
+
+let api: TestApi;
+let changes: Changes;
+let told: Change[] = [];
+const APPLICATION = "faregate-told";
+
+beforeAll(async () => {
+  api = await createTestApi();
+  await upload(api, api.callers.all.key, tasker());
+  changes = followChanges(api.database.url, { applicationName: APPLICATION });
+  changes.follow((change) => told.push(change));
+  await vi.waitUntil(() => changes.isLive());
+});
+afterAll(async () => {
+  await changes.close();
+  await api.close();
+});
+beforeEach(async () => {
+  await changes.caughtUp();
+  told = [];
+});
+
+const sql = () => api.database.connection.client;
+
+test("a changed contract is told by its id, once a transaction", async () => {
+  const { id } = await contract(api, api.callers.all.key, "told");
+  await changes.caughtUp();
+  told = [];
+  await sql().begin(async (tx) => {
+    await tx`update contracts set updated_at = now() where id = ${id}`;
+    await tx`update contract_services set plan = 'PRO' where contract_id = ${id}`;
+  });
+  await changes.caughtUp();
+  expect(told).toEqual([{ of: "contract", contractId: id }]);
+  told = [];
+  await sql()`delete from contracts where id = ${id}`;
+  await changes.caughtUp();
+  expect(told).toEqual([{ of: "contract", contractId: id }]);
+});
+
+test("a contract that is created, read or consumed from is not told", async () => {
+  const key = api.callers.all.key;
+  await contract(api, key, "silent");
+  await api.call("POST", "/features/silent/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
+  await api.call("POST", "/features/silent?details=true", { key });
+  await api.call("PUT", "/contracts/silent/usageLevels", { key, body: { tasker: { maxTasks: 1 } } });
+  await changes.caughtUp();
+  expect(told).toEqual([]);
+});
+
+test("many contracts that change at once are told as all of them", async () => {
+  await sql()`
+    insert into contracts (id, organization_id, user_id, username, start_date, end_date)
+    select 'many-' || n, ${api.callers.organizationId}, 'many-' || n, 'many', now(), now()
+    from generate_series(1, 101) n`;
+  await changes.caughtUp();
+  told = [];
+  await sql()`update contracts set updated_at = now() where user_id like 'many-%'`;
+  await changes.caughtUp();
+  expect(told).toEqual([{ of: "contracts" }]);
+});
+
+test("a service that changes is told as all contracts, a key that changes or goes as all keys", async () => {
+  await sql()`update services set disabled = disabled`;
+  await changes.caughtUp();
+  expect(told).toEqual([{ of: "contracts" }]);
+  const { id: userId } = api.callers.outsider;
+  for (const change of [
+    () => sql()`update users set role = 'ADMIN' where id = ${userId}`,
+    () => sql()`update organization_keys set scope = 'EVALUATION' where id = ${api.callers.management.id}`,
+    () => sql()`delete from organization_keys where id = ${api.callers.management.id}`,
+  ]) {
+    told = [];
+    await change();
+    await changes.caughtUp();
+    expect(told).toEqual([{ of: "keys" }]);
+  }
+});
+
+test("losing the connection ends its life at once, says that anything may have changed, and is made good by itself", async () => {
+  const [killed] = await sql()<{ ended: boolean }[]>`
+    select pg_terminate_backend(pid) as ended from pg_stat_activity
+    where datname = current_database() and application_name = ${`${APPLICATION}-changes`}`;
+  expect(killed?.ended).toBe(true);
+  await expect.poll(() => changes.isLive(), { interval: 1, timeout: 200 }).toBe(false);
+  expect(told).toContainEqual({ of: "everything" });
+  await expect.poll(() => changes.isLive(), { timeout: 5000 }).toBe(true);
+  told = [];
+  await sql()`update services set disabled = disabled`;
+  await changes.caughtUp();
+  expect(told).toEqual([{ of: "contracts" }]);
+});
+
+test("a connection that is silent without having ended is not trusted for longer than a second", async () => {
+  const own = followChanges(api.database.url, { applicationName: "faregate-silent" });
+  await expect.poll(() => own.isLive()).toBe(true);
+  // The session stops answering while its socket stays open.
+  const [session] = await sql()<{ pid: number }[]>`
+    select pid from pg_stat_activity
+    where datname = current_database() and application_name = 'faregate-silent-changes'`;
+  const pid = session?.pid ?? 0;
+  process.kill(pid, "SIGSTOP");
+  try {
+    await new Promise((wait) => setTimeout(wait, 1000));
+    expect(own.isLive()).toBe(false);
+  } finally {
+    process.kill(pid, "SIGCONT");
+  }
+  await expect.poll(() => own.isLive(), { timeout: 5000 }).toBe(true);
+  await own.close();
+});

@@ -1,0 +1,32 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { MIGRATIONS } from "../support/postgres-server.ts";
+
+/** What the release before cannot live with; a default or a validated constraint apart. */
+const TAKES_AWAY =
+  /\b(drop\s+(column|table|type|view|function)|rename\s+(to|column|constraint)|alter\s+column\s+\S+\s+(type|set\s+data\s+type|set\s+not\s+null)|truncate)\b/i;
+const SAYS_SO = /^-- contract: \d+\.\d+\.\d+ was the last to /m;
+
+/** Statements that take something away without a word; tables of the same migration are its own business. */
+function silentlyTaken(sql: string): string[] {
+  const made = [...sql.matchAll(/create table "?(\w+)"?/gi)].map(([, name]) => name ?? "");
+  return sql
+    .split("--> statement-breakpoint")
+    .filter((statement) => TAKES_AWAY.test(statement.replace(/^--(?! contract).*$/gm, "")))
+    .filter((statement) => !made.some((name) => statement.includes(`"${name}"`)) && !SAYS_SO.test(statement));
+}
+
+it.each(readdirSync(MIGRATIONS).filter((name) => name.endsWith(".sql")))(
+  "%s only adds, or says which release was the last to need what it takes away",
+  (name) => {
+    expect(silentlyTaken(readFileSync(`${MIGRATIONS}/${name}`, "utf8"))).toEqual([]);
+  },
+);
+
+it("what is taken away without a word is found", () => {
+  const drop = 'ALTER TABLE "users" DROP COLUMN "role";';
+  expect(silentlyTaken(drop)).toEqual([drop]);
+  expect(silentlyTaken('ALTER TABLE "users" ALTER COLUMN "role" SET NOT NULL;')).toHaveLength(1);
+  expect(silentlyTaken(`-- contract: 0.3.0 was the last to read it\n${drop}`)).toEqual([]);
+  expect(silentlyTaken('ALTER TABLE "users" ADD COLUMN "name" text;')).toEqual([]);
+});

@@ -1,0 +1,96 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { compactLedger, pruneAuditLog, pruneIdempotencyKeys } from "../../src/db/retention.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { consumed, contract, tasker, upload } from "../support/contracting.ts";
+
+const DAY_MS = 86_400_000;
+const now = new Date();
+const daysAgo = (days: number) => new Date(now.getTime() - days * DAY_MS);
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await createTestApi();
+});
+afterAll(() => api.close());
+
+it("old movements become one sum a balance; balances, reverts and new use are as if nothing had happened", async () => {
+  const { key } = api.callers.all;
+  api.setNow(daysAgo(40));
+  await upload(api, key, tasker({ maxTasks: 100_000 }));
+  for (const user of ["ada", "bob"]) await contract(api, key, user, { billingPeriod: { renewalDays: 365 } });
+  const consume = (user: string, amount: number) =>
+    api.call("POST", `/features/${user}/tasker-bulk`, {
+      key,
+      body: { "tasker-maxTasks": amount, "tasker-maxExports": 0 },
+    });
+  for (let i = 1; i <= 5; i += 1) expect((await consume("ada", i)).status).toBe(200);
+  expect((await consume("bob", 7)).status).toBe(200);
+  api.setNow(now);
+  // Both begin a new month, which is a movement too, and use some of it.
+  expect((await consume("ada", 20)).status).toBe(200);
+  const movements = async () => (await checkLedger(api.resources.db)).movements;
+  const before = await movements();
+  const removed = await compactLedger(api.resources.db, now, 30);
+  expect(removed).toBeGreaterThanOrEqual(6);
+  expect(await movements()).toBeLessThan(before);
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+  expect(await consumed(api, key, "ada")).toBe(20);
+  expect(await compactLedger(api.resources.db, now, 30)).toBe(0);
+  expect((await consume("ada", 3)).status).toBe(200);
+  const reverted = await api.call("POST", "/features/ada/tasker-bulk?revert=true&latest=true", { key });
+  expect(reverted.status).toBe(204);
+  expect(await consumed(api, key, "ada")).toBe(20);
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+});
+
+it("compacting beside callers who go on consuming loses and doubles nothing", async () => {
+  const { key } = api.callers.all;
+  const { client } = api.database.connection;
+  await contract(api, key, "busy", { billingPeriod: { renewalDays: 365 } });
+  const consume = () => api.call("POST", "/features/busy/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
+  for (let i = 0; i < 30; i += 1) await consume();
+  await client`update usage_ledger set created_at = now() - interval '40 days'`;
+  const calls = Array.from({ length: 60 }, consume);
+  const compacting = Array.from({ length: 4 }, () => compactLedger(api.resources.db, now, 30));
+  await Promise.all([...calls, ...compacting]);
+  expect(await consumed(api, key, "busy")).toBe(90);
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+});
+
+it("movements of the last day stay, whatever is asked for", async () => {
+  const { key } = api.callers.all;
+  await contract(api, key, "eve", { billingPeriod: { renewalDays: 365 } });
+  await api.call("POST", "/features/eve/tasker-board", { key, body: { "tasker-maxTasks": 5 } });
+  await compactLedger(api.resources.db, new Date(now.getTime() + 10 * DAY_MS), 0);
+  expect((await api.call("POST", "/features/eve/tasker-board?revert=true", { key })).status).toBe(204);
+  expect(await consumed(api, key, "eve")).toBe(0);
+});
+
+it("the audit log loses what is older than its time, in many steps, and nothing of the last seven days", async () => {
+  const { client } = api.database.connection;
+  await client`
+    insert into audit_log (at, actor_kind, action, target)
+    select ${daysAgo(400).toISOString()}::timestamptz + i * interval '1 second', 'anonymous', 'user.create', i::text
+    from generate_series(1, 2500) i`;
+  const counts = async () => {
+    const limit = daysAgo(365).toISOString();
+    const [row] = await client<{ old: number; young: number }[]>`
+      select count(*) filter (where at < ${limit})::int as old, count(*) filter (where at >= ${limit})::int as young
+      from audit_log`;
+    return row ?? { old: 0, young: 0 };
+  };
+  const before = await counts();
+  expect(before.old).toBeGreaterThanOrEqual(2500);
+  expect(await pruneAuditLog(api.resources.db, now, 365)).toBe(before.old);
+  expect(await counts()).toEqual({ old: 0, young: before.young });
+});
+
+it("answers to old Idempotency-Keys go, young ones stay", async () => {
+  const { client } = api.database.connection;
+  await client`
+    insert into idempotency_keys (scope, key, fingerprint, status, created_at)
+    select 's', i::text, 'f', 200, now() - (i % 3) * interval '20 hours' from generate_series(1, 3000) i`;
+  expect(await pruneIdempotencyKeys(api.resources.db, now)).toBe(1000);
+  expect((await client`select count(*)::int as n from idempotency_keys where scope = 's'`)[0]).toEqual({ n: 2000 });
+});

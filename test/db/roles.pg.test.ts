@@ -1,0 +1,168 @@
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { connect, type Connection, databaseError } from "../../src/db/connect.ts";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { compactLedger, pruneAuditLog } from "../../src/db/retention.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { contract, tasker, upload } from "../support/contracting.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { startEventServer } from "../support/event-server.ts";
+import { callStep, changeAccounts, changeServices, type Take } from "../support/every-change.ts";
+import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
+
+/* src/db/roles.sql, as its head says: before the first migration and after it, then everything as the roles that it makes. */
+
+const ROLES = fileURLToPath(new URL("../../src/db/roles.sql", import.meta.url));
+const name = `faregate_roles_${crypto.randomUUID().replaceAll("-", "")}_test`;
+const password = crypto.randomUUID();
+
+let admin: Connection;
+let api: TestApi;
+let appUrl: string;
+
+function urlAs(role: string): string {
+  const url = new URL(withDatabase(inject("postgres").url, name));
+  url.username = role;
+  url.password = password;
+  return url.href;
+}
+
+beforeAll(async () => {
+  const { url } = inject("postgres");
+  await onServer(url, `create database ${name}`);
+  admin = connect(withDatabase(url, name), { maxConnections: 1 });
+  await admin.client.file(ROLES);
+  for (const role of ["faregate_owner", "faregate_app", "faregate_read"]) {
+    await admin.client.unsafe(`alter role ${role} password '${password}'`);
+  }
+  await migrate(urlAs("faregate_owner"), MIGRATIONS);
+  await admin.client.file(ROLES);
+  appUrl = urlAs("faregate_app");
+  const connection = connect(appUrl);
+  const database: TestDatabase = { url: appUrl, connection, drop: () => connection.close(0) };
+  api = await createTestApi({ database });
+});
+afterAll(async () => {
+  await api.close();
+  await admin.close(0);
+  const { url } = inject("postgres");
+  await onServer(url, `drop database if exists ${name} with (force)`);
+  await onServer(url, "drop role if exists faregate_owner, faregate_app, faregate_read");
+});
+
+const codeOf = (work: PromiseLike<unknown>) =>
+  work.then(
+    () => "done",
+    (error: unknown) => databaseError(error)?.code ?? String(error),
+  );
+
+describe("the server's role", () => {
+  const take: Take = (step, ids) => callStep(api, step, ids);
+
+  it("can do everything that anybody may ask of the server", async () => {
+    await changeAccounts(api, take);
+    await changeServices(api, "", take);
+    await changeServices(api, "/organizations/:organizationId", take);
+  });
+
+  it("counts, reverts, renames and deletes what has been counted", async () => {
+    const { key } = api.callers.all;
+    await upload(api, key, tasker());
+    await contract(api, key, "ada");
+    const consume = () =>
+      api.call("POST", "/features/ada/tasker-board", {
+        key,
+        body: { "tasker-maxTasks": 2 },
+        headers: { "idempotency-key": "k" },
+      });
+    expect((await consume()).status).toBe(200);
+    expect((await consume()).headers.get("idempotent-replayed")).toBe("true");
+    expect((await api.call("PUT", "/services/Tasker", { key, body: { name: "Jobber" } })).status).toBe(200);
+    expect((await api.call("POST", "/features/ada/jobber-board?revert=true", { key })).status).toBe(204);
+    expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+    expect((await api.call("DELETE", "/contracts/ada", { key })).status).toBe(204);
+    await api.resources.keyUses.flush();
+    await api.resources.callCounter.flush();
+  });
+
+  it("is enough for a whole event server, which listens and is ready", async () => {
+    const server = await startEventServer(appUrl);
+    try {
+      const answer = await fetch(`${server.url}/ready`);
+      expect(await answer.text()).toBe('{"status":"ready"}');
+      expect(server.output()).not.toMatch(/permission denied|42501/);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it("prunes the audit log and the ledger by the functions that leave the last days alone", async () => {
+    const { db } = api.resources;
+    const client = api.database.connection.client;
+    const [before] = await client<
+      { entries: string }[]
+    >`select count(*) as entries from audit_log where at > now() - interval '7 days'`;
+    const tomorrow = new Date(Date.now() + 86_400_000);
+    expect(await pruneAuditLog(db, tomorrow, 0)).toBeGreaterThan(0);
+    const [after] = await client<
+      { entries: string }[]
+    >`select count(*) as entries from audit_log where at > now() - interval '7 days'`;
+    expect(after).toEqual(before);
+    expect(await compactLedger(db, tomorrow, 0)).toBe(0);
+  });
+
+  it.each([
+    "update audit_log set action = 'nothing'",
+    "delete from audit_log",
+    "truncate audit_log",
+    "delete from usage_ledger",
+    "update contract_states set since = now()",
+    "delete from deleted_pricings",
+    "update usage_ledger_start set at = null",
+    "update usage_ledger set delta = 0",
+    "truncate contracts cascade",
+    "alter table contracts add column x integer",
+    "drop table contracts",
+    "create table x (id integer)",
+    "create or replace function prune_audit_log(older_than timestamptz, batch integer) returns integer language sql as 'select 1'",
+    "update drizzle.__drizzle_migrations set created_at = 0",
+    "create schema x",
+    "alter role faregate_read superuser",
+  ])("may not: %s", async (statement) => {
+    expect(await codeOf(api.database.connection.client.unsafe(statement))).toBe("42501");
+  });
+});
+
+describe("the role for reports", () => {
+  let reader: Connection;
+  beforeAll(() => {
+    reader = connect(urlAs("faregate_read"), { maxConnections: 1 });
+  });
+  afterAll(() => reader.close(0));
+
+  it.each([
+    "select * from contracts",
+    "select * from usage_ledger",
+    "select * from audit_log",
+    "select username, role from users",
+    "select scope, last_used_at from organization_keys",
+  ])("may: %s", async (statement) => {
+    expect(await codeOf(reader.client.unsafe(statement))).toBe("done");
+  });
+
+  it.each([
+    "select password_hash from users",
+    "select * from users",
+    "select api_key_sealed, previous_api_key_hash from users",
+    "select key_hash from organization_keys",
+    "select key_sealed from organization_keys",
+    "select secret_sealed from webhook_endpoints",
+    "select body from idempotency_keys",
+    "insert into contracts (id) values ('x')",
+    "delete from contracts",
+    "select prune_audit_log(now(), 1)",
+  ])("may not: %s", async (statement) => {
+    expect(await codeOf(reader.client.unsafe(statement))).toBe("42501");
+  });
+});
