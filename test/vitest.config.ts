@@ -64,10 +64,18 @@ export default defineConfig({
           name: "browser",
           sequence: { groupOrder: 3 },
           include: ["test/**/*.browser.test.ts"],
-          globalSetup: ["test/support/postgres-server.ts"],
+          globalSetup: ["test/support/postgres-server.ts", "test/admin/build-console.ts"],
           testTimeout: 30_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          name: "screenshots",
+          include: ["test/admin/screenshots.ts"],
+          globalSetup: ["test/support/postgres-server.ts", "test/admin/build-console.ts"],
+          hookTimeout: 60_000,
         },
       },
       {

@@ -17,6 +17,18 @@ const port = (name: string, otherwise: number) =>
       return z.NEVER;
     });
 
+/** A whole number in a range. */
+const number = (name: string, otherwise: number, most: number, least = 0) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? otherwise : Number(text);
+      if (Number.isInteger(value) && value >= least && value <= most) return value;
+      ctx.addIssue(`${name} must be a whole number from ${least} to ${most}, not "${text}".`);
+      return z.NEVER;
+    });
+
 const days = (name: string, otherwise: number) =>
   z
     .string()
@@ -105,6 +117,8 @@ const schema = z.object({
   HOST: z.string().optional(),
   /** Unset: an embedded Postgres. */
   DATABASE_URL: address("DATABASE_URL", ["postgres:", "postgresql:"]),
+  /** The same database as a role that may change the schema; unset: DATABASE_URL may. */
+  DATABASE_OWNER_URL: address("DATABASE_OWNER_URL", ["postgres:", "postgresql:"]),
   /** Cluster and secrets of the embedded mode. */
   DATA_DIR: z.string().default(".data"),
   BASE_URL_PATH: subPath,
@@ -118,22 +132,60 @@ const schema = z.object({
   JWT_SECRET: z.string().optional(),
   JWT_SALT: z.string().optional(),
   API_KEYS_SECRET: z.string().optional(),
+  /** The one before it, while tokens that it signed are valid. */
+  JWT_SECRET_PREVIOUS: z.string().optional(),
+  /** The one before it, while stored keys are carried over; see reseal.ts. */
+  API_KEYS_SECRET_PREVIOUS: z.string().optional(),
   /** Seconds. */
   JWT_EXPIRATION: lifetime,
   ALLOW_PUBLIC_SIGNUP: flag("ALLOW_PUBLIC_SIGNUP", true),
   /** True: the event server answers nothing but the handshake. */
   EVENTS_ONLY: flag("EVENTS_ONLY", false),
+  /** False: the launcher takes the schema as it is. */
+  MIGRATE: flag("MIGRATE", true),
+  /** Whoever shows it may read /metrics; unset: nobody. */
+  METRICS_TOKEN: z.string().min(16, "METRICS_TOKEN must have at least 16 characters.").optional(),
+  /** Seconds for which a process that is told to end is not ready and still serves. */
+  DRAIN_DELAY: number("DRAIN_DELAY", 0, 300),
+  /** Proxies in front; see http/client-address.ts. */
+  TRUSTED_PROXIES: number("TRUSTED_PROXIES", 0, 10),
+  /** Limits; 0: none. */
+  ACCOUNT_CALLS_PER_MINUTE: number("ACCOUNT_CALLS_PER_MINUTE", 3000, 1_000_000),
+  UNKNOWN_KEYS_PER_MINUTE: number("UNKNOWN_KEYS_PER_MINUTE", 1000, 1_000_000),
+  KEY_CALLS_PER_SECOND: number("KEY_CALLS_PER_SECOND", 0, 1_000_000),
+  SOCKETS_PER_ADDRESS: number("SOCKETS_PER_ADDRESS", 20_000, 1_000_000),
+  /** Event streams that a process has open at once. */
+  EVENT_STREAMS: number("EVENT_STREAMS", 1000, 100_000, 1),
+  /** Largest body that is no file, and largest pricing, in KB. */
+  BODY_LIMIT_KB: number("BODY_LIMIT_KB", 2048, 65_536, 16),
+  PRICING_LIMIT_KB: number("PRICING_LIMIT_KB", 2048, 2048, 16),
+  /** Most entries of a page, where a listing's own limit is not lower. */
+  PAGE_LIMIT: number("PAGE_LIMIT", 1000, 1000, 1),
+  /** Connections a process may open for requests. */
+  DATABASE_POOL_SIZE: number("DATABASE_POOL_SIZE", 10, 1000, 1),
+  /** Seconds; 0: no bound. */
+  DATABASE_STATEMENT_TIMEOUT: number("DATABASE_STATEMENT_TIMEOUT", 30, 3600),
+  DATABASE_LOCK_TIMEOUT: number("DATABASE_LOCK_TIMEOUT", 10, 3600),
+  DATABASE_IDLE_TRANSACTION_TIMEOUT: number("DATABASE_IDLE_TRANSACTION_TIMEOUT", 30, 3600),
+  DATABASE_ACQUIRE_TIMEOUT: number("DATABASE_ACQUIRE_TIMEOUT", 2, 3600),
   LOG_LEVEL: oneOf("LOG_LEVEL", ["debug", "info", "warn", "error"]).transform((level) => level ?? "info"),
   /** Hosts from which pricings may be fetched over http: or at private addresses. */
   PRICING_URL_ALLOWED_HOSTS: list,
   /** Days for which events can be asked for again. */
   EVENT_RETENTION_DAYS: days("EVENT_RETENTION_DAYS", 7),
+  /** Days for which the audit log is kept. */
+  AUDIT_RETENTION_DAYS: days("AUDIT_RETENTION_DAYS", 365),
+  /** Days for which each movement of a balance is kept; older ones are summed up. */
+  LEDGER_RETENTION_DAYS: days("LEDGER_RETENTION_DAYS", 365),
   /** Hosts to which webhooks may be sent over http: or at private addresses. */
   WEBHOOK_ALLOWED_HOSTS: list,
   /** Read for compatibility with the reference service; changes nothing. */
   ENVIRONMENT: oneOf("ENVIRONMENT", ["production", "development", "testing"]),
   ENABLE_TEST_EVENT: flag("ENABLE_TEST_EVENT", true),
 });
+
+/** The name of each. */
+export const VARIABLES: readonly string[] = Object.keys(schema.shape);
 
 /** The environment, checked and converted. */
 export type Config = z.infer<typeof schema>;
@@ -143,6 +195,8 @@ export interface Secrets {
   jwtSecret: string;
   jwtSalt: string;
   apiKeysSecret: string;
+  previousApiKeysSecret?: string | undefined;
+  previousJwtSecret?: string | undefined;
 }
 
 /** Reads the environment. StartupProblem with one sentence a problem, all at once. */
@@ -152,6 +206,9 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   const problems = result.success ? [] : result.error.issues.map((issue) => issue.message);
   if (result.success && result.data.PORT === result.data.EVENTS_PORT) {
     problems.push(`PORT and EVENTS_PORT are both ${result.data.PORT}: REST and the event server need one each.`);
+  }
+  if (given["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
+    problems.push("NODE_TLS_REJECT_UNAUTHORIZED=0 trusts whoever answers in place of the database: unset it.");
   }
   if (!result.success || problems.length > 0) throw new StartupProblem(problems.join("\n"));
   return result.data;
@@ -178,10 +235,18 @@ export function requireSecrets(config: Config): Secrets {
   );
 }
 
+/** Secrets that have been replaced and whose work is still about. */
+export function previousSecrets(config: Config): Pick<Secrets, "previousApiKeysSecret" | "previousJwtSecret"> {
+  return {
+    previousApiKeysSecret: config.API_KEYS_SECRET_PREVIOUS,
+    previousJwtSecret: config.JWT_SECRET_PREVIOUS,
+  };
+}
+
 function givenSecrets(config: Config): Secrets {
   const { JWT_SECRET: jwtSecret, JWT_SALT: jwtSalt, API_KEYS_SECRET: apiKeysSecret } = config;
   if (jwtSecret !== undefined && jwtSalt !== undefined && apiKeysSecret !== undefined) {
-    return { jwtSecret, jwtSalt, apiKeysSecret };
+    return { jwtSecret, jwtSalt, apiKeysSecret, ...previousSecrets(config) };
   }
   const missing = (["JWT_SECRET", "JWT_SALT", "API_KEYS_SECRET"] as const).filter((name) => config[name] === undefined);
   throw new StartupProblem(

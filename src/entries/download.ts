@@ -1,6 +1,6 @@
 import type { LookupAddress, LookupOptions } from "node:dns";
 import { lookup } from "node:dns";
-import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { BlockList, isIP } from "node:net";
 import { Failure } from "../operations/errors.ts";
@@ -48,6 +48,20 @@ export function isPublicAddress(address: string): boolean {
   return publicV6.check(address, "ipv6") && !notPublic.check(address, "ipv6");
 }
 
+/** One request of a download, without following where it points; `isAllowed` hosts may be anywhere. */
+export type FetchOnce = (
+  address: URL,
+  options: { isAllowed: boolean; headers: Record<string, string>; signal: AbortSignal },
+) => Promise<FetchedOnce>;
+
+interface FetchedOnce {
+  status: number;
+  location: string | undefined;
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+  /** Reads no further. */
+  drop(): void;
+}
+
 /**
  * Fetches text for `Resources.download`: https: at public addresses only, except at the allowed hosts (`host`, or
  * `host:port`), where http: and private addresses are fine. The address that is checked is the one connected to, so a name
@@ -56,13 +70,15 @@ export function isPublicAddress(address: string): boolean {
  */
 export function createDownload(options: {
   allowedHosts: readonly string[];
+  fetchOnce?: FetchOnce;
 }): (address: URL, maxBytes: number) => Promise<string> {
+  const { fetchOnce = fetchOnceChecked } = options;
   const allowed = new Set(options.allowedHosts.map((host) => host.toLowerCase()));
   return async (address, maxBytes) => {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     try {
-      const response = await follow(address, allowed, signal);
-      return decode(await readBytes(response, maxBytes, address));
+      const { bytes } = await follow(address, (at) => open(at, allowed, fetchOnce, signal));
+      return decode(await readBytes(bytes, maxBytes, address));
     } catch (error) {
       if (error instanceof Failure) throw error;
       throw signal.aborted
@@ -76,14 +92,13 @@ const failed = (address: URL, why: string, cause?: unknown) =>
   new Failure("invalid", `Failed to fetch pricing from URL: ${address.href}${why}`, { cause });
 
 /** The answer with status 2xx at the end of the redirects. */
-async function follow(start: URL, allowed: ReadonlySet<string>, signal: AbortSignal): Promise<IncomingMessage> {
+async function follow(start: URL, open: (address: URL) => Promise<FetchedOnce>): Promise<FetchedOnce> {
   let at = start;
   for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
-    const response = await open(at, allowed, signal);
-    const status = response.statusCode ?? 0;
-    if (status >= 200 && status <= 299) return response;
-    response.destroy();
-    const location = response.headers.location;
+    const fetched = await open(at);
+    const { status, location } = fetched;
+    if (status >= 200 && status <= 299) return fetched;
+    fetched.drop();
     const redirects = [301, 302, 303, 307, 308].includes(status);
     if (!redirects || location === undefined || !URL.canParse(location, at.href)) {
       throw failed(start, `, status: ${status}`);
@@ -93,32 +108,51 @@ async function follow(start: URL, allowed: ReadonlySet<string>, signal: AbortSig
   throw failed(start, `, more than ${MAX_REDIRECTS} redirects`);
 }
 
-function open(address: URL, allowedHosts: ReadonlySet<string>, signal: AbortSignal): Promise<IncomingMessage> {
+function open(
+  address: URL,
+  allowedHosts: ReadonlySet<string>,
+  fetchOnce: FetchOnce,
+  signal: AbortSignal,
+): Promise<FetchedOnce> {
   // The URL parser has turned decimal, octal and shortened hosts into plain addresses by now.
   const host = address.hostname.replace(/^\[|\]$/g, "");
   const port = address.port === "" ? (address.protocol === "https:" ? "443" : "80") : address.port;
-  const allowed = [host, address.hostname, `${address.hostname}:${port}`].some((name) => allowedHosts.has(name));
-  if (address.protocol !== "https:" && !(allowed && address.protocol === "http:")) {
+  const isAllowed = [host, address.hostname, `${address.hostname}:${port}`].some((name) => allowedHosts.has(name));
+  if (address.protocol !== "https:" && !(isAllowed && address.protocol === "http:")) {
     throw new Failure("invalid", `Protocol "${address.protocol}" not supported. Expected "https:"`);
   }
   if (address.username !== "" || address.password !== "") {
     throw new Failure("invalid", "Invalid URL: an address with a name or password is not fetched");
   }
-  if (!allowed && isIP(host) !== 0 && !isPublicAddress(host)) throw notPublicHost(host);
+  if (!isAllowed && isIP(host) !== 0 && !isPublicAddress(host)) throw notPublicHost(host);
+  const headers = {
+    accept: "application/yaml, text/yaml, text/plain, */*;q=0.1",
+    "accept-encoding": "identity",
+    "user-agent": "faregate",
+  };
+  return fetchOnce(address, { isAllowed, headers, signal });
+}
+
+/** The address that is checked is the one that is connected to. */
+function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Promise<FetchedOnce> {
   const request = address.protocol === "https:" ? httpsRequest : httpRequest;
+  const { isAllowed, headers, signal } = options;
   return new Promise((resolve, reject) => {
     const asked = request(address, {
       signal,
       agent: false,
       rejectUnauthorized: true,
-      headers: {
-        accept: "application/yaml, text/yaml, text/plain, */*;q=0.1",
-        "accept-encoding": "identity",
-        "user-agent": "faregate",
-      },
-      ...(allowed ? {} : { lookup: publicLookup }),
+      headers,
+      ...(isAllowed ? {} : { lookup: publicLookup }),
     });
-    asked.once("response", resolve);
+    asked.once("response", (response) =>
+      resolve({
+        status: response.statusCode ?? 0,
+        location: response.headers.location,
+        bytes: response,
+        drop: () => response.destroy(),
+      }),
+    );
     // Not once: an answer that is dropped may fail again, and nobody else listens.
     asked.on("error", reject);
     asked.end();
@@ -137,14 +171,15 @@ export function publicLookup(host: string, options: LookupOptions, done: LookupD
   });
 }
 
-function notPublicHost(host: string): Failure {
+/** The refusal of a host that is not one of the public internet. */
+export function notPublicHost(host: string): Failure {
   return new Failure("invalid", `Invalid URL: ${host} is not an address of the public internet`);
 }
 
-async function readBytes(response: IncomingMessage, maxBytes: number, address: URL): Promise<Uint8Array> {
+async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, address: URL): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of response as AsyncIterable<Uint8Array>) {
+  for await (const chunk of from) {
     size += chunk.byteLength;
     if (size > maxBytes) throw failed(address, `, more than ${maxBytes} bytes`);
     chunks.push(chunk);

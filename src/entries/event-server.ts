@@ -1,4 +1,5 @@
 import { connect, type Connection } from "../db/connect.ts";
+import { requireMigrated } from "../db/migrate.ts";
 import { outboxRange } from "../db/outbox.ts";
 import { type Broadcast, createBroadcast } from "../events/broadcast.ts";
 import { createFeed } from "../events/feed.ts";
@@ -11,9 +12,11 @@ import type { Resources } from "../operations/context.ts";
 import { openApiKey } from "../operations/credentials.ts";
 import { Failure } from "../operations/errors.ts";
 import { announceExpired } from "../operations/expiry.ts";
+import { unknownKeyFailure } from "../operations/throttle.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
-import { applicationOver, openResources } from "./resources.ts";
+import { MIGRATIONS } from "./prepare-database.ts";
+import { applicationOver, healthApplication, openResources } from "./resources.ts";
 import { createPost } from "./webhook-post.ts";
 
 /** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
@@ -21,6 +24,8 @@ const RETURN_MS = 10_000;
 const RETRY_MS = 500;
 /** How late an expired contract may be announced. */
 const EXPIRY_MS = 30_000;
+/** The outbox is read every second: who has not for so long does not follow it. */
+const STALE_MS = 5000;
 
 /** What an event server is, whatever serves its connections. */
 export interface EventServer {
@@ -45,6 +50,7 @@ export interface EventServer {
 /** Opens the feed, the channel, REST and the work that event servers share. */
 export async function openEventServer({ config, log, tell, hasLauncher }: Process): Promise<EventServer> {
   const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
+  if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
   const opened = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-events-rest", log });
   const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-events-feed" });
   const onError = onceAnOutage((error) => log("warn", "the outbox cannot be read for now", error));
@@ -53,12 +59,18 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
   const events = createLog(opened.connection.db, start);
   await events.fill().catch(onError.report);
   const resources = { ...opened.resources, eventLog: events };
+  let cut = 0;
   const broadcast = createBroadcast({
     baseUrlPath: config.BASE_URL_PATH,
     log: events,
-    findOrganization: (key) => organizationOfKey(resources, key),
+    findOrganization: (key, address) => organizationOfKey(resources, key, address, config.UNKNOWN_KEYS_PER_MINUTE),
+    maxPerAddress: config.SOCKETS_PER_ADDRESS,
+    trustedProxies: config.TRUSTED_PROXIES,
     onError: onError.report,
-    onCut: (bytes) => log("warn", "a client that does not read was cut off", { bytes }),
+    onCut: (bytes) => {
+      cut += 1;
+      log("warn", "a client that does not read was cut off", { bytes });
+    },
   });
   if (resumeAfter !== undefined) broadcast.replayToReturning(RETURN_MS);
   const webhooks = startWebhooks({
@@ -69,8 +81,12 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
   });
   const stopRetention = startRetention({
     db: resources.db,
-    days: config.EVENT_RETENTION_DAYS,
-    onError: (error) => log("warn", "old events could not be removed yet", error),
+    days: {
+      events: config.EVENT_RETENTION_DAYS,
+      audit: config.AUDIT_RETENTION_DAYS,
+      ledger: config.LEDGER_RETENTION_DAYS,
+    },
+    onError: (error) => log("warn", "what is old could not be removed yet", error),
   });
   const feed = createFeed({
     connection,
@@ -91,14 +107,39 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       log("warn", "expired contracts could not be announced yet", error),
     );
   }, EXPIRY_MS);
-  const app = config.EVENTS_ONLY ? undefined : applicationOver(config, resources, log);
+  opened.health.watch({
+    notReady: () => (feed.age() < STALE_MS ? undefined : "events"),
+    metrics: () => [
+      {
+        name: "faregate_events_position",
+        help: "The newest event handed over.",
+        type: "gauge",
+        value: feed.position() ?? 0,
+      },
+      {
+        name: "faregate_sockets",
+        help: "Clients of the event channel.",
+        type: "gauge",
+        value: broadcast.clientCount(),
+      },
+      {
+        name: "faregate_sockets_cut_total",
+        help: "Clients cut because they did not read.",
+        type: "counter",
+        value: cut,
+      },
+    ],
+  });
+  const app = config.EVENTS_ONLY
+    ? healthApplication(config, opened.health)
+    : applicationOver(config, resources, opened.health, log);
   await feed.started;
   return {
     broadcast,
-    fetch: (request, bindings) =>
-      app?.fetch(request, bindings) ?? Response.json({ error: "Not found" }, { status: 404 }),
+    fetch: (request, bindings) => app.fetch(request, bindings),
     position: () => feed.position() ?? start,
     beginStop: async () => {
+      await opened.health.drain();
       clearInterval(expiry);
       opened.endStreams();
       await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
@@ -124,12 +165,14 @@ async function startOf(
   }
 }
 
-async function organizationOfKey(resources: Resources, key: string): Promise<string> {
+async function organizationOfKey(resources: Resources, key: string, address: string, limit: number): Promise<string> {
   try {
     const caller = await identifyCaller(resources, key);
     if (caller.kind === "key") return caller.organizationId;
   } catch (error) {
-    if (error instanceof Failure && error.code === "unauthenticated") throw new Refusal(error.message);
+    if (error instanceof Failure && error.code === "unauthenticated") {
+      throw new Refusal(unknownKeyFailure(address, resources.now(), error, limit).message);
+    }
     throw error;
   }
   throw new Refusal("organizationKey must be an organization API key");

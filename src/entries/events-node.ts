@@ -14,7 +14,7 @@ await runProcess("events", async (started) => {
   return async () => {
     await events.beginStop();
     const drained = drain(10_000);
-    events.broadcast.close();
+    await events.broadcast.close();
     await drained;
     await events.close();
   };

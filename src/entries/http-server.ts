@@ -1,4 +1,5 @@
 import type { Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { StartupProblem } from "../db/connect.ts";
 
@@ -11,6 +12,9 @@ const TIMEOUTS = {
   connectionsCheckingInterval: 2_000,
 };
 
+/** A request on its way over a connection that was opened for it arrives within this. */
+const PRECONNECTED_MS = 500;
+
 /** An HTTP server over a fetch function; `incoming` and `outgoing` are passed as its bindings. */
 export function createHttpServer(fetch: (request: Request, bindings: object) => Response | Promise<Response>): Server {
   return createAdaptorServer({ fetch, serverOptions: TIMEOUTS }) as Server;
@@ -19,19 +23,25 @@ export function createHttpServer(fetch: (request: Request, bindings: object) => 
 /** Listens; StartupProblem with one sentence when it cannot. `variable` names the setting that chose the port. */
 export function listen(server: Server, port: number, host: string | undefined, variable: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once("error", (error) => {
-      const code = "code" in error ? error.code : undefined;
-      const place = `${host ?? ""}${host === undefined ? "port " : ":"}${port}`;
-      const sentence =
-        code === "EADDRINUSE"
-          ? `Port ${port} is already in use: stop what listens there, or set ${variable} to another port.`
-          : code === "EACCES"
-            ? `This user may not listen on ${place}: set ${variable} to a port above 1023.`
-            : `Cannot listen on ${place} (${String(code ?? error.message)}): look at HOST and ${variable}.`;
-      reject(new StartupProblem(sentence, { cause: error }));
-    });
+    server.once("error", (error) => reject(cannotListen(error, { port, host, variable })));
     server.listen({ port, ...(host === undefined ? {} : { host }) }, resolve);
   });
+}
+
+/** Why a server cannot listen, on whichever runtime, and which setting to look at. */
+export function cannotListen(
+  error: unknown,
+  { port, host, variable }: { port: number; host: string | undefined; variable: string },
+): StartupProblem {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const place = `${host ?? ""}${host === undefined ? "port " : ":"}${port}`;
+  const sentence =
+    code === "EADDRINUSE"
+      ? `Port ${port} is already in use: stop what listens there, or set ${variable} to another port.`
+      : code === "EACCES"
+        ? `This user may not listen on ${place}: set ${variable} to a port above 1023.`
+        : `Cannot listen on ${place} (${String(code ?? (error instanceof Error ? error.message : error))}): look at HOST and ${variable}.`;
+  return new StartupProblem(sentence, { cause: error });
 }
 
 /**
@@ -40,6 +50,7 @@ export function listen(server: Server, port: number, host: string | undefined, v
  */
 export function drainable(server: Server): (deadlineMs: number) => Promise<void> {
   const answering = new Set<ServerResponse>();
+  const connections = new Set<Socket>();
   let draining = false;
   const closeAfter = (response: ServerResponse) => {
     if (!response.headersSent) response.setHeader("Connection", "close");
@@ -49,11 +60,21 @@ export function drainable(server: Server): (deadlineMs: number) => Promise<void>
     response.once("close", () => answering.delete(response));
     if (draining) closeAfter(response);
   });
+  server.on("connection", (socket) => {
+    connections.add(socket);
+    socket.once("close", () => connections.delete(socket));
+  });
   return async (deadlineMs) => {
     draining = true;
     for (const response of answering) closeAfter(response);
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-    const idle = setInterval(() => server.closeIdleConnections(), 50);
+    const since = Date.now();
+    const idle = setInterval(() => {
+      server.closeIdleConnections();
+      // Clients connect ahead of a need; what has never been used is not idle to Node.
+      if (Date.now() - since < PRECONNECTED_MS) return;
+      for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
+    }, 50);
     const force = setTimeout(() => server.closeAllConnections(), deadlineMs);
     await closed;
     clearInterval(idle);

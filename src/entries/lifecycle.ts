@@ -1,7 +1,7 @@
 import { StartupProblem } from "../db/connect.ts";
 import type { Log } from "../http/route.ts";
 import { type Config, readConfig } from "./config.ts";
-import { createLog } from "./log.ts";
+import { createLog, withoutValues } from "./log.ts";
 
 /** What a child tells its launcher. */
 export type ChildMessage =
@@ -43,6 +43,7 @@ export async function runProcess(
   let log: Log = createLog("info", name);
   let close: (() => Promise<void>) | undefined;
   let stopRequestedAt: number | undefined;
+  let delayMs = 0;
 
   const stop = async () => {
     if (stopRequestedAt !== undefined) {
@@ -52,7 +53,7 @@ export async function runProcess(
     stopRequestedAt = Date.now();
     if (close === undefined) process.exit(0);
     log("info", "stopping");
-    setTimeout(() => process.exit(1), DRAIN_MS).unref();
+    setTimeout(() => process.exit(1), DRAIN_MS + delayMs).unref();
     await close();
     log("info", "stopped");
     process.exit(0);
@@ -72,6 +73,7 @@ export async function runProcess(
   try {
     const config = readConfig(process.env);
     log = createLog(config.LOG_LEVEL, name);
+    delayMs = config.DRAIN_DELAY * 1000;
     close = await open({ config, log, tell, hasLauncher });
     if (stopRequestedAt === undefined) tell({ type: "ready" });
   } catch (error) {
@@ -87,5 +89,5 @@ export async function runProcess(
 /** What to tell the operator of an error. */
 export function sentenceOf(error: unknown): string {
   if (error instanceof StartupProblem) return error.message;
-  return `Faregate could not start: ${error instanceof Error ? error.message : String(error)}.`;
+  return `Faregate could not start: ${error instanceof Error ? withoutValues(error.message) : String(error)}.`;
 }

@@ -1,30 +1,40 @@
 import type { Log, LogLevel } from "../http/route.ts";
 
-// Whoever read our output may be gone (a closed pipe): that is no reason to stop serving.
-process.stdout.on("error", () => {});
-
 const ORDER: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
 /** What may follow a password, a key or a token in a text: nothing of it goes into a log. */
-const SECRETS = /\b(usr|org)_[0-9a-f]{8,}|\b(postgres(?:ql)?:\/\/[^:@/\s]*:)[^@\s]*@|\beyJ[\w-]+\.[\w-]+\.[\w-]*/g;
+const SECRETS =
+  /\b(usr|org)_[0-9a-f]{8,}|\b(postgres(?:ql)?:\/\/[^:@/\s]*:)[^@\s]*@|\beyJ[\w-]+\.[\w-]+\.[\w-]*|\bwhsec_[\w+/=]+/g;
+
+function toStandardOutput(): (line: string) => void {
+  // Whoever read our output may be gone (a closed pipe): that is no reason to stop serving.
+  if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
+  return (line) => void process.stdout.write(`${line}\n`);
+}
 
 /**
- * One JSON line an event on standard output: level, time, process, message, and detail where there is some. Keys, pricing
+ * One JSON line an event: level, time, process, message, and detail where there is some. Keys, pricing
  * tokens and the password of a database address are struck out wherever they turn up.
  */
-export function createLog(minimum: LogLevel, processName: string): Log {
-  return (level, message, detail) => {
+export function createLog(minimum: LogLevel, processName: string, write = toStandardOutput()): Log {
+  return (level, message, detail, about) => {
     if (ORDER.indexOf(level) < ORDER.indexOf(minimum)) return;
     const line = JSON.stringify({
       level,
       time: new Date().toISOString(),
       process: processName,
       message,
+      ...about,
       ...(detail === undefined ? {} : { detail: plain(detail) }),
     });
     const told = line.replace(SECRETS, (_, kind, url) => (url === undefined ? `${kind ?? "token"}_…` : `${url}…@`));
-    process.stdout.write(`${told}\n`);
+    write(told);
   };
+}
+
+/** A failed statement names the values that it was to write: contacts, hashes. The statement itself is enough. */
+export function withoutValues(message: string): string {
+  return message.replace(/\nparams: [\s\S]*$/, "");
 }
 
 /** An error by its name, sentence, code, place and causes; other values as they are. */
@@ -38,8 +48,10 @@ function plain(detail: unknown, depth = 0): unknown {
       : {
           stack: detail.stack
             ?.split("\n")
-            .slice(1, 8)
-            .map((line) => line.trim()),
+            .map((line) => line.trim())
+            // The message comes first, in as many lines as it has.
+            .filter((line) => line.startsWith("at "))
+            .slice(0, 7),
         };
-  return { name: detail.name, message: detail.message, ...code, ...stack, ...cause };
+  return { name: detail.name, message: withoutValues(detail.message), ...code, ...stack, ...cause };
 }

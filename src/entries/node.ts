@@ -1,23 +1,10 @@
-import { databaseOf } from "./config.ts";
 import { createHttpServer, drainable, listen } from "./http-server.ts";
-import { runProcess } from "./lifecycle.ts";
-import { openApplication } from "./resources.ts";
+import { runRest } from "./rest-process.ts";
 
-/* The REST process on Node: PORT. Any number of them may share a database. */
-await runProcess("rest", async ({ config, log, hasLauncher }) => {
-  const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
-  const { app, endStreams, close } = await openApplication(config, secrets, {
-    databaseUrl,
-    applicationName: "faregate-rest",
-    log,
-  });
-  const server = createHttpServer((request, bindings) => app.fetch(request, bindings));
+/* The REST process on Node. Any number of them may share a database. */
+await runRest(async ({ fetch, port, host }) => {
+  const server = createHttpServer(fetch);
   const drain = drainable(server);
-  await listen(server, config.PORT, config.HOST, "PORT");
-  log("info", "REST is listening", { port: config.PORT });
-  return async () => {
-    endStreams();
-    await drain(10_000);
-    await close();
-  };
+  await listen(server, port, host, "PORT");
+  return drain;
 });

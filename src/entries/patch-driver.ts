@@ -59,6 +59,36 @@ const REPAIRS: readonly Repair[] = [
     find: "        c.queue === full\n          ? queries.push(q)\n",
     put: "        lost ? q.reject(lost) : c.queue === full\n          ? queries.push(q)\n",
   },
+  {
+    file: "index.js",
+    why: "No repair: says that a statement waits for a connection, so that it need not wait for ever.",
+    find: "      : queries.push(query)\n  }\n",
+    put: "      : (options.onwait && options.onwait(query), queries.push(query))\n  }\n",
+  },
+  {
+    file: "connection.js",
+    why: "A connection whose first statement had been given up before it was open was never used again: the pool ran empty.",
+    find: "      initial && !initial.reserve && execute(initial)\n",
+    put: "      if (initial.cancelled)\n        return (initial = null, ending ? terminate() : onopen(connection))\n\n      initial && !initial.reserve && execute(initial)\n",
+  },
+  {
+    file: "index.js",
+    why: "No repair: lets statements be refused while the server says nothing.",
+    find: "  function handler(query) {\n    if (ending)\n",
+    put: "  function handler(query) {\n    if (options.silent)\n      return query.reject(Errors.connection('CONNECT_TIMEOUT', options, options))\n\n    if (ending)\n",
+  },
+  {
+    file: "index.js",
+    why: "No repair: shows the connections, so that one of them can be given up.",
+    find: "    PostgresError,\n    options,\n",
+    put: "    PostgresError,\n    options,\n    connections,\n",
+  },
+  {
+    file: "connection.js",
+    why: "As above: what it waits for, and a way to give it up.",
+    find: "    end,\n    count: 0,\n",
+    put: "    end,\n    get current() { return query },\n    drop() { !initial && socket && socket.destroy() },\n    count: 0,\n",
+  },
 ];
 
 /** Repairs the installed driver in place, for each runtime's build; does nothing the second time. */

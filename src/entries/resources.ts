@@ -1,18 +1,22 @@
 import type { Hono } from "hono";
+import { followChanges } from "../db/changes.ts";
 import { type Connection, connect } from "../db/connect.ts";
-import { createApp } from "../http/app.ts";
+import { createApp, createHealthApp } from "../http/app.ts";
 import type { AppEnv, Log } from "../http/route.ts";
 import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";
 import { createResources } from "../operations/resources.ts";
-import { readAsset } from "./assets.ts";
+import { readAsset, readConsole } from "./assets.ts";
 import type { Config, Secrets } from "./config.ts";
-import { createDownload } from "./download.ts";
+import { createDownload, isPublicAddress } from "./download.ts";
+import { createHealth, type ProcessHealth } from "./health.ts";
+import { httpSettingsOf, settingsOf, timeoutsOf } from "./settings.ts";
 
 /** What a process opens once, and how it is closed. */
 export interface OpenResources {
   resources: Resources;
   connection: Connection;
+  health: ProcessHealth;
   /** Ends streams, which would otherwise go on for ever; called when the process begins to drain. */
   endStreams(): void;
   /** Writes down what is counted and ends the pool; running queries have at most 5 s. */
@@ -20,6 +24,7 @@ export interface OpenResources {
 }
 
 const FLUSH_MS = 1000;
+const USES_MS = 60_000;
 
 /** Opens the pool, derives the keys, and writes the counted calls down every second. */
 export async function openResources(
@@ -27,16 +32,24 @@ export async function openResources(
   secrets: Secrets,
   options: { databaseUrl: string; applicationName: string; log?: Log },
 ): Promise<OpenResources> {
-  const connection = connect(options.databaseUrl, { applicationName: options.applicationName });
+  const { databaseUrl, applicationName, log } = options;
+  const maxConnections = config.DATABASE_POOL_SIZE;
+  const connection = connect(databaseUrl, { applicationName, maxConnections, timeouts: timeoutsOf(config) });
+  let listening = true;
+  const changes = followChanges(databaseUrl, {
+    applicationName,
+    onState: (isLive, error) => {
+      if (!isLive && listening)
+        log?.("warn", "changes cannot be followed for now: keys and contracts are read on every request", error);
+      if (isLive && !listening) log?.("info", "changes are followed again");
+      listening = isLive;
+    },
+  });
   const resources = createResources(connection, {
     keyring: await createKeyring(secrets),
-    settings: {
-      tokenLifetimeSeconds: config.JWT_EXPIRATION,
-      allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
-      allowTestEvents: config.ENABLE_TEST_EVENT,
-      publicUrl: config.PUBLIC_URL,
-      webhookAllowedHosts: config.WEBHOOK_ALLOWED_HOSTS,
-    },
+    settings: settingsOf(config),
+    changes,
+    isPublicAddress,
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
   });
   let failing = false;
@@ -45,32 +58,44 @@ export async function openResources(
       () => (failing = false),
       (error: unknown) => {
         // Said once an outage, not once a second.
-        if (!failing) options.log?.("warn", "counted calls cannot be written down for now", error);
+        if (!failing) log?.("warn", "counted calls cannot be written down for now", error);
         failing = true;
       },
     );
   const timer = setInterval(flush, FLUSH_MS);
+  const flushUses = () => Promise.all([resources.keyUses.flush(), resources.refusals.flush()]).catch(() => {});
+  const usesTimer = setInterval(flushUses, USES_MS);
   const stopping = new AbortController();
   return {
     connection,
+    health: createHealth(config, connection, resources.callCounter),
     endStreams: () => stopping.abort(),
     resources: { ...resources, stopping: stopping.signal },
     close: async () => {
       clearInterval(timer);
-      await Promise.race([flush(), new Promise((resolve) => setTimeout(resolve, 2000))]);
-      await connection.close();
+      clearInterval(usesTimer);
+      await Promise.race([Promise.all([flush(), flushUses()]), new Promise((resolve) => setTimeout(resolve, 2000))]);
+      await Promise.all([connection.close(), changes.close()]);
     },
   };
 }
 
 /** The REST application over these resources. */
-export function applicationOver(config: Config, resources: Resources, log: Log): Hono<AppEnv> {
+export function applicationOver(config: Config, resources: Resources, health: ProcessHealth, log: Log): Hono<AppEnv> {
   return createApp({
     open: () => resources,
-    settings: { allowedOrigins: config.ALLOWED_ORIGINS, baseUrlPath: config.BASE_URL_PATH },
+    settings: httpSettingsOf(config),
     log,
+    health,
+    metrics: health.requests,
     readAsset,
+    readConsole,
   });
+}
+
+/** Nothing but the health of the process. */
+export function healthApplication(config: Config, health: ProcessHealth): Hono<AppEnv> {
+  return createHealthApp(config.BASE_URL_PATH, health);
 }
 
 /** The REST application over resources of its own. */
@@ -78,7 +103,7 @@ export async function openApplication(
   config: Config,
   secrets: Secrets,
   options: { databaseUrl: string; applicationName: string; log: Log },
-): Promise<{ app: Hono<AppEnv>; endStreams(): void; close(): Promise<void> }> {
-  const { resources, endStreams, close } = await openResources(config, secrets, options);
-  return { app: applicationOver(config, resources, options.log), endStreams, close };
+): Promise<{ app: Hono<AppEnv>; health: ProcessHealth; endStreams(): void; close(): Promise<void> }> {
+  const { resources, health, endStreams, close } = await openResources(config, secrets, options);
+  return { app: applicationOver(config, resources, health, options.log), health, endStreams, close };
 }

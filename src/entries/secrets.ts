@@ -3,7 +3,7 @@ import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } f
 import { join } from "node:path";
 import { z } from "zod";
 import { StartupProblem } from "../db/connect.ts";
-import type { Config, Secrets } from "./config.ts";
+import { type Config, previousSecrets, type Secrets } from "./config.ts";
 
 const schema = z.object({
   jwtSecret: z.string().min(1),
@@ -23,6 +23,7 @@ export function keepSecrets(config: Config): Secrets & { databasePassword: strin
     jwtSecret: config.JWT_SECRET ?? kept.jwtSecret,
     jwtSalt: config.JWT_SALT ?? kept.jwtSalt,
     apiKeysSecret: config.API_KEYS_SECRET ?? kept.apiKeysSecret,
+    ...previousSecrets(config),
     databasePassword: kept.databasePassword,
   };
 }

@@ -1,24 +1,25 @@
-import { randomBytes } from "node:crypto";
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { openDataFolder } from "../db/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/embedded.ts";
-import { migrate } from "../db/migrate.ts";
-import { seedFirstAdmin } from "../operations/users.ts";
+import { isConsoleStale } from "./build-console.ts";
 import { type Config, readConfig, requireSecrets, type Secrets } from "./config.ts";
 import { createHttpServer, listen } from "./http-server.ts";
 import { sentenceOf } from "./lifecycle.ts";
 import { lockFolder } from "./lock.ts";
 import { createLog } from "./log.ts";
-import { openResources } from "./resources.ts";
+import { prepareDatabase } from "./prepare-database.ts";
+import { commandsOf, runtimeOf } from "./runtimes.ts";
 import { keepSecrets } from "./secrets.ts";
 import { createBackoff, supervise, type Supervised } from "./supervisor.ts";
 
 /*
  * `npm start`: database, migration, first ADMIN, then the REST process and the event server, kept running until a signal
- * ends all of it in order. Whatever cannot go on ends everything: there is never half a system.
+ * ends all of it in order. Whatever cannot go on ends everything: there is never half a system. The launcher itself runs on
+ * Node; its argument says on what the REST process runs.
  */
 
-const MIGRATIONS = fileURLToPath(new URL("../db/migrations", import.meta.url));
 /** npm repeats a terminal's Ctrl-C: only what comes later than this is a second wish. */
 const SAME_SIGNAL_MS = 1000;
 
@@ -77,15 +78,16 @@ async function step<T>(work: Promise<T>): Promise<T> {
 
 async function main(): Promise<void> {
   const config = readConfig(process.env);
+  const commands = commandsOf(runtimeOf(process.argv[2]));
   // Asked before anything is made; the children meet what happens in between.
   for (const variable of ["PORT", "EVENTS_PORT"] as const) {
     const probe = createHttpServer(() => new Response());
     await step(listen(probe, config[variable], config.HOST, variable));
     await new Promise((resolve) => probe.close(resolve));
   }
+  const consoleNote = buildConsoleMeanwhile();
   const { databaseUrl, secrets, place } = await step(openDatabase(config));
-  await step(migrate(databaseUrl, MIGRATIONS));
-  const signIn = await step(seed(config, secrets, databaseUrl));
+  const signIn = await step(prepareDatabase(config, secrets, databaseUrl));
 
   let position: number | undefined;
   const environment = {
@@ -95,20 +97,21 @@ async function main(): Promise<void> {
     JWT_SALT: secrets.jwtSalt,
     API_KEYS_SECRET: secrets.apiKeysSecret,
     ADMIN_PASSWORD: undefined,
+    DATABASE_OWNER_URL: undefined,
     RESUME_AFTER: undefined,
   };
-  const common = { report, onGivingUp: giveUp };
+  const common = { report, onGivingUp: giveUp, drainDelayMs: config.DRAIN_DELAY * 1000 };
   children.push(
     supervise({
       ...common,
       name: "REST process",
-      script: new URL("./node.ts", import.meta.url),
+      command: commands.rest,
       environment: () => environment,
     }),
     supervise({
       ...common,
       name: "event server",
-      script: new URL("./events-node.ts", import.meta.url),
+      command: commands.events,
       environment: () => ({ ...environment, RESUME_AFTER: position?.toString() }),
       onMessage: (message) => {
         if (message.type === "position") position = message.id;
@@ -118,7 +121,32 @@ async function main(): Promise<void> {
   opened.push(async () => void (await Promise.all(children.map((child) => child.stop()))));
   const ready = Promise.all(children.map((child) => child.ready));
   await step(Promise.race([ready, stopWished]));
-  process.stdout.write(banner(config, place, signIn));
+  process.stdout.write(banner(config, { place, signIn, consoleNote }));
+}
+
+/**
+ * Builds the console where it is missing or older than its sources, while everything else starts; the page waits for it.
+ * Without the development dependencies what was built before is served. Returns a remark for the operator.
+ */
+function buildConsoleMeanwhile(): string {
+  if (!isConsoleStale()) return "";
+  const { resolve } = createRequire(import.meta.url);
+  try {
+    resolve("vite/package.json");
+  } catch {
+    return "";
+  }
+  const script = fileURLToPath(new URL("./build-console.ts", import.meta.url));
+  const build = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), script], {
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let said = "";
+  build.stderr.setEncoding("utf8").on("data", (text: string) => (said += text));
+  build.once("exit", (code) => {
+    if (code !== null && code !== 0) report(`The console could not be built: ${said}`);
+  });
+  opened.push(() => void build.kill());
+  return " (being built, some seconds)";
 }
 
 /** The database given, or one of our own, kept running. */
@@ -173,33 +201,16 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
   return { databaseUrl: database.url, secrets, place: dataDir };
 }
 
-/** Makes sure that there is an ADMIN; returns how to sign in. */
-async function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
-  const password = config.ADMIN_PASSWORD ?? randomBytes(12).toString("hex");
-  const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
-  try {
-    const created = await seedFirstAdmin(resources, {
-      username: config.ADMIN_USER,
-      password,
-      organizationName: config.ADMIN_ORG_NAME,
-    });
-    if (!created) return "with the users there are";
-    if (config.ADMIN_PASSWORD !== undefined) return `as ${config.ADMIN_USER} with the password given in ADMIN_PASSWORD`;
-    return `as ${config.ADMIN_USER} with the password ${password}\n                (shown this once; change it with PUT /api/v1/users/${config.ADMIN_USER})`;
-  } finally {
-    await close();
-  }
-}
-
-function banner(config: Config, place: string, signIn: string): string {
+function banner(config: Config, notes: { place: string; signIn: string; consoleNote: string }): string {
   const any = config.HOST === undefined || config.HOST === "0.0.0.0" || config.HOST === "::";
   const host = any ? "localhost" : config.HOST?.includes(":") === true ? `[${config.HOST}]` : config.HOST;
   return `
 Faregate is running; Ctrl-C stops it.
+  Console       http://${host}:${config.PORT}${config.BASE_URL_PATH}/${notes.consoleNote}
   REST          http://${host}:${config.PORT}${config.BASE_URL_PATH}/api/v1
   Event server  http://${host}:${config.EVENTS_PORT}${config.BASE_URL_PATH}${config.EVENTS_ONLY ? "/events" : " (Socket.IO at /events, and everything REST answers)"}
-  Data          ${place}
-  Sign in       ${signIn}:
+  Data          ${notes.place}
+  Sign in       ${notes.signIn}:
                 POST /api/v1/users/authenticate
 `;
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { StartupProblem } from "../db/connect.ts";
 import type { ChildMessage } from "./lifecycle.ts";
+import type { Command } from "./runtimes.ts";
 
 /** How long children may take to drain before they are killed; above what they allow themselves. */
 const STOP_MS = 20_000;
@@ -36,16 +36,19 @@ export interface Supervised {
  */
 export function supervise(options: {
   name: string;
-  script: URL;
+  command: Command;
   /** Asked at each start. */
   environment: () => Record<string, string | undefined>;
   onMessage?: (message: ChildMessage) => void;
+  /** For so long a child serves on after it was told to end. */
+  drainDelayMs?: number;
   /** One sentence for the operator about each end and each start. */
   report: (sentence: string) => void;
   /** It ends again and again; it is not started any more. */
   onGivingUp: (sentence: string) => void;
 }): Supervised {
   const { name, report } = options;
+  const [program, ...given] = options.command;
   const backoff = createBackoff();
   let child: ChildProcess | undefined;
   let gone: Promise<void> = Promise.resolve();
@@ -56,7 +59,7 @@ export function supervise(options: {
 
   const start = () => {
     let problem: string | undefined;
-    const started = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), fileURLToPath(options.script)], {
+    const started = spawn(program, given, {
       env: options.environment(),
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
@@ -72,8 +75,11 @@ export function supervise(options: {
     });
     gone = new Promise((resolve) => {
       started.once("error", (error) => {
-        problem ??= error.message;
+        const isMissing = "code" in error && error.code === "ENOENT";
+        problem ??= isMissing ? `${program} is not installed: \`npm ci\` brings it along.` : error.message;
         resolve();
+        // There is no exit of what never ran.
+        if (!stopping && started.pid === undefined) ended(problem, "not started");
       });
       started.once("exit", (code, signal) => {
         resolve();
@@ -104,7 +110,7 @@ export function supervise(options: {
     stop: async () => {
       stopping = true;
       child?.kill("SIGTERM");
-      const force = setTimeout(() => child?.kill("SIGKILL"), STOP_MS);
+      const force = setTimeout(() => child?.kill("SIGKILL"), STOP_MS + (options.drainDelayMs ?? 0));
       await gone;
       clearTimeout(force);
     },

@@ -1,7 +1,9 @@
-import { Server, type Socket } from "socket.io";
+import { type Namespace, Server, type Socket } from "socket.io";
+import { forwardedAddress } from "../core/access/forwarded.ts";
 import { isPublicCode } from "../core/event-messages.ts";
 import type { EventLog, OutboxEvent } from "../db/outbox.ts";
 import { ENGINE_PATH, type FindOrganization, handshakeUrl, readWish, Refusal, type Wish } from "./handshake.ts";
+import { createAddressLimit } from "./address-limit.ts";
 import { bufferedBytes, connectionOf, cutSlowClients } from "./slow-clients.ts";
 
 /** The Socket.IO side of the public channel. */
@@ -16,8 +18,11 @@ export interface Broadcast {
   bind(engine: object): void;
   /** Number of clients in `/pricings`. */
   clientCount(): number;
-  /** Closes the transports, not the namespace, so that clients come back by themselves. */
-  close(): void;
+  /**
+   * Closes the transports, not the namespace, so that clients come back by themselves: many of them over up to 5 s, so that
+   * they do not all come back at once.
+   */
+  close(): Promise<void>;
 }
 
 /** What is needed of a node:http server, which only entries may name. */
@@ -37,6 +42,13 @@ const NUMBERED = "numbered";
 const roomOf = (organizationId: string | undefined) =>
   organizationId === undefined ? NUMBERED : `organization:${organizationId}`;
 
+/** Clients that are sent to before anybody else is let in: some five milliseconds. */
+const SLICE = 100;
+/** Clients whose connections are closed at once, and the time over which all of them are at most. */
+const CLOSED_AT_ONCE = 200;
+const CLOSE_SPREAD_MS = 5000;
+const CLOSE_TURN_MS = 50;
+
 const REPLAY_PAGE = 100;
 const RETRY_MS = 500;
 
@@ -53,7 +65,12 @@ const RETRY_MS = 500;
 export function createBroadcast(options: {
   baseUrlPath: string;
   log?: EventLog;
-  findOrganization?: FindOrganization;
+  /** Finds the organization of a key that was shown from this address; Refusal for a wrong one. */
+  findOrganization?: (organizationKey: string, address: string) => Promise<string>;
+  /** Connections an address may have; 0 or absent: any number. */
+  maxPerAddress?: number;
+  /** Proxies in front, each of which adds itself to X-Forwarded-For. */
+  trustedProxies?: number;
   onError?: (error: unknown) => void;
   onCut?: (bytes: number) => void;
 }): Broadcast {
@@ -69,11 +86,15 @@ export function createBroadcast(options: {
   const unwatch = cutSlowClients(pricings, options.onCut ?? (() => {}));
   const findOrganization =
     options.findOrganization ?? (() => Promise.reject(new Refusal("organizationKey is not supported here")));
+  const { maxPerAddress = 0, trustedProxies = 0 } = options;
   let missed: { code: string; details: object }[] | undefined;
   let forget: ReturnType<typeof setTimeout> | undefined;
 
   pricings.use((socket, next) => {
-    readWish(options.log === undefined ? undefined : socket.handshake.auth, findOrganization).then(
+    const { auth, headers, address } = socket.handshake;
+    const from = forwardedAddress(headers["x-forwarded-for"], trustedProxies) ?? address ?? "";
+    const find: FindOrganization = (key) => findOrganization(key, from);
+    readWish(options.log === undefined ? undefined : auth, find).then(
       (wish) => {
         socket.data = { wish };
         next();
@@ -95,13 +116,13 @@ export function createBroadcast(options: {
     void socket.join(PLAIN);
     for (const message of missed ?? []) socket.emit("message", message);
   });
+  const send = sendInSlices(pricings);
   return {
     publish: ({ id, code, details, organizationId }) => {
       if (!isPublicCode(code)) return;
       missed?.push({ code, details });
-      pricings.to(PLAIN).emit("message", { code, details });
-      const rooms = organizationId ? [NUMBERED, roomOf(organizationId)] : [NUMBERED];
-      pricings.to(rooms).emit("message", { code, details, id });
+      send([PLAIN], { code, details });
+      send(organizationId ? [NUMBERED, roomOf(organizationId)] : [NUMBERED], { code, details, id });
     },
     replayToReturning: (milliseconds) => {
       missed = [];
@@ -111,6 +132,7 @@ export function createBroadcast(options: {
     attach: (server) => {
       io.attach(server);
       limitInbound(io.engine);
+      if (maxPerAddress > 0) limitAddresses(io.engine, maxPerAddress, trustedProxies);
       const rewrite = (isUpgrade: boolean) => (request: { url?: string }) => {
         request.url = handshakeUrl(request.url ?? "/", options.baseUrlPath, isUpgrade) ?? request.url ?? "/";
       };
@@ -119,11 +141,41 @@ export function createBroadcast(options: {
     },
     bind: (engine) => void io.bind(engine as Parameters<Server["bind"]>[0]),
     clientCount: () => pricings.sockets.size,
-    close: () => {
+    close: async () => {
       clearTimeout(forget);
       unwatch();
+      const sockets = [...pricings.sockets.values()];
+      const turns = Math.min(Math.floor(sockets.length / CLOSED_AT_ONCE), CLOSE_SPREAD_MS / CLOSE_TURN_MS);
+      for (let turn = 0; turn < turns; turn += 1) {
+        const rest = Math.ceil((sockets.length * (turns - turn)) / (turns + 1));
+        for (const socket of sockets.splice(rest)) socket.conn.close();
+        await new Promise((resolve) => setTimeout(resolve, CLOSE_TURN_MS));
+      }
       io.engine.close();
     },
+  };
+}
+
+/**
+ * Sends to everybody who is in the rooms at the time of the call, in the order of the calls, and lets others in between
+ * slices: ten thousand clients in one go would be half a second in which nothing else happens. Who joins later is not among
+ * them: it has been told, or will be, what came before.
+ */
+function sendInSlices(pricings: Namespace): (rooms: readonly string[], message: object) => void {
+  const waiting: { ids: string[]; message: object }[] = [];
+  const work = () => {
+    const first = waiting[0];
+    if (first === undefined) return;
+    pricings.to(first.ids.splice(0, SLICE)).emit("message", first.message);
+    if (first.ids.length === 0) waiting.shift();
+    if (waiting.length > 0) setTimeout(work, 0);
+  };
+  return (rooms, message) => {
+    const ids = [...new Set(rooms.flatMap((room) => [...(pricings.adapter.rooms.get(room) ?? [])]))];
+    // Without a room, it would be everybody.
+    if (ids.length === 0) return;
+    waiting.push({ ids, message });
+    if (waiting.length === 1) work();
   };
 }
 
@@ -161,6 +213,30 @@ async function drained(socket: Socket, signal: AbortSignal): Promise<void> {
   while (!signal.aborted && (!connection.transport.writable || bufferedBytes(connection) > 0)) {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
+}
+
+/** What is used of the engine on Node. */
+interface Engine {
+  opts: { allowRequest?: (request: Incoming, done: (error: string | null, allowed: boolean) => void) => void };
+  on(event: "connection", listener: (connection: { request: Incoming; once: OnceClosed }) => void): void;
+}
+interface Incoming {
+  headers: Record<string, string | string[] | undefined>;
+  socket: { remoteAddress?: string };
+}
+type OnceClosed = (event: "close", listener: () => void) => void;
+
+/** Refuses the handshake of an address that has too many connections in this process. */
+function limitAddresses(given: object, limit: number, trustedProxies: number): void {
+  const engine = given as Engine;
+  const limits = createAddressLimit(limit);
+  const from = ({ headers, socket }: Incoming) =>
+    forwardedAddress(headers["x-forwarded-for"], trustedProxies) ?? socket.remoteAddress ?? "";
+  engine.opts.allowRequest = (request, done) => done("too many connections", limits.allows(from(request)));
+  engine.on("connection", (connection) => {
+    const closed = limits.opened(from(connection.request));
+    connection.once("close", closed);
+  });
 }
 
 type WebSocketServer = new (options: { maxPayload?: number }) => object;

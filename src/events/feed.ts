@@ -7,6 +7,8 @@ import { outbox, outboxCounter } from "../db/schema.ts";
 export interface Feed {
   /** The id up to which everything has been handed over; undefined until the database has been reached once. */
   position(): number | undefined;
+  /** Milliseconds since the outbox was read to its end; Infinity before the first time. */
+  age(): number;
   /** Resolves once the database has been read: what commits from then on is handed over. */
   started: Promise<void>;
   /** Hands nothing over any more once it returns. The connection stays with its owner. */
@@ -35,6 +37,7 @@ export function createFeed(options: {
   let last = options.after;
   let stopped = false;
   let announced = false;
+  let readAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<void> | undefined;
   let begin = () => {};
   const started = new Promise<void>((resolve) => (begin = resolve));
@@ -70,7 +73,10 @@ export function createFeed(options: {
   const readOn = async () => {
     for (; announced && !isStopped();) {
       announced = false;
-      await read().then(begin, report);
+      await read().then(() => {
+        readAt = performance.now();
+        begin();
+      }, report);
     }
   };
 
@@ -82,6 +88,7 @@ export function createFeed(options: {
 
   return {
     position: () => last,
+    age: () => performance.now() - readAt,
     started,
     stop: async () => {
       stopped = true;

@@ -1,6 +1,8 @@
 import { asc, lte } from "drizzle-orm";
 import type { Database } from "../db/connect.ts";
 import { outboxRange } from "../db/outbox.ts";
+import { pruneRates } from "../db/rate-counters.ts";
+import { compactLedger, pruneAuditLog, pruneIdempotencyKeys } from "../db/retention.ts";
 import { outbox, webhookCursor } from "../db/schema.ts";
 import { pruneDeliveries } from "./webhook-rows.ts";
 
@@ -50,18 +52,25 @@ export async function pruneOutbox(db: Database, now: Date, retention: Retention)
   }
 }
 
-/** Prunes events and deliveries every minute. Returns how to stop. */
+async function prune(db: Database, days: { events: number; audit: number; ledger: number }): Promise<void> {
+  const now = new Date();
+  await pruneOutbox(db, now, { days: days.events });
+  await pruneDeliveries(db, { days: days.events, keep: KEEP_DELIVERIES });
+  await pruneIdempotencyKeys(db, now);
+  await pruneRates(db, now);
+  await pruneAuditLog(db, now, days.audit);
+  await compactLedger(db, now, days.ledger);
+}
+
+/** Prunes whatever grows, every minute. Returns how to stop. */
 export function startRetention(options: {
   db: Database;
-  days: number;
+  days: { events: number; audit: number; ledger: number };
   onError: (error: unknown) => void;
 }): () => Promise<void> {
   let running: Promise<unknown> = Promise.resolve();
   const timer = setInterval(() => {
-    running = Promise.all([
-      pruneOutbox(options.db, new Date(), { days: options.days }),
-      pruneDeliveries(options.db, { days: options.days, keep: KEEP_DELIVERIES }),
-    ]).catch(options.onError);
+    running = prune(options.db, options.days).catch(options.onError);
   }, EVERY_MS);
   return async () => {
     clearInterval(timer);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { gateRule, gateRules } from "../core/change/gate.ts";
 import { EVENT_CODES } from "../core/event-messages.ts";
 
 /*
@@ -13,15 +14,6 @@ const id = z
 const moment = z.iso.datetime({ precision: 3 }).describe("ISO 8601, UTC, milliseconds");
 const amounts = z.record(z.string(), z.number());
 
-/** Every failure. `problems` comes with a pricing that was refused: all that is wrong with it, with places in the file. */
-export const failure = z.strictObject({
-  error: z.string(),
-  details: z.string().optional(),
-  problems: z
-    .array(z.strictObject({ message: z.string(), path: z.string(), line: z.number(), column: z.number() }))
-    .optional(),
-});
-
 export const message = z.strictObject({ message: z.string() });
 
 const role = z.enum(["ADMIN", "USER"]);
@@ -32,6 +24,64 @@ export const signedIn = z.strictObject({ username: z.string(), apiKey: z.string(
 export const me = z.strictObject({ username: z.string(), role });
 export const userUpdated = z.strictObject({ username: z.string(), role, createdAt: moment, updatedAt: moment });
 export const userKey = z.strictObject({ apiKey: z.string() });
+export const userKeyDetails = z.strictObject({
+  expiresAt: moment.nullable(),
+  lastUsedAt: moment.nullable(),
+  previousUntil: moment.nullable(),
+});
+export const organizationKey = z.strictObject({
+  id,
+  scope: z.enum(["ALL", "MANAGEMENT", "EVALUATION"]),
+  name: z.string().nullable(),
+  createdAt: moment,
+  expiresAt: moment.nullable(),
+  lastUsedAt: moment.nullable(),
+});
+export const overview = z.strictObject({
+  contracts: z.strictObject({
+    total: z.number(),
+    active: z.number(),
+    renewing: z.number().describe("Renew by themselves"),
+    ending: z.number().describe("End within a week"),
+    expired: z.number(),
+  }),
+  near: z.strictObject({
+    share: z.number().describe("Of a limit that is used: from there on somebody is near it"),
+    total: z.number(),
+    users: z
+      .array(
+        z.strictObject({
+          userId: z.string(),
+          username: z.string(),
+          serviceName: z.string(),
+          limitName: z.string(),
+          consumed: z.number(),
+          limit: z.number(),
+          resetTimeStamp: moment.nullable(),
+        }),
+      )
+      .describe("The 20 who are nearest, each with the limit that is used up most"),
+  }),
+  limitsReached: z.strictObject({ hours: z.number(), total: z.number() }),
+  services: z.number(),
+  activeVersions: z.number(),
+});
+export const auditPage = z.strictObject({
+  data: z.array(
+    z.strictObject({
+      id: z.number(),
+      at: moment,
+      organizationId: id.nullable(),
+      actor: z.strictObject({ kind: z.enum(["user", "key", "anonymous"]), id: id.nullable() }),
+      action: z.string(),
+      target: z.string(),
+      before: z.unknown(),
+      after: z.unknown(),
+      requestId: z.string().nullable(),
+    }),
+  ),
+  next: z.number().nullable().describe("The value of before for the next page; null on the last one"),
+});
 
 const pagination = z.strictObject({
   offset: z.number(),
@@ -68,6 +118,37 @@ export const service = z.strictObject({
   activePricings: locators,
   archivedPricings: locators.optional(),
   id,
+});
+
+/** A service after an upload, with what was found in the pricing. */
+export const serviceUploaded = service.extend({
+  warnings: z
+    .array(
+      z.strictObject({
+        code: z.string(),
+        severity: z.enum(["error", "warning", "info"]),
+        path: z.string(),
+        line: z.number(),
+        column: z.number(),
+        message: z.string(),
+      }),
+    )
+    .describe("What is allowed in the pricing and does no good"),
+  warningsComplete: z.literal(false).optional().describe("There was no time to look for all of them"),
+  expectations: z
+    .strictObject({
+      met: z.number(),
+      coverage: z
+        .strictObject({
+          points: z.number(),
+          covered: z.number(),
+          percent: z.number(),
+          missing: z.array(z.string()).describe("The first of what no expectation covers"),
+        })
+        .nullable()
+        .describe("Of plans × features × limit edges; null for a pricing of too many"),
+    })
+    .optional(),
 });
 
 const valueType = z.enum(["BOOLEAN", "NUMERIC", "TEXT"]);
@@ -144,6 +225,164 @@ export const pricing = z.strictObject({
 });
 export const publicUrl = z.strictObject({ path: z.string(), url: z.string() });
 
+const changeClass = z.enum(["incompatible", "narrowing", "widening", "neutral"]);
+const effect = z.enum(["same", "more", "less", "different"]).describe("What it means to who has it");
+const modes = z.strictObject({ client: z.number(), server: z.number() });
+const pricingVersion = z.strictObject({ saasName: z.string(), version: z.string() });
+export const diff = z.strictObject({
+  from: pricingVersion,
+  to: pricingVersion,
+  class: changeClass.nullable().describe("The worst of its changes; null when nothing changed"),
+  counts: z.record(changeClass, z.number()),
+  changes: z.array(
+    z.strictObject({
+      class: changeClass,
+      subject: z.enum(["pricing", "plan", "addOn", "feature", "usageLimit"]),
+      name: z.string(),
+      aspect: z.string(),
+      before: z.unknown(),
+      after: z.unknown(),
+      plans: z.array(z.string()).optional().describe("With which it shows"),
+      addOns: amounts.optional().describe("The fewest with which it shows"),
+      configurations: z.number().optional(),
+      mode: z.enum(["client", "server"]).optional(),
+      unknown: z.literal(true).optional().describe("Nothing is known but that it changed"),
+    }),
+  ),
+  suggestion: z.strictObject({
+    step: z.enum(["none", "patch", "minor", "major"]),
+    version: z.string().nullable(),
+    sufficient: z.boolean().nullable(),
+  }),
+  space: z.strictObject({
+    plans: z.number(),
+    configurations: z.number(),
+    complete: z.boolean(),
+    capped: z.array(z.string()),
+  }),
+});
+
+const configuration = z.strictObject({ plan: z.string().optional(), addOns: amounts });
+const worth = z.strictObject({ amount: z.number(), unpriced: z.array(z.string()) });
+const certificate = z.strictObject({
+  service: z.string(),
+  from: configuration.extend({ version: z.string() }),
+  to: configuration.extend({ version: z.string() }),
+  loss: z.strictObject({
+    lostFeatures: z.array(z.string()),
+    reducedFeatures: z.array(z.string()),
+    reducedLimits: z.array(z.string()),
+    differentFeatures: z.array(z.string()),
+    differentLimits: z.array(z.string()),
+    shortfall: z.number(),
+  }),
+  price: z.strictObject({ before: worth, after: worth }),
+  floors: z.array(z.strictObject({ plan: z.string().nullable(), rank: z.array(z.number()) })),
+  optimality: z.enum(["proven", "searched"]),
+});
+const impactCounts = z
+  .strictObject({
+    contracts: z.number(),
+    affected: z.number(),
+    gaining: z.number(),
+    losing: z.number(),
+    losingFeatures: z.number(),
+    losingQuota: z.number(),
+    turnedOff: z.number(),
+    newlyOver: z.number(),
+    over: z.number(),
+    payingMore: z.number(),
+    unplaced: z.number(),
+  })
+  .describe("How many contracts each thing happens to");
+const impactGroup = z.strictObject({
+  pricingVersion: z.string().describe("The version that they have now"),
+  configuration,
+  target: configuration.nullable(),
+  problem: z.strictObject({ rule: z.string(), message: z.string() }).nullable().describe("Why they cannot go there"),
+  counts: impactCounts,
+  features: z.array(
+    z.strictObject({
+      feature: z.string(),
+      before: featureValue.nullable(),
+      after: featureValue.nullable(),
+      effect,
+      loses: z.boolean(),
+      hadIt: z.boolean(),
+      hasIt: z.boolean(),
+      decided: z.boolean(),
+      turnedOff: modes,
+      turnedOn: modes,
+    }),
+  ),
+  limits: z.array(
+    z.strictObject({
+      limit: z.string(),
+      before: limitValue.nullable(),
+      after: limitValue.nullable(),
+      effect,
+      loses: z.boolean(),
+      newlyOver: z.number(),
+      over: z.number(),
+    }),
+  ),
+  price: z.strictObject({ before: worth, after: worth.nullable(), effect }),
+  chosenBy: z.enum(["group", "fallback", "bestFit", "unchanged"]).nullable().describe("Why they go there"),
+  proposal: z
+    .strictObject({ target: configuration, keepsEverything: z.boolean(), complete: z.boolean(), certificate })
+    .nullable()
+    .describe("What fits them best"),
+});
+const impactReport = z.strictObject({
+  action: z.enum(["archive", "activate", "disable", "novation"]),
+  serviceName: z.string(),
+  pricingVersion: z.string().nullable().describe("Which is archived or activated"),
+  targetVersion: z.string().nullable().describe("To which contracts go"),
+  usage: z.enum(["kept", "reset"]).describe("What becomes of consumption"),
+  counts: impactCounts,
+  groups: z.array(impactGroup).describe("Most contracts first"),
+  unforeseen: z.array(z.string()).describe("Features that read other services"),
+});
+const gateResults = z.array(
+  z.strictObject({
+    rule: gateRule,
+    passed: z.boolean(),
+    contracts: z.number().describe("How many break it"),
+    percent: z.number(),
+    reason: z.string(),
+  }),
+);
+const gateVerdict = z.strictObject({ passed: z.boolean(), rules: gateResults });
+export const gate = z.strictObject({ rules: gateRules });
+/** What a change does to contracts, before it is made. */
+export const impact = impactReport.extend({ gate: gateVerdict });
+/** The same of one that was made. */
+export const massNovation = impact.extend({ overrideReason: z.string().nullable(), novatedContracts: z.number() });
+export const decisionPage = z.strictObject({
+  data: z.array(
+    z.strictObject({
+      id: z.number(),
+      at: moment,
+      action: z.enum(["archive", "activate", "disable", "novation"]),
+      pricingVersion: z.string().nullable(),
+      actor: z.strictObject({ kind: z.enum(["user", "key", "anonymous"]), id: id.nullable() }),
+      rules: gateResults,
+      overrideReason: z.string().nullable(),
+      report: impactReport,
+    }),
+  ),
+  next: z.number().nullable().describe("The value of before for the next page; null on the last one"),
+});
+/** Every failure. With `problems` what is wrong with a pricing, with places in the file; with `gate` why a change may not be. */
+export const failure = z.strictObject({
+  error: z.string(),
+  details: z.string().optional(),
+  problems: z
+    .array(z.strictObject({ message: z.string(), path: z.string(), line: z.number(), column: z.number() }))
+    .optional(),
+  gate: gateVerdict.extend({ report: impactReport }).optional(),
+});
+
 const chosen = {
   contractedServices: z.record(z.string(), z.string()),
   subscriptionPlans: z.record(z.string(), z.string()),
@@ -174,6 +413,22 @@ export const contract = z.strictObject({
   ...chosen,
   history: z.array(z.strictObject({ startDate: moment, endDate: moment, ...chosen })),
 });
+const asOf = z.strictObject({
+  at: moment,
+  since: moment.describe("From when on the contract was in the state that the answer is made from"),
+  cause: z
+    .enum(["creation", "novation", "archiving", "removal", "move", "rename", "billing", "renewal", "record"])
+    .describe("What brought it there; record: where the record of an older contract begins"),
+  until: moment.nullable().describe("When that state was over; null while it lasts"),
+});
+/** With asOf where a past moment was asked for. */
+export const contractShown = contract.extend({ asOf: asOf.optional() });
+const asOfContract = asOf.extend({
+  contract: contract
+    .pick({ id: true, billingPeriod: true, usageLevels: true })
+    .extend({ ...chosen, pricingIds: z.record(z.string(), id) })
+    .describe("What was contracted, and the balances that were decided on"),
+});
 
 export const booleans = z.record(z.string(), z.boolean());
 const evaluationError = z.strictObject({
@@ -186,15 +441,53 @@ export const featureResult = z.strictObject({
   used: amounts.nullable(),
   error: evaluationError.nullable(),
 });
-/** One feature's result; the last two only where the caller asked for more (strict, dryRun, explain). */
+/** One feature's result; the last ones only where the caller asked for more (strict, dryRun, explain, at). */
 export const featureAnswer = z.strictObject({
   ...featureResult.shape,
   remaining: z.record(z.string(), z.number().nullable()).nullable().optional(),
   resetAt: z.record(z.string(), moment.nullable()).nullable().optional(),
+  asOf: asOfContract.optional(),
 });
 export const featureResults = z.record(z.string(), featureResult);
+/** All features at a past moment. */
+export const featuresAsOf = z.strictObject({
+  features: z.record(z.string(), z.union([z.boolean(), featureResult])),
+  asOf: asOfContract,
+});
 export const pricingToken = z.strictObject({ pricingToken: z.string() });
+export const tokenVerdict = z.strictObject({ valid: z.boolean(), reason: z.string().nullable() });
 export const listedFeature = z.strictObject({ info: feature, service: z.string(), pricingVersion: z.string() });
+
+/** A feature as OpenFeature's protocol shows it. */
+export const ofrepFlag = z.strictObject({
+  key: z.string(),
+  value: z.boolean(),
+  reason: z.literal("TARGETING_MATCH"),
+  variant: z.enum(["on", "off"]),
+  metadata: z
+    .strictObject({
+      limitId: z.string(),
+      limit: z.number(),
+      used: z.number(),
+      remaining: z.number(),
+      resetsAt: moment,
+      reason: z.enum(["LIMIT_REACHED", "NOT_GRANTED"]).describe("Why it is off"),
+    })
+    .partial()
+    .describe("Of the limit with the least left"),
+});
+const ofrepErrorCode = z.enum(["PARSE_ERROR", "TARGETING_KEY_MISSING", "INVALID_CONTEXT", "GENERAL"]);
+/** Every failure of one flag that the protocol knows. */
+export const ofrepFailure = z.strictObject({
+  key: z.string(),
+  errorCode: ofrepErrorCode.or(z.literal("FLAG_NOT_FOUND")),
+  errorDetails: z.string(),
+});
+/** The same where it is about no flag in particular. */
+export const ofrepBulkFailure = z.strictObject({ errorCode: ofrepErrorCode, errorDetails: z.string() });
+export const ofrepFlags = z.strictObject({
+  flags: z.array(z.union([ofrepFlag, ofrepFailure.extend({ errorCode: ofrepErrorCode })])),
+});
 
 export const week = z.strictObject({ labels: z.array(z.string()).length(7), data: z.array(z.number()).length(7) });
 export const eventStatus = z.strictObject({ status: z.string() });

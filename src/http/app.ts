@@ -1,13 +1,21 @@
-import { Hono, type Context as HonoContext, type MiddlewareHandler } from "hono";
+import { Hono, type Context as HonoContext } from "hono";
+import { routePath } from "hono/route";
 import type { Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
-import { API_PREFIX, authenticate, countCall, gate } from "./authenticate.ts";
+import { API_PREFIX, authenticate, countCall, gate, isOfrep, limitCalls, noteRefusal } from "./authenticate.ts";
 import { readBody } from "./body.ts";
 import { answerError } from "./errors.ts";
-import { type AppEnv, type Log, singleQueryParameters } from "./route.ts";
+import type { RequestMetrics } from "./metrics.ts";
+import { type AppEnv, type HttpSettings, json, type Log, requireSingleQueryParameters, tell } from "./route.ts";
+import { changeRoutes } from "./routes/changes.ts";
+import { consoleRoutes } from "./routes/console.ts";
+import { auditLogRoutes } from "./routes/audit-log.ts";
 import { contractRoutes, organizationContractRoutes } from "./routes/contracts.ts";
 import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
 import { featureRoutes } from "./routes/features.ts";
+import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
+import { gateRoutes } from "./routes/gate.ts";
+import { type Health, healthRoutes } from "./routes/health.ts";
 import { organizationRoutes } from "./routes/organizations.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { streamRoutes } from "./routes/stream.ts";
@@ -15,13 +23,8 @@ import { systemRoutes } from "./routes/system.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 
-/** What an operator decides about the HTTP interface. */
-export interface HttpSettings {
-  /** Exact origins; empty means every origin. `http://localhost:5403` is always allowed. */
-  allowedOrigins: readonly string[];
-  /** A sub-path such as `/space` under which everything is served too; empty for none. */
-  baseUrlPath: string;
-}
+/** A request that took longer is worth a line. */
+const SLOW_SECONDS = 1;
 
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
@@ -46,56 +49,114 @@ export function createApp(options: {
   open: (bindings: unknown) => Resources | Promise<Resources>;
   settings: HttpSettings;
   log?: Log;
+  /** Without it there is only the specification's healthcheck. */
+  health?: Health;
+  /** Told of each request. */
+  metrics?: Pick<RequestMetrics, "record">;
   /** Files of the reference page; without it there is the document but no page. */
   readAsset?: ReadAsset;
+  /** Files of the built console; without it there is none. */
+  readConsole?: ReadAsset;
   /** Bounds of event streams, where they are not the usual ones. */
   streams?: Parameters<typeof streamRoutes>[0];
 }): Hono<AppEnv> {
   const { settings } = options;
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, settings.baseUrlPath) });
 
+  const allowOrigin = originHeaders(settings);
+  const { metrics } = options;
+  /** Counts an answer, and logs one that failed or was slow. */
+  const measure = (c: HonoContext<AppEnv>, status: number) => {
+    const seconds = (performance.now() - c.get("startedAt")) / 1000;
+    const isTrouble = status >= 500 || seconds > SLOW_SECONDS;
+    // The pattern, never the path: what paths contain is somebody's.
+    const route = routePath(c, -1);
+    if (status === 401 || status === 403) noteRefusal(c, route, status);
+    metrics?.record(c.req.method, route, status, seconds);
+    if (!isTrouble && settings.logsRequests !== true) return;
+    tell(c, status >= 500 ? "warn" : "info", "request", { route, status, milliseconds: Math.round(seconds * 1000) });
+  };
+  // Two middlewares and not one a concern: each costs every request a level of promises and a match in the router.
   app.use(async (c, next) => {
-    const given = c.req.header("x-request-id") ?? "";
-    const requestId = /^[\w.-]{1,64}$/.test(given) ? given : crypto.randomUUID();
+    const given = c.req.header("x-request-id");
+    const requestId = given !== undefined && /^[\w.-]{1,64}$/.test(given) ? given : crypto.randomUUID();
     c.set("requestId", requestId);
-    if (options.log !== undefined) {
-      const log = options.log;
-      c.set("log", (level, message, detail) => log(level, `${message} request=${requestId}`, detail));
-    }
-    c.set("headers", { "x-request-id": requestId });
+    c.set("settings", settings);
+    if (options.log !== undefined) c.set("log", options.log);
+    c.set("startedAt", performance.now());
     c.set("isComplete", false);
+    c.set("headers", { "x-request-id": requestId });
+    const origin = allowOrigin(c);
+    if (c.req.method === "OPTIONS") {
+      c.header("x-request-id", requestId);
+      return preflight(c, origin);
+    }
+    const opened = options.open(c.env);
+    c.set("resources", opened instanceof Promise ? await opened : opened);
+    requireDecodablePath(c);
+    await readBody(c);
+    c.set("isEntered", true);
     await next();
     // An answer that a route made in its own way, a stream for one.
     if (!c.get("isComplete")) for (const [name, value] of Object.entries(c.get("headers"))) c.header(name, value);
+    measure(c, c.res.status);
+    return undefined;
   });
-  app.use(cors(settings));
-  app.use(async (c, next) => {
-    c.set("resources", await options.open(c.env));
-    await next();
-  });
-  app.use(decodablePath);
-  app.use(readBody);
+  if (options.health !== undefined) app.route("/", healthRoutes(options.health));
   app.get("/static/pricings/:file", publicPricing);
-  app.use(authenticate);
-  app.use(gate);
-  app.use(countCall);
-  app.use(singleQueryParameters);
+  if (options.readConsole !== undefined) app.route("/", consoleRoutes(settings.baseUrlPath, options.readConsole));
+  app.use(async (c, next) => {
+    await authenticate(c);
+    if (settings.keyCallsPerSecond) limitCalls(c, settings.keyCallsPerSecond);
+    await gate(c);
+    countCall(c);
+    requireSingleQueryParameters(c);
+    await next();
+    // Who is told that a change is made finds it in the next request: what is kept of it here has gone by then.
+    const { method } = c.req;
+    if (method !== "GET" && method !== "HEAD" && !c.req.path.startsWith(`${API_PREFIX}/features`)) {
+      await c.get("resources").caughtUp?.();
+    }
+  });
 
   app.route(`${API_PREFIX}/users`, userRoutes);
   app.route(`${API_PREFIX}/organizations`, organizationRoutes);
   app.route(`${API_PREFIX}/services`, serviceRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/services`, serviceRoutes);
+  app.route(`${API_PREFIX}/services`, changeRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/services`, changeRoutes);
   app.route(`${API_PREFIX}/contracts`, contractRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
+  app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);
+  app.route(`${API_PREFIX}/audit-log`, auditLogRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/audit-log`, auditLogRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/gate`, gateRoutes);
   app.route(API_PREFIX, systemRoutes);
   app.route(API_PREFIX, streamRoutes(options.streams));
   app.route(API_PREFIX, documentationRoutes(settings.baseUrlPath, options.readAsset));
 
   app.notFound((c) => answerError(new Failure("notFound", `Cannot ${c.req.method} ${c.req.path}`), c));
-  app.onError(answerError);
+  app.onError((error, c) => {
+    const answer = answerError(error, c, isOfrep(c.req.path) ? ofrepFailure : undefined);
+    // Refused before it got past the first middleware, which then does not see how it ends.
+    if (!c.get("isEntered")) measure(c, answer.status);
+    return answer;
+  });
+  return app;
+}
+
+/** The health of a process that answers nothing else. */
+export function createHealthApp(baseUrlPath: string, health: Health): Hono<AppEnv> {
+  const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, baseUrlPath) });
+  app.use(async (c, next) => {
+    c.set("headers", {});
+    await next();
+  });
+  app.route("/", healthRoutes(health));
+  app.notFound((c) => json(c, { error: "Not found" }, 404));
   return app;
 }
 
@@ -110,38 +171,38 @@ function normalisePath(url: string, baseUrlPath: string): string {
   return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
 }
 
-const decodablePath: MiddlewareHandler<AppEnv> = async (c, next) => {
-  if (c.req.path.includes("%")) {
-    try {
-      decodeURIComponent(c.req.path);
-    } catch (cause) {
-      throw new Failure("invalid", "INVALID DATA: The path is not valid percent-encoding", { cause });
-    }
+function requireDecodablePath(c: HonoContext<AppEnv>): void {
+  if (!c.req.path.includes("%")) return;
+  try {
+    decodeURIComponent(c.req.path);
+  } catch (cause) {
+    throw new Failure("invalid", "INVALID DATA: The path is not valid percent-encoding", { cause });
   }
-  await next();
-};
+}
 
-/** CORS and security headers. Source: contract users-organizations §1.3, §1.7. */
-function cors(settings: HttpSettings): MiddlewareHandler<AppEnv> {
+/**
+ * Adds CORS and security headers to the answer, and returns the request's origin if it is allowed.
+ * Source: contract users-organizations §1.3, §1.7.
+ */
+function originHeaders(settings: HttpSettings): (c: HonoContext<AppEnv>) => string | undefined {
   const allowed = (origin: string) =>
     settings.allowedOrigins.length === 0 ||
     origin === "http://localhost:5403" ||
     settings.allowedOrigins.includes(origin);
-  return async (c, next) => {
+  return (c) => {
     const origin = c.req.header("origin");
     const isAllowed = origin === undefined || allowed(origin);
-    if (c.req.method === "OPTIONS") return preflight(c, isAllowed ? origin : undefined);
     const headers = Object.assign(c.get("headers"), SECURITY_HEADERS);
     if (isAllowed) {
       headers["Vary"] = "Origin";
       headers["Access-Control-Allow-Credentials"] = "true";
       if (origin !== undefined) {
         headers["Access-Control-Allow-Origin"] = origin;
-        headers["Access-Control-Expose-Headers"] = "X-Total-Count, X-Request-Id, Idempotent-Replayed";
+        headers["Access-Control-Expose-Headers"] =
+          "X-Total-Count, X-Request-Id, Idempotent-Replayed, ETag, Retry-After";
       }
     }
-    await next();
-    return undefined;
+    return isAllowed ? origin : undefined;
   };
 }
 

@@ -1,10 +1,10 @@
-import type { Context as HonoContext, MiddlewareHandler } from "hono";
-import { isPlatformAdmin } from "../core/access/caller.ts";
+import type { Context as HonoContext } from "hono";
+import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { denyAtGate, findRule } from "../core/access/permissions.ts";
 import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
-import { unknownKeyFailure } from "../operations/throttle.ts";
-import { context, type AppEnv } from "./route.ts";
+import { limitKeyCalls, unknownKeyFailure } from "../operations/throttle.ts";
+import { addressOf, context, type AppEnv } from "./route.ts";
 
 export const API_PREFIX = "/api/v1";
 
@@ -14,36 +14,42 @@ export function apiPath(path: string): string | undefined {
   return path.startsWith(`${API_PREFIX}/`) ? path.slice(API_PREFIX.length) : undefined;
 }
 
-/** Turns x-api-key into `c.get("caller")`; a key that is present and wrong is refused everywhere, public routes included. */
-export const authenticate: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const resources = c.get("resources");
-  try {
-    c.set("caller", await identifyCaller(resources, c.req.header("x-api-key")));
-  } catch (error) {
-    if (!(error instanceof Failure) || error.code !== "unauthenticated") throw error;
-    throw unknownKeyFailure(clientAddress(c.env), resources.now(), error);
-  }
-  await next();
-};
-
-/** Who is connected, where the runtime shows it (Node): a proxy in front is one address. Empty elsewhere. */
-function clientAddress(bindings: unknown): string {
-  const address = fieldOf(fieldOf(fieldOf(bindings, "incoming"), "socket"), "remoteAddress");
-  return typeof address === "string" ? address : "";
+/** Whether the path belongs to OFREP, a protocol that fixes its own paths, bodies and ways to send a key. */
+export function isOfrep(path: string): boolean {
+  return path.startsWith("/ofrep/");
 }
 
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null && name in value ? Reflect.get(value, name) : undefined;
+/** The value of x-api-key; for OFREP that of `Authorization: Bearer` too, which anywhere else may be meant for somebody else. */
+function sentKey(c: HonoContext<AppEnv>): string | undefined {
+  const key = c.req.header("x-api-key");
+  if (key || !isOfrep(c.req.path)) return key;
+  return /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
+}
+
+/** Turns the key into `c.get("caller")`; a key that is present and wrong is refused everywhere, public routes included. */
+export async function authenticate(c: HonoContext<AppEnv>): Promise<void> {
+  const resources = c.get("resources");
+  try {
+    c.set("caller", await identifyCaller(resources, sentKey(c)));
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code !== "unauthenticated") throw error;
+    throw unknownKeyFailure(addressOf(c), resources.now(), error, c.get("settings").unknownKeysPerMinute);
+  }
+}
+
+/** Refuses callers who come more often than the operator wants. */
+export function limitCalls(c: HonoContext<AppEnv>, callsPerSecond: number): void {
+  limitKeyCalls(c.get("caller"), c.get("resources").now(), callsPerSecond);
 }
 
 /**
  * Asks the permission table, then, for a path inside an organization, whether it exists and what the caller is in it.
  * Route and rule are matched on the same path, so no spelling reaches a route that the table did not see.
  */
-export const gate: MiddlewareHandler<AppEnv> = async (c, next) => {
+export async function gate(c: HonoContext<AppEnv>): Promise<void> {
   const caller = c.get("caller");
   const path = apiPath(c.req.path);
-  const rule = path === undefined ? undefined : findRule(c.req.method, path);
+  const rule = path === undefined ? findRule(c.req.method, c.req.path, "/") : findRule(c.req.method, path);
   const namesOrganization = caller.kind === "user" && Boolean(c.req.query("organizationId"));
   const denial = denyAtGate(rule, caller, c.req.method, path ?? c.req.path, namesOrganization);
   if (denial !== undefined) {
@@ -52,8 +58,7 @@ export const gate: MiddlewareHandler<AppEnv> = async (c, next) => {
     });
   }
   if (rule?.members !== undefined) await requireRole(c, path?.split("/")[2] ?? "", rule.members);
-  await next();
-};
+}
 
 async function requireRole(c: HonoContext<AppEnv>, organizationId: string, roles: readonly string[]): Promise<void> {
   if (!isIdentifier(organizationId)) throw new Failure("notFound", "INVALID DATA: Invalid organization ID");
@@ -73,9 +78,21 @@ async function requireRole(c: HonoContext<AppEnv>, organizationId: string, roles
   }
 }
 
+/** Notes an attempt to change something that was refused; the audit log has it within a minute. */
+export function noteRefusal(c: HonoContext<AppEnv>, route: string, status: number): void {
+  const { method } = c.req;
+  if (method === "GET" || method === "HEAD") return;
+  const { refusals, now } = c.get("resources");
+  // Not there when the key itself was refused.
+  const caller: Caller = c.get("caller") ?? { kind: "anonymous" };
+  const named = /^\/organizations\/([^/]+)/.exec(apiPath(c.req.path) ?? "")?.[1] ?? "";
+  const organizationId = caller.kind === "key" ? caller.organizationId : isIdentifier(named) ? named : null;
+  refusals.note({ caller, organizationId, route: `${method} ${route}`, status, requestId: c.get("requestId") }, now());
+}
+
 /** Counts what passed the gate for analytics; the answer never waits for it. */
-export const countCall: MiddlewareHandler<AppEnv> = async (c, next) => {
+export function countCall(c: HonoContext<AppEnv>): void {
   const { callCounter, now } = c.get("resources");
-  callCounter.count(now(), c.req.method === "POST" && (apiPath(c.req.path) ?? "").startsWith("/features"));
-  await next();
-};
+  const evaluates = isOfrep(c.req.path) || (apiPath(c.req.path) ?? "").startsWith("/features");
+  callCounter.count(now(), c.req.method === "POST" && evaluates);
+}

@@ -1,19 +1,23 @@
 import { getMultipartBoundary, type MultipartPart, parseMultipart } from "@remix-run/multipart-parser";
-import type { Context as HonoContext, MiddlewareHandler } from "hono";
+import type { Context as HonoContext } from "hono";
 import { Failure } from "../operations/errors.ts";
+import { maxPricingBytes } from "../operations/pricing-source.ts";
 import type { AppEnv } from "./route.ts";
 
-/** JSON and form bodies; the largest pricing in the wild has 54 KB. */
-export const MAX_BODY_BYTES = 2 * 1024 * 1024;
-/** A multipart body may hold one file of the full size, and its wrapping. */
-const MAX_MULTIPART_BYTES = MAX_BODY_BYTES + 64 * 1024;
+/** JSON and form bodies, where the operator has not said otherwise. */
+const MAX_BODY_BYTES = 2 * 1024 * 1024;
+/** A multipart body may hold one file of the full size, and this as its wrapping. */
+const WRAPPING_BYTES = 64 * 1024;
 const TOO_LARGE = "File too large";
+
+const bodyTooLarge = (limit: number) =>
+  `The request body is larger than ${limit % (1024 * 1024) === 0 ? `${limit / 1024 / 1024} MB` : `${limit / 1024} KB`}`;
 
 /** Reads a whole stream. Failure tooLarge past `limit` bytes, without reading on. */
 async function readBytes(
   chunks: AsyncIterable<Uint8Array>,
   limit: number,
-  sentence = "The request body is larger than 2 MB",
+  sentence = bodyTooLarge(limit),
 ): Promise<Uint8Array<ArrayBuffer>> {
   const parts: Uint8Array[] = [];
   let size = 0;
@@ -31,8 +35,18 @@ async function readBytes(
   return bytes;
 }
 
-async function readText(chunks: AsyncIterable<Uint8Array>): Promise<string> {
-  return new TextDecoder().decode(await readBytes(chunks, MAX_BODY_BYTES));
+/** What comes of a body whose sender leaves, or whose framing is broken: nobody's error here. */
+async function received<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (cause) {
+    if (cause instanceof Failure) throw cause;
+    throw new Failure("invalid", "INVALID DATA: The request body did not arrive completely", { cause });
+  }
+}
+
+async function readText(chunks: AsyncIterable<Uint8Array>, limit: number): Promise<string> {
+  return new TextDecoder().decode(await received(readBytes(chunks, limit)));
 }
 
 async function* streamOf(body: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
@@ -101,61 +115,71 @@ function parseBody(contentType: string, text: string): unknown {
  * Leaves the parsed body in `c.get("body")`: JSON or form, `{}` for an empty body or another content type.
  * Multipart is left for the routes that take a file. Source: contract users-organizations §1.2.
  */
-export const readBody: MiddlewareHandler<AppEnv> = async (c, next) => {
+export async function readBody(c: HonoContext<AppEnv>): Promise<void> {
   const contentType = c.req.header("content-type") ?? "";
   const declared = Number(c.req.header("content-length") ?? 0);
   const multipart = /^multipart\/form-data\b/i.test(contentType);
-  if (declared > (multipart ? MAX_MULTIPART_BYTES : MAX_BODY_BYTES)) {
-    throw new Failure("tooLarge", multipart ? TOO_LARGE : "The request body is larger than 2 MB");
+  const limit = c.get("settings").maxBodyBytes ?? MAX_BODY_BYTES;
+  if (declared > (multipart ? maxPricingBytes(c.get("resources")) + WRAPPING_BYTES : limit)) {
+    throw new Failure("tooLarge", multipart ? TOO_LARGE : bodyTooLarge(limit));
   }
   if (multipart || contentType === "") {
     c.set("body", {});
   } else if (c.req.method === "GET" || c.req.method === "HEAD") {
     const hidden = declared > 0 || c.req.header("transfer-encoding") ? hiddenBody(c.env) : undefined;
-    c.set("body", hidden === undefined ? {} : parseBody(contentType, await readText(hidden)));
+    c.set("body", hidden === undefined ? {} : parseBody(contentType, await readText(hidden, limit)));
   } else if (declared > 0) {
     // No more than was declared can come: there is nothing to count, and runtimes read a whole body fastest themselves.
-    c.set("body", parseBody(contentType, await c.req.raw.text()));
+    c.set("body", parseBody(contentType, await received(c.req.raw.text())));
   } else if (c.req.header("content-length") === "0") {
     c.set("body", {});
   } else {
     const stream = c.req.raw.body;
-    c.set("body", stream === null ? {} : parseBody(contentType, await readText(streamOf(stream))));
+    c.set("body", stream === null ? {} : parseBody(contentType, await readText(streamOf(stream), limit)));
   }
-  await next();
-};
+}
+
+/** What a field of a form holds: its file's text, exactly as sent, or its plain text. */
+export interface FormField {
+  file?: string;
+  text?: string;
+}
 
 /**
- * The parts of a multipart body that concern one field: its file's text, exactly as sent, or its plain text. Undefined for
- * other content types. Everything stays in memory: there is nothing to leave behind.
- * Failure invalid for a file in another field, a second file, a file that is not UTF-8 text, or a body that is not
- * multipart after all; tooLarge past `maxBytes`.
+ * These fields of a multipart body, each with the most bytes that its file may have. Undefined for other content types.
+ * Everything stays in memory: there is nothing to leave behind. Failure invalid for a file in another field, a second file
+ * in one, a file that is not UTF-8 text, or a body that is not multipart after all; tooLarge for a file that is.
  */
-export async function readMultipart(
+export async function readMultipart<Name extends string>(
   c: HonoContext<AppEnv>,
-  field: string,
-  maxBytes: number,
-): Promise<{ file: string | undefined; text: string | undefined } | undefined> {
+  maxBytes: Readonly<Record<Name, number>>,
+): Promise<Partial<Record<Name, FormField>> | undefined> {
   const contentType = c.req.header("content-type") ?? "";
   const stream = c.req.raw.body;
   if (!/^multipart\/form-data\b/i.test(contentType)) return undefined;
-  const bytes = stream === null ? new Uint8Array() : await readBytes(streamOf(stream), MAX_MULTIPART_BYTES, TOO_LARGE);
-  let file: string | undefined;
-  let text: string | undefined;
-  for (const part of partsOf(bytes, contentType)) {
+  // All of them together, as large as the largest: whatever was let through before this is no larger.
+  const most = Math.max(...Object.values<number>(maxBytes)) + WRAPPING_BYTES;
+  const bytes = stream === null ? new Uint8Array() : await received(readBytes(streamOf(stream), most, TOO_LARGE));
+  const fields: Partial<Record<Name, FormField>> = {};
+  const isWanted = (name: string | undefined): name is Name => name !== undefined && Object.hasOwn(maxBytes, name);
+  for (const part of partsOf(bytes, contentType, most)) {
+    const { name } = part;
+    const field = isWanted(name) ? (fields[name] ??= {}) : undefined;
     // A form whose file input was left empty sends a file without a name and without content.
     if (part.isFile && (part.filename !== "" || part.size > 0)) {
-      if (part.name !== field || file !== undefined) throw new Failure("invalid", "Unexpected field");
-      if (part.size > maxBytes) throw new Failure("tooLarge", TOO_LARGE);
-      file = exactText(part);
-    } else if (!part.isFile && part.name === field) {
-      text ??= part.text;
+      if (!isWanted(name) || field === undefined || field.file !== undefined) {
+        throw new Failure("invalid", "Unexpected field");
+      }
+      if (part.size > maxBytes[name]) throw new Failure("tooLarge", TOO_LARGE);
+      field.file = exactText(part);
+    } else if (!part.isFile && field !== undefined) {
+      field.text ??= part.text;
     }
   }
-  return { file, text };
+  return fields;
 }
 
-function partsOf(bytes: Uint8Array, contentType: string): MultipartPart[] {
+function partsOf(bytes: Uint8Array, contentType: string, most: number): MultipartPart[] {
   const boundary = getMultipartBoundary(contentType);
   // RFC 2046 allows 70 characters; searching for a boundary costs its length.
   if (boundary === null || boundary.length > 70) throw malformed("INVALID DATA: Malformed multipart boundary");
@@ -165,8 +189,8 @@ function partsOf(bytes: Uint8Array, contentType: string): MultipartPart[] {
     return [
       ...parseMultipart(bytes.subarray(start), {
         boundary,
-        maxFileSize: MAX_MULTIPART_BYTES,
-        maxTotalSize: MAX_MULTIPART_BYTES,
+        maxFileSize: most,
+        maxTotalSize: most,
       }),
     ];
   } catch (cause) {

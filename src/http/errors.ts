@@ -1,10 +1,10 @@
 import type { Context as HonoContext } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { asFailure, Failure, type FailureCode } from "../operations/errors.ts";
-import { type AppEnv, reply } from "./route.ts";
+import { asFailure, Failure, type FailureCode, needsOperator } from "../operations/errors.ts";
+import { type AppEnv, json, tell } from "./route.ts";
 
-/** The only place where a failure gets a number. */
+/** The only place where a failure gets a number, but for those that OFREP numbers in another way. */
 const STATUS: Record<FailureCode, ContentfulStatusCode> = {
   invalid: 400,
   unauthenticated: 401,
@@ -17,28 +17,37 @@ const STATUS: Record<FailureCode, ContentfulStatusCode> = {
   unavailable: 503,
 };
 
+/** All that anybody is told of an error that is ours. */
+export const UNEXPECTED = "Internal server error";
+
+/** What an answer says of a failure; of an unexpected one nothing but that. */
+export type FailureBody = (failure: Failure | undefined, c: HonoContext<AppEnv>) => object;
+
+const sentence: FailureBody = (failure) =>
+  failure === undefined
+    ? { error: UNEXPECTED }
+    : { error: failure.message, details: failure.details, problems: failure.problems, gate: failure.gate };
+
 /**
- * Every error becomes `{"error": "<sentence>"}` with its status; an unexpected one is logged with its request id and
- * answered with a fixed sentence, because internal messages are nobody else's business.
+ * Every error becomes `{"error": "<sentence>"}`, or another body, with its status; an unexpected one is logged with its
+ * request id and answered with a fixed sentence, because internal messages are nobody else's business.
  */
-export function answerError(error: unknown, c: HonoContext<AppEnv>): Response {
+export function answerError(error: unknown, c: HonoContext<AppEnv>, bodyOf: FailureBody = sentence): Response {
   const failure = asFailure(error);
   if (failure !== undefined) {
-    if (failure.code === "unavailable") c.get("log")?.("warn", "the database is unavailable", failure.cause);
+    if (needsOperator(failure.cause)) {
+      tell(c, "error", "the database refuses, and will until an operator acts: npm run doctor", failure.cause);
+    } else if (failure.code === "unavailable") tell(c, "warn", "the database is unavailable", failure.cause);
     if (failure.retryAfterSeconds !== undefined) c.get("headers")["Retry-After"] = String(failure.retryAfterSeconds);
-    return reply(
-      c,
-      JSON.stringify({ error: failure.message, details: failure.details, problems: failure.problems }),
-      STATUS[failure.code],
-      { "Content-Type": "application/json; charset=utf-8" },
-    );
+    return json(c, bodyOf(failure, c), STATUS[failure.code]);
   }
   if (error instanceof HTTPException && error.status < 500) {
     return answerError(
       new Failure(error.status === 413 ? "tooLarge" : "invalid", error.message || "INVALID DATA: Malformed request"),
       c,
+      bodyOf,
     );
   }
-  c.get("log")?.("error", "unexpected error", error);
-  return reply(c, '{"error":"Internal server error"}', 500, { "Content-Type": "application/json; charset=utf-8" });
+  tell(c, "error", "unexpected error", error);
+  return json(c, bodyOf(undefined, c), 500);
 }

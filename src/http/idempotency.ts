@@ -1,6 +1,6 @@
 import type { Context as HonoContext } from "hono";
 import type { Context } from "../operations/context.ts";
-import { Failure } from "../operations/errors.ts";
+import { Failure, jsonText } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
 import { type AppEnv, context, scope, reply } from "./route.ts";
 
@@ -45,7 +45,7 @@ function respond(c: HonoContext<AppEnv>, status: Answer["status"], body: string 
 /** SHA-256 over everything that makes two requests the same; who sent it is not part of it. */
 async function fingerprintOf(c: HonoContext<AppEnv>): Promise<string> {
   const { search } = new URL(c.req.url);
-  const text = JSON.stringify([c.req.method, c.req.path, search, c.get("body")]);
+  const text = jsonText([c.req.method, c.req.path, search, c.get("body")]);
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

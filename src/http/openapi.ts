@@ -1,28 +1,39 @@
 import { z } from "zod";
-import { findRule } from "../core/access/permissions.ts";
+import { type Base, findRule } from "../core/access/permissions.ts";
 import * as answers from "./answers.ts";
+import * as changes from "./routes/changes.ts";
 import * as contracts from "./routes/contracts.ts";
 import { expectedConsumption } from "./routes/features.ts";
+import { gate } from "./routes/gate.ts";
+import { evaluationRequest } from "./routes/ofrep.ts";
 import * as organizations from "./routes/organizations.ts";
 import * as services from "./routes/services.ts";
+import { tokenToVerify } from "./routes/system.ts";
 import * as users from "./routes/users.ts";
 import * as webhooks from "./routes/webhooks.ts";
 
-/** One documented call. `path` is relative to /api/v1, parameters in braces. */
+/** One documented call. `path` is relative to `base`, which is /api/v1 unless said; parameters in braces. */
 export interface Operation {
+  base?: Base;
   method: "GET" | "POST" | "PUT" | "DELETE";
   path: string;
   summary: string;
   /** Query parameters: name -> what it does. */
   query?: Record<string, string>;
   /** The schema that validates the body, or a pricing's upload. */
-  body?: z.ZodType | "pricing";
+  body?: z.ZodType | "pricing" | "upload";
   /** Successful answers by status; null is an empty body. */
   answers: Record<number, z.ZodType | null>;
+  /** The shape of refusals, where a protocol asks for another than ours. */
+  failure?: z.ZodType;
+  /** The answer has an ETag, and If-None-Match asks for 304 instead of the same again. */
+  conditional?: true;
   /** Takes an Idempotency-Key: sent again within 24 hours, it is done once and answered the same. */
   idempotent?: true;
   /** Media type of the answer where it is not JSON. */
   mediaType?: string;
+  /** Another one in which the answer is given to who asks for it. */
+  alsoAs?: string;
 }
 
 const PAGE = {
@@ -31,7 +42,22 @@ const PAGE = {
   limit: "Rows a page",
 };
 const MODE = { server: "true: evaluate server expressions where a feature has one" };
-const AVAILABILITY = { availability: "active or archived (the default)" };
+const AT = {
+  at: "ISO 8601: the answer of that moment in the past, with the state that it is made from; counts nothing",
+};
+const AUDIT = {
+  action: "One of the actions, such as contract.novate, or what is before its dot",
+  target: "Exactly it",
+  actorId: "Id of the user or the key",
+  from: "ISO 8601: not before",
+  to: "ISO 8601: before",
+  before: "Id of the last entry of the page before",
+  limit: "1 to 100, 20 by default",
+};
+const OVERRIDE = {
+  overrideReason: "Of an OWNER: why it is done although a rule of the gate is broken (409 without it)",
+};
+const AVAILABILITY = { availability: "active or archived (the default)", ...OVERRIDE };
 
 const userOperations: Operation[] = [
   {
@@ -67,8 +93,15 @@ const userOperations: Operation[] = [
   {
     method: "PUT",
     path: "/users/{username}/api-key",
-    summary: "Replace the user's key; the old one stops working at once",
+    summary: "Replace the user's key; the old one stops working at once, or after overlapSeconds",
+    body: users.keyRotation,
     answers: { 200: answers.userKey },
+  },
+  {
+    method: "GET",
+    path: "/users/{username}/api-key",
+    summary: "When the user's key ends and when it was used last",
+    answers: { 200: answers.userKeyDetails },
   },
   {
     method: "PUT",
@@ -148,10 +181,56 @@ const organizationOperations: Operation[] = [
     answers: { 200: answers.organization },
   },
   {
+    method: "GET",
+    path: "/organizations/{organizationId}/api-keys",
+    summary: "When keys end and when they were used last; without their values",
+    answers: { 200: z.array(answers.organizationKey) },
+  },
+  {
+    method: "PUT",
+    path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
+    summary: "Name a key, or say when it ends: to rotate it, create another one before",
+    body: organizations.keyChange,
+    answers: { 200: answers.organizationKey },
+  },
+  {
+    method: "GET",
+    path: "/organizations/{organizationId}/overview",
+    summary: "Contracts by state, who is near a limit, limits reached lately, active versions",
+    query: {
+      near: "From which share of a limit on somebody is near it, above 0 and up to 1; 0.8 by default",
+      hours: "How far back limits that were reached are counted, 1 to 168; 24 by default",
+    },
+    answers: { 200: answers.overview },
+  },
+  {
+    method: "GET",
+    path: "/organizations/{organizationId}/audit-log",
+    summary: "Who changed what in the organization, newest first; for OWNER and ADMIN",
+    query: AUDIT,
+    answers: { 200: answers.auditPage },
+  },
+  {
     method: "DELETE",
     path: "/organizations/{organizationId}/api-keys/{apiKeyId}",
     summary: "Delete a key, by its id or its value",
     answers: { 200: answers.organization },
+  },
+];
+
+const gateOperations: Operation[] = [
+  {
+    method: "GET",
+    path: "/organizations/{organizationId}/gate",
+    summary: "The rules that changes of pricings are held against",
+    answers: { 200: answers.gate },
+  },
+  {
+    method: "PUT",
+    path: "/organizations/{organizationId}/gate",
+    summary: "Set the rules: archiving, activating, disabling and mass novation that break one are refused with 409",
+    body: gate,
+    answers: { 200: answers.gate },
   },
 ];
 
@@ -166,9 +245,9 @@ const serviceOperations: Operation[] = [
   {
     method: "POST",
     path: "/services",
-    summary: "Create a service from its first pricing",
-    body: "pricing",
-    answers: { 201: answers.service },
+    summary: "Create a service from its first pricing; expectations that it does not meet refuse it",
+    body: "upload",
+    answers: { 201: answers.serviceUploaded },
   },
   {
     method: "DELETE",
@@ -184,7 +263,13 @@ const serviceOperations: Operation[] = [
     body: services.serviceChanges,
     answers: { 200: answers.service },
   },
-  { method: "DELETE", path: "/services/{serviceName}", summary: "Disable a service", answers: { 204: null } },
+  {
+    method: "DELETE",
+    path: "/services/{serviceName}",
+    summary: "Disable a service",
+    query: OVERRIDE,
+    answers: { 204: null },
+  },
   {
     method: "GET",
     path: "/services/{serviceName}/pricings",
@@ -195,9 +280,9 @@ const serviceOperations: Operation[] = [
   {
     method: "POST",
     path: "/services/{serviceName}/pricings",
-    summary: "Add a pricing version",
-    body: "pricing",
-    answers: { 201: answers.service },
+    summary: "Add a pricing version; expectations that it does not meet refuse it",
+    body: "upload",
+    answers: { 201: answers.serviceUploaded },
   },
   {
     method: "GET",
@@ -224,6 +309,54 @@ const serviceOperations: Operation[] = [
     path: "/services/{serviceName}/pricings/{pricingVersion}",
     summary: "Delete an archived version",
     answers: { 204: null },
+  },
+];
+
+const changeOperations: Operation[] = [
+  {
+    method: "GET",
+    path: "/services/{serviceName}/diff",
+    summary: "What subscribers gain and lose between two versions",
+    query: { from: "A version", to: "Another one", format: "json or markdown, instead of Accept" },
+    alsoAs: "text/markdown",
+    answers: { 200: answers.diff },
+  },
+  {
+    method: "POST",
+    path: "/services/{serviceName}/diff",
+    summary: "The same between a version and a draft, which is not kept",
+    query: { from: "A version; the newest active one by default", format: "json or markdown, instead of Accept" },
+    body: "pricing",
+    alsoAs: "text/markdown",
+    answers: { 200: answers.diff },
+  },
+  {
+    method: "POST",
+    path: "/services/{serviceName}/impact",
+    summary:
+      "What archiving, activating, disabling or a novation of all contracts would do to each contract; changes nothing. As application/x-ndjson line by line: progress, and the report at the end",
+    body: changes.change,
+    alsoAs: "application/x-ndjson",
+    answers: { 200: answers.impact },
+  },
+  {
+    method: "POST",
+    path: "/services/{serviceName}/novations",
+    summary: "Novate every contract of a service to one version, each configuration where it fits best; all or none",
+    query: OVERRIDE,
+    body: changes.massNovation,
+    answers: { 200: answers.massNovation },
+  },
+  {
+    method: "GET",
+    path: "/services/{serviceName}/decisions",
+    summary: "What was known of changes when they were made, newest first: impact, rules of the gate, overrides",
+    query: {
+      pricingVersion: "Of this version alone",
+      before: "Id of the last one of the page before",
+      limit: "1 to 100, 20 by default",
+    },
+    answers: { 200: answers.decisionPage },
   },
 ];
 
@@ -261,7 +394,13 @@ const contractOperations: Operation[] = [
     answers: { 200: z.array(answers.contract) },
   },
   { method: "DELETE", path: "/contracts", summary: "Delete every contract", answers: { 204: null } },
-  { method: "GET", path: "/contracts/{userId}", summary: "Show a contract", answers: { 200: answers.contract } },
+  {
+    method: "GET",
+    path: "/contracts/{userId}",
+    summary: "Show a contract, as it is or as it was",
+    query: AT,
+    answers: { 200: answers.contractShown },
+  },
   {
     method: "PUT",
     path: "/contracts/{userId}",
@@ -330,8 +469,8 @@ const featureOperations: Operation[] = [
     method: "POST",
     path: "/features/{userId}",
     summary: "Evaluate every feature",
-    query: { details: "true: with limit, use and error of each", ...MODE },
-    answers: { 200: z.union([answers.booleans, answers.featureResults]) },
+    query: { details: "true: with limit, use and error of each", ...MODE, ...AT },
+    answers: { 200: z.union([answers.featuresAsOf, answers.booleans, answers.featureResults]) },
   },
   {
     method: "POST",
@@ -352,9 +491,34 @@ const featureOperations: Operation[] = [
       strict: "true: refuse amounts that would pass a limit; adds what is left",
       dryRun: "true: answer what would happen and count nothing; adds what is left",
       explain: "true: add what is left and when it resets",
+      ...AT,
     },
     body: expectedConsumption,
     answers: { 200: answers.featureAnswer, 204: null },
+  },
+];
+
+const ofrepOperations: Operation[] = [
+  {
+    base: "/",
+    method: "POST",
+    path: "/ofrep/v1/evaluate/flags",
+    conditional: true,
+    summary: "OpenFeature (OFREP): evaluate every feature for the user that context.targetingKey names",
+    query: MODE,
+    body: evaluationRequest,
+    answers: { 200: answers.ofrepFlags, 304: null },
+    failure: answers.ofrepBulkFailure,
+  },
+  {
+    base: "/",
+    method: "POST",
+    path: "/ofrep/v1/evaluate/flags/{key}",
+    summary: "OpenFeature (OFREP): evaluate one feature; never counts",
+    query: MODE,
+    body: evaluationRequest,
+    answers: { 200: answers.ofrepFlag },
+    failure: answers.ofrepFailure,
   },
 ];
 
@@ -413,6 +577,20 @@ const webhookOperations: Operation[] = [
 
 const systemOperations: Operation[] = [
   { method: "GET", path: "/healthcheck", summary: "Is the service up", answers: { 200: answers.message } },
+  {
+    method: "GET",
+    path: "/audit-log",
+    summary: "Who changed what, newest first; a platform ADMIN who names no organization reads everything",
+    query: AUDIT,
+    answers: { 200: answers.auditPage },
+  },
+  {
+    method: "POST",
+    path: "/pricing-tokens/verify",
+    summary: "Was this pricing token signed here, and is it still valid",
+    body: tokenToVerify,
+    answers: { 200: answers.tokenVerdict },
+  },
   {
     method: "GET",
     path: "/analytics/api-calls",
@@ -491,12 +669,16 @@ const insideOrganization = (operation: Operation): Operation => ({
 export const OPERATIONS: readonly Operation[] = [
   ...userOperations,
   ...organizationOperations,
+  ...gateOperations,
   ...serviceOperations,
   ...serviceOperations.map(insideOrganization),
+  ...changeOperations,
+  ...changeOperations.map(insideOrganization),
   ...contractDetailOperations,
   ...contractOperations,
   ...contractOperations.map(insideOrganization),
   ...featureOperations,
+  ...ofrepOperations,
   ...webhookOperations,
   ...webhookOperations.map(insideOrganization),
   ...systemOperations,
@@ -511,17 +693,33 @@ const jsonContent = (schema: z.ZodType, io: "input" | "output") => ({
   "application/json": { schema: schemaOf(schema, io) },
 });
 
-const PRICING_UPLOAD = {
+const pricingBody = (more: { file?: object; text?: object }) => ({
   description: "A Pricing2Yaml file, or an https address from which it is fetched once",
   required: true,
   content: {
     "multipart/form-data": {
-      schema: { type: "object", properties: { pricing: { type: "string", format: "binary" } }, required: ["pricing"] },
+      schema: {
+        type: "object",
+        properties: { pricing: { type: "string", format: "binary" }, ...more.file },
+        required: ["pricing"],
+      },
     },
     "application/json": {
-      schema: { type: "object", properties: { pricing: { type: "string", format: "uri" } }, required: ["pricing"] },
+      schema: {
+        type: "object",
+        properties: { pricing: { type: "string", format: "uri" }, ...more.text },
+        required: ["pricing"],
+      },
     },
   },
+});
+const EXPECTATIONS = { type: "string", description: "YAML: the expectations that the pricing must meet; 256 kB" };
+const BODIES = {
+  pricing: pricingBody({}),
+  upload: pricingBody({
+    file: { expectations: { ...EXPECTATIONS, format: "binary" } },
+    text: { expectations: EXPECTATIONS },
+  }),
 };
 
 const IDEMPOTENCY_KEY = {
@@ -531,18 +729,30 @@ const IDEMPOTENCY_KEY = {
   schema: { type: "string", maxLength: 255 },
 };
 
+const IF_NONE_MATCH = {
+  name: "If-None-Match",
+  in: "header",
+  description: "The ETag of an answer that is still at hand",
+  schema: { type: "string" },
+};
+const ETAG = { ETag: { description: "Equal as long as the answer is", schema: { type: "string" } } };
+
 function documented(operation: Operation): object {
   const pathNames = [...operation.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? "");
-  const isPublic = findRule(operation.method, operation.path)?.access === "public";
+  const isPublic = findRule(operation.method, operation.path, operation.base)?.access === "public";
   const success = Object.entries(operation.answers).map(([status, schema]) => [
     status,
     schema === null
-      ? { description: "Done" }
+      ? { description: status === "304" ? "Not modified" : "Done" }
       : {
           description: "Success",
+          ...(operation.conditional === undefined ? {} : { headers: ETAG }),
           content:
             operation.mediaType === undefined
-              ? jsonContent(schema, "output")
+              ? {
+                  ...jsonContent(schema, "output"),
+                  ...(operation.alsoAs === undefined ? {} : { [operation.alsoAs]: { schema: { type: "string" } } }),
+                }
               : { [operation.mediaType]: { schema: { type: "string" } } },
         },
   ]);
@@ -553,13 +763,15 @@ function documented(operation: Operation): object {
         .split("/")
         .findLast(
           (part, i) =>
-            i > 0 && /^(users|organizations|services|contracts|features|analytics|cache|events|webhooks)$/.test(part),
+            i > 0 &&
+            /^(users|organizations|services|contracts|features|analytics|cache|events|webhooks|ofrep)$/.test(part),
         ) ?? "system",
     ],
-    security: isPublic ? [] : [{ apiKey: [] }],
+    security: isPublic ? [] : [{ apiKey: [] }, ...(operation.base === "/" ? [{ bearer: [] }] : [])],
     parameters: [
       ...pathNames.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
       ...(operation.idempotent === undefined ? [] : [IDEMPOTENCY_KEY]),
+      ...(operation.conditional === undefined ? [] : [IF_NONE_MATCH]),
       ...Object.entries(operation.query ?? {}).map(([name, description]) => ({
         name,
         in: "query",
@@ -571,13 +783,18 @@ function documented(operation: Operation): object {
       ? {}
       : {
           requestBody:
-            operation.body === "pricing" ? PRICING_UPLOAD : { content: jsonContent(operation.body, "input") },
+            typeof operation.body === "string"
+              ? BODIES[operation.body]
+              : { content: jsonContent(operation.body, "input") },
         }),
     responses: {
       ...Object.fromEntries(success),
       default: {
         description: "Refused: the sentence says why",
-        content: { "application/json": { schema: { $ref: "#/components/schemas/Failure" } } },
+        content:
+          operation.failure === undefined
+            ? { "application/json": { schema: { $ref: "#/components/schemas/Failure" } } }
+            : jsonContent(operation.failure, "output"),
       },
     },
   };
@@ -587,7 +804,7 @@ function documented(operation: Operation): object {
 export function openApiDocument(basePath: string): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of OPERATIONS) {
-    const item = (paths[operation.path] ??= {});
+    const item = (paths[operation.path] ??= operation.base === "/" ? { servers: [{ url: basePath || "/" }] } : {});
     item[operation.method.toLowerCase()] = documented(operation);
   }
   return {
@@ -609,6 +826,7 @@ export function openApiDocument(basePath: string): object {
           name: "x-api-key",
           description: "A user key (usr_…) or an organization key (org_…)",
         },
+        bearer: { type: "http", scheme: "bearer", description: "An organization key, for clients of OFREP" },
       },
     },
   };

@@ -1,14 +1,37 @@
-import type { Context as HonoContext, MiddlewareHandler } from "hono";
+import type { Context as HonoContext } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { z } from "zod";
+import { z } from "zod";
+import { forwardedAddress } from "../core/access/forwarded.ts";
 import type { Caller } from "../core/access/caller.ts";
 import { scopeOf } from "../operations/access.ts";
 import type { Context, Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
+/** What a line is about: fields of their own beside the message. */
+export type About = Readonly<Record<string, string | undefined>>;
 /** Writes one structured line; fields never contain a key, a password or a token. */
-export type Log = (level: LogLevel, message: string, detail?: unknown) => void;
+export type Log = (level: LogLevel, message: string, detail?: unknown, about?: About) => void;
+
+/** What an operator decides about the HTTP interface. */
+export interface HttpSettings {
+  /** Exact origins; empty means every origin. `http://localhost:5403` is always allowed. */
+  allowedOrigins: readonly string[];
+  /** A sub-path such as `/space` under which everything is served too; empty for none. */
+  baseUrlPath: string;
+  /** True: every request is logged; otherwise those that failed or were slow. */
+  logsRequests?: boolean;
+  /** Proxies in front, each of which adds itself to X-Forwarded-For; 0: that header is the client's invention. */
+  trustedProxies?: number;
+  /** Unknown keys a minute and address, in one process; 0: no limit; absent: the usual one. */
+  unknownKeysPerMinute?: number | undefined;
+  /** Calls a second and key, in one process; 0 or absent: no limit. */
+  keyCallsPerSecond?: number;
+  /** Largest body that is no file; absent: the usual one. */
+  maxBodyBytes?: number;
+  /** Event streams at once, in one process; absent: the usual number. */
+  maxStreams?: number;
+}
 
 /** What middleware leaves for routes. `body` is the parsed JSON or form; `{}` when there was none. */
 export interface AppEnv {
@@ -17,12 +40,17 @@ export interface AppEnv {
     resources: Resources;
     caller: Caller;
     requestId: string;
+    settings: HttpSettings;
     log: Log | undefined;
     body: unknown;
     /** Headers of the answer, whatever it will be; a route may add to them. */
     headers: Record<string, string>;
     /** True when the answer was made with them already. */
     isComplete: boolean;
+    /** When it arrived, by `performance.now()`. */
+    startedAt: number;
+    /** True once nothing but routes and their middleware is left. */
+    isEntered: boolean | undefined;
   };
 }
 
@@ -30,7 +58,38 @@ type Ask = HonoContext<AppEnv>;
 
 /** The operation's context of this request. */
 export function context(c: Ask): Context {
-  return { ...c.get("resources"), caller: c.get("caller") };
+  return { ...c.get("resources"), caller: c.get("caller"), requestId: c.get("requestId") };
+}
+
+/** Who sent this request, as far as that can be known; empty when it cannot. */
+export function addressOf(c: Ask): string {
+  const forwarded = forwardedAddress(c.req.header("x-forwarded-for"), c.get("settings").trustedProxies ?? 0);
+  if (forwarded !== undefined) return forwarded;
+  const told = fieldOf(c.env, "clientAddress");
+  if (typeof told === "function") return String(told());
+  const address = fieldOf(fieldOf(fieldOf(c.env, "incoming"), "socket"), "remoteAddress");
+  return typeof address === "string" ? address : "";
+}
+
+/** A field of what may be an object; undefined otherwise. */
+export function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && name in value ? Reflect.get(value, name) : undefined;
+}
+
+/** Logs a line about this request; what it is about is only looked up now. */
+export function tell(c: Ask, level: LogLevel, message: string, detail?: unknown): void {
+  const log = c.get("log");
+  if (log === undefined) return;
+  // Set by a middleware that a refused request has not reached.
+  const caller: Caller | undefined = c.get("caller");
+  log(level, message, detail, {
+    request: c.get("requestId"),
+    trace: /^[\da-f]{2}-([\da-f]{32})-[\da-f]{16}-[\da-f]{2}$/.exec(c.req.header("traceparent") ?? "")?.[1],
+    method: c.req.method,
+    user: caller?.kind === "user" ? caller.id : undefined,
+    key: caller?.kind === "key" ? caller.keyId : undefined,
+    organization: caller?.kind === "key" ? caller.organizationId : c.req.param("organizationId"),
+  });
 }
 
 /**
@@ -44,7 +103,17 @@ export function reply(
   headers?: Readonly<Record<string, string>>,
 ): Response {
   c.set("isComplete", true);
-  return new Response(body, { status, headers: { ...c.get("headers"), ...headers } });
+  return new Response(body, { status, headers: Object.assign(c.get("headers"), headers) });
+}
+
+/** The texts of answers that are kept, so that they are not written out again. */
+const texts = new WeakMap<object, string>();
+
+/** The same as {@link json} for a value that nobody writes to: the same object is the same text. */
+export function keptJson(c: Ask, value: object): Response {
+  const text = texts.get(value) ?? JSON.stringify(value);
+  texts.set(value, text);
+  return reply(c, text, 200, { "Content-Type": "application/json; charset=utf-8" });
 }
 
 /** A JSON answer with the content type that the contract asks for everywhere. */
@@ -77,19 +146,16 @@ export function bodyOf<T>(c: Ask, schema: z.ZodType<T>): T {
 }
 
 /** Refuses query parameters that are repeated or bracketed: each is read as one text. Source: contract users-organizations §1.2. */
-export const singleQueryParameters: MiddlewareHandler<AppEnv> = async (c, next) => {
+export function requireSingleQueryParameters(c: Ask): void {
   const url = c.req.url;
-  if (url.includes("?")) {
-    const seen = new Set<string>();
-    for (const name of new URL(url).searchParams.keys()) {
-      if (seen.has(name)) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
-      if (name.includes("["))
-        throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be a plain value`);
-      seen.add(name);
-    }
+  if (!url.includes("?")) return;
+  const seen = new Set<string>();
+  for (const name of new URL(url).searchParams.keys()) {
+    if (seen.has(name)) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
+    if (name.includes("[")) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be a plain value`);
+    seen.add(name);
   }
-  await next();
-};
+}
 
 /** An integer read by its leading digits ("5abc" is 5); undefined when there are none. Source: users-organizations §1.2. */
 export function leadingInteger(text: string | undefined): number | undefined {
@@ -98,3 +164,42 @@ export function leadingInteger(text: string | undefined): number | undefined {
   const value = Number(digits);
   return Number.isSafeInteger(value) ? value : undefined;
 }
+
+/** The page of a list that is read from its newest entry on: at most `limit`, older than the one with the id `before`. */
+export function newestFirst(c: Ask): { before: number | undefined; limit: number } {
+  const { before, limit = "20" } = c.req.query();
+  const number = leadingInteger(limit) ?? 0;
+  if (number < 1 || number > 100) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 100");
+  if (before !== undefined && !/^\d{1,15}$/.test(before)) {
+    throw new Failure("invalid", "INVALID DATA: before must be the id of an entry");
+  }
+  return { before: before === undefined ? undefined : Number(before), limit: number };
+}
+
+const isMoment = (text: string) => !Number.isNaN(Date.parse(text));
+/** Field expiresAt of a body: ISO 8601, or null for never. */
+export const expiry = z
+  .string("The expiresAt field must be an ISO 8601 date or null")
+  .max(40, "The expiresAt field must be an ISO 8601 date or null")
+  .regex(/^\d{4}-\d{2}-\d{2}T/, "The expiresAt field must be an ISO 8601 date or null")
+  .refine(isMoment, "The expiresAt field must be an ISO 8601 date or null")
+  .nullable();
+
+const INSTANT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[ +-]\d{2}:?\d{2})?)?$/;
+
+/**
+ * The moment of a query parameter, undefined without it: an ISO 8601 date, or date and time, in UTC where it has no offset.
+ * The `+` of an offset may have become a space. Failure invalid for anything else.
+ */
+export function instantOf(c: Ask, name: string): Date | undefined {
+  const text = c.req.url.includes("?") ? c.req.query(name) : undefined;
+  if (text === undefined) return undefined;
+  const [, day = "", time, , , offset] = INSTANT.exec(text) ?? [];
+  const moment = new Date(text.replace(" ", "+") + (time !== undefined && offset === undefined ? "Z" : ""));
+  const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day);
+  if (isDay && !Number.isNaN(moment.getTime())) return moment;
+  throw new Failure("invalid", `INVALID DATA: ${name} must be an ISO 8601 date`);
+}
+
+/** The moment of a field that was checked. */
+export const momentOf = (text: string | null) => (text === null ? null : new Date(text));

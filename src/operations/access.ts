@@ -12,16 +12,34 @@ import { Failure } from "./errors.ts";
 export async function identifyCaller(resources: Resources, apiKey: string | undefined): Promise<Caller> {
   if (apiKey === undefined || apiKey === "") return { kind: "anonymous" };
   if (apiKey.startsWith("usr_")) {
-    const user = await resources.lookups.userByKey(await hashApiKey(resources.keyring, apiKey));
+    const user = await findKey(resources, apiKey, resources.lookups.userByKey);
     if (user === null) throw new Failure("unauthenticated", "INVALID DATA: Invalid API Key");
-    return { kind: "user", ...user };
+    const { id, username, role } = user;
+    resources.keyUses.note("user", id, resources.now());
+    return { kind: "user", id, username, role };
   }
   if (apiKey.startsWith("org_")) {
-    const key = await resources.lookups.organizationKey(await hashApiKey(resources.keyring, apiKey));
+    const key = await findKey(resources, apiKey, resources.lookups.organizationKey);
     if (key === null) throw new Failure("unauthenticated", "Invalid Organization API Key");
-    return { kind: "key", ...key };
+    const { keyId, organizationId, scope } = key;
+    resources.keyUses.note("key", keyId, resources.now());
+    return { kind: "key", keyId, organizationId, scope };
   }
   throw new Failure("unauthenticated", 'Invalid API Key format. API Keys must start with "usr_" or "org_"');
+}
+
+/** What a key that is not over belongs to; also a key that is stored under the server's secret before this one. */
+async function findKey<Found extends { expiresAtMs: number | null }>(
+  { keyring, now }: Resources,
+  apiKey: string,
+  lookUp: (hash: string) => Promise<Found | null>,
+): Promise<Found | null> {
+  let found = await lookUp(await hashApiKey(keyring, apiKey));
+  if (found === null && keyring.previous !== undefined) {
+    found = await lookUp(await hashApiKey(keyring.previous, apiKey));
+  }
+  const isOver = found?.expiresAtMs != null && found.expiresAtMs <= now().getTime();
+  return isOver ? null : found;
 }
 
 /** True for 24 lower-case or upper-case hex digits, the form of every identifier. */

@@ -3,12 +3,16 @@ import type { Database } from "../db/connect.ts";
 import { analyticsDays } from "../db/schema.ts";
 import type { Context } from "./context.ts";
 
+const DAY_MS = 86_400_000;
+
 /**
  * Counts calls in memory and adds them to the day's row in one statement a second: a row that every request updated would
  * be the slowest thing in the system. What a crash can lose is the last second of a statistic, never of a balance.
  */
 export interface CallCounter {
   count(now: Date, evaluation: boolean): void;
+  /** Since the process began, for its metrics. */
+  totals: { evaluations: number; granted: number; denied: number; reverted: number };
   /** Writes what has been counted; concurrent calls share the work. Failures keep the counts for the next flush. */
   flush(): Promise<void>;
 }
@@ -19,8 +23,20 @@ export function createCallCounter(db: Database): CallCounter {
   let last = Promise.resolve();
 
   const add = (day: string, calls: number, evaluations: number) => {
-    const sofar = pending.get(day) ?? { calls: 0, evaluations: 0 };
-    pending.set(day, { calls: sofar.calls + calls, evaluations: sofar.evaluations + evaluations });
+    const sofar = pending.get(day);
+    if (sofar === undefined) {
+      pending.set(day, { calls, evaluations });
+    } else {
+      sofar.calls += calls;
+      sofar.evaluations += evaluations;
+    }
+  };
+  /** Written out once a day and not once a request. */
+  let today = { number: Number.NaN, name: "" };
+  const dayOf = (now: Date) => {
+    const number = Math.floor(now.getTime() / DAY_MS);
+    if (number !== today.number) today = { number, name: now.toISOString().slice(0, 10) };
+    return today.name;
   };
   const write = async () => {
     if (pending.size === 0) return;
@@ -44,8 +60,13 @@ export function createCallCounter(db: Database): CallCounter {
       throw error;
     }
   };
+  const totals = { evaluations: 0, granted: 0, denied: 0, reverted: 0 };
   return {
-    count: (now, evaluation) => add(now.toISOString().slice(0, 10), 1, evaluation ? 1 : 0),
+    totals,
+    count: (now, evaluation) => {
+      if (evaluation) totals.evaluations += 1;
+      add(dayOf(now), 1, evaluation ? 1 : 0);
+    },
     flush: () => {
       // Each flush follows the one before, so that who waits for it finds everything written that was counted before.
       last = last.catch(() => {}).then(write);
@@ -55,8 +76,6 @@ export function createCallCounter(db: Database): CallCounter {
 }
 
 const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] as const;
-const DAY_MS = 86_400_000;
-
 /** Seven UTC days, oldest first, the last is today so far. Source: contract features-events §10. */
 export async function readWeek(
   ctx: Context,

@@ -1,26 +1,33 @@
-import { and, asc, desc, eq, ne, sql } from "drizzle-orm";
+import { eq } from "drizzle-orm";
+import { configurationOf } from "../core/change/configuration.ts";
+import type { Configuration } from "../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../core/event-messages.ts";
-import { addPeriod } from "../core/period.ts";
-import { type CompiledPricing, trackedLimits } from "../core/pricing/compile.ts";
-import { checkSubscription } from "../core/pricing/subscription.ts";
-import { lockContracts, recordServiceRemoval } from "../db/contracts.ts";
-import { isAnyOf } from "../db/lists.ts";
+import { trackedLimits } from "../core/pricing/compile.ts";
+import { recordStates } from "../db/contract-states.ts";
+import { type Move, moveToVersion } from "../db/contracts.ts";
 import { recordEvents } from "../db/outbox.ts";
-import { type ServiceRow, type ServiceView, versionKey } from "../db/pricings.ts";
-import { contracts, contractServices, pricings, services, usageLevels } from "../db/schema.ts";
+import { listVersions, type ServiceRow, type ServiceView, type VersionRow, versionKey } from "../db/pricings.ts";
+import { pricings, services } from "../db/schema.ts";
+import { audit } from "./audit.ts";
+import { auditOf, checkTarget, decideChange, keepDecision, lockHolders } from "./change-decision.ts";
+import type { GroupTarget } from "./change-impact.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { type PricingAddress, requireService, versionNotFound, viewService } from "./service-address.ts";
+import { compiledPricings } from "./subscriptions.ts";
 
 /** Where contracts of an archived version go. */
 export interface FallbackSubscription {
   subscriptionPlan?: string | undefined;
   subscriptionAddOns?: Record<string, number> | undefined;
+  /** Those of some configurations; what neither this nor the rest says goes where it fits best. */
+  groups?: readonly GroupTarget[] | undefined;
 }
 
 /**
  * Archives or re-activates a version. Archiving moves every contract that holds it to the newest remaining active version
- * in the same transaction; any contract that cannot be moved stops all of it. Source: contract services-pricings §4.11, §5.
+ * in the same transaction; any contract that cannot be moved, and any broken rule of the gate, stops all of it.
+ * Source: contract services-pricings §4.11, §5.
  */
 export async function setAvailability(
   ctx: Context,
@@ -31,16 +38,15 @@ export async function setAvailability(
     fallbackGiven: boolean;
     /** What is wrong with the body's shape: thrown unless the version already is what is asked for. */
     fallbackFailure?: Failure | undefined;
+    /** Why a rule of the gate may be broken. */
+    overrideReason?: string | undefined;
   },
 ): Promise<ServiceView> {
   return transaction(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update").catch((error: unknown) => {
       throw error instanceof Failure ? (input.fallbackFailure ?? error) : error;
     });
-    const versions = await ctx.db
-      .select({ id: pricings.id, version: pricings.version, key: pricings.versionKey, state: pricings.availability })
-      .from(pricings)
-      .where(eq(pricings.serviceId, service.id));
+    const versions = await listVersions(ctx.db, service.id);
     const target = versions.find((row) => row.key === versionKey(input.version));
     if (target?.state === input.availability) return viewService(ctx, service);
     if (input.fallbackFailure !== undefined) throw input.fallbackFailure;
@@ -55,19 +61,48 @@ export async function setAvailability(
       );
     }
     if (target === undefined) throw versionNotFound(input);
-    const { subscriptionPlan, subscriptionAddOns } = input.fallback;
-    if (archiving && subscriptionPlan === undefined && subscriptionAddOns === undefined) {
+    const { subscriptionPlan, subscriptionAddOns, groups } = input.fallback;
+    const isForAll = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
+    if (archiving && !isForAll && groups === undefined) {
       throw new Failure(
         "invalid",
         "Invalid request: In order to novate contracts to the latest version, the provided fallback subscription must contain at least a subscriptionPlan (if the pricing has plans), and optionally a subset of add-ons. If the pricing do not have plans, the set of add-ons is mandatory.",
       );
     }
+    const fallback = configurationOf(subscriptionPlan, subscriptionAddOns ?? {});
+    const pricingVersion = target.version;
+    const decision = await decideChange(ctx, {
+      service,
+      change: archiving
+        ? {
+            action: "archive",
+            pricingVersion,
+            targets: { fallback: isForAll ? fallback : undefined, groups: groups ?? [] },
+          }
+        : { action: "activate", pricingVersion },
+      overrideReason: input.overrideReason,
+      isAssessed: groups !== undefined,
+    });
     await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
     let novated: PrivateEvent[] = [];
     if (archiving) {
       await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
-      novated = await novateToNewest(ctx, { service, archivedId: target.id, fallback: input.fallback });
+      const newest = versions.find((row) => row !== target && row.state === "active");
+      const moves = decision?.moves;
+      novated = await novateToNewest(ctx, { service, archivedId: target.id, target: newest, fallback, moves });
     }
+    await keepDecision(ctx, decision);
+    await audit(ctx, {
+      action: archiving ? "pricing.archive" : "pricing.activate",
+      organizationId: service.organizationId,
+      target: `${service.name} ${target.version}`,
+      before: { availability: target.state },
+      after: {
+        availability: input.availability,
+        ...(archiving ? { fallback: { ...input.fallback }, novatedContracts: novated.length } : {}),
+        ...auditOf(decision),
+      },
+    });
     const answer = await viewService(ctx, { ...service, hasArchive: service.hasArchive || archiving });
     const event: RecordedEvent = {
       code: archiving ? "PRICING_ARCHIVED" : "PRICING_ACTIVED",
@@ -85,80 +120,32 @@ export async function setAvailability(
 /** Moves every contract on an archived version, and returns what to record of it. Source: services-pricings §5. */
 async function novateToNewest(
   ctx: Context,
-  input: { service: ServiceRow; archivedId: string; fallback: FallbackSubscription },
+  input: {
+    service: ServiceRow;
+    archivedId: string;
+    target: VersionRow | undefined;
+    fallback: Configuration;
+    moves: readonly Move[] | undefined;
+  },
 ): Promise<PrivateEvent[]> {
-  const { service } = input;
-  const affected = await lockContracts(
-    ctx.db,
-    sql`${contracts.id} in (select contract_id from contract_services where pricing_id = ${input.archivedId})`,
-  );
+  const { service, archivedId, target } = input;
+  const affected = await lockHolders(ctx, { serviceId: service.id, pricingIds: [archivedId] });
   if (affected.length === 0) return [];
-  const [target] = await ctx.db
-    .select({ id: pricings.id, version: pricings.version, hash: pricings.modelHash, model: pricings.model })
-    .from(pricings)
-    .where(
-      and(eq(pricings.serviceId, service.id), eq(pricings.availability, "active"), ne(pricings.id, input.archivedId)),
-    )
-    .orderBy(desc(pricings.declaredAt), asc(pricings.position))
-    .limit(1);
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
-  const pricing = ctx.pricingCache.peek(target.hash) ?? ctx.pricingCache.put(target.hash, target.model);
-  const choice = checkFallback(service, target.version, pricing, input.fallback);
-  const contractIds = affected.map((row) => row.id);
+  const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);
+  if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
+  const everybody = affected.map((row) => row.id);
+  const moves = input.moves ?? [{ contractIds: everybody, ...checkTarget(service, target, pricing, input.fallback) }];
   const now = ctx.now();
-  await recordServiceRemoval(ctx.db, {
-    contractIds,
-    serviceIds: [service.id],
+  await moveToVersion(ctx.db, {
+    serviceId: service.id,
+    pricingId: target.id,
+    tracked: trackedLimits(pricing),
+    moves,
+    usage: "reset",
     now,
     operationId: newId(now),
   });
-  const ofThisService = and(isAnyOf(usageLevels.contractId, contractIds), eq(usageLevels.serviceId, service.id));
-  await ctx.db.delete(usageLevels).where(ofThisService);
-  await ctx.db
-    .update(contractServices)
-    .set({ pricingId: target.id, plan: input.fallback.subscriptionPlan ?? null, addOns: choice })
-    .where(eq(contractServices.pricingId, input.archivedId));
-  for (const [position, limit] of trackedLimits(pricing).entries()) {
-    const period = limit.period;
-    await ctx.db.insert(usageLevels).select(
-      ctx.db
-        .select({
-          contractId: contractServices.contractId,
-          serviceId: contractServices.serviceId,
-          limitName: sql<string>`${limit.name}::text`.as("limit_name"),
-          position: sql<number>`${position}::integer`.as("position"),
-          consumed: sql<number>`0::numeric`.as("consumed"),
-          anchor: sql<Date>`${period === undefined ? null : now.toISOString()}::timestamptz`.as("anchor"),
-          resetAt: sql<Date>`${period === undefined ? null : addPeriod(now, period).toISOString()}::timestamptz`.as(
-            "reset_at",
-          ),
-          periodValue: sql<number>`${period?.value ?? null}::numeric`.as("period_value"),
-          periodUnit: sql<"DAY">`${period?.unit ?? null}::text`.as("period_unit"),
-        })
-        .from(contractServices)
-        .where(and(eq(contractServices.pricingId, target.id), isAnyOf(contractServices.contractId, contractIds))),
-    );
-  }
+  await recordStates(ctx.db, { contractIds: everybody, cause: "archiving", now });
   return affected.map(({ id, userId }) => ({ code: "CONTRACT_NOVATED", details: { contractId: id, userId } }));
-}
-
-function checkFallback(
-  service: ServiceRow,
-  version: string,
-  pricing: CompiledPricing,
-  fallback: FallbackSubscription,
-): Record<string, number> {
-  const checked = checkSubscription(pricing, {
-    serviceName: service.nameKey,
-    version,
-    ...(fallback.subscriptionPlan === undefined ? {} : { plan: fallback.subscriptionPlan }),
-    addOns: fallback.subscriptionAddOns ?? {},
-  });
-  // Drizzle asks values for their constructor, which an object without a prototype does not have.
-  if (checked.ok) return { ...checked.addOns };
-  const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
-  throw new Failure(
-    missing ? "notFound" : "invalid",
-    `The configuration provided to novate affected contracts is not valid for version ${version} of service ${service.nameKey}. Error: Error: ${checked.message}`,
-  );
 }

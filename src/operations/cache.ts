@@ -1,7 +1,8 @@
 import { and, eq, gt, lte, sql } from "drizzle-orm";
 import { cacheEntries } from "../db/schema.ts";
-import type { Context } from "./context.ts";
-import { Failure } from "./errors.ts";
+import { audit } from "./audit.ts";
+import { type Context, transaction } from "./context.ts";
+import { Failure, jsonText } from "./errors.ts";
 
 /** An entry of the cache endpoints. */
 export interface CacheEntry {
@@ -32,18 +33,21 @@ export async function writeCache(ctx: Context, entry: CacheEntry): Promise<void>
   const now = ctx.now();
   const expiresAt = new Date(now.getTime() + entry.expirationInSeconds * 1000);
   // As text, because null is a value here and the column's own null is not.
-  const value = sql`${JSON.stringify(entry.value)}::json`;
-  const written = await ctx.db
-    .insert(cacheEntries)
-    .values({ key, value, expiresAt })
-    .onConflictDoUpdate({
-      target: cacheEntries.key,
-      set: { value: sql`excluded.value`, expiresAt },
-      setWhere: sql`${cacheEntries.value}::jsonb = excluded.value::jsonb or ${lte(cacheEntries.expiresAt, now)}`,
-    })
-    .returning({ key: cacheEntries.key });
-  if (written.length === 0) {
-    throw new Failure("conflict", "Value already exists in cache, please use a different key.");
-  }
+  const value = sql`${jsonText(entry.value)}::json`;
+  await transaction(ctx, async (ctx) => {
+    const written = await ctx.db
+      .insert(cacheEntries)
+      .values({ key, value, expiresAt })
+      .onConflictDoUpdate({
+        target: cacheEntries.key,
+        set: { value: sql`excluded.value`, expiresAt },
+        setWhere: sql`${cacheEntries.value}::jsonb = excluded.value::jsonb or ${lte(cacheEntries.expiresAt, now)}`,
+      })
+      .returning({ key: cacheEntries.key });
+    if (written.length === 0) {
+      throw new Failure("conflict", "Value already exists in cache, please use a different key.");
+    }
+    await audit(ctx, { action: "cache.set", organizationId: null, target: key, after: { expiresAt } });
+  });
   await ctx.db.delete(cacheEntries).where(lte(cacheEntries.expiresAt, now));
 }

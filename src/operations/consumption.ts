@@ -1,8 +1,8 @@
 import { createBatch } from "../db/batch.ts";
 import { type Connection, databaseError } from "../db/connect.ts";
-import { type Consumption, consumeTogether } from "../db/consumption.ts";
+import { type Consumption, countIfUnchanged, countUnderLock, type Decision } from "../db/consumption.ts";
 import { type Addressed, recordEvents } from "../db/outbox.ts";
-import { keyOf, type Subject } from "../db/subjects.ts";
+import { keyOf, type Level, type Subject, type SubjectName } from "../db/subjects.ts";
 import { moveLevels } from "../db/usage.ts";
 import { type Context, newId, type Resources } from "./context.ts";
 import { contractNotFound } from "./contract-address.ts";
@@ -40,13 +40,13 @@ export function createConsume(
   connection: Connection,
   resources: Omit<Resources, "consume">,
 ): (ask: GroupedAsk) => Promise<FeatureAnswer> {
-  const lane = (lockWaitMs: number): Lane =>
-    createBatch((asks) => countTogether(connection, resources, asks, lockWaitMs), { maxAsks: 200, lanes: 1 });
-  const lanes = Array.from({ length: LANES }, () => lane(0));
+  const lane = (run: typeof countAtOnce): Lane =>
+    createBatch((asks) => run(connection, resources, asks), { maxAsks: 200, lanes: 1 });
+  const lanes = Array.from({ length: LANES }, () => lane(countAtOnce));
   /** Contracts that somebody else holds: each with a lane of its own that waits for the lock, while it has callers. */
   const patient = new Map<string, { lane: Lane; callers: number }>();
   const inPatience = async (key: string, ask: GroupedAsk): Promise<Verdict> => {
-    const held = patient.get(key) ?? { lane: lane(PATIENCE_MS), callers: 0 };
+    const held = patient.get(key) ?? { lane: lane(countUnderLocks), callers: 0 };
     patient.set(key, held);
     held.callers += 1;
     try {
@@ -99,73 +99,165 @@ function laneOf(key: string): number {
   return Math.abs(hash) % LANES;
 }
 
-async function countTogether(
+/** How often contracts that turn out to have changed are decided about anew before their locks are waited for. */
+const ROUNDS = 2;
+
+/** Decides about what was last seen of the contracts, and counts that where it still holds. */
+async function countAtOnce(
   connection: Connection,
   resources: Omit<Resources, "consume">,
   asks: readonly GroupedAsk[],
-  lockWaitMs: number,
 ): Promise<(Verdict | Error)[]> {
   const now = resources.now();
-  return consumeTogether(connection, { names: asks, now, lockWaitMs }, async (held) => {
-    const prepared = new Map<string, Prepared | Failure>();
-    const consumptions: Consumption[] = [];
-    const events: Addressed[] = [];
-    const result: (Verdict | Error)[] = [];
-    for (const ask of asks) {
-      const subject = held(ask);
-      if (subject === "absent") result.push(contractNotFound(ask.userId));
-      else if (subject === "busy") result.push("busy");
-      else result.push(await decideOne(resources, ask, subject, prepared, { consumptions, events }, now));
+  const verdicts = new Map<GroupedAsk, Verdict | Error>();
+  let open = groupByContract(asks);
+  for (let round = 0; round < ROUNDS && open.length > 0; round += 1) {
+    const cases = await Promise.all(
+      open.map(async (group) => {
+        const subject = await (round === 0
+          ? resources.lookups.lastSeen(group.name)
+          : resources.lookups.subject(group.name));
+        return subject === null ? undefined : { group, ...(await decideAll(resources, subject, group.asks, now)) };
+      }),
+    );
+    for (const [i, group] of open.entries()) {
+      if (cases[i] === undefined) for (const ask of group.asks) verdicts.set(ask, contractNotFound(ask.userId));
     }
-    return { result, consumptions, events };
+    const decided = cases.filter((one) => one !== undefined);
+    const outcomes = await countIfUnchanged(connection, decided, now);
+    open = [];
+    for (const [i, { group, subject, answers, after }] of decided.entries()) {
+      const outcome = outcomes[i];
+      if (outcome?.kind === "counted") {
+        for (const [ask, answer] of answers) verdicts.set(ask, answer);
+        resources.lookups.saw(group.name, subject, after(outcome.version));
+      } else {
+        resources.lookups.saw(group.name, subject, undefined);
+        if (outcome?.kind === "changed") open.push(group);
+      }
+    }
+  }
+  return asks.map((ask) => verdicts.get(ask) ?? "busy");
+}
+
+/** The same with the contracts locked first, however long that takes up to `PATIENCE_MS`. */
+async function countUnderLocks(
+  connection: Connection,
+  resources: Omit<Resources, "consume">,
+  asks: readonly GroupedAsk[],
+): Promise<(Verdict | Error)[]> {
+  const now = resources.now();
+  const groups = groupByContract(asks);
+  const names = groups.map((group) => group.name);
+  return countUnderLock(connection, { names, now, lockWaitMs: PATIENCE_MS }, async (subjects) => {
+    const verdicts = new Map<GroupedAsk, Verdict | Error>();
+    const decisions: Decision[] = [];
+    for (const group of groups) {
+      const subject = subjects.get(group.key);
+      if (subject === undefined) {
+        for (const ask of group.asks) verdicts.set(ask, contractNotFound(ask.userId));
+        continue;
+      }
+      const decision = await decideAll(resources, subject, group.asks, now);
+      for (const [ask, answer] of decision.answers) verdicts.set(ask, answer);
+      decisions.push(decision);
+    }
+    return { result: asks.map((ask) => verdicts.get(ask) ?? "alone"), decisions };
   });
 }
 
-/** The verdict over one ask; its use is added to the balances that the next ask of the same contract finds. */
-async function decideOne(
-  resources: Omit<Resources, "consume">,
-  ask: GroupedAsk,
-  subject: Subject,
-  prepared: Map<string, Prepared | Failure>,
-  { consumptions, events }: { consumptions: Consumption[]; events: Addressed[] },
-  now: Date,
-): Promise<Verdict | Error> {
-  try {
-    if (needsRenewal(subject, now)) return "alone";
-    let one = prepared.get(subject.contractId);
-    if (one === undefined) {
-      one = await prepare(resources, subject).catch((error: unknown) => {
-        if (error instanceof Failure) return error;
-        throw error;
-      });
-      prepared.set(subject.contractId, one);
-    }
-    if (one instanceof Failure) return one;
-    const { result, counts } = decide(one, ask);
-    const balances = one.usage;
-    if (counts) {
-      const operationId = newId(now);
-      const involved = involvedLevels(one, ask);
-      for (const { id, level } of involved) {
-        consumptions.push({
-          contractId: subject.contractId,
-          serviceId: level.serviceId,
-          limitName: level.limitName,
-          amount: ask.expected[id] ?? 0,
-          featureId: ask.featureId,
-          operationId,
-        });
-      }
-      const { organizationId } = ask;
-      const reached = limitsReached(one, ask, result.limit, balances, (id) => result.used?.[id] ?? 0);
-      for (const event of reached) events.push({ organizationId, event });
-      for (const { id } of involved) balances.set(id, result.used?.[id] ?? 0);
-    }
-    return explained(one, result, ask, balances);
-  } catch (error) {
-    if (error instanceof Failure) return error;
-    throw error;
+interface Group {
+  key: string;
+  name: SubjectName;
+  /** In the order of arrival. */
+  asks: GroupedAsk[];
+}
+
+function groupByContract(asks: readonly GroupedAsk[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const ask of asks) {
+    const key = keyOf(ask);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { key, name: ask, asks: [ask] });
+    else group.asks.push(ask);
   }
+  return [...groups.values()];
+}
+
+/** Everything decided about one contract. */
+interface DecidedAll extends Decision {
+  answers: Map<GroupedAsk, Verdict | Error>;
+  /** The contract as it is once this is counted; undefined when that is not known exactly. */
+  after(version: string): Subject | undefined;
+}
+
+/** The verdicts over asks of one contract, each over the balances that those before it leave. */
+async function decideAll(
+  resources: Omit<Resources, "consume">,
+  subject: Subject,
+  asks: readonly GroupedAsk[],
+  now: Date,
+): Promise<DecidedAll> {
+  const answers = new Map<GroupedAsk, Verdict | Error>();
+  const consumptions: Consumption[] = [];
+  const events: Addressed[] = [];
+  const moved = new Map<Level, number>();
+  let failure: Failure | undefined;
+  let prepared: Prepared | undefined;
+  let due = false;
+  try {
+    due = needsRenewal(subject, now);
+    if (!due) prepared = await prepare(resources, subject);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    failure = error;
+  }
+  for (const ask of asks) {
+    if (prepared === undefined) answers.set(ask, failure ?? "alone");
+    else answers.set(ask, decideOne(prepared, ask, { consumptions, events, moved }, now));
+  }
+  return {
+    subject,
+    answers,
+    consumptions,
+    events,
+    after: (version) => {
+      // Sums of whole numbers are the database's own; those of fractions may differ in what a double cannot hold.
+      if (![...moved.values()].every(Number.isSafeInteger)) return undefined;
+      const levels = subject.levels.map((level) => {
+        const consumed = moved.get(level);
+        return consumed === undefined ? level : { ...level, consumed, version };
+      });
+      return { ...subject, levels };
+    },
+  };
+}
+
+/** The verdict over one ask; its use is added to the balances that the next ask of the same contract finds. */
+function decideOne(
+  prepared: Prepared,
+  ask: GroupedAsk,
+  { consumptions, events, moved }: { consumptions: Consumption[]; events: Addressed[]; moved: Map<Level, number> },
+  now: Date,
+): FeatureAnswer {
+  const { result, counts } = decide(prepared, ask);
+  const balances = prepared.usage;
+  if (counts) {
+    const operationId = newId(now);
+    const involved = involvedLevels(prepared, ask);
+    const { contractId } = prepared.subject;
+    const { organizationId, featureId } = ask;
+    const reached = limitsReached(prepared, ask, result.limit, balances, (id) => result.used?.[id] ?? 0);
+    for (const event of reached) events.push({ organizationId, event });
+    for (const { id, level } of involved) {
+      const { serviceId, limitName } = level;
+      const used = result.used?.[id] ?? 0;
+      consumptions.push({ contractId, serviceId, limitName, amount: ask.expected[id] ?? 0, featureId, operationId });
+      moved.set(level, used);
+      balances.set(id, used);
+    }
+  }
+  return explained(prepared, result, ask, balances);
 }
 
 /** The same in a transaction of its own, or in the caller's: renews what is due, waits for the contract's lock. */

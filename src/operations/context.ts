@@ -6,15 +6,21 @@ import type { GroupedAsk } from "./consumption.ts";
 import type { Keyring } from "./credentials.ts";
 import type { FeatureAnswer } from "./decision.ts";
 import type { CallCounter } from "./analytics.ts";
+import type { KeyUses } from "./key-uses.ts";
 import type { PricingCache } from "./pricing-cache.ts";
+import type { Refusals } from "./refusals.ts";
 
 /** What a process opens once (or a Worker once a request) and every operation uses. */
 export interface Resources {
   db: Database;
   lookups: Lookups;
+  /** Resolves when what committed before is known to `lookups`; absent where those keep nothing. */
+  caughtUp?: (() => Promise<void>) | undefined;
   keyring: Keyring;
   pricingCache: PricingCache;
   callCounter: CallCounter;
+  keyUses: KeyUses;
+  refusals: Refusals;
   settings: Settings;
   /** The only clock. */
   now: () => Date;
@@ -25,6 +31,8 @@ export interface Resources {
    * Absent where a runtime cannot do it safely: pricings are then taken as files only.
    */
   download?: (address: URL, maxBytes: number) => Promise<string>;
+  /** Whether an IP address is one of the public internet; absent where a runtime cannot say: then it is seen when used. */
+  isPublicAddress?: (address: string) => boolean;
   /** Events as an event server follows them; without it, streams ask the database every second. */
   eventLog?: EventLog;
   /** Aborted when the process is about to end: streams end then. */
@@ -41,6 +49,12 @@ export interface Settings {
   publicUrl?: string | undefined;
   /** When false, POST /events/test-event does not exist. */
   allowTestEvents?: boolean | undefined;
+  /** Sign-ins and sign-ups a minute and address; 0: no limit; absent: the usual one. */
+  accountCallsPerMinute?: number | undefined;
+  /** Largest text of a pricing; absent: the usual one. */
+  maxPricingBytes?: number | undefined;
+  /** Most entries of a page, where a listing's own limit is not lower; absent: that limit. */
+  maxPageSize?: number | undefined;
   /** Hosts to which webhooks may be sent over http: too. */
   webhookAllowedHosts?: readonly string[] | undefined;
 }
@@ -48,7 +62,13 @@ export interface Settings {
 /** What every operation receives: resources, plus who asks. */
 export interface Context extends Resources {
   caller: Caller;
+  /** Goes into the audit log; absent where nobody asked by request. */
+  requestId?: string;
 }
+
+/** So many entries of a page as were asked for, or as the operator allows. */
+export const pageOf = ({ settings }: Pick<Resources, "settings">, limit: number): number =>
+  Math.min(limit, settings.maxPageSize ?? limit);
 
 /**
  * Runs `work` in one transaction: all of it or none. Name the parameter `ctx`, so that the outer handle is out of reach.

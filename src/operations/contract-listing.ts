@@ -4,7 +4,7 @@ import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, versionKey } from "../db/pricings.ts";
 import { contracts } from "../db/schema.ts";
 import { containsText } from "./access.ts";
-import type { Context } from "./context.ts";
+import { type Context, pageOf } from "./context.ts";
 import { Failure } from "./errors.ts";
 
 /** Conditions on what is contracted. Source: contract contracts §3. */
@@ -43,7 +43,7 @@ export async function listContracts(
   ctx: Context,
   query: ContractQuery,
 ): Promise<{ contracts: ContractView[]; total: number }> {
-  const { sort, order, skip, limit } = readPaging(query);
+  const { sort, order, skip, limit } = readPaging(ctx, query);
   const where = and(
     query.organizationId === undefined ? undefined : eq(contracts.organizationId, query.organizationId),
     query.groupId === undefined ? undefined : eq(contracts.groupId, query.groupId),
@@ -75,7 +75,10 @@ export async function listContracts(
   return { contracts: await viewContracts(ctx.db, rows), total: counted?.total ?? 0 };
 }
 
-function readPaging(query: ContractQuery): { sort: SortField; order: "asc" | "desc"; skip: number; limit: number } {
+function readPaging(
+  ctx: Context,
+  query: ContractQuery,
+): { sort: SortField; order: "asc" | "desc"; skip: number; limit: number } {
   const errors: string[] = [];
   if ((query.page ?? 0) < 0) errors.push("Page must be greater than or equal to 1");
   if ((query.offset ?? 0) < 0) errors.push("Offset must be greater than or equal to 0");
@@ -89,7 +92,7 @@ function readPaging(query: ContractQuery): { sort: SortField; order: "asc" | "de
   if (errors.length > 0 || sort === undefined || (order !== "asc" && order !== "desc")) {
     throw new Failure("invalid", `Errors where found during validation of query params: ${errors.join(" | ")}`);
   }
-  const limit = Math.min(query.limit || 20, MAX_PAGE);
+  const limit = pageOf(ctx, Math.min(query.limit || 20, MAX_PAGE));
   return { sort, order, limit, skip: query.offset || ((query.page || 1) - 1) * limit };
 }
 

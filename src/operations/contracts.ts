@@ -1,5 +1,6 @@
 import { and, asc, count, eq, sql, type SQL } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
+import { recordStates } from "../db/contract-states.ts";
 import {
   addSubscriptions,
   appendHistory,
@@ -15,6 +16,7 @@ import { recordEvents } from "../db/outbox.ts";
 import { contracts, contractServices, organizations } from "../db/schema.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
+import { auditContracts, auditNovations, billingOf, contactOf, factsOf } from "./contract-audit.ts";
 import { Failure } from "./errors.ts";
 import { lockServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
@@ -107,7 +109,11 @@ export async function createContract(
         renewalDays,
       });
       await addSubscriptions(ctx.db, { contractIds: [id], next, now });
+      await recordStates(ctx.db, { contractIds: [id], cause: "creation", now });
       const view = await viewOne(ctx, id);
+      await auditContracts(ctx, "contract.create", [
+        { organizationId, userId: userContact.userId, after: factsOf(view) },
+      ]);
       await recordContracts(ctx, "CONTRACT_CREATED", [view]);
       return view;
     });
@@ -157,6 +163,7 @@ async function applyNovation(ctx: Context, where: SQL | undefined, novation: Nov
   await appendHistory(ctx.db, contractIds, now);
   for (const plan of planned) await replaceSubscriptions(ctx.db, { ...plan, now, operationId });
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
+  await recordStates(ctx.db, { contractIds, cause: "novation", now });
   return contractIds;
 }
 
@@ -181,6 +188,7 @@ export async function novateContract(
     const [novated] = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
     if (novated === undefined) throw contractNotFound(input.userId);
     const view = await viewOne(ctx, novated);
+    await auditNovations(ctx, [view]);
     await recordContracts(ctx, "CONTRACT_NOVATED", [view]);
     return view;
   });
@@ -216,6 +224,7 @@ export async function novateGroup(
       );
     }
     const views = await viewByUsername(ctx, ids);
+    await auditNovations(ctx, views);
     await recordContracts(ctx, "CONTRACT_NOVATED", views);
     return views;
   });
@@ -225,7 +234,9 @@ export async function novateGroup(
 export async function deleteContract(ctx: Context, address: ContractAddress): Promise<void> {
   await transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, address, "delete");
+    const view = await viewOne(ctx, row.id);
     await ctx.db.delete(contracts).where(eq(contracts.id, row.id));
+    await auditContracts(ctx, "contract.delete", [{ ...row, before: factsOf(view) }]);
   });
 }
 
@@ -235,6 +246,11 @@ export async function deleteContracts(ctx: Context, organizationId: string | und
     const rows = await lockContracts(ctx.db, inGroup(organizationId, undefined));
     const ids = rows.map((row) => row.id);
     await ctx.db.delete(contracts).where(isAnyOf(contracts.id, ids));
+    await auditContracts(
+      ctx,
+      "contract.delete",
+      rows.map((row) => ({ ...row, before: { contractId: row.id, ...billingOf(row) } })),
+    );
   });
 }
 
@@ -255,18 +271,20 @@ export async function updateContact(
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input, "change");
     const { username, firstName, lastName, email, phone } = input.changes;
+    const changes = {
+      ...(username === undefined ? {} : { username }),
+      ...(firstName === undefined ? {} : { firstName }),
+      ...(lastName === undefined ? {} : { lastName }),
+      ...(email === undefined ? {} : { email }),
+      ...(phone === undefined ? {} : { phone }),
+    };
     await ctx.db
       .update(contracts)
-      .set({
-        ...(username === undefined ? {} : { username }),
-        ...(firstName === undefined ? {} : { firstName }),
-        ...(lastName === undefined ? {} : { lastName }),
-        ...(email === undefined ? {} : { email }),
-        ...(phone === undefined ? {} : { phone }),
-        updatedAt: ctx.now(),
-      })
+      .set({ ...changes, updatedAt: ctx.now() })
       .where(eq(contracts.id, row.id));
-    return viewOne(ctx, row.id);
+    const view = await viewOne(ctx, row.id);
+    await auditContracts(ctx, "contract.contact", [{ ...row, before: contactOf(row), after: view.userContact }]);
+    return view;
   });
 }
 
@@ -290,6 +308,20 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
     .where(isAnyOf(contracts.id, ids));
 }
 
+/** Changes the billing periods of locked contracts, and writes down what they were. */
+async function changeBilling(ctx: Context, rows: readonly ContractRow[], changes: BillingChanges): Promise<void> {
+  const ids = rows.map((row) => row.id);
+  await applyBilling(ctx, ids, changes);
+  await recordStates(ctx.db, { contractIds: ids, cause: "billing", now: ctx.now() });
+  const given = { endDate: changes.endDate, autoRenew: changes.autoRenew, renewalDays: changes.renewalDays };
+  const after = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  await auditContracts(
+    ctx,
+    "contract.billing",
+    rows.map((row) => ({ ...row, before: billingOf(row), after: { ...billingOf(row), ...after } })),
+  );
+}
+
 const endsTooEarly = (row: ContractRow, changes: BillingChanges) =>
   changes.endDate !== undefined && changes.endDate.getTime() < row.startDate.getTime();
 
@@ -301,7 +333,7 @@ export async function updateBillingPeriod(
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input, "change");
     if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
-    await applyBilling(ctx, [row.id], input.changes);
+    await changeBilling(ctx, [row], input.changes);
     return viewOne(ctx, row.id);
   });
 }
@@ -326,8 +358,10 @@ export async function updateGroupBillingPeriod(
         `INVALID DATA: Error updating billing period for contract of user ${early.userId}. ${END_BEFORE_START}.`,
       );
     }
-    const ids = rows.map((row) => row.id);
-    await applyBilling(ctx, ids, input.changes);
-    return viewByUsername(ctx, ids);
+    await changeBilling(ctx, rows, input.changes);
+    return viewByUsername(
+      ctx,
+      rows.map((row) => row.id),
+    );
   });
 }

@@ -17,6 +17,10 @@ export interface Keyring {
   seal: CryptoKey;
   /** HMAC-SHA-256 key of pricing tokens. */
   token: CryptoKey;
+  /** That of the JWT_SECRET before this one: tokens that it signed are still this server's. */
+  previousToken?: CryptoKey | undefined;
+  /** The keys of the API_KEYS_SECRET before this one: what they protect is still found and read. */
+  previous?: Protection | undefined;
 }
 
 function hex(bytes: Uint8Array): string {
@@ -55,10 +59,27 @@ export async function createKeyring(secrets: {
   apiKeysSecret: string;
   jwtSecret: string;
   jwtSalt: string;
+  previousApiKeysSecret?: string | undefined;
+  previousJwtSecret?: string | undefined;
 }): Promise<Keyring> {
-  const master = await crypto.subtle.importKey("raw", encoder.encode(secrets.apiKeysSecret), "HKDF", false, [
-    "deriveBits",
+  const { previousApiKeysSecret, previousJwtSecret, jwtSalt } = secrets;
+  const [apiKeys, previous, token, previousToken] = await Promise.all([
+    deriveApiKeysKeys(secrets.apiKeysSecret),
+    previousApiKeysSecret === undefined ? undefined : deriveApiKeysKeys(previousApiKeysSecret),
+    importTokenKey(secrets.jwtSecret, jwtSalt),
+    previousJwtSecret === undefined ? undefined : importTokenKey(previousJwtSecret, jwtSalt),
   ]);
+  return { ...apiKeys, token, previousToken, previous };
+}
+
+async function importTokenKey(jwtSecret: string, jwtSalt: string): Promise<CryptoKey> {
+  return crypto.subtle.importKey("raw", await deriveTokenKey(jwtSecret, jwtSalt), HMAC, false, ["sign", "verify"]);
+}
+
+const HMAC = { name: "HMAC", hash: "SHA-256" } as const;
+
+async function deriveApiKeysKeys(secret: string): Promise<Protection> {
+  const master = await crypto.subtle.importKey("raw", encoder.encode(secret), "HKDF", false, ["deriveBits"]);
   const derive = async (purpose: string) =>
     new Uint8Array(
       await crypto.subtle.deriveBits(
@@ -67,32 +88,32 @@ export async function createKeyring(secrets: {
         256,
       ),
     );
-  const hmac = { name: "HMAC", hash: "SHA-256" } as const;
-  const [lookupBytes, sealBytes, tokenBytes] = await Promise.all([
+  const [lookupBytes, sealBytes] = await Promise.all([
     derive("faregate api key lookup"),
     derive("faregate api key seal"),
-    deriveTokenKey(secrets.jwtSecret, secrets.jwtSalt),
   ]);
-  const [lookup, seal, token] = await Promise.all([
-    crypto.subtle.importKey("raw", lookupBytes, hmac, false, ["sign"]),
+  const [lookup, seal] = await Promise.all([
+    crypto.subtle.importKey("raw", lookupBytes, HMAC, false, ["sign"]),
     crypto.subtle.importKey("raw", sealBytes, "AES-GCM", false, ["encrypt", "decrypt"]),
-    crypto.subtle.importKey("raw", tokenBytes, hmac, false, ["sign", "verify"]),
   ]);
-  return { lookup, seal, token };
+  return { lookup, seal };
 }
 
+/** Protects keys and webhook secrets: what a Keyring has for that, or its `previous`. */
+type Protection = Pick<Keyring, "lookup" | "seal">;
+
 /** Keys are shown on every request; hashing one costs more than looking it up. */
-const hashes = new WeakMap<Keyring, LeastRecentlyUsed<Promise<string>>>();
+const hashes = new WeakMap<Protection, LeastRecentlyUsed<Promise<string>>>();
 const MAX_HASHES = 10_000;
 
 /** The form in which an API key is looked up. */
-export function hashApiKey(keyring: Keyring, apiKey: string): Promise<string> {
+export function hashApiKey(keyring: Protection, apiKey: string): Promise<string> {
   let known = hashes.get(keyring);
   if (known === undefined) hashes.set(keyring, (known = leastRecentlyUsed(MAX_HASHES)));
   return known.get(apiKey) ?? known.put(apiKey, computeHash(keyring, apiKey));
 }
 
-async function computeHash(keyring: Keyring, apiKey: string): Promise<string> {
+async function computeHash(keyring: Protection, apiKey: string): Promise<string> {
   return hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
 }
 
@@ -102,7 +123,7 @@ export async function issueApiKey(
   prefix: "usr" | "org",
 ): Promise<{ apiKey: string; hash: string; sealed: string }> {
   const apiKey = `${prefix}_${hex(crypto.getRandomValues(new Uint8Array(32)))}`;
-  return { apiKey, hash: await hashApiKey(keyring, apiKey), sealed: await seal(keyring, apiKey) };
+  return { apiKey, ...(await protectApiKey(keyring, apiKey)) };
 }
 
 /** A fresh secret for signing webhooks, in the form of Standard Webhooks, and as it is stored; openApiKey reads that. */
@@ -111,7 +132,12 @@ export async function issueWebhookSecret(keyring: Keyring): Promise<{ secret: st
   return { secret, sealed: await seal(keyring, secret) };
 }
 
-async function seal(keyring: Keyring, clear: string): Promise<string> {
+/** A webhook's secret as it is stored, under the current secret of the server. */
+export function sealSecret(keyring: Keyring, clear: string): Promise<string> {
+  return seal(keyring, clear);
+}
+
+async function seal(keyring: Protection, clear: string): Promise<string> {
   const iv = crypto.getRandomValues(new Uint8Array(12));
   const cipher = await crypto.subtle.encrypt({ name: "AES-GCM", iv }, keyring.seal, encoder.encode(clear));
   return `v1$${base64(iv)}$${base64(new Uint8Array(cipher))}`;
@@ -128,6 +154,17 @@ export async function readApiKey(keyring: Keyring, sealed: string): Promise<stri
 
 /** The API key in clear, for those whom the contract lets see it. Throws when the server's secret was replaced. */
 export async function openApiKey(keyring: Keyring, sealed: string): Promise<string> {
+  if (keyring.previous === undefined) return open(keyring, sealed);
+  const { previous } = keyring;
+  return open(keyring, sealed).catch(() => open(previous, sealed));
+}
+
+/** The two forms in which an API key is stored, under the current secret. */
+export async function protectApiKey(keyring: Keyring, apiKey: string): Promise<{ hash: string; sealed: string }> {
+  return { hash: await hashApiKey(keyring, apiKey), sealed: await seal(keyring, apiKey) };
+}
+
+async function open(keyring: Protection, sealed: string): Promise<string> {
   const [scheme, iv, cipher] = sealed.split("$");
   if (scheme !== "v1" || iv === undefined || cipher === undefined) throw new Error("unknown form of a sealed key");
   const clear = await crypto.subtle.decrypt({ name: "AES-GCM", iv: fromBase64(iv) }, keyring.seal, fromBase64(cipher));
@@ -146,13 +183,25 @@ const CONCURRENT_HASHES = 2;
 let running = 0;
 const waiting: (() => void)[] = [];
 
+/** Password hashes under way and waiting, in this process. */
+export function hashesWaiting(): number {
+  return running + waiting.length;
+}
+
 async function slowHash(password: string, salt: Uint8Array<ArrayBuffer>, rounds: number, iterations: number) {
-  if (running >= CONCURRENT_HASHES) await new Promise<void>((resolve) => waiting.push(resolve));
-  else running += 1;
-  try {
+  return inTurn(async () => {
     let bytes: Uint8Array<ArrayBuffer> = encoder.encode(password);
     for (let round = 0; round < rounds; round += 1) bytes = await pbkdf2(bytes, salt, iterations);
     return bytes;
+  });
+}
+
+/** Runs work that keeps a core busy when it is its turn. */
+async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  if (running >= CONCURRENT_HASHES) await new Promise<void>((resolve) => waiting.push(resolve));
+  else running += 1;
+  try {
+    return await work();
   } finally {
     const next = waiting.shift();
     if (next === undefined) running -= 1;
@@ -169,8 +218,30 @@ export async function hashPassword(password: string): Promise<string> {
 
 const UNKNOWN_USER_SALT = new Uint8Array(16);
 
+/** Costs more than this are refused: a sign-in would take seconds of a core. */
+const MAX_BCRYPT_COST = 14;
+
+/**
+ * Hashes that were imported from the reference service: bcrypt, which cuts passwords at 72 bytes. Computed in JavaScript, in
+ * slices of at most 100 ms, because no runtime has it; the first sign-in replaces the hash. A wrong password costs about
+ * what it costs for others.
+ */
+async function verifyBcrypt(password: string, stored: string): Promise<boolean> {
+  const cost = Number(stored.slice(4, 6));
+  const { compare } = await import("bcryptjs");
+  const isRight = cost <= MAX_BCRYPT_COST && (await inTurn(() => compare(password, stored)));
+  if (!isRight) await slowHash(password, UNKNOWN_USER_SALT, ROUNDS / 2, ITERATIONS);
+  return isRight;
+}
+
+/** Whether a stored hash is not the kind that is made now: whoever knows the password can have it replaced. */
+export function isOutdated(stored: string): boolean {
+  return !stored.startsWith(`pbkdf2x$${ROUNDS}$${ITERATIONS}$`);
+}
+
 /** Whether the password is the one hashed; for an unknown user pass undefined, so that the answer takes as long. */
 export async function verifyPassword(password: string, stored: string | undefined): Promise<boolean> {
+  if (stored !== undefined && /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(stored)) return verifyBcrypt(password, stored);
   const [scheme, rounds, iterations, salt, hash] = (stored ?? "").split("$");
   if (scheme !== "pbkdf2x" || salt === undefined || hash === undefined) {
     await slowHash(password, UNKNOWN_USER_SALT, ROUNDS, ITERATIONS);

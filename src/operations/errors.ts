@@ -35,6 +35,8 @@ export class Failure extends Error {
   readonly code: FailureCode;
   readonly details: string | undefined;
   readonly problems: readonly Problem[] | undefined;
+  /** What a gate was held against, and which of its rules are broken. */
+  readonly gate: object | undefined;
   readonly retryAfterSeconds: number | undefined;
 
   constructor(
@@ -43,6 +45,7 @@ export class Failure extends Error {
     options: {
       details?: string | undefined;
       problems?: readonly Problem[] | undefined;
+      gate?: object | undefined;
       retryAfterSeconds?: number | undefined;
       cause?: unknown;
     } = {},
@@ -52,30 +55,65 @@ export class Failure extends Error {
     this.code = code;
     this.details = options.details;
     this.problems = options.problems;
+    this.gate = options.gate;
     this.retryAfterSeconds = options.retryAfterSeconds;
   }
 }
 
-/** Driver codes and SQLSTATE classes that mean: the database is away, full or shutting down, and nothing was changed. */
+/** A value from a caller as JSON. Failure invalid for one that is nested more deeply than can be written. */
+export function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (cause) {
+    if (cause instanceof RangeError) throw tooDeep(cause);
+    throw cause;
+  }
+}
+
+const tooDeep = (cause: unknown) => new Failure("invalid", "INVALID DATA: The body is nested too deeply", { cause });
+
+/** Driver codes and SQLSTATE classes that mean: the database is away, overloaded or at odds with others; nothing was changed. */
 const UNAVAILABLE =
-  /^(CONNECTION_|CONNECT_TIMEOUT|ECONN|ENOTFOUND|EPIPE|ETIMEDOUT|EAI_AGAIN|08|53|57P|57014|40001|40P01|55P03|25006)/;
+  /^(READ_TIMEOUT|CONNECT_TIMEOUT|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|53[023]|57P03|57014|25P03|40001|40P01|55P03)/;
+/** The connection went while a statement was under way: it may have been carried out. */
+const LOST = /^(CONNECTION_|ECONN|EPIPE|ETIMEDOUT|08|57P)/;
+/** Nothing was changed, and nothing will be before an operator acts: full, read-only, not to be written or read, misplaced. */
+const REFUSED = /^(53100|58|25006|42501|55000|28|3D000)/;
+
+/** Which of these an error of the database is; undefined for one that is ours. */
+function troubleOf(error: unknown): "unavailable" | "lost" | "refused" | "text" | "deep" | undefined {
+  for (let current = error, depth = 0; current instanceof Error && depth < 6; current = current.cause, depth += 1) {
+    const code: unknown = "code" in current ? current.code : undefined;
+    if (typeof code !== "string") continue;
+    if (code === "22021" || code === "22P05") return "text";
+    if (code === "54001") return "deep";
+    if (REFUSED.test(code)) return "refused";
+    if (UNAVAILABLE.test(code)) return "unavailable";
+    if (LOST.test(code)) return "lost";
+  }
+  return undefined;
+}
+
+/** Whether the database will go on refusing until an operator does something about it. */
+export const needsOperator = (error: unknown): boolean => troubleOf(error) === "refused";
+
+/** What is added where nobody can say whether a change was made. */
+const UNCERTAIN =
+  "If this call was to change something, that may have happened or not: send it again with the same Idempotency-Key, or look first";
 
 /** The failure a caller is told for an error of the database; undefined for an error that is ours. */
 export function asFailure(error: unknown): Failure | undefined {
   if (error instanceof Failure) return error;
-  for (let current = error, depth = 0; current instanceof Error && depth < 6; current = current.cause, depth += 1) {
-    const code: unknown = "code" in current ? current.code : undefined;
-    if (code === "22021" || code === "22P05") {
-      return new Failure("invalid", "INVALID DATA: A text contains a character that cannot be stored", {
-        cause: error,
-      });
-    }
-    if (typeof code === "string" && UNAVAILABLE.test(code)) {
-      return new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
-        retryAfterSeconds: 1,
-        cause: error,
-      });
-    }
+  const trouble = troubleOf(error);
+  if (trouble === undefined) return undefined;
+  if (trouble === "text") {
+    return new Failure("invalid", "INVALID DATA: A text contains a character that cannot be stored", { cause: error });
   }
-  return undefined;
+  if (trouble === "deep") return tooDeep(error);
+  return new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
+    details: trouble === "lost" ? UNCERTAIN : undefined,
+    // What an operator has to mend takes longer.
+    retryAfterSeconds: trouble === "refused" ? 5 : 1,
+    cause: error,
+  });
 }

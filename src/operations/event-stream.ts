@@ -1,5 +1,5 @@
 import { type EventFilter, PUBLIC_EVENTS } from "../core/event-messages.ts";
-import { isPlatformAdmin } from "../core/access/caller.ts";
+import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { type EventPage, outboxRange, readPage } from "../db/outbox.ts";
 import { isIdentifier, organizationRole } from "./access.ts";
 import type { Context } from "./context.ts";
@@ -15,6 +15,8 @@ export interface EventReader {
   position(): number;
   /** The next events, or that some are lost; an empty page when the signal is aborted first. */
   next(signal: AbortSignal): Promise<EventPage>;
+  /** Failure forbidden when this caller, as it is now, may not read what the log was opened for, or may read another part. */
+  recheck(caller: Caller): Promise<void>;
 }
 
 /**
@@ -33,6 +35,11 @@ export async function openEventReader(
   const read = () => ctx.eventLog?.read(at, filter, PAGE) ?? readPage(ctx.db, { after: at, filter, limit: PAGE });
   return {
     position: () => at,
+    recheck: async (caller) => {
+      const now = await filterOf({ ...ctx, caller }, input.organizationId);
+      if (JSON.stringify(now) !== JSON.stringify(filter))
+        throw new Failure("forbidden", "What this key may read changed");
+    },
     next: async (signal) => {
       for (;;) {
         const page = await read();

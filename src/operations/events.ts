@@ -1,5 +1,6 @@
 import { isPlatformAdmin } from "../core/access/caller.ts";
 import { recordEvent } from "../db/outbox.ts";
+import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 
@@ -23,10 +24,12 @@ export function requireTestEvents(ctx: Context): void {
 export async function sendTestEvent(ctx: Context, event: TestEvent): Promise<void> {
   requireTestEvents(ctx);
   const organizationId = ctx.caller.kind === "key" ? ctx.caller.organizationId : null;
-  await transaction(ctx, (ctx) =>
-    recordEvent(ctx.db, organizationId, {
+  const { serviceName, pricingVersion } = event;
+  await transaction(ctx, async (ctx) => {
+    await audit(ctx, { action: "event.test", organizationId, target: `${serviceName} ${pricingVersion}` });
+    await recordEvent(ctx.db, organizationId, {
       code: "PRICING_ARCHIVED",
-      details: { serviceName: event.serviceName, pricingVersion: event.pricingVersion },
-    }),
-  );
+      details: { serviceName, pricingVersion },
+    });
+  });
 }

@@ -1,9 +1,9 @@
-import { and, eq, or, type SQL } from "drizzle-orm";
-import type { KeyScope, MemberRole } from "../core/access/caller.ts";
+import { and, eq, type SQL } from "drizzle-orm";
+import type { MemberRole } from "../core/access/caller.ts";
 import * as membership from "../core/access/membership.ts";
-import { members, organizationKeys, users } from "../db/schema.ts";
-import { newId, transaction, type Context } from "./context.ts";
-import { hashApiKey, issueApiKey } from "./credentials.ts";
+import { members, users } from "../db/schema.ts";
+import { audit } from "./audit.ts";
+import { transaction, type Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 import {
   actorIn,
@@ -14,8 +14,6 @@ import {
   viewOne,
   type DetailedOrganizationView,
 } from "./organization-view.ts";
-
-const SCOPES: readonly KeyScope[] = ["ALL", "MANAGEMENT", "EVALUATION"];
 
 /** Adds a member, last in the order of joining. Failures in the order of users-organizations §5.2. */
 export async function addMember(
@@ -38,6 +36,7 @@ export async function addMember(
         .onConflictDoNothing()
         .returning({ userId: members.userId });
       if (added.length === 0) throw conflict();
+      await audit(ctx, { action: "member.add", organizationId, target: username, after: { role } });
       return viewOne(ctx, organizationId, actor);
     }),
   );
@@ -62,6 +61,13 @@ export async function changeMemberRole(
     }
     refuse(membership.denyNewRole(actor, member.role, role));
     await ctx.db.update(members).set({ role }).where(isMember(organizationId, member.userId));
+    await audit(ctx, {
+      action: "member.change",
+      organizationId,
+      target: username,
+      before: { role: member.role },
+      after: { role },
+    });
     return viewOne(ctx, organizationId, actor);
   });
 }
@@ -82,72 +88,9 @@ export async function removeMember(
       throw new Failure("invalid", `Member with username ${username} not found in organization ${organizationId}.`);
     }
     await ctx.db.delete(members).where(isMember(organizationId, member.userId));
+    await audit(ctx, { action: "member.remove", organizationId, target: username, before: { role: member.role } });
     return viewOne(ctx, organizationId, actor);
   });
-}
-
-/** Adds a key of this scope; it is the last one of the answer. Failures in the order of users-organizations §6.1. */
-export async function addOrganizationKey(
-  ctx: Context,
-  input: { organizationId: string; scope: unknown },
-): Promise<DetailedOrganizationView> {
-  const { organizationId } = input;
-  return transaction(ctx, async (ctx) => {
-    await lockOrganization(ctx, organizationId, "no key update");
-    const actor = await actorIn(ctx, organizationId);
-    refuse(membership.denyKeys(actor));
-    const scope = keyScope(input.scope);
-    refuse(membership.denyAddKey(actor, scope));
-    const now = ctx.now();
-    const { hash, sealed } = await issueApiKey(ctx.keyring, "org");
-    await ctx.db.insert(organizationKeys).values({
-      id: newId(now),
-      organizationId,
-      scope,
-      keyHash: hash,
-      keySealed: sealed,
-      createdAt: now,
-    });
-    return viewOne(ctx, organizationId, actor);
-  });
-}
-
-/** Deletes a key, named by its id or its value. Failures in the order of users-organizations §6.2. */
-export async function removeOrganizationKey(
-  ctx: Context,
-  input: { organizationId: string; idOrKey: string },
-): Promise<DetailedOrganizationView> {
-  const { organizationId, idOrKey } = input;
-  return transaction(ctx, async (ctx) => {
-    await lockOrganization(ctx, organizationId, "no key update");
-    const actor = await actorIn(ctx, organizationId);
-    refuse(membership.denyKeys(actor));
-    const keyHash = await hashApiKey(ctx.keyring, idOrKey);
-    const [key] = await ctx.db
-      .select({ id: organizationKeys.id, scope: organizationKeys.scope })
-      .from(organizationKeys)
-      .where(
-        and(
-          eq(organizationKeys.organizationId, organizationId),
-          or(eq(organizationKeys.id, idOrKey), eq(organizationKeys.keyHash, keyHash)),
-        ),
-      );
-    if (key === undefined) throw new Failure("invalid", `API Key not found in organization ${organizationId}.`);
-    refuse(membership.denyRemoveKey(actor, key.scope));
-    await ctx.db.delete(organizationKeys).where(eq(organizationKeys.id, key.id));
-    return viewOne(ctx, organizationId, actor);
-  });
-}
-
-function keyScope(value: unknown): KeyScope {
-  if (value === undefined || value === null || value === "") {
-    throw new Failure("invalid", "scope field is required");
-  }
-  const scope = SCOPES.find((known) => known === value);
-  if (scope === undefined) {
-    throw new Failure("invalid", "INVALID DATA: scope must be one of ALL, MANAGEMENT, EVALUATION.");
-  }
-  return scope;
 }
 
 function isMember(organizationId: string, userId: string): SQL | undefined {

@@ -5,7 +5,8 @@ import { denyDelete, denyRead, denyUpdate } from "../core/access/membership.ts";
 import { deleteOrganizations, insertOrganization } from "../db/organization-rows.ts";
 import { members, organizations, users } from "../db/schema.ts";
 import { containsText } from "./access.ts";
-import { newId, transaction, type Context } from "./context.ts";
+import { audit } from "./audit.ts";
+import { newId, pageOf, transaction, type Context } from "./context.ts";
 import { issueApiKey } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 import {
@@ -41,9 +42,12 @@ export async function listOrganizations(
   input: { q: string; limit: number; offset: number },
 ): Promise<{ data: OrganizationView[]; pagination?: OrganizationPage }> {
   if (!isPlatformAdmin(ctx.caller)) return { data: await viewOwn(ctx) };
-  const { q, limit, offset } = input;
-  if (!(limit >= 1 && limit <= 50)) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
+  const { q, offset } = input;
+  if (!(input.limit >= 1 && input.limit <= 50)) {
+    throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
+  }
   if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
+  const limit = pageOf(ctx, input.limit);
   const matching = q === "" ? undefined : containsText(organizations.name, q);
   const [[counted], rows] = await Promise.all([
     ctx.db.select({ total: count() }).from(organizations).where(matching),
@@ -85,16 +89,22 @@ export async function createOrganization(
   const id = newId(now);
   const key = { id: newId(now), ...(await issueApiKey(ctx.keyring, "org")) };
   await refusingRaces({ username: input.owner }, () =>
-    transaction(ctx, (ctx) =>
-      insertOrganization(ctx.db, {
+    transaction(ctx, async (ctx) => {
+      await insertOrganization(ctx.db, {
         id,
         name: input.name,
         ownerId,
         isDefault,
         createdAt: now,
         key: { id: key.id, hash: key.hash, sealed: key.sealed },
-      }),
-    ),
+      });
+      await audit(ctx, {
+        action: "organization.create",
+        organizationId: id,
+        target: input.name,
+        after: { name: input.name, ownerId, default: isDefault },
+      });
+    }),
   );
   return {
     id,
@@ -142,10 +152,18 @@ export async function updateOrganization(
         throw secondDefault(proposed.username);
       }
       if (ownerId !== row.ownerId) await transferOwnership(ctx, row, ownerId);
+      const after = { name: input.name ?? row.name, isDefault: isDefault ?? row.isDefault };
       await ctx.db
         .update(organizations)
-        .set({ name: input.name ?? row.name, isDefault: isDefault ?? row.isDefault, updatedAt: ctx.now() })
+        .set({ ...after, updatedAt: ctx.now() })
         .where(eq(organizations.id, organizationId));
+      await audit(ctx, {
+        action: "organization.update",
+        organizationId,
+        target: row.name,
+        before: factsOf(row),
+        after: factsOf({ ...after, ownerId }),
+      });
       return viewOne(ctx, organizationId, actor);
     }),
   );
@@ -172,7 +190,13 @@ export async function deleteOrganization(ctx: Context, organizationId: string): 
       throw new Failure("conflict", "CONFLICT: The default organization for a user cannot be deleted.");
     }
     await deleteOrganizations(ctx.db, [organizationId]);
+    await audit(ctx, { action: "organization.delete", organizationId, target: row.name, before: factsOf(row) });
   });
+}
+
+/** What the audit log says of an organization. */
+function factsOf({ name, ownerId, isDefault }: { name: string; ownerId: string; isDefault: boolean }) {
+  return { name, ownerId, default: isDefault };
 }
 
 function defaultFlag(value: unknown): boolean | undefined {

@@ -1,11 +1,12 @@
 import { leastRecentlyUsed } from "../core/least-recently-used.ts";
+import type { Proposal } from "../core/change/best-fit.ts";
 import { compilePricing, type CompiledPricing } from "../core/pricing/compile.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
 import type { Pricing } from "../core/pricing/model.ts";
 
 /**
- * Compiled pricings by the hash of their stored model, and evaluations by everything that they are made of. A version's
- * content never changes, so nothing here can be stale; the least recently used ones leave when there are too many.
+ * Compiled pricings by the hash of their stored model, and evaluations and proposals by everything that they are made of. A
+ * version's content never changes, so nothing here can be stale; the least recently used ones leave when there are too many.
  */
 export interface PricingCache {
   /** The compiled pricing if it is at hand. */
@@ -15,15 +16,21 @@ export interface PricingCache {
   /** The evaluation kept under this key. */
   evaluation(key: string): Evaluation | undefined;
   keepEvaluation(key: string, evaluation: Evaluation): Evaluation;
+  /** What was found to fit best, or that nothing does, under this key. */
+  proposal(key: string): { best: Proposal | undefined } | undefined;
+  keepProposal(key: string, best: Proposal | undefined): { best: Proposal | undefined };
 }
 
-export function createPricingCache(maxPricings = 1000, maxEvaluations = 5000): PricingCache {
+export function createPricingCache(maxPricings = 1000, maxEvaluations = 5000, maxProposals = 2000): PricingCache {
   const compiled = leastRecentlyUsed<CompiledPricing>(maxPricings);
   const evaluations = leastRecentlyUsed<Evaluation>(maxEvaluations);
+  const proposals = leastRecentlyUsed<{ best: Proposal | undefined }>(maxProposals);
   return {
     peek: compiled.get,
     put: (hash, model) => compiled.put(hash, compilePricing(model)),
     evaluation: evaluations.get,
     keepEvaluation: evaluations.put,
+    proposal: proposals.get,
+    keepProposal: (key, best) => proposals.put(key, { best }),
   };
 }

@@ -1,4 +1,11 @@
 import { eq, sql } from "drizzle-orm";
+import { type Coverage, coverageOf } from "../core/change/expectation-coverage.ts";
+import { runExpectation } from "../core/change/expectation-run.ts";
+import { parseExpectations } from "../core/change/expectations.ts";
+import type { Finding } from "../core/change/finding.ts";
+import { createSide } from "../core/change/holding.ts";
+import { lintPricing } from "../core/change/lint.ts";
+import { compilePricing } from "../core/pricing/compile.ts";
 import type { Pricing } from "../core/pricing/model.ts";
 import { parsePricing } from "../core/pricing/parse.ts";
 import { hashModel, type ServiceRow, versionKey } from "../db/pricings.ts";
@@ -10,10 +17,16 @@ import { Failure } from "./errors.ts";
 export interface PricingSource {
   text: string;
   url?: string | undefined;
+  /** The text of the expectations that it must meet. */
+  expectations?: string | undefined;
 }
 
-/** Size of a pricing's text; the largest in the wild has 54 KB. */
-export const MAX_PRICING_BYTES = 2 * 1024 * 1024;
+/** Size of a pricing's text where the operator has not said otherwise; the largest in the wild has 54 KB. */
+const MAX_PRICING_BYTES = 2 * 1024 * 1024;
+
+/** How large a pricing's text may be. */
+export const maxPricingBytes = ({ settings }: Pick<Context, "settings">): number =>
+  settings.maxPricingBytes ?? MAX_PRICING_BYTES;
 
 /**
  * Turns a source into a pricing. Failure invalid with the first problem as its sentence and all of them in `problems`.
@@ -29,6 +42,81 @@ export function readPricing(source: PricingSource, now: Date): Pricing {
   });
 }
 
+/** Size of the expectations of one upload. */
+export const MAX_EXPECTATIONS_BYTES = 256 * 1024;
+/** How long looking for warnings may hold up other callers; the largest pricing in the wild takes half of it. */
+const LINT_MS = 400;
+/** The same for expectations; what takes longer is refused. */
+const EXPECTATIONS_MS = 1000;
+/** Plans × features of which coverage is counted. */
+const MAX_COVERED = 20_000;
+/** How many points are named that no expectation covers. */
+const MAX_MISSING = 100;
+
+/** What an upload is told about a pricing that is taken. */
+export interface UploadReport {
+  /** What is allowed in it and does no good; in the order of the file. */
+  warnings: Finding[];
+  /** False when there was no time to look for all of them; otherwise absent. */
+  warningsComplete?: false;
+  /** How many expectations were met and how much of the pricing they cover; absent without expectations. */
+  expectations?: { met: number; coverage: Coverage | null };
+}
+
+/**
+ * Holds an upload's pricing against its expectations, and looks for what does no good in it. Failure invalid when the
+ * expectations cannot be read or are not met, with each in `problems`. Takes time: call it outside of transactions.
+ */
+export function reviewPricing(pricing: Pricing, source: PricingSource): UploadReport {
+  const met = source.expectations === undefined ? undefined : meetExpectations(pricing, source.expectations);
+  const until = performance.now() + LINT_MS;
+  let isCut = false;
+  const warnings = lintPricing(pricing, source.text, () => (isCut ||= performance.now() > until));
+  return {
+    warnings,
+    ...(isCut ? { warningsComplete: false } : {}),
+    ...(met === undefined ? {} : { expectations: met }),
+  };
+}
+
+function meetExpectations(pricing: Pricing, text: string): NonNullable<UploadReport["expectations"]> {
+  const read = parseExpectations(text, pricing);
+  if (!read.ok) {
+    const [first] = read.problems;
+    throw new Failure("invalid", `Expectations parsing error: ${first?.message ?? "The file cannot be read"}`, {
+      problems: read.problems.map(({ message, path, line, column }) => ({ message, path, line, column })),
+    });
+  }
+  const side = createSide(compilePricing(pricing));
+  const until = performance.now() + EXPECTATIONS_MS;
+  const failed = read.expectations.flatMap((expectation, i) => {
+    if (performance.now() > until) {
+      throw new Failure("invalid", "INVALID DATA: The expectations take too long; run them with npx faregate test");
+    }
+    const { misses } = runExpectation(side, expectation);
+    return misses.length === 0 ? [] : [{ expectation, misses, path: `expectations.${i}` }];
+  });
+  const [first] = failed;
+  if (first !== undefined) {
+    const counted = `${failed.length} of ${read.expectations.length} expectations are not met`;
+    throw new Failure(
+      "invalid",
+      `Invalid request: ${counted}. ${first.expectation.name}: ${first.misses[0]?.message ?? ""}`,
+      {
+        problems: failed.flatMap(({ expectation, misses, path }) =>
+          misses.map(({ line, message }) => ({ message: `${expectation.name}: ${message}`, path, line, column: 1 })),
+        ),
+      },
+    );
+  }
+  const isCounted = Math.max(1, pricing.plans.length) * pricing.features.length <= MAX_COVERED;
+  const coverage = isCounted ? coverageOf(side, read.expectations) : null;
+  return {
+    met: read.expectations.length,
+    coverage: coverage === null ? null : { ...coverage, missing: coverage.missing.slice(0, MAX_MISSING) },
+  };
+}
+
 /**
  * Fetches a pricing once, at upload; what is stored never changes afterwards.
  * Failure invalid when the address is not allowed, does not answer in time, or answers anything but 2xx.
@@ -39,7 +127,7 @@ export async function fetchPricing(ctx: Context, address: unknown): Promise<Pric
   if (ctx.download === undefined) {
     throw new Failure("invalid", "This server takes pricings as files only: URLs cannot be fetched safely here");
   }
-  return { text: await ctx.download(new URL(address), MAX_PRICING_BYTES), url: address };
+  return { text: await ctx.download(new URL(address), maxPricingBytes(ctx)), url: address };
 }
 
 const pathPart = (text: string) =>

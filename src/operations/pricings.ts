@@ -1,13 +1,22 @@
 import { and, asc, eq } from "drizzle-orm";
+import { diffPricings } from "../core/change/diff.ts";
+import type { PricingDiff } from "../core/change/diff.ts";
 import { pricingToWire } from "../core/pricing/wire.ts";
 import { violates } from "../db/connect.ts";
 import { recordEvent } from "../db/outbox.ts";
-import { type ServiceRow, type ServiceView, versionKey } from "../db/pricings.ts";
-import { pricings } from "../db/schema.ts";
+import { listVersions, type ServiceRow, type ServiceView, versionKey } from "../db/pricings.ts";
+import { deletedPricings, pricings } from "../db/schema.ts";
+import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
-import { insertPricing, type PricingSource, readPricing } from "./pricing-source.ts";
-import { type PricingAddress, requireService, versionNotFound, viewService } from "./service-address.ts";
+import { insertPricing, type PricingSource, readPricing, reviewPricing, type UploadReport } from "./pricing-source.ts";
+import {
+  type PricingAddress,
+  requireService,
+  type ServiceAddress,
+  versionNotFound,
+  viewService,
+} from "./service-address.ts";
 
 type PricingRow = typeof pricings.$inferSelect;
 
@@ -53,6 +62,33 @@ export async function showPricing(ctx: Context, input: PricingAddress) {
   return toWire(service, row);
 }
 
+/** What subscribers gain and lose between two versions, active or archived. */
+export async function diffVersions(
+  ctx: Context,
+  input: ServiceAddress & { from: string; to: string },
+): Promise<PricingDiff> {
+  const [before, after] = [
+    await findPricing(ctx, { ...input, version: input.from }),
+    await findPricing(ctx, { ...input, version: input.to }),
+  ];
+  return diffPricings(before.row.model, after.row.model);
+}
+
+/**
+ * What subscribers would gain and lose if this were the next version; held against the newest active one by default. The
+ * pricing is not kept.
+ */
+export async function diffDraft(
+  ctx: Context,
+  input: ServiceAddress & { from: string | undefined; source: PricingSource },
+): Promise<PricingDiff> {
+  const draft = readPricing(input.source, ctx.now());
+  const service = await requireService(ctx, input);
+  const newest = async () => (await listVersions(ctx.db, service.id)).find(({ state }) => state === "active")?.version;
+  const { row } = await findPricing(ctx, { ...input, version: input.from ?? (await newest()) ?? "" });
+  return diffPricings(row.model, draft);
+}
+
 /** The path below the host at which the uploaded text is public. Failure notFound for a pricing given by URL. Source: §4.10. */
 export async function publicPath(ctx: Context, input: PricingAddress): Promise<string> {
   const { row } = await findPricing(ctx, input);
@@ -75,7 +111,7 @@ export async function publicText(ctx: Pick<Context, "db">, yamlPath: string): Pr
 export async function addPricing(
   ctx: Context,
   input: { organizationId: string; serviceName: string; source: PricingSource },
-): Promise<ServiceView> {
+): Promise<ServiceView & UploadReport> {
   const pricing = readPricing(input.source, ctx.now());
   if (pricing.saasName !== input.serviceName) {
     throw new Failure(
@@ -85,6 +121,7 @@ export async function addPricing(
   }
   const duplicate = () =>
     new Failure("invalid", `Pricing version ${pricing.version} already exists for service ${input.serviceName}`);
+  const report = reviewPricing(pricing, input.source);
   try {
     return await transaction(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
@@ -94,12 +131,18 @@ export async function addPricing(
         .where(and(eq(pricings.serviceId, service.id), eq(pricings.versionKey, versionKey(pricing.version))));
       if (held !== undefined) throw duplicate();
       await insertPricing(ctx, { service, pricing, source: input.source });
+      await audit(ctx, {
+        action: "pricing.create",
+        organizationId: service.organizationId,
+        target: `${service.name} ${pricing.version}`,
+        after: { version: pricing.version, availability: "active" },
+      });
       const answer = await viewService(ctx, service);
       await recordEvent(ctx.db, service.organizationId, {
         code: "PRICING_CREATED",
         details: { serviceName: service.name, pricingVersion: pricing.version },
       });
-      return answer;
+      return { ...answer, ...report };
     });
   } catch (error) {
     if (violates(error, "pricings_version_unique")) throw duplicate();
@@ -112,7 +155,7 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
   try {
     await transaction(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
-      const removed = await ctx.db
+      const [gone] = await ctx.db
         .delete(pricings)
         .where(
           and(
@@ -121,13 +164,28 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
             eq(pricings.availability, "archived"),
           ),
         )
-        .returning({ id: pricings.id });
-      if (removed.length === 0) {
+        .returning({
+          id: pricings.id,
+          serviceId: pricings.serviceId,
+          version: pricings.version,
+          model: pricings.model,
+          modelHash: pricings.modelHash,
+        });
+      if (gone === undefined) {
         throw new Failure(
           "notFound",
           `Invalid request: No archived version ${input.version} found for service ${input.serviceName}. Remember that a pricing must be archived before it can be deleted.`,
         );
       }
+      // Contracts had it once: what they could do then is asked of its model.
+      const { version: _, ...kept } = gone;
+      await ctx.db.insert(deletedPricings).values({ ...kept, deletedAt: ctx.now() });
+      await audit(ctx, {
+        action: "pricing.delete",
+        organizationId: service.organizationId,
+        target: `${service.name} ${gone.version}`,
+        before: { version: gone.version, availability: "archived" },
+      });
     });
   } catch (error) {
     if (violates(error, "contract_services_pricing_fk")) {

@@ -1,12 +1,19 @@
+import type { Changes } from "../db/changes.ts";
 import type { Connection } from "../db/connect.ts";
 import { createLookups } from "../db/lookups.ts";
 import { createCallCounter } from "./analytics.ts";
 import { createConsume } from "./consumption.ts";
 import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
-import { createPricingCache } from "./pricing-cache.ts";
+import { createKeyUses } from "./key-uses.ts";
+import { createPricingCache, type PricingCache } from "./pricing-cache.ts";
+import { createRefusals } from "./refusals.ts";
 
-/** The resources of a process over one connection pool; whoever opened that closes it, after `callCounter.flush()`. */
+/**
+ * The resources of a process over one connection pool; whoever opened that closes it, after flushing
+ * callCounter, keyUses and refusals.
+ * Without `changes`, keys and contracts are read on every request.
+ */
 export function createResources(
   connection: Connection,
   options: {
@@ -14,15 +21,23 @@ export function createResources(
     settings: Settings;
     now?: Resources["now"];
     download?: NonNullable<Resources["download"]>;
+    changes?: Changes;
+    /** Given where it outlives these resources. */
+    pricingCache?: PricingCache;
+    isPublicAddress?: NonNullable<Resources["isPublicAddress"]>;
   },
 ): Resources {
+  const { changes, ...given } = options;
   const resources = {
     db: connection.db,
-    lookups: createLookups(connection),
+    lookups: createLookups(connection, changes),
+    caughtUp: changes?.caughtUp,
     pricingCache: createPricingCache(),
     callCounter: createCallCounter(connection.db),
+    keyUses: createKeyUses(connection.db),
+    refusals: createRefusals(connection.db),
     now: () => new Date(),
-    ...options,
+    ...given,
   };
   return {
     ...resources,

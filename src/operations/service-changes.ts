@@ -1,10 +1,13 @@
 import { and, eq, sql, type SQL } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
+import { recordStates } from "../db/contract-states.ts";
 import { lockContracts, recordServiceRemoval } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../db/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../db/schema.ts";
+import { relabelFeatures, REVERT_WINDOW_MS } from "../db/usage.ts";
 import { isIdentifier } from "./access.ts";
+import { auditAll } from "./audit.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
@@ -40,7 +43,21 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         })
         .where(eq(services.id, service.id))
         .returning();
-      return viewService(ctx, changed ?? service);
+      const after = changed ?? service;
+      if (after.nameKey !== service.nameKey) await renameInLedger(ctx, service, after.nameKey);
+      const change = {
+        action: "service.update" as const,
+        target: service.name,
+        before: { name: service.name, organizationId: service.organizationId },
+        after: { name: after.name, organizationId: after.organizationId },
+      };
+      // Both sides of a move can read it.
+      const concerned = new Set([service.organizationId, after.organizationId]);
+      await auditAll(
+        ctx,
+        [...concerned].map((organizationId) => ({ ...change, organizationId })),
+      );
+      return viewService(ctx, after);
     });
   } catch (error) {
     if (violates(error, "services_name_unique")) {
@@ -54,6 +71,27 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
     }
     throw error;
   }
+}
+
+/**
+ * What was consumed under the old name can be reverted under the new one, for as long as it can be at all. The contracts are
+ * locked, so that nobody who still counts under the old name comes after.
+ */
+async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string): Promise<void> {
+  const holders = await lockContracts(
+    ctx.db,
+    sql`${contracts.id} in (select contract_id from contract_services where service_id = ${service.id})`,
+  );
+  const contractIds = holders.map((row) => row.id);
+  const now = ctx.now();
+  await relabelFeatures(ctx.db, {
+    contractIds,
+    serviceId: service.id,
+    from: service.nameKey,
+    to: nameKey,
+    since: new Date(now.getTime() - REVERT_WINDOW_MS),
+  });
+  await recordStates(ctx.db, { contractIds, cause: "rename", now });
 }
 
 async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
@@ -108,6 +146,7 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
     eq(contractServices.serviceId, serviceId),
   );
   await ctx.db.delete(contractServices).where(theirs);
+  await recordStates(ctx.db, { contractIds, cause: "move", now });
 }
 
 /** Between organizations of one owner for a key; for a user, only into an organization in which it may write services. */

@@ -5,9 +5,11 @@ import { isAnyOf } from "../db/lists.ts";
 import { recordEvent } from "../db/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../db/pricings.ts";
 import { pricings, services } from "../db/schema.ts";
+import { audit, auditAll } from "./audit.ts";
+import { auditOf, decideChange, keepDecision } from "./change-decision.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
-import { insertPricing, type PricingSource, readPricing } from "./pricing-source.ts";
+import { insertPricing, type PricingSource, readPricing, reviewPricing, type UploadReport } from "./pricing-source.ts";
 import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
 
 /**
@@ -54,9 +56,10 @@ export async function showService(ctx: Context, address: ServiceAddress): Promis
 export async function createService(
   ctx: Context,
   input: { organizationId: string; source: PricingSource },
-): Promise<ServiceView> {
+): Promise<ServiceView & UploadReport> {
   const pricing = readPricing(input.source, ctx.now());
   const exists = () => new Failure("invalid", `Invalid request: Service ${pricing.saasName} already exists`);
+  const report = reviewPricing(pricing, input.source);
   try {
     return await transaction(ctx, async (ctx) => {
       const [held] = await ctx.db
@@ -72,12 +75,27 @@ export async function createService(
           ? await insertService(ctx, input.organizationId, pricing.saasName)
           : await enableService(ctx, held, pricing.version);
       await insertPricing(ctx, { service, pricing, source: input.source });
+      await auditAll(ctx, [
+        {
+          action: "service.create",
+          organizationId: service.organizationId,
+          target: service.name,
+          before: held === undefined ? undefined : { name: held.name, disabled: true },
+          after: { name: service.name, disabled: false },
+        },
+        {
+          action: "pricing.create",
+          organizationId: service.organizationId,
+          target: `${service.name} ${pricing.version}`,
+          after: { version: pricing.version, availability: "active" },
+        },
+      ]);
       const answer = await viewService(ctx, service);
       await recordEvent(ctx.db, service.organizationId, {
         code: "PRICING_CREATED",
         details: { serviceName: service.name, pricingVersion: pricing.version },
       });
-      return answer;
+      return { ...answer, ...report };
     });
   } catch (error) {
     if (violates(error, "services_name_unique")) throw exists();
@@ -126,11 +144,16 @@ async function setAside(ctx: Context, serviceId: string, version: string): Promi
 
 /**
  * Takes a service out of use: versions archived, name reserved, contracts novated without it; it can be re-created.
- * Source: contract services-pricings §4.6, §6.1, §6.3.
+ * Failure conflict when a rule of the gate is broken. Source: contract services-pricings §4.6, §6.1, §6.3.
  */
-export async function disableService(ctx: Context, address: ServiceAddress): Promise<void> {
+export async function disableService(
+  ctx: Context,
+  input: ServiceAddress & { overrideReason: string | undefined },
+): Promise<void> {
   await transaction(ctx, async (ctx) => {
-    const service = await requireService(ctx, address, "update");
+    const service = await requireService(ctx, input, "update");
+    const { overrideReason } = input;
+    const decision = await decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
     const now = ctx.now();
     await ctx.db
       .update(services)
@@ -138,6 +161,14 @@ export async function disableService(ctx: Context, address: ServiceAddress): Pro
       .where(eq(services.id, service.id));
     await ctx.db.update(pricings).set({ availability: "archived" }).where(eq(pricings.serviceId, service.id));
     await removeServicesFromContracts(ctx.db, { serviceIds: [service.id], now, operationId: newId(now) });
+    await keepDecision(ctx, decision);
+    await audit(ctx, {
+      action: "service.disable",
+      organizationId: service.organizationId,
+      target: service.name,
+      before: { name: service.name, disabled: false },
+      after: { name: service.name, disabled: true, ...auditOf(decision) },
+    });
     await recordEvent(ctx.db, service.organizationId, {
       code: "SERVICE_DISABLED",
       details: { serviceName: service.name },
@@ -152,7 +183,7 @@ export async function disableService(ctx: Context, address: ServiceAddress): Pro
 export async function pruneServices(ctx: Context, input: { organizationId: string | undefined }): Promise<number> {
   return transaction(ctx, async (ctx) => {
     const doomed = await ctx.db
-      .select({ id: services.id })
+      .select({ id: services.id, name: services.name, organizationId: services.organizationId })
       .from(services)
       .where(input.organizationId === undefined ? undefined : eq(services.organizationId, input.organizationId))
       .orderBy(asc(services.id))
@@ -162,6 +193,15 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const now = ctx.now();
     await removeServicesFromContracts(ctx.db, { serviceIds, now, operationId: newId(now) });
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
+    await auditAll(
+      ctx,
+      doomed.map(({ name, organizationId }) => ({
+        action: "service.delete",
+        organizationId,
+        target: name,
+        before: { name },
+      })),
+    );
     return serviceIds.length;
   });
 }

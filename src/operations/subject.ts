@@ -1,10 +1,11 @@
 import { eq } from "drizzle-orm";
 import { findPlan } from "../core/pricing/compile.ts";
-import { type ContractedService, type Evaluation, prepareEvaluation } from "../core/pricing/evaluate.ts";
+import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../core/pricing/evaluate.ts";
 import { grant } from "../core/pricing/subscription.ts";
 import { recordEvent } from "../db/outbox.ts";
 import { loadSubject, type Subject } from "../db/subjects.ts";
-import { isDue, lockSubject, renewDue } from "../db/usage.ts";
+import { recordStates } from "../db/contract-states.ts";
+import { boundaryAfter, isDue, lockSubject, renewDue } from "../db/usage.ts";
 import { contracts } from "../db/schema.ts";
 import { type Context, newId, type Resources, transaction } from "./context.ts";
 import { contractNotFound } from "./contract-address.ts";
@@ -45,6 +46,21 @@ export async function prepareSubject(ctx: Context, userId: string): Promise<Prep
   return prepare(ctx, subject);
 }
 
+/**
+ * The same for one feature, or for all of them. Where no expression reads a balance, the answer is made from what is known
+ * of the contract, without asking the database again.
+ */
+export async function prepareFor(
+  ctx: Context,
+  { userId, featureId, mode }: { userId: string; featureId?: string; mode: Mode },
+): Promise<Prepared> {
+  const seen = await ctx.lookups.lastSeen({ organizationId: evaluatedOrganization(ctx), userId });
+  if (seen === null) throw contractNotFound(userId);
+  if (isOver(seen, ctx.now())) return prepareSubject(ctx, userId);
+  const prepared = await prepare(ctx, seen);
+  return readsUsage(prepared.evaluation, mode, featureId) ? prepareSubject(ctx, userId) : prepared;
+}
+
 /** Whether the contract or a balance has reached the end of its period. Failure invalid when the contract may not renew. */
 export function needsRenewal(subject: Subject, now: Date): boolean {
   return isExpired(subject, now) || subject.levels.some((level) => isDue(level, now));
@@ -83,19 +99,42 @@ export async function prepare(ctx: Resources, subject: Subject): Promise<Prepare
   return { subject, evaluation: await evaluationOf(ctx, subject), usage: usageOf(subject) };
 }
 
+function isOver(subject: Subject, now: Date): boolean {
+  return now.getTime() > subject.endDate.getTime();
+}
+
 function isExpired(subject: Subject, now: Date): boolean {
-  if (now.getTime() <= subject.endDate.getTime()) return false;
+  if (!isOver(subject, now)) return false;
   if (!subject.autoRenew) throw new Failure("invalid", EXPIRED);
   return true;
 }
 
-/** Extends the billing period of a locked contract by whole periods until it lies in the future. */
+/** The end of the billing period once it is extended by whole periods until it lies in the future. */
+function renewedEnd({ endDate, renewalDays }: Subject, now: Date): Date {
+  const periodMs = Math.max(1, renewalDays) * DAY_MS;
+  const periods = Math.floor((now.getTime() - endDate.getTime()) / periodMs) + 1;
+  return new Date(endDate.getTime() + periods * periodMs);
+}
+
 async function renewContract(ctx: Context, subject: Subject, now: Date): Promise<Subject> {
-  const periodMs = Math.max(1, subject.renewalDays) * DAY_MS;
-  const periods = Math.floor((now.getTime() - subject.endDate.getTime()) / periodMs) + 1;
-  const endDate = new Date(subject.endDate.getTime() + periods * periodMs);
+  const endDate = renewedEnd(subject, now);
   await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, subject.contractId));
+  await recordStates(ctx.db, { contractIds: [subject.contractId], cause: "renewal", now });
   return { ...subject, endDate };
+}
+
+/**
+ * The contract as an evaluation at this moment makes it, without writing anything: what is due renewed. Failure invalid when
+ * it had expired.
+ */
+export function asRenewed(subject: Subject, at: Date): Subject {
+  return {
+    ...subject,
+    endDate: isExpired(subject, at) ? renewedEnd(subject, at) : subject.endDate,
+    levels: subject.levels.map((level) =>
+      isDue(level, at) ? { ...level, consumed: 0, resetAt: boundaryAfter(level, at) ?? null } : level,
+    ),
+  };
 }
 
 function usageOf(subject: Subject): Map<string, number> {
@@ -108,8 +147,21 @@ function usageOf(subject: Subject): Map<string, number> {
   return usage;
 }
 
+/** By the very list of services that they were made from, which is never written to. */
+const evaluations = new WeakMap<Subject["services"], Evaluation>();
+
+function evaluationOf(ctx: Resources, subject: Subject): Evaluation | Promise<Evaluation> {
+  return evaluations.get(subject.services) ?? findEvaluation(ctx, subject);
+}
+
 /** The evaluation of what is contracted; what it is made of cannot change, so it is kept under a key of exactly that. */
-async function evaluationOf(ctx: Resources, subject: Subject): Promise<Evaluation> {
+async function findEvaluation(ctx: Resources, subject: Subject): Promise<Evaluation> {
+  const evaluation = await makeEvaluation(ctx, subject);
+  evaluations.set(subject.services, evaluation);
+  return evaluation;
+}
+
+async function makeEvaluation(ctx: Resources, subject: Subject): Promise<Evaluation> {
   const key = JSON.stringify(subject.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
   const kept = ctx.pricingCache.evaluation(key);
   if (kept !== undefined) return kept;

@@ -4,7 +4,7 @@ import { checkSubscription } from "../core/pricing/subscription.ts";
 import type { SubscribedService } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, versionKey } from "../db/pricings.ts";
-import { pricings, services } from "../db/schema.ts";
+import { deletedPricings, pricings, services } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
 import { Failure } from "./errors.ts";
 
@@ -182,6 +182,12 @@ export async function compiledPricings(ctx: Resources, rows: readonly { pricingI
           missing.map((row) => row.pricingId),
         ),
       );
+    // Only past states of contracts speak of versions that have been deleted.
+    const gone = missing.filter((row) => !models.some(({ hash }) => hash === row.hash)).map((row) => row.pricingId);
+    if (gone.length > 0) {
+      const { modelHash, model, id } = deletedPricings;
+      models.push(...(await ctx.db.select({ hash: modelHash, model }).from(deletedPricings).where(isAnyOf(id, gone))));
+    }
     for (const { hash, model } of models) compiled.set(hash, ctx.pricingCache.put(hash, model));
   }
   return compiled;

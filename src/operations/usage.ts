@@ -4,16 +4,14 @@ import { type ContractView, viewContracts } from "../db/contracts.ts";
 import { serviceKey } from "../db/pricings.ts";
 import { contracts, contractServices, services } from "../db/schema.ts";
 import type { Level } from "../db/subjects.ts";
-import { boundaryAfter, loadLevels, moveLevels, renewDue, revertFeature } from "../db/usage.ts";
+import { boundaryAfter, loadLevels, moveLevels, renewDue, REVERT_WINDOW_MS, revertFeature } from "../db/usage.ts";
+import { audit } from "./audit.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, findContract } from "./contract-address.ts";
 import { Failure } from "./errors.ts";
 import { evaluateAlone } from "./consumption.ts";
 import { type Ask, decide, explained, type FeatureAnswer } from "./decision.ts";
-import { evaluatedOrganization, type Mode, prepareSubject, withLockedSubject } from "./subject.ts";
-
-/** How long a consumption can be undone. */
-const REVERT_WINDOW_MS = 120_000;
+import { evaluatedOrganization, type Mode, prepareFor, withLockedSubject } from "./subject.ts";
 
 /**
  * Evaluates one feature and, where `expected` names its limits and it is granted, counts that use: check and count are one
@@ -22,7 +20,7 @@ const REVERT_WINDOW_MS = 120_000;
 export async function evaluateOne(ctx: Context, ask: Ask): Promise<FeatureAnswer> {
   const asksOnly = ask.dryRun || Object.keys(ask.expected).length === 0;
   if (asksOnly) {
-    const prepared = await prepareSubject(ctx, ask.userId);
+    const prepared = await prepareFor(ctx, ask);
     return explained(prepared, decide(prepared, ask).result, ask, prepared.usage);
   }
   if (ctx.consume !== undefined) return ctx.consume({ organizationId: evaluatedOrganization(ctx), ...ask });
@@ -74,25 +72,39 @@ export async function changeUsage(
     const now = ctx.now();
     const operationId = newId(now);
     const levels = await loadLevels(ctx.db, contract.id);
+    let before: readonly Level[];
+    let after: readonly Level[];
     if (input.change.kind === "increment") {
       // What was used before the boundary belongs to the period that is over.
       const current = await renewDue(ctx.db, contract.id, levels, { operationId, now });
       const movements = await increments(ctx, contract.id, current, input.change.amounts);
-      await moveLevels(ctx.db, contract.id, movements, { kind: "adjust", operationId, now });
+      before = movements.map(({ level }) => level);
+      after = await moveLevels(ctx.db, contract.id, movements, { kind: "adjust", operationId, now });
     } else {
       const movements = selectLevels(levels, input.change).map((level) => ({
         level,
         delta: -level.consumed,
         resetAt: level.resetAt === null ? undefined : boundaryAfter(level, level.resetAt),
       }));
-      await moveLevels(ctx.db, contract.id, movements, { kind: "reset", operationId, now });
+      before = movements.map(({ level }) => level);
+      after = await moveLevels(ctx.db, contract.id, movements, { kind: "reset", operationId, now });
     }
+    await audit(ctx, {
+      action: "contract.usage",
+      organizationId: contract.organizationId,
+      target: contract.userId,
+      before: before.map(factsOf),
+      after: after.map(factsOf),
+    });
     const rows = await ctx.db.select().from(contracts).where(eq(contracts.id, contract.id));
     const [view] = await viewContracts(ctx.db, rows);
     if (view === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
     return view;
   });
 }
+
+/** What the audit log says of a balance. */
+const factsOf = ({ serviceId, limitName, consumed }: Level) => ({ serviceId, limitName, consumed });
 
 function selectLevels(levels: readonly Level[], change: Exclude<UsageChange, { kind: "increment" }>): Level[] {
   if (change.kind === "resetAll") {

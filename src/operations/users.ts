@@ -4,10 +4,11 @@ import { violates } from "../db/connect.ts";
 import { insertOrganization, passOnOrganizations } from "../db/organization-rows.ts";
 import { users } from "../db/schema.ts";
 import { containsText } from "./access.ts";
-import { newId, transaction, type Context, type Resources } from "./context.ts";
-import { hashPassword, issueApiKey, readApiKey, verifyPassword } from "./credentials.ts";
+import { audit, auditAll } from "./audit.ts";
+import { newId, pageOf, transaction, type Context, type Resources } from "./context.ts";
+import { hashPassword, isOutdated, issueApiKey, readApiKey, verifyPassword } from "./credentials.ts";
 import { Failure } from "./errors.ts";
-import { boundHashing, throttleSignIn } from "./throttle.ts";
+import { boundHashing, throttleSignInEverywhere } from "./throttle.ts";
 
 /** A user as the wire shows it; `apiKey` and `role` only to a platform ADMIN, the user itself, and at sign-up. */
 export interface UserView {
@@ -42,22 +43,34 @@ type UserRow = typeof users.$inferSelect;
 
 /**
  * The current key and role of whoever knows the password; signing in changes nothing, except that a user without a key,
- * or with one that a replaced server secret has ended, gets one. Failure unauthenticated, the same and after the same time for an unknown name and a wrong password;
+ * or with one that is over or that a replaced server secret has ended, gets one. Failure unauthenticated, the same and after the same time for an unknown name and a wrong password;
  * tooManyRequests after 10 failures a minute for the name. Source: contract users-organizations §3.3, D16.
  */
 export async function authenticate(
   ctx: Context,
   input: { username: string; password: string },
 ): Promise<{ username: string; apiKey: string; role: PlatformRole }> {
-  const user = await throttleSignIn(input.username, ctx.now, () =>
+  const user = await throttleSignInEverywhere(ctx, input.username, () =>
     boundHashing(async () => {
       const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
       return (await verifyPassword(input.password, found?.passwordHash)) ? found : undefined;
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
-  const current = user.apiKeySealed === null ? undefined : await readApiKey(ctx.keyring, user.apiKeySealed);
-  return { username: user.username, apiKey: current ?? (await renewApiKey(ctx, user.id)), role: user.role };
+  if (isOutdated(user.passwordHash)) await rehash(ctx, user, input.password);
+  const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.now().getTime();
+  const current = user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.keyring, user.apiKeySealed);
+  const itself = { ...ctx, caller: { kind: "user" as const, id: user.id, username: user.username, role: user.role } };
+  return { username: user.username, apiKey: current ?? (await renewApiKey(itself, user.id)), role: user.role };
+}
+
+/** Keeps the password as it is kept now, unless it was changed meanwhile. */
+async function rehash(ctx: Context, user: UserRow, password: string): Promise<void> {
+  const passwordHash = await hashPassword(password);
+  await ctx.db
+    .update(users)
+    .set({ passwordHash })
+    .where(and(eq(users.id, user.id), eq(users.passwordHash, user.passwordHash)));
 }
 
 /** Whether this caller may create users here at all. Failure unauthenticated or forbidden when sign-up is closed to it. */
@@ -128,15 +141,18 @@ export async function listUsers(
   input: { q: string; limit: number; offset: number },
 ): Promise<{ data: UserView[]; pagination: Pagination }> {
   const q = input.q.trim();
-  const { limit, offset } = input;
+  const { offset } = input;
   if (!isPlatformAdmin(ctx.caller) && Array.from(q).length < 4) {
     throw new Failure(
       "forbidden",
       "PERMISSION ERROR: Only admins can retrieve the full user list without providing at least 4 characters in the search query",
     );
   }
-  if (!(limit >= 1 && limit <= 50)) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
+  if (!(input.limit >= 1 && input.limit <= 50)) {
+    throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
+  }
   if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
+  const limit = pageOf(ctx, input.limit);
   const matching = q === "" ? undefined : containsText(users.username, q);
   const [[counted], rows] = await Promise.all([
     ctx.db.select({ total: count() }).from(users).where(matching),
@@ -214,17 +230,58 @@ export async function updateUser(
   );
 }
 
-/**
- * Gives the user a fresh key; the old one stops working at once.
- * Failure forbidden for a USER asking for somebody else, notFound. Source: users-organizations §3.9.
- */
-export async function regenerateApiKey(ctx: Context, username: string): Promise<{ apiKey: string }> {
+/** How a new key follows the one before it. */
+export interface KeyRotation {
+  /** For so long the key before it works too; without, it stops working at once. */
+  overlapSeconds?: number | undefined;
+  /** From when on the new key is refused; null for never. */
+  expiresAt?: Date | null | undefined;
+}
+
+/** What is known of a user's key, without its value. */
+export interface UserKeyView {
+  expiresAt: Date | null;
+  /** To the minute, or a little later. */
+  lastUsedAt: Date | null;
+  /** Until when the key before it works; null when it does not. */
+  previousUntil: Date | null;
+}
+
+function requireKeyOf(ctx: Context, username: string): void {
   const caller = requireUser(ctx);
-  if (caller.role !== "ADMIN" && username !== caller.username) {
-    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can regenerate API keys for other users.");
+  if (caller.role === "ADMIN" || username === caller.username) return;
+  throw new Failure("forbidden", "PERMISSION ERROR: Only admins can regenerate API keys for other users.");
+}
+
+/**
+ * Gives the user a fresh key; the old one stops working at once, or after the overlap that is asked for.
+ * Failure forbidden for a USER asking for somebody else, notFound, invalid for an expiry in the past.
+ * Source: users-organizations §3.9; overlap and expiry are additions to it.
+ */
+export async function regenerateApiKey(
+  ctx: Context,
+  username: string,
+  rotation: KeyRotation = {},
+): Promise<{ apiKey: string }> {
+  requireKeyOf(ctx, username);
+  const { expiresAt } = rotation;
+  if (expiresAt != null && expiresAt.getTime() <= ctx.now().getTime()) {
+    throw new Failure("invalid", "INVALID DATA: expiresAt must be in the future");
   }
   const target = await findUser(ctx, username);
-  return { apiKey: await renewApiKey(ctx, target.id) };
+  return { apiKey: await renewApiKey(ctx, target.id, rotation) };
+}
+
+/** When the user's key ends, when it was used last, and until when the one before it works. Failure forbidden, notFound. */
+export async function showUserKey(ctx: Context, username: string): Promise<UserKeyView> {
+  requireKeyOf(ctx, username);
+  const row = await findUser(ctx, username);
+  const until = row.previousApiKeyUntil;
+  return {
+    expiresAt: row.apiKeyExpiresAt,
+    lastUsedAt: row.apiKeyLastUsedAt,
+    previousUntil: until !== null && until.getTime() > ctx.now().getTime() ? until : null,
+  };
 }
 
 /** Sets the platform role of a user. Failure forbidden or notFound, in the order of users-organizations §3.10. */
@@ -262,8 +319,18 @@ export async function deleteUser(ctx: Context, username: string): Promise<void> 
       throw new Failure("forbidden", "PERMISSION ERROR: Only admins can delete other users.");
     }
     if (target.role === "ADMIN") await requireAnotherAdmin(ctx, target);
-    await passOnOrganizations(ctx.db, target.id, ctx.now());
+    const passedOn = await passOnOrganizations(ctx.db, target.id, ctx.now());
     await ctx.db.delete(users).where(eq(users.id, target.id));
+    await auditAll(ctx, [
+      { action: "user.delete", organizationId: null, target: target.username, before: factsOf(target) },
+      ...passedOn.map(({ id, name, heirId }) => ({
+        action: heirId === undefined ? ("organization.delete" as const) : ("organization.update" as const),
+        organizationId: id,
+        target: name,
+        before: { ownerId: target.id },
+        after: heirId === undefined ? undefined : { ownerId: heirId },
+      })),
+    ]);
   });
 }
 
@@ -313,26 +380,63 @@ async function insertUser(
     })
     .returning();
   if (row === undefined) throw new Error("an inserted user was not returned");
+  const organizationId = newId(now);
   await insertOrganization(ctx.db, {
-    id: newId(now),
+    id: organizationId,
     name: input.organizationName,
     ownerId: row.id,
     isDefault: true,
     createdAt: now,
     key: { id: newId(now), hash: organizationKey.hash, sealed: organizationKey.sealed },
   });
+  await auditAll(ctx, [
+    { action: "user.create", organizationId: null, target: row.username, after: factsOf(row) },
+    {
+      action: "organization.create",
+      organizationId,
+      target: input.organizationName,
+      after: { name: input.organizationName, ownerId: row.id, default: true },
+    },
+  ]);
   return row;
 }
 
-async function renewApiKey(ctx: Context, userId: string): Promise<string> {
+/** What the audit log says of a user. */
+const factsOf = ({ id, username, role }: Pick<UserRow, "id" | "username" | "role">) => ({ id, username, role });
+
+async function renewApiKey(ctx: Context, userId: string, rotation: KeyRotation = {}): Promise<string> {
   const { apiKey, hash, sealed } = await issueApiKey(ctx.keyring, "usr");
-  const renewed = await ctx.db
-    .update(users)
-    .set({ apiKeyHash: hash, apiKeySealed: sealed, updatedAt: ctx.now() })
-    .where(eq(users.id, userId))
-    .returning({ id: users.id });
-  if (renewed.length === 0) throw new Failure("notFound", "INVALID DATA: User not found");
-  return apiKey;
+  const now = ctx.now();
+  const overlap = rotation.overlapSeconds ?? 0;
+  const previousUntil = overlap === 0 ? null : new Date(now.getTime() + overlap * 1000);
+  const expiresAt = rotation.expiresAt ?? null;
+  return transaction(ctx, async (ctx) => {
+    const [renewed] = await ctx.db
+      .update(users)
+      .set({
+        apiKeyHash: hash,
+        apiKeySealed: sealed,
+        apiKeyExpiresAt: expiresAt,
+        apiKeyLastUsedAt: null,
+        previousApiKeyHash: previousUntil === null ? null : sql`${users.apiKeyHash}`,
+        // A key that was over does not come to life again.
+        previousApiKeyUntil:
+          previousUntil === null
+            ? null
+            : sql`least(${users.apiKeyExpiresAt}, ${previousUntil.toISOString()}::timestamptz)`,
+        updatedAt: now,
+      })
+      .where(eq(users.id, userId))
+      .returning({ username: users.username });
+    if (renewed === undefined) throw new Failure("notFound", "INVALID DATA: User not found");
+    await audit(ctx, {
+      action: "user.key",
+      organizationId: null,
+      target: renewed.username,
+      after: { expiresAt, previousUntil },
+    });
+    return apiKey;
+  });
 }
 
 async function writeUser(
@@ -346,6 +450,13 @@ async function writeUser(
   if (change.passwordHash !== undefined) changed.passwordHash = change.passwordHash;
   const { username, role, passwordHash, updatedAt } = changed;
   await ctx.db.update(users).set({ username, role, passwordHash, updatedAt }).where(eq(users.id, target.id));
+  await audit(ctx, {
+    action: "user.update",
+    organizationId: null,
+    target: target.username,
+    before: factsOf(target),
+    after: { ...factsOf(changed), ...(change.passwordHash === undefined ? {} : { passwordChanged: true }) },
+  });
   return viewUpdated(changed);
 }
 

@@ -2,7 +2,8 @@ import { and, asc, count, desc, eq, lt, sql } from "drizzle-orm";
 import type { EVENT_CODES } from "../core/event-messages.ts";
 import { outboxRange } from "../db/outbox.ts";
 import { organizations, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
-import { type Context, newId, transaction } from "./context.ts";
+import { audit } from "./audit.ts";
+import { type Context, newId, pageOf, transaction } from "./context.ts";
 import { issueWebhookSecret } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 
@@ -110,9 +111,18 @@ function checkedUrl(ctx: Context, text: string): string {
   if (url.protocol !== "https:" && !(isAllowed && url.protocol === "http:")) {
     throw refused("The url must begin with https://");
   }
+  if (!isAllowed && isPrivateHost(ctx, url.hostname)) throw refused("The url must lead to the public internet");
   if (url.username !== "" || url.password !== "") throw refused("The url must not have a name or password in it");
   url.hash = "";
   return url.href;
+}
+
+/** What can be said without asking anybody: an address that is none of the public internet. Names are asked when used. */
+function isPrivateHost(ctx: Context, hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, "");
+  // URL writes every spelling of an IPv4 address in one way.
+  const isLiteral = host.includes(":") || /^\d+\.\d+\.\d+\.\d+$/.test(host);
+  return isLiteral && ctx.isPublicAddress?.(host) === false;
 }
 
 /** The organization's endpoints, oldest first. Failure notFound for an organization that does not exist. */
@@ -166,6 +176,7 @@ export async function createWebhook(
       })
       .returning();
     if (row === undefined) throw new Error("the new webhook has no row");
+    await audit(ctx, { action: "webhook.create", organizationId, target: row.id, after: factsOf(row) });
     return { ...viewOf(row), secret };
   });
 }
@@ -187,47 +198,77 @@ export async function updateWebhook(
     changes: Omit<WebhookChoice, "url"> & { url?: string | undefined; enabled?: boolean | undefined };
   },
 ): Promise<WebhookView> {
-  const { url, description, codes, enabled } = input.changes;
-  const [row] = await ctx.db
-    .update(webhookEndpoints)
-    .set({
-      ...(url === undefined ? {} : { url: checkedUrl(ctx, url) }),
-      ...(description === undefined ? {} : { description }),
-      ...(codes === undefined ? {} : { codes: codes === null ? null : [...codes] }),
-      ...(enabled === undefined
-        ? {}
-        : { state: enabled ? ("enabled" as const) : ("disabled" as const), suspendedAt: null, suspendedReason: null }),
-      ...(enabled === true ? { failures: 0, failingSince: null } : {}),
-      updatedAt: ctx.now(),
-    })
-    .where(at(input))
-    .returning();
-  if (row === undefined) throw missing(input.webhookId);
-  return viewOf(row);
+  const { description, codes, enabled } = input.changes;
+  const url = input.changes.url === undefined ? undefined : checkedUrl(ctx, input.changes.url);
+  return transaction(ctx, async (ctx) => {
+    const [held] = await ctx.db.select().from(webhookEndpoints).where(at(input)).for("no key update");
+    if (held === undefined) throw missing(input.webhookId);
+    const [row] = await ctx.db
+      .update(webhookEndpoints)
+      .set({
+        ...(url === undefined ? {} : { url }),
+        ...(description === undefined ? {} : { description }),
+        ...(codes === undefined ? {} : { codes: codes === null ? null : [...codes] }),
+        ...(enabled === undefined
+          ? {}
+          : {
+              state: enabled ? ("enabled" as const) : ("disabled" as const),
+              suspendedAt: null,
+              suspendedReason: null,
+            }),
+        ...(enabled === true ? { failures: 0, failingSince: null } : {}),
+        updatedAt: ctx.now(),
+      })
+      .where(at(input))
+      .returning();
+    if (row === undefined) throw missing(input.webhookId);
+    await audit(ctx, {
+      action: "webhook.update",
+      organizationId: row.organizationId,
+      target: row.id,
+      before: factsOf(held),
+      after: { ...factsOf(row), ...(url === undefined || url === held.url ? {} : { urlChanged: true }) },
+    });
+    return viewOf(row);
+  });
+}
+
+/** What the audit log says of an endpoint. Of its address only where it leads: the rest may be a secret. */
+function factsOf({ url, description, codes, state }: Row) {
+  return { url: new URL(url).origin, description, codes, state };
 }
 
 /** Removes an endpoint with its deliveries. Failure notFound. */
 export async function deleteWebhook(ctx: Context, address: WebhookAddress): Promise<void> {
-  const gone = await ctx.db.delete(webhookEndpoints).where(at(address)).returning({ id: webhookEndpoints.id });
-  if (gone.length === 0) throw missing(address.webhookId);
+  const { organizationId, webhookId } = address;
+  await transaction(ctx, async (ctx) => {
+    const [gone] = await ctx.db.delete(webhookEndpoints).where(at(address)).returning();
+    if (gone === undefined) throw missing(webhookId);
+    await audit(ctx, { action: "webhook.delete", organizationId, target: webhookId, before: factsOf(gone) });
+  });
 }
 
 /** Gives it a new secret, shown this once; for a day the old one signs beside it. Failure notFound. */
 export async function rotateWebhookSecret(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
   const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
   const now = ctx.now();
-  const [row] = await ctx.db
-    .update(webhookEndpoints)
-    .set({
-      previousSecretSealed: sql`${webhookEndpoints.secretSealed}`,
-      previousSecretUntil: new Date(now.getTime() + ROTATION_MS),
-      secretSealed: sealed,
-      updatedAt: now,
-    })
-    .where(at(address))
-    .returning();
-  if (row === undefined) throw missing(address.webhookId);
-  return { ...viewOf(row), secret };
+  const { organizationId, webhookId } = address;
+  return transaction(ctx, async (ctx) => {
+    const [row] = await ctx.db
+      .update(webhookEndpoints)
+      .set({
+        previousSecretSealed: sql`${webhookEndpoints.secretSealed}`,
+        previousSecretUntil: new Date(now.getTime() + ROTATION_MS),
+        secretSealed: sealed,
+        updatedAt: now,
+      })
+      .where(at(address))
+      .returning();
+    if (row === undefined) throw missing(webhookId);
+    const after = { previousSecretUntil: row.previousSecretUntil };
+    await audit(ctx, { action: "webhook.secret", organizationId, target: webhookId, after });
+    return { ...viewOf(row), secret };
+  });
 }
 
 /** The delivery log, newest first; `before` is the id of the last delivery of the page before. Failure notFound. */
@@ -247,7 +288,7 @@ export async function listDeliveries(
       ),
     )
     .orderBy(desc(webhookDeliveries.id))
-    .limit(input.limit);
+    .limit(pageOf(ctx, input.limit));
   return rows.map(deliveryOf);
 }
 
@@ -263,11 +304,16 @@ export async function resendDelivery(
   if (endpoint.state !== "enabled") {
     throw new Failure("conflict", `CONFLICT: The webhook is ${endpoint.state}: enable it first`);
   }
-  const [row] = await ctx.db
-    .update(webhookDeliveries)
-    .set({ status: "pending", attempts: 0, nextAttemptAt: sql`now()` })
-    .where(and(eq(webhookDeliveries.id, input.deliveryId), eq(webhookDeliveries.endpointId, input.webhookId)))
-    .returning();
-  if (row === undefined) throw new Failure("notFound", `Delivery ${input.deliveryId} not found`);
-  return deliveryOf(row);
+  return transaction(ctx, async (ctx) => {
+    const [row] = await ctx.db
+      .update(webhookDeliveries)
+      .set({ status: "pending", attempts: 0, nextAttemptAt: sql`now()` })
+      .where(and(eq(webhookDeliveries.id, input.deliveryId), eq(webhookDeliveries.endpointId, input.webhookId)))
+      .returning();
+    if (row === undefined) throw new Failure("notFound", `Delivery ${input.deliveryId} not found`);
+    const { organizationId, webhookId } = input;
+    const after = { deliveryId: String(input.deliveryId) };
+    await audit(ctx, { action: "webhook.resend", organizationId, target: webhookId, after });
+    return deliveryOf(row);
+  });
 }

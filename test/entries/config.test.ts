@@ -24,12 +24,55 @@ it("an empty environment has the documented defaults", () => {
     JWT_EXPIRATION: 3600,
     ALLOW_PUBLIC_SIGNUP: true,
     EVENTS_ONLY: false,
+    MIGRATE: true,
+    DRAIN_DELAY: 0,
+    TRUSTED_PROXIES: 0,
+    ACCOUNT_CALLS_PER_MINUTE: 3000,
+    UNKNOWN_KEYS_PER_MINUTE: 1000,
+    KEY_CALLS_PER_SECOND: 0,
+    SOCKETS_PER_ADDRESS: 20_000,
+    EVENT_STREAMS: 1000,
+    BODY_LIMIT_KB: 2048,
+    PRICING_LIMIT_KB: 2048,
+    PAGE_LIMIT: 1000,
+    DATABASE_POOL_SIZE: 10,
+    DATABASE_STATEMENT_TIMEOUT: 30,
+    DATABASE_LOCK_TIMEOUT: 10,
+    DATABASE_IDLE_TRANSACTION_TIMEOUT: 30,
+    DATABASE_ACQUIRE_TIMEOUT: 2,
     LOG_LEVEL: "info",
     PRICING_URL_ALLOWED_HOSTS: [],
     EVENT_RETENTION_DAYS: 7,
+    AUDIT_RETENTION_DAYS: 365,
+    LEDGER_RETENTION_DAYS: 365,
     WEBHOOK_ALLOWED_HOSTS: [],
     ENABLE_TEST_EVENT: true,
   });
+});
+
+it("refuses to trust whoever answers in place of the database, and limits that are none", () => {
+  const problems = problemsOf(() =>
+    readConfig({
+      NODE_TLS_REJECT_UNAUTHORIZED: "0",
+      DATABASE_POOL_SIZE: "0",
+      KEY_CALLS_PER_SECOND: "-1",
+      BODY_LIMIT_KB: "2MB",
+      PRICING_LIMIT_KB: "4096",
+      PAGE_LIMIT: "0",
+      EVENT_STREAMS: "0",
+      METRICS_TOKEN: "short",
+    }),
+  );
+  expect(problems.toSorted()).toEqual([
+    'BODY_LIMIT_KB must be a whole number from 16 to 65536, not "2MB".',
+    'DATABASE_POOL_SIZE must be a whole number from 1 to 1000, not "0".',
+    'EVENT_STREAMS must be a whole number from 1 to 100000, not "0".',
+    'KEY_CALLS_PER_SECOND must be a whole number from 0 to 1000000, not "-1".',
+    "METRICS_TOKEN must have at least 16 characters.",
+    "NODE_TLS_REJECT_UNAUTHORIZED=0 trusts whoever answers in place of the database: unset it.",
+    'PAGE_LIMIT must be a whole number from 1 to 1000, not "0".',
+    'PRICING_LIMIT_KB must be a whole number from 16 to 2048, not "4096".',
+  ]);
 });
 
 it("an empty variable counts as unset", () => {

@@ -80,3 +80,13 @@ it("draining ends by force what does not end by itself", async () => {
   expect(performance.now() - begun).toBeLessThan(2000);
   await stuck;
 });
+
+it("draining does not wait for connections that were opened ahead of a need and never used", async () => {
+  const ahead = connect(port, "127.0.0.1");
+  const closed = new Promise((resolve) => ahead.once("close", resolve));
+  await new Promise((resolve) => ahead.once("connect", resolve));
+  const begun = performance.now();
+  await drain(10_000);
+  expect(performance.now() - begun).toBeLessThan(5000);
+  await closed;
+});

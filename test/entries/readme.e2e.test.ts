@@ -30,7 +30,7 @@ async function freePort(): Promise<number> {
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "faregate-readme-"));
-  for (const name of ["src", "node_modules", "package.json", "tsconfig.json"]) {
+  for (const name of ["src", "node_modules", "package.json", "tsconfig.json", ".package", "dist"]) {
     await symlink(join(ROOT, name), join(folder, name));
   }
   ports = { rest: await freePort(), events: await freePort() };

@@ -4,7 +4,7 @@ import { io } from "socket.io-client";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Broadcast, createBroadcast } from "../../src/events/broadcast.ts";
 import { handshakeUrl } from "../../src/events/handshake.ts";
-import { openPricings, openRaw, until } from "./raw-client.ts";
+import { openPricings, openRaw, type RawClient, until } from "./raw-client.ts";
 
 let broadcast: Broadcast;
 let server: Server;
@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   const closed = new Promise((resolve) => server.close(resolve));
-  broadcast.close();
+  await broadcast.close();
   server.closeAllConnections();
   await closed;
 });
@@ -127,7 +127,7 @@ describe("clients that come back", () => {
     socket.on("disconnect", (reason) => reasons.push(reason));
     await until(() => socket.connected, "the connection");
     const closed = new Promise((resolve) => server.close(resolve));
-    broadcast.close();
+    await broadcast.close();
     await closed;
     await until(() => !socket.connected, "the end of the connection");
     expect(reasons).toEqual(["transport close"]);
@@ -160,5 +160,41 @@ describe("clients that come back", () => {
     await Promise.all([early.frame(4), late.frame(4)]);
     expect([early.frames.length, late.frames.length, last.frames.length]).toEqual([5, 5, 3]);
     for (const client of [early, late, last]) client.close();
+  });
+});
+
+describe("a thousand clients", () => {
+  const MANY = 1000;
+  let clients: RawClient[] = [];
+  beforeEach(async () => {
+    clients = await Promise.all(Array.from({ length: MANY }, () => openPricings(ws + HANDSHAKE)));
+  });
+
+  it("get every message once and in order, and others are served in between", async () => {
+    const codes = ["PRICING_CREATED", "PRICING_ARCHIVED", "PRICING_ACTIVED", "SERVICE_DISABLED"];
+    for (const code of codes) broadcast.publish({ code, details: { serviceName: "Tasker" } });
+    // Nobody has been made to wait for all of them: the last ones are still to be sent to.
+    let turns = 0;
+    while (clients.some(({ frames }) => frames.length < 2 + codes.length)) {
+      await new Promise((resolve) => setImmediate(resolve));
+      turns += 1;
+    }
+    expect(turns).toBeGreaterThan((MANY / 100) * codes.length - 2);
+    for (const { frames } of clients) {
+      expect(frames.slice(2).map((frame) => /"code":"(\w+)"/.exec(frame)?.[1])).toEqual(codes);
+    }
+  });
+
+  it("are let go one after the other when the server is to end, so that they do not all come back at once", async () => {
+    const moments: number[] = [];
+    const from = performance.now();
+    const all = clients.map(async ({ closed }) => {
+      await closed;
+      moments.push(performance.now() - from);
+    });
+    await broadcast.close();
+    await Promise.all(all);
+    expect(Math.max(...moments) - Math.min(...moments)).toBeGreaterThan(150);
+    expect(Math.max(...moments)).toBeLessThan(5500);
   });
 });

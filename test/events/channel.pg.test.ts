@@ -29,7 +29,7 @@ async function openEventServer(): Promise<string> {
   closing.push(async () => {
     await feed.stop();
     const closed = new Promise((resolve) => server.close(resolve));
-    broadcast.close();
+    await broadcast.close();
     await closed;
     await connection.close(0);
   });

@@ -63,7 +63,7 @@ export async function openInProcess(
     close: async () => {
       await feed.stop();
       const closed = new Promise((resolve) => server.close(resolve));
-      broadcast.close();
+      await broadcast.close();
       server.closeAllConnections();
       await closed;
       await connection.close(0);

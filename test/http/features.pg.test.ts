@@ -142,6 +142,8 @@ describe("the list of features", () => {
     ["?serviceName=xtra&sort=featureName&order=down", ["Extras@1.0.0:reports", "Extras@1.0.0:insights"]],
     ["?featureName=board&sort=featureName&order=desc", ["Tasker@1.0.0:board", "Tasker@2.0.0:board"]],
     ["?featureName=reports&unknown=1&sort=nothing", ["Extras@1.0.0:reports"]],
+    ["?featureName=reports&sort=__proto__", ["Extras@1.0.0:reports"]],
+    ["?featureName=reports&sort=toString", ["Extras@1.0.0:reports"]],
   ])("%s has %j", async (query, expected) => {
     expect(names(await list(query))).toEqual(expected);
   });

@@ -208,3 +208,68 @@ it("where the log is followed, streams read from it and wake with it", async () 
   await stream.until(`id: ${at + 2}`);
   expect(idsIn(stream.text())).toEqual([at + 1, at + 2]);
 });
+
+it("a stream ends with the key that opened it, and what happens then is not told", async () => {
+  const { owner, organizationId } = api.callers;
+  const path = `/organizations/${organizationId}/api-keys`;
+  const made = await api.call<{ apiKeys: { id: string; key: string }[] }>("POST", path, {
+    key: owner.key,
+    body: { scope: "MANAGEMENT" },
+  });
+  const { id, key } = made.body.apiKeys.at(-1) ?? { id: "", key: "" };
+  const stream = await open({ key });
+  await stream.until("retry");
+  const told = await record(organizationId, contracted("before"));
+  await stream.until(`id: ${told}\n`);
+  expect((await api.call("DELETE", `${path}/${id}`, { key: owner.key })).status).toBe(200);
+  await record(organizationId, contracted("afterwards"));
+  await stream.ended;
+  expect(stream.text()).toContain("before");
+  expect(stream.text()).not.toContain("afterwards");
+});
+
+it.each([
+  ["a member who is removed", false],
+  ["a platform ADMIN who is made a USER", true],
+])("a stream of %s ends, and what happens then is not told", async (_, isAdmin) => {
+  const { owner, organizationId, platformAdmin } = api.callers;
+  const reader = await api.newUser();
+  const members = `/organizations/${organizationId}/members`;
+  const changeRole = (role: string) =>
+    api.call("PUT", `/users/${reader.username}`, { key: platformAdmin.key, body: { role } });
+  if (isAdmin) expect((await changeRole("ADMIN")).status).toBe(200);
+  else {
+    const body = { username: reader.username, role: "MANAGER" };
+    expect((await api.call("POST", members, { key: owner.key, body })).status).toBe(200);
+  }
+  const stream = await open({ key: reader.key, query: `?organizationId=${organizationId}` });
+  await stream.until("retry");
+  const told = await record(organizationId, contracted("before"));
+  await stream.until(`id: ${told}\n`);
+  const left = isAdmin
+    ? await changeRole("USER")
+    : await api.call("DELETE", `${members}/${reader.username}`, { key: owner.key });
+  expect(left.status).toBe(200);
+  await record(organizationId, contracted("afterwards"));
+  await stream.ended;
+  expect(stream.text()).toContain("before");
+  expect(stream.text()).not.toContain("afterwards");
+});
+
+it("a stream in which nothing happens ends at its next heartbeat", async () => {
+  const { owner, organizationId } = api.callers;
+  const app = createApp({
+    open: () => api.resources,
+    settings: { allowedOrigins: [], baseUrlPath: "" },
+    streams: { heartbeatMs: 100 },
+  });
+  const reader = await api.newUser();
+  const members = `/organizations/${organizationId}/members`;
+  await api.call("POST", members, { key: owner.key, body: { username: reader.username, role: "EVALUATOR" } });
+  const stream = await open({ app, key: reader.key, query: `?organizationId=${organizationId}` });
+  await stream.until("retry");
+  await api.call("DELETE", `${members}/${reader.username}`, { key: owner.key });
+  const from = performance.now();
+  await stream.ended;
+  expect(performance.now() - from).toBeLessThan(2000);
+});

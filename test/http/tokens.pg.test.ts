@@ -1,6 +1,8 @@
 import { jwtVerify } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { deriveTokenKey } from "../../src/operations/credentials.ts";
+import { createKeyring } from "../../src/operations/credentials.ts";
+import { verifyPricingToken } from "../../src/operations/features.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, tasker, upload } from "../support/contracting.ts";
 
@@ -177,4 +179,36 @@ test.each([
     status,
     body: { error },
   });
+});
+
+test("a token is verified: one of this server, one that has ended, one that somebody else signed, and what is none", async () => {
+  await contract(api, key, "verified");
+  const verdict = async (body: object) =>
+    (await api.call("POST", "/pricing-tokens/verify", { key: api.callers.outsider.key, body })).body;
+  const good = await token("verified");
+  expect(await verdict({ token: good })).toEqual({ valid: true, reason: null });
+  api.setNow(new Date(NOW.getTime() + 91_000));
+  expect(await verdict({ token: good })).toEqual({ valid: false, reason: "The token has expired" });
+  const [head, payload, signature = ""] = good.split(".");
+  const forged = `${head}.${payload}.${signature.startsWith("A") ? "B" : "A"}${signature.slice(1)}`;
+  expect(await verdict({ token: forged })).toEqual({ valid: false, reason: "The signature is not of this server" });
+  expect(await verdict({ token: "none" })).toEqual({ valid: false, reason: "This is no pricing token" });
+  expect(await verdict({})).toEqual({ error: "The token field is required" });
+});
+
+test("a token that the secret before this one signed is still this server's, while that one is known", async () => {
+  await contract(api, key, "rotating");
+  const old = await token("rotating");
+  const secrets = {
+    apiKeysSecret: "k".repeat(32),
+    jwtSecret: "the next jwt secret of the tests",
+    jwtSalt: "jwt salt of the tests",
+  };
+  const verdict = async (previousJwtSecret?: string) => {
+    const keyring = await createKeyring({ ...secrets, previousJwtSecret });
+    const caller = { kind: "anonymous" as const };
+    return (await verifyPricingToken({ ...api.resources, keyring, caller }, old)).valid;
+  };
+  expect(await verdict()).toBe(false);
+  expect(await verdict("jwt secret of the tests, 32 bytes or more")).toBe(true);
 });

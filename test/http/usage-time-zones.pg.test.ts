@@ -68,8 +68,16 @@ const CASES: [created: string, evaluated: string, end: string, monthly: string, 
 ];
 
 describe.each(ZONES)("in the time zone %s", (zone) => {
-  beforeAll(() => {
+  beforeAll(async () => {
     process.env["TZ"] = zone;
+    // What sessions have that do not say otherwise: those that this ends begin anew with it.
+    const { client } = api.database.connection;
+    await client.unsafe(`alter database "${new URL(api.database.url).pathname.slice(1)}" set timezone = '${zone}'`);
+    await client`
+      select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
+    await client`select pg_terminate_backend(pg_backend_pid())`.catch(() => {});
+    // Until the pool has heard of it.
+    await new Promise((resolve) => setTimeout(resolve, 200));
   });
 
   test.each(CASES)(

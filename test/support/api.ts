@@ -1,7 +1,9 @@
 import type { Hono } from "hono";
-import { createApp, type HttpSettings } from "../../src/http/app.ts";
-import type { AppEnv, Log } from "../../src/http/route.ts";
+import { createApp } from "../../src/http/app.ts";
+import type { ProcessHealth } from "../../src/entries/health.ts";
+import type { About, AppEnv, HttpSettings, Log } from "../../src/http/route.ts";
 import type { Resources, Settings } from "../../src/operations/context.ts";
+import { followChanges } from "../../src/db/changes.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
@@ -59,8 +61,8 @@ export interface TestApi {
   resources: Resources;
   callers: Callers;
   /** The lines that the application logged. */
-  logged: { level: string; message: string; detail: unknown }[];
-  /** Calls the application in process; `path` is relative to /api/v1 unless it starts with /api or /static. */
+  logged: { level: string; message: string; detail: unknown; about: About | undefined }[];
+  /** Calls the application in process; `path` is relative to /api/v1 unless it starts with /api, /static or /ofrep. */
   call<T = Record<string, unknown>>(method: Method, path: string, options?: CallOptions): Promise<Answer<T>>;
   /** Makes the server's clock stand at this moment. */
   setNow(moment: Date): void;
@@ -82,12 +84,21 @@ const SECRETS = {
  * The clock stands still at 2025-06-15T10:00:00Z until setNow.
  */
 export async function createTestApi(
-  options: { settings?: Partial<Settings>; http?: Partial<HttpSettings>; resources?: Partial<Resources> } = {},
+  options: {
+    settings?: Partial<Settings>;
+    http?: Partial<HttpSettings>;
+    resources?: Partial<Resources>;
+    /** Already migrated; otherwise a new one. Closed with the API. */
+    database?: TestDatabase;
+    health?: (database: TestDatabase, resources: Resources) => ProcessHealth;
+  } = {},
 ): Promise<TestApi> {
-  const [database, keyring] = await Promise.all([createTestDatabase(), createKeyring(SECRETS)]);
+  const [database, keyring] = await Promise.all([options.database ?? createTestDatabase(), createKeyring(SECRETS)]);
   let now = new Date("2025-06-15T10:00:00.000Z");
+  const changes = followChanges(database.url, { applicationName: "faregate-test" });
   const resources: Resources = {
     ...createResources(database.connection, {
+      changes,
       keyring,
       settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true, ...options.settings },
       now: () => now,
@@ -95,9 +106,11 @@ export async function createTestApi(
     ...options.resources,
   };
   const logged: TestApi["logged"] = [];
-  const log: Log = (level, message, detail) => logged.push({ level, message, detail });
+  const log: Log = (level, message, detail, about) => logged.push({ level, message, detail, about });
+  const health = options.health?.(database, resources);
   const app = createApp({
     open: () => resources,
+    ...(health === undefined ? {} : { health, metrics: health.requests }),
     settings: { allowedOrigins: [], baseUrlPath: "", ...options.http },
     log,
   });
@@ -133,6 +146,9 @@ export async function createTestApi(
     newOrganization,
     close: async () => {
       await resources.callCounter.flush();
+      await resources.keyUses.flush();
+      await resources.refusals.flush();
+      await changes.close();
       await database.drop();
     },
   };
@@ -148,12 +164,12 @@ function caller(app: Hono<AppEnv>): TestApi["call"] {
       init.body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
       if (!headers.has("content-type")) headers.set("content-type", "application/json");
     }
-    const url = /^\/(api|static)(\/|$)/.test(path) ? path : `/api/v1${path}`;
+    const url = /^\/(api|static|ofrep)(\/|$)/.test(path) ? path : `/api/v1${path}`;
     const response = await app.request(url, init);
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.startsWith("application/json") && text !== "";
     const body: unknown = isJson ? JSON.parse(text) : text || undefined;
-    const documented = /^[^?#]*\/api\/v1(\/[^?#]*?)\/?(?:[?#].*)?$/.exec(url)?.[1];
+    const documented = /^[^?#]*?(\/(?:api\/v1|ofrep)\/[^?#]*?)\/?(?:[?#].*)?$/.exec(url)?.[1];
     if (documented !== undefined && method !== "OPTIONS") {
       expectDocumented(method, documented, response.status, body);
     }

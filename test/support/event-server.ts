@@ -45,6 +45,8 @@ export interface RunningServer {
   /** One origin for REST and events. */
   url: string;
   process: ChildProcess;
+  /** What it has printed. */
+  output(): string;
   /** Sends SIGTERM and waits until it has drained and gone; its exit code. */
   stop(): Promise<number | null>;
 }
@@ -56,17 +58,33 @@ export async function startEventServer(
   runtime: keyof typeof COMMANDS = "Node",
 ): Promise<RunningServer> {
   const port = Number(environment["EVENTS_PORT"] ?? (await freePort()));
-  const [command, ...given] = COMMANDS[runtime];
-  const child = spawn(command, given, {
+  return startServer(COMMANDS[runtime], port, {
+    DATABASE_URL: databaseUrl,
+    EVENTS_PORT: String(port),
+    ...environment,
+  });
+}
+
+/** The real REST process over this database, started by this command. */
+export async function startRestServer(
+  command: readonly [string, ...string[]],
+  databaseUrl: string,
+  environment: Record<string, string> = {},
+): Promise<RunningServer> {
+  const port = await freePort();
+  return startServer(command, port, { DATABASE_URL: databaseUrl, PORT: String(port), ...environment });
+}
+
+/** A server process with the tests' secrets, once it answers at this port. */
+async function startServer(
+  command: readonly [string, ...string[]],
+  port: number,
+  environment: Record<string, string>,
+): Promise<RunningServer> {
+  const [program, ...given] = command;
+  const child = spawn(program, given, {
     cwd: ROOT,
-    env: {
-      ...process.env,
-      ...TEST_SECRETS,
-      DATABASE_URL: databaseUrl,
-      EVENTS_PORT: String(port),
-      LOG_LEVEL: "warn",
-      ...environment,
-    },
+    env: { ...process.env, ...TEST_SECRETS, LOG_LEVEL: "warn", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -74,22 +92,23 @@ export async function startEventServer(
   child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
   const gone = new Promise<number | null>((done) => child.once("exit", done));
   const url = `http://127.0.0.1:${port}`;
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 30_000;
   for (;;) {
-    const up = await fetch(`${url}/api/v1/healthcheck`).then(
+    const up = await fetch(`${url}/live`).then(
       (answer) => answer.ok,
       () => false,
     );
     if (up) break;
     if (child.exitCode !== null || Date.now() > deadline) {
       child.kill("SIGKILL");
-      throw new Error(`the event server did not start: ${output}`);
+      throw new Error(`the server did not start: ${output}`);
     }
     await new Promise((wait) => setTimeout(wait, 50));
   }
   return {
     url,
     process: child,
+    output: () => output,
     stop: () => {
       child.kill("SIGTERM");
       return gone;

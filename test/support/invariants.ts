@@ -16,6 +16,23 @@ const INVARIANTS: readonly Invariant[] = [
         or s.disabled or s.organization_id <> c.organization_id or p.service_id <> s.id`,
   },
   {
+    rule: "the newest record of a contract is what it contracts now",
+    violations: `
+      select c.id, r.cause, r.services, n.services as now
+      from contracts c
+      cross join lateral (
+        select coalesce(json_agg(json_build_object(
+          'serviceId', s.id, 'key', s.name_key, 'disabled', s.disabled, 'pricingId', p.id, 'version', p.version,
+          'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) order by cs.position), '[]') as services
+        from contract_services cs join services s on s.id = cs.service_id join pricings p on p.id = cs.pricing_id
+        where cs.contract_id = c.id
+      ) n
+      left join lateral (select * from contract_states where contract_id = c.id order by id desc limit 1) r on true
+      where n.services::jsonb is distinct from r.services::jsonb
+        or row(c.start_date, c.end_date, c.auto_renew, c.renewal_days)
+          is distinct from row(r.start_date, r.end_date, r.auto_renew, r.renewal_days)`,
+  },
+  {
     rule: "an enabled service has an active version, a disabled one has none",
     violations: `
       select s.id, s.name, s.disabled from services s

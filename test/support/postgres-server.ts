@@ -23,7 +23,7 @@ export const MIGRATIONS = fileURLToPath(new URL("../../src/db/migrations", impor
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await openServer(process.env["TEST_DATABASE_URL"]);
-  const template = `faregate_template_${process.pid}_test`;
+  const template = `faregate_template_${crypto.randomUUID().slice(0, 8)}_test`;
   const dropTemplate = () => onServer(server.url, `drop database if exists ${template} with (force)`);
   try {
     await onServer(server.url, `create database ${template}`);

@@ -1,3 +1,4 @@
+import type { Sql } from "postgres";
 import type { Connection } from "../../src/db/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
@@ -45,4 +46,52 @@ export async function contractUsers(
   }
   await resources.callCounter.flush();
   return key;
+}
+
+/**
+ * Fills the tables that grow with customers, straight in the database: organizations `org-1`, `org-2`, … (each with an owner, a
+ * key `key-1`, … and a copy of the one pricing that is contracted) with the end users `end-1`, `end-2`, … dealt out to them,
+ * whose contracts are like the first one. `hashOf` tells what is stored of an organization's key.
+ */
+export async function spread(
+  sql: Sql,
+  {
+    organizations,
+    contracts,
+    hashOf,
+  }: { organizations: number; contracts: number; hashOf?: (n: number) => Promise<string> },
+): Promise<void> {
+  const [model] = await sql<{ service: string; pricing: string; contract: string }[]>`
+    select cs.service_id as service, cs.pricing_id as pricing, cs.contract_id as contract from contract_services cs limit 1`;
+  if (model === undefined) throw new Error("there is no contract to be like");
+  const { service, pricing, contract } = model;
+  const copies = sql`generate_series(1, ${organizations}::int) n`;
+  const ends = sql`generate_series(1, ${contracts}::int) n`;
+  const numbers = Array.from({ length: organizations }, (_, i) => i + 1);
+  const hashes = await Promise.all(numbers.map((n) => hashOf?.(n) ?? `hash-${n}`));
+  await sql`insert into users (id, username, password_hash, role) select 'user-' || n, 'seeded-' || n, 'x', 'USER' from ${copies}`;
+  await sql`insert into organizations (id, name, owner_id) select 'org-' || n, 'Seeded ' || n, 'user-' || n from ${copies}`;
+  await sql`insert into organization_keys (id, organization_id, scope, key_hash, key_sealed)
+    select 'key-' || n, 'org-' || n, 'ALL', hash, 'sealed' from unnest(${hashes}::text[]) with ordinality as given (hash, n)`;
+  await sql`insert into services (id, organization_id, name, name_key)
+    select 'service-' || n, 'org-' || n, name, name_key from services, ${copies} where id = ${service}`;
+  const columns = await sql<{ name: string }[]>`
+    select quote_ident(column_name) as name from information_schema.columns
+    where table_name = 'pricings' and column_name not in ('id', 'service_id', 'yaml_path') and is_identity = 'NO'`;
+  const names = columns.map(({ name }) => name).join(", ");
+  await sql.unsafe(
+    `insert into pricings (id, service_id, yaml_path, ${names})
+     select 'pricing-' || n, 'service-' || n, 'seeded-' || n, ${names} from pricings, generate_series(1, $1::int) n where id = $2`,
+    [organizations, pricing],
+  );
+  await sql`insert into contracts (id, organization_id, user_id, username, group_id, start_date, end_date, auto_renew)
+    select 'contract-' || n, 'org-' || (n % ${organizations}::int + 1), 'end-' || n, 'end-' || n, 'group-' || n / 1000, now(),
+      now() + interval '1 year', true
+    from ${ends}`;
+  await sql`insert into contract_services (contract_id, service_id, pricing_id, position, plan)
+    select 'contract-' || n, 'service-' || (n % ${organizations}::int + 1), 'pricing-' || (n % ${organizations}::int + 1), 0, plan
+    from contract_services, ${ends} where contract_id = ${contract}`;
+  await sql`insert into usage_levels (contract_id, service_id, limit_name, position)
+    select 'contract-' || n, 'service-' || (n % ${organizations}::int + 1), limit_name, position
+    from usage_levels, ${ends} where contract_id = ${contract}`;
 }

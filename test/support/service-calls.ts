@@ -13,6 +13,17 @@ export interface ServiceAnswer {
   error?: string;
 }
 
+/** What an upload answers: the service, and what was found in the pricing. */
+export interface UploadAnswer extends ServiceAnswer {
+  warnings: object[];
+}
+
+/** The service alone, as every other call answers it. */
+export function serviceOf(uploaded: UploadAnswer): ServiceAnswer {
+  const { warnings: _, ...service } = uploaded;
+  return service;
+}
+
 /** The two families of paths; the same calls must have the same effect on both. */
 export const FAMILIES = ["/services", "/organizations/{organizationId}/services"] as const;
 export type Family = (typeof FAMILIES)[number];
@@ -27,9 +38,9 @@ export interface FamilyCalls {
     headers?: Record<string, string>,
   ): Promise<Answer<T>>;
   /** Uploads the first version of a service. */
-  create(parts?: PricingParts): Promise<Answer<ServiceAnswer>>;
+  create(parts?: PricingParts): Promise<Answer<UploadAnswer>>;
   /** Uploads a further version. */
-  add(parts?: PricingParts): Promise<Answer<ServiceAnswer>>;
+  add(parts?: PricingParts): Promise<Answer<UploadAnswer>>;
   archive(name: string, version: string, fallback: unknown): Promise<Answer<ServiceAnswer>>;
 }
 

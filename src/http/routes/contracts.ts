@@ -1,12 +1,13 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
+import { showContractAt } from "../../operations/as-of.ts";
 import { listContracts, type SubscriptionFilters } from "../../operations/contract-listing.ts";
 import * as contracts from "../../operations/contracts.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, json, leadingInteger, scope, reply } from "../route.ts";
+import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger, scope, reply } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -290,7 +291,11 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     await contracts.deleteContracts(context(c), scope(c));
     return reply(c, null, 204);
   })
-  .get("/:userId", async (c) => json(c, await contracts.showContract(context(c), address(c))))
+  .get("/:userId", async (c) => {
+    const at = instantOf(c, "at");
+    if (at !== undefined) return json(c, await showContractAt(context(c), { ...address(c), at }));
+    return json(c, await contracts.showContract(context(c), address(c)));
+  })
   .put("/:userId", async (c) =>
     json(c, await contracts.novateContract(context(c), { ...address(c), novation: bodyOf(c, novation) })),
   )

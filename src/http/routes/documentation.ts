@@ -7,7 +7,7 @@ import { type AppEnv, json, reply } from "../route.ts";
 export type ReadAsset = (name: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
 
 /** What the page needs from the library; nothing else of it is served. */
-const ASSETS: Readonly<Record<string, string>> = {
+export const ASSETS: Readonly<Record<string, string>> = {
   "swagger-ui.css": "text/css; charset=utf-8",
   "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
 };

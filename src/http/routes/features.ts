@@ -1,10 +1,11 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
+import { evaluateAllAt, evaluateOneAt } from "../../operations/as-of.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/features.ts";
 import * as usage from "../../operations/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, json, leadingInteger } from "../route.ts";
+import { type AppEnv, bodyOf, context, instantOf, json, keptJson, leadingInteger } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -21,9 +22,16 @@ export const expectedConsumption = z.record(
   { error: "Body must be an object" },
 );
 
-const flag = (c: Ask, name: string) => c.req.query(name) === "true";
+const flag = (c: Ask, name: string) => c.req.url.includes("?") && c.req.query(name) === "true";
 const mode = (c: Ask) => ({ server: flag(c, "server") });
 const userId = (c: Ask) => c.req.param("userId") ?? "";
+
+/** Most calls only ask: there is nothing to check then. */
+function isEmpty(body: unknown): boolean {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return false;
+  for (const _ in body) return false;
+  return true;
+}
 
 function positive(c: Ask, name: string, fallback: number): number {
   const value = leadingInteger(c.req.query(name)) ?? 0;
@@ -50,26 +58,44 @@ export const featureRoutes = new Hono<AppEnv>()
   })
   .post("/:userId", async (c) => {
     const input = { userId: userId(c), mode: mode(c) };
+    const at = instantOf(c, "at");
+    if (at !== undefined)
+      return json(c, await evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }));
     const evaluate = flag(c, "details") ? features.evaluateAllDetailed : features.evaluateAll;
-    return json(c, await evaluate(context(c), input));
+    return keptJson(c, await evaluate(context(c), input));
   })
-  .post("/:userId/pricing-token", async (c) =>
-    json(c, {
-      pricingToken: await features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) }),
-    }),
-  )
+  .post("/:userId/pricing-token", async (c) => {
+    if (instantOf(c, "at") !== undefined) {
+      throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
+    }
+    const pricingToken = await features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
+    return json(c, { pricingToken });
+  })
   .post("/:userId/:featureId", async (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
     const dryRun = flag(c, "dryRun");
+    const at = instantOf(c, "at");
     if (flag(c, "revert")) {
+      if (at !== undefined) throw new Failure("invalid", "INVALID DATA: at is for asking: a revert is done now");
       if (dryRun) throw new Failure("invalid", "INVALID DATA: A revert cannot be a dry run");
       const latest = flag(c, "latest");
       return answerOnce(c, async (ctx) => {
         await usage.revertConsumption(ctx, { ...input, latest });
+        ctx.callCounter.totals.reverted += 1;
         return { status: 204 };
       });
     }
-    const expected = bodyOf(c, expectedConsumption);
+    const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
     const ask = { ...input, expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun };
-    return answerOnce(c, async (ctx) => ({ status: 200, value: await usage.evaluateOne(ctx, ask) }));
+    if (at !== undefined) {
+      if (!dryRun && Object.keys(expected).length > 0) {
+        throw new Failure("invalid", "INVALID DATA: at is for asking: the past cannot be consumed, but in a dry run");
+      }
+      return json(c, await evaluateOneAt(context(c), { ...ask, at }));
+    }
+    return answerOnce(c, async (ctx) => {
+      const value = await usage.evaluateOne(ctx, ask);
+      if (!dryRun && Object.keys(expected).length > 0) ctx.callCounter.totals[value.eval ? "granted" : "denied"] += 1;
+      return { status: 200, value };
+    });
   });

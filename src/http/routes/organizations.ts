@@ -3,12 +3,13 @@ import { z } from "zod";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
 import {
-  addMember,
   addOrganizationKey,
-  changeMemberRole,
-  removeMember,
+  changeOrganizationKey,
+  listOrganizationKeys,
   removeOrganizationKey,
-} from "../../operations/members.ts";
+} from "../../operations/keys.ts";
+import { readOverview } from "../../operations/overview.ts";
+import { addMember, changeMemberRole, removeMember } from "../../operations/members.ts";
 import {
   createOrganization,
   deleteOrganization,
@@ -16,7 +17,7 @@ import {
   showOrganization,
   updateOrganization,
 } from "../../operations/organizations.ts";
-import { bodyOf, context, json, leadingInteger, type AppEnv, reply } from "../route.ts";
+import { bodyOf, context, expiry, json, leadingInteger, momentOf, type AppEnv, reply } from "../route.ts";
 
 /** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
 const text = (required: string, wrongType: string) =>
@@ -69,7 +70,32 @@ export const newMember = z.object(
 );
 export const newMemberRole = z.object({ role: memberRole }, "Member role is required");
 
-export const keyRequest = z.object({ scope: z.unknown().optional() }).catch({});
+const KEY_NAME = "The name field must be a text of 1 to 100 characters, or null";
+const keyName = z.string(KEY_NAME).trim().min(1, KEY_NAME).max(100, KEY_NAME).nullable().optional();
+
+export const keyRequest = z.object(
+  { scope: z.unknown().optional(), expiresAt: expiry.optional(), name: keyName },
+  "scope field is required",
+);
+const NO_CHANGE = "The expiresAt field must be an ISO 8601 date or null";
+export const keyChange = z
+  .object({ expiresAt: expiry.optional(), name: keyName }, NO_CHANGE)
+  .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE);
+
+/** The share of a limit from which on somebody is near it. */
+function shareOf(c: HonoContext<AppEnv>): number {
+  const given = c.req.query("near");
+  if (given === undefined) return 0.8;
+  if (/^(0?\.\d{1,6}|1(\.0*)?)$/.test(given) && Number(given) > 0) return Number(given);
+  throw new Failure("invalid", "INVALID DATA: near must be a number above 0 and up to 1");
+}
+
+/** How far back limits that were reached are counted. */
+function hoursOf(c: HonoContext<AppEnv>): number {
+  const hours = Number(c.req.query("hours") ?? 24);
+  if (Number.isInteger(hours) && hours >= 1 && hours <= 168) return hours;
+  throw new Failure("invalid", "INVALID DATA: hours must be a whole number from 1 to 168");
+}
 
 /** The organization that the path names; asked after the body's shape. Failure unprocessable for a malformed one. */
 function organizationIdOf(c: HonoContext<AppEnv>): string {
@@ -119,10 +145,26 @@ export const organizationRoutes = new Hono<AppEnv>()
     const organizationId = organizationIdOf(c);
     return json(c, await removeMember(context(c), { organizationId, username: c.req.param("username") }));
   })
+  .get("/:organizationId/overview", async (c) =>
+    json(
+      c,
+      await readOverview(context(c), { organizationId: organizationIdOf(c), near: shareOf(c), hours: hoursOf(c) }),
+    ),
+  )
   .post("/:organizationId/api-keys", async (c) => {
-    const body = bodyOf(c, keyRequest);
+    const body = Array.isArray(c.get("body")) ? {} : bodyOf(c, keyRequest);
     const scope = body.scope === undefined ? c.req.query("scope") : body.scope;
-    return json(c, await addOrganizationKey(context(c), { organizationId: organizationIdOf(c), scope }));
+    const { name } = body;
+    const expiresAt = momentOf(body.expiresAt ?? null);
+    const organizationId = organizationIdOf(c);
+    return json(c, await addOrganizationKey(context(c), { organizationId, scope, name, expiresAt }));
+  })
+  .get("/:organizationId/api-keys", async (c) => json(c, await listOrganizationKeys(context(c), organizationIdOf(c))))
+  .put("/:organizationId/api-keys/:apiKeyId", async (c) => {
+    const { name, expiresAt: ends } = bodyOf(c, keyChange);
+    const changes = { name, expiresAt: ends === undefined ? undefined : momentOf(ends) };
+    const keyId = c.req.param("apiKeyId");
+    return json(c, await changeOrganizationKey(context(c), { organizationId: organizationIdOf(c), keyId, changes }));
   })
   .delete("/:organizationId/api-keys/:apiKeyId", async (c) => {
     const organizationId = organizationIdOf(c);

@@ -1,13 +1,13 @@
 import { type Handler, Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
 import { type FallbackSubscription, setAvailability } from "../../operations/availability.ts";
+import { pageOf } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
-import { fetchPricing, MAX_PRICING_BYTES, type PricingSource } from "../../operations/pricing-source.ts";
 import * as pricings from "../../operations/pricings.ts";
 import { updateService } from "../../operations/service-changes.ts";
 import * as services from "../../operations/services.ts";
-import { readMultipart } from "../body.ts";
 import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, scope, reply } from "../route.ts";
+import { groupsOf, overrideReasonOf, targets, uploadOf } from "./change-bodies.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -26,30 +26,7 @@ export const serviceChanges = z.object(
   { error: "The body must be an object" },
 );
 
-export const fallbackSubscription = z.object(
-  {
-    subscriptionPlan: z.string({ error: "The subscriptionPlan field must be a string" }).optional(),
-    subscriptionAddOns: z
-      .record(z.string(), z.number({ error: "All values in subscriptionAddOns must be numbers" }), {
-        error: "The subscriptionAddOns field must be an object",
-      })
-      .optional(),
-  },
-  { error: "The body must be an object" },
-);
-
-/** The pricing of an upload: a file in the field `pricing`, or an address in the same field. A file wins. */
-async function uploadOf(c: Ask): Promise<PricingSource> {
-  const parts = await readMultipart(c, "pricing", MAX_PRICING_BYTES);
-  if (parts?.file !== undefined) return { text: parts.file };
-  const body = c.get("body");
-  const given =
-    parts?.text ?? (typeof body === "object" && body !== null && "pricing" in body ? body.pricing : undefined);
-  if (given === undefined || given === null || given === "") {
-    throw new Failure("invalid", "No file or URL provided");
-  }
-  return fetchPricing(context(c), given);
-}
+export const fallbackSubscription = z.object(targets, { error: "The body must be an object" });
 
 /** The fallback of an archiving; a body without keys is no body. A wrong shape is for the operation to throw or not. */
 function fallbackOf(body: unknown): {
@@ -60,7 +37,10 @@ function fallbackOf(body: unknown): {
   const fallbackGiven = typeof body === "object" && body !== null && Object.keys(body).length > 0;
   if (!fallbackGiven) return { fallback: {}, fallbackGiven };
   const read = fallbackSubscription.safeParse(body);
-  if (read.success) return { fallback: read.data, fallbackGiven };
+  if (read.success) {
+    const { groups, ...forAll } = read.data;
+    return { fallback: { ...forAll, ...(groups === undefined ? {} : { groups: groupsOf(groups) }) }, fallbackGiven };
+  }
   const sentence = read.error.issues[0]?.message ?? "The body must be an object";
   return { fallback: {}, fallbackGiven, fallbackFailure: new Failure("unprocessable", sentence) };
 }
@@ -71,7 +51,7 @@ function paging(c: Ask): { skip: number; limit: number; order: "asc" | "desc" } 
     const value = leadingInteger(c.req.query(name)) ?? 0;
     return value > 0 ? value : fallback;
   };
-  const limit = Math.min(positive("limit", 20), 1000);
+  const limit = pageOf(c.get("resources"), Math.min(positive("limit", 20), 1000));
   const offset = positive("offset", 0);
   return {
     limit,
@@ -119,7 +99,7 @@ export const serviceRoutes = new Hono<AppEnv>()
     return json(c, await updateService(context(c), { ...addressed(c), name, targetOrganizationId: organizationId }));
   })
   .delete("/:serviceName", async (c) => {
-    await services.disableService(context(c), addressed(c));
+    await services.disableService(context(c), { ...addressed(c), overrideReason: overrideReasonOf(c) });
     return reply(c, null, 204);
   })
   .get("/:serviceName/pricings", async (c) =>
@@ -151,7 +131,8 @@ export const serviceRoutes = new Hono<AppEnv>()
         )
       );
     }
-    return json(c, await setAvailability(context(c), { ...addressed(c), availability, ...body }));
+    const overrideReason = overrideReasonOf(c);
+    return json(c, await setAvailability(context(c), { ...addressed(c), availability, overrideReason, ...body }));
   })
   .delete("/:serviceName/pricings/:pricingVersion", async (c) => {
     await pricings.deletePricing(context(c), addressed(c));

@@ -1,7 +1,8 @@
 import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
+import { identifyCaller } from "../../operations/access.ts";
 import { type EventReader, openEventReader } from "../../operations/event-stream.ts";
-import { type AppEnv, context } from "../route.ts";
+import { type AppEnv, context, tell } from "../route.ts";
 
 /** A process gives this many at once; who is turned away comes back. */
 const MAX_STREAMS = 1000;
@@ -20,11 +21,11 @@ interface StreamOptions {
  * 15 s keeps proxies from closing it. An event `resync` says that events before its id are gone.
  */
 export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
-  const { maxStreams = MAX_STREAMS, heartbeatMs = HEARTBEAT_MS } = options;
+  const { heartbeatMs = HEARTBEAT_MS } = options;
   let open = 0;
   return new Hono<AppEnv>().get("/events/stream", async (c) => {
     const lastEventId = eventIdOf(c.req.header("last-event-id") ?? c.req.query("lastEventId"));
-    if (open >= maxStreams) {
+    if (open >= (options.maxStreams ?? c.get("settings").maxStreams ?? MAX_STREAMS)) {
       throw new Failure("unavailable", "Too many event streams are open. Please try again", { retryAfterSeconds: 5 });
     }
     open += 1;
@@ -32,11 +33,15 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
     closed.signal.addEventListener("abort", () => (open -= 1), { once: true });
     try {
       const reader = await openEventReader(context(c), { organizationId: c.req.query("organizationId"), lastEventId });
+      const { resources } = c.var;
+      const key = c.req.header("x-api-key");
       const body = streamOf(reader, {
+        // A key that is deleted, or over, and a membership that is lost, end what was opened with them.
+        recheck: async () => reader.recheck(await identifyCaller(resources, key)),
         closed,
-        stopping: c.var.resources.stopping,
+        stopping: resources.stopping,
         heartbeatMs,
-        onError: (error) => c.var.log?.("warn", "a stream cannot read the outbox for now", error),
+        onError: (error) => tell(c, "warn", "a stream cannot read the outbox for now", error),
       });
       return c.body(body, 200, {
         "Content-Type": "text/event-stream; charset=utf-8",
@@ -62,11 +67,13 @@ function streamOf(
   options: {
     closed: AbortController;
     stopping: AbortSignal | undefined;
+    /** Failure unauthenticated, forbidden or notFound when the caller may not read on. */
+    recheck: () => Promise<void>;
     heartbeatMs: number;
     onError: (error: unknown) => void;
   },
 ): ReadableStream<Uint8Array> {
-  const { closed, stopping, heartbeatMs } = options;
+  const { closed, stopping } = options;
   const encoder = new TextEncoder();
   let stalled: ReturnType<typeof setTimeout> | undefined;
   const end = () => {
@@ -84,7 +91,11 @@ function streamOf(
       },
       pull: async (controller) => {
         clearTimeout(stalled);
-        const text = await nextText(reader, closed.signal, heartbeatMs).catch((error: unknown) => {
+        const text = await nextText(reader, closed.signal, options).catch((error: unknown) => {
+          if (error instanceof Failure && error.code !== "unavailable") {
+            end();
+            return "";
+          }
           options.onError(error);
           return pauseThenBeat(closed.signal);
         });
@@ -103,7 +114,11 @@ function streamOf(
 }
 
 /** The next events as text, or a heartbeat when there are none for a while. */
-async function nextText(reader: EventReader, closed: AbortSignal, heartbeatMs: number): Promise<string> {
+async function nextText(
+  reader: EventReader,
+  closed: AbortSignal,
+  { heartbeatMs, recheck }: { heartbeatMs: number; recheck: () => Promise<void> },
+): Promise<string> {
   const turn = new AbortController();
   const over = () => turn.abort();
   const beat = setTimeout(over, heartbeatMs);
@@ -111,6 +126,7 @@ async function nextText(reader: EventReader, closed: AbortSignal, heartbeatMs: n
   closed.addEventListener("abort", over);
   try {
     const { events, lost, position } = await reader.next(turn.signal);
+    await recheck();
     if (lost) return `event: resync\nid: ${position}\ndata: {"id":${position}}\n\n`;
     if (events.length === 0) return `:\nid: ${position}\n\n`;
     return events

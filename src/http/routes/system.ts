@@ -5,7 +5,8 @@ import { readWeek } from "../../operations/analytics.ts";
 import { readCache, writeCache } from "../../operations/cache.ts";
 import { Failure } from "../../operations/errors.ts";
 import { requireTestEvents, sendTestEvent } from "../../operations/events.ts";
-import { context, json, type AppEnv, reply } from "../route.ts";
+import { verifyPricingToken } from "../../operations/features.ts";
+import { bodyOf, context, json, type AppEnv, reply } from "../route.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 
 const INVALID_ENTRY = {
@@ -38,7 +39,17 @@ const cacheQuery = zValidator("query", z.object({ key: z.string().min(1) }), (re
 
 const testEvent = z.object({ serviceName: z.string().min(1), pricingVersion: z.string().min(1) });
 
+/** A token of many features is some 100 kB; the bound is that of bodies. */
+export const tokenToVerify = z.object({
+  token: z.string({
+    error: ({ input }) => (input === undefined ? "The token field is required" : "The token field must be a string"),
+  }),
+});
+
 export const systemRoutes = new Hono<AppEnv>()
+  .post("/pricing-tokens/verify", async (c) =>
+    json(c, await verifyPricingToken(context(c), bodyOf(c, tokenToVerify).token)),
+  )
   .get("/healthcheck", (c) => json(c, { message: "Service is up and running!" }))
   .get("/analytics/api-calls", async (c) => json(c, await readWeek(context(c), "apiCalls")))
   .get("/analytics/evaluations", async (c) => json(c, await readWeek(context(c), "evaluations")))

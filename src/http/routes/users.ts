@@ -1,4 +1,4 @@
-import { Hono } from "hono";
+import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
 import {
   authenticate,
@@ -10,9 +10,22 @@ import {
   regenerateApiKey,
   requireSignUpAllowed,
   showUser,
+  showUserKey,
   updateUser,
 } from "../../operations/users.ts";
-import { bodyOf, context, json, leadingInteger, type AppEnv, reply } from "../route.ts";
+import { limitAccountCalls } from "../../operations/throttle.ts";
+import {
+  addressOf,
+  bodyOf,
+  context,
+  expiry,
+  json,
+  leadingInteger,
+  momentOf,
+  type AppEnv,
+  reply,
+  tell,
+} from "../route.ts";
 
 const MAX_PASSWORD_BYTES = 256;
 const encoder = new TextEncoder();
@@ -55,6 +68,12 @@ export const userChange = z.object({
   password: password.optional(),
   role: role("").optional(),
 });
+const MAX_OVERLAP_SECONDS = 30 * 86_400;
+const OVERLAP = `The overlapSeconds field must be a whole number from 0 to ${MAX_OVERLAP_SECONDS}`;
+export const keyRotation = z.object({
+  overlapSeconds: z.int(OVERLAP).min(0, OVERLAP).max(MAX_OVERLAP_SECONDS, OVERLAP).optional(),
+  expiresAt: expiry.optional(),
+});
 export const newRole = z.object({ role: role("Role is required") }, "Role is required");
 
 /** A paging parameter; absent and empty mean the default, an unreadable one is refused by the operation. */
@@ -64,10 +83,16 @@ function pageNumber(given: string | undefined, byDefault: number): number {
 
 /** Accounts and sign-in. Source: contract users-organizations §3. */
 export const userRoutes = new Hono<AppEnv>()
-  .post("/authenticate", async (c) => json(c, await authenticate(context(c), bodyOf(c, credentials))))
+  .post("/authenticate", async (c) => {
+    const given = bodyOf(c, credentials);
+    await limitAccountCalls(context(c), addressOf(c));
+    return json(c, await authenticate(context(c), given));
+  })
   .post("/", async (c) => {
     requireSignUpAllowed(context(c));
-    return json(c, await createUser(context(c), bodyOf(c, newUser)), 201);
+    const given = bodyOf(c, newUser);
+    await limitAccountCalls(context(c), addressOf(c));
+    return json(c, await createUser(context(c), given), 201);
   })
   .get("/", async (c) => {
     const page = await listUsers(context(c), {
@@ -75,20 +100,26 @@ export const userRoutes = new Hono<AppEnv>()
       limit: pageNumber(c.req.query("limit"), 10),
       offset: pageNumber(c.req.query("offset"), 0),
     });
-    logKeysShown(c.var, page.data);
+    logKeysShown(c, page.data);
     return json(c, page);
   })
   .get("/me", (c) => json(c, currentUser(context(c))))
   .get("/:username", async (c) => {
     const user = await showUser(context(c), c.req.param("username"));
-    logKeysShown(c.var, [user]);
+    logKeysShown(c, [user]);
     return json(c, user);
   })
   .put("/:username", async (c) => {
     const change = bodyOf(c, userChange);
     return json(c, await updateUser(context(c), { target: c.req.param("username"), ...change }));
   })
-  .put("/:username/api-key", async (c) => json(c, await regenerateApiKey(context(c), c.req.param("username"))))
+  .get("/:username/api-key", async (c) => json(c, await showUserKey(context(c), c.req.param("username"))))
+  .put("/:username/api-key", async (c) => {
+    // A body is an addition to the contract: what is none is taken as none.
+    const { overlapSeconds, expiresAt } = Array.isArray(c.get("body")) ? {} : bodyOf(c, keyRotation);
+    const rotation = { overlapSeconds, expiresAt: momentOf(expiresAt ?? null) };
+    return json(c, await regenerateApiKey(context(c), c.req.param("username"), rotation));
+  })
   .put("/:username/role", async (c) => {
     const { role } = bodyOf(c, newRole);
     return json(c, await changeRole(context(c), { target: c.req.param("username"), role }));
@@ -99,12 +130,13 @@ export const userRoutes = new Hono<AppEnv>()
   });
 
 /** Leaves a trace, without the keys, when somebody was shown keys of others. Source: users-organizations §9 D7. */
-function logKeysShown(vars: AppEnv["Variables"], shown: readonly { username: string; apiKey?: string }[]): void {
-  if (vars.caller.kind !== "user") return;
-  const reader = vars.caller.username;
+function logKeysShown(c: HonoContext<AppEnv>, shown: readonly { username: string; apiKey?: string }[]): void {
+  const caller = c.get("caller");
+  if (caller.kind !== "user") return;
+  const reader = caller.username;
   const others = shown.filter((user) => user.apiKey !== undefined && user.username !== reader);
   if (others.length === 0) return;
-  vars.log?.("info", "an ADMIN was shown API keys of other users", {
+  tell(c, "info", "an ADMIN was shown API keys of other users", {
     reader,
     users: others.map((user) => user.username),
   });

@@ -1,0 +1,30 @@
+import { cpSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { ASSETS } from "../http/routes/documentation.ts";
+import { CONSOLE_FOLDER } from "./assets.ts";
+import { buildConsole, isConsoleStale } from "./build-console.ts";
+
+/* Puts the Worker's static files together, as wrangler.toml asks before each bundle: the console, the reference page's library. */
+
+const FOLDER = fileURLToPath(new URL("../../dist/worker", import.meta.url));
+const LIBRARY = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+
+if (isConsoleStale()) await buildConsole();
+// The page names its files by their content. What is the same is left alone: wrangler restarts what it serves when it changes.
+if (pageIn(join(FOLDER, "console")) !== pageIn(CONSOLE_FOLDER)) {
+  // Beside, and then swapped: another Worker on this machine may be serving from there.
+  const fresh = `${FOLDER}.${process.pid}`;
+  // Cloudflare compresses by itself.
+  cpSync(CONSOLE_FOLDER, join(fresh, "console"), { recursive: true, filter: (path) => !path.endsWith(".gz") });
+  for (const name of Object.keys(ASSETS)) cpSync(join(LIBRARY, name), join(fresh, "docs", name));
+  if (existsSync(FOLDER)) renameSync(FOLDER, `${fresh}.old`);
+  renameSync(fresh, FOLDER);
+  rmSync(`${fresh}.old`, { recursive: true, force: true });
+}
+
+function pageIn(folder: string): string | undefined {
+  const page = join(folder, "index.html");
+  return existsSync(page) ? readFileSync(page, "utf8") : undefined;
+}

@@ -1,0 +1,16 @@
+import { drainBun, serveWithBun, type BunServer } from "./bun-server.ts";
+import { runRest } from "./rest-process.ts";
+
+/* The REST process on Bun. Any number of them may share a database. */
+await runRest(({ fetch, port, host }) => {
+  const server = serveWithBun(
+    {
+      port,
+      host,
+      fetch: (request: Request, server: BunServer) =>
+        fetch(request, { clientAddress: () => server.requestIP(request)?.address ?? "" }),
+    },
+    "PORT",
+  );
+  return (deadlineMs) => drainBun(server, deadlineMs);
+});

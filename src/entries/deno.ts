@@ -1,0 +1,31 @@
+import { StartupProblem } from "../db/connect.ts";
+import { cannotListen } from "./http-server.ts";
+import { runRest } from "./rest-process.ts";
+
+/** What is used of Deno's server; its types would be everybody's, and Node's are. */
+interface Deno {
+  serve(
+    options: { port: number; hostname: string; signal: AbortSignal; onListen: () => void },
+    handler: (request: Request, info: { remoteAddr: { hostname: string } }) => Response | Promise<Response>,
+  ): { shutdown(): Promise<void> };
+}
+
+/* The REST process on Deno. Any number of them may share a database. */
+await runRest(({ fetch, port, host }) => {
+  const deno = (globalThis as unknown as { Deno?: Deno }).Deno;
+  if (deno === undefined) throw new StartupProblem("This entry is for Deno; `npm start` is the one for Node.");
+  const force = new AbortController();
+  const options = { port, hostname: host ?? "::", signal: force.signal, onListen: () => {} };
+  try {
+    const server = deno.serve(options, (request, { remoteAddr }) =>
+      fetch(request, { clientAddress: () => remoteAddr.hostname }),
+    );
+    return async (deadlineMs) => {
+      const forced = setTimeout(() => force.abort(), deadlineMs);
+      await server.shutdown();
+      clearTimeout(forced);
+    };
+  } catch (error) {
+    throw cannotListen(error, { port, host, variable: "PORT" });
+  }
+});

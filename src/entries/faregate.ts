@@ -1,0 +1,30 @@
+#!/usr/bin/env -S node --import tsx
+import { readFile, writeFile } from "node:fs/promises";
+import { runCli } from "../cli/cli.ts";
+import { CliFailure } from "../cli/command.ts";
+import manifest from "../../package.json" with { type: "json" };
+
+/* The command line, `npx faregate`. The package's build replaces the first line, for what it writes is plain JavaScript. */
+process.exitCode = await runCli(process.argv.slice(2), {
+  version: manifest.version,
+  env: process.env,
+  fetch,
+  now: () => new Date(),
+  readFile: async (path) => {
+    try {
+      return await readFile(path, "utf8");
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+      throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
+    }
+  },
+  writeFile: async (path, text) => {
+    try {
+      await writeFile(path, text);
+    } catch (error) {
+      throw new CliFailure(`${path} cannot be written: ${String(error)}`, { cause: error });
+    }
+  },
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+});

@@ -1,0 +1,39 @@
+import { randomBytes } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { migrate, requireMigrated } from "../db/migrate.ts";
+import { seedFirstAdmin } from "../operations/users.ts";
+import type { Config, Secrets } from "./config.ts";
+import { openResources } from "./resources.ts";
+
+/** What the schema is made of. */
+export const MIGRATIONS = fileURLToPath(new URL("../db/migrations", import.meta.url));
+
+/**
+ * Brings the schema up to date and makes sure that there is an ADMIN; returns how to sign in. With MIGRATE=false that is
+ * somebody else's work: StartupProblem when it has not been done.
+ */
+export async function prepareDatabase(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+  if (!config.MIGRATE) {
+    await requireMigrated(databaseUrl, MIGRATIONS);
+    return "with the users there are";
+  }
+  await migrate(config.DATABASE_OWNER_URL ?? databaseUrl, MIGRATIONS);
+  return seed(config, secrets, databaseUrl);
+}
+
+async function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+  const password = config.ADMIN_PASSWORD ?? randomBytes(12).toString("hex");
+  const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
+  try {
+    const created = await seedFirstAdmin(resources, {
+      username: config.ADMIN_USER,
+      password,
+      organizationName: config.ADMIN_ORG_NAME,
+    });
+    if (!created) return "with the users there are";
+    if (config.ADMIN_PASSWORD !== undefined) return `as ${config.ADMIN_USER} with the password given in ADMIN_PASSWORD`;
+    return `as ${config.ADMIN_USER} with the password ${password}\n                (shown this once; change it with PUT /api/v1/users/${config.ADMIN_USER})`;
+  } finally {
+    await close();
+  }
+}

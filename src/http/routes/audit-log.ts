@@ -1,0 +1,13 @@
+import { Hono, type Context as HonoContext } from "hono";
+import { type AuditQuery, readAuditLog } from "../../operations/audit-log.ts";
+import { type AppEnv, context, instantOf, json, newestFirst, scope } from "../route.ts";
+
+function queryOf(c: HonoContext<AppEnv>): AuditQuery {
+  const { action, target, actorId } = c.req.query();
+  return { action, target, actorId, from: instantOf(c, "from"), to: instantOf(c, "to"), ...newestFirst(c) };
+}
+
+/** Who changed what: of an organization for its owner, ADMINs and keys of scope ALL; of everything for a platform ADMIN. */
+export const auditLogRoutes = new Hono<AppEnv>().get("/", async (c) =>
+  json(c, await readAuditLog(context(c), { organizationId: scope(c), query: queryOf(c) })),
+);

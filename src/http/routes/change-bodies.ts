@@ -1,0 +1,112 @@
+import type { Context as HonoContext } from "hono";
+import { z } from "zod";
+import { configurationOf } from "../../core/change/configuration.ts";
+import type { GroupTarget, Targets } from "../../operations/change-impact.ts";
+import { Failure } from "../../operations/errors.ts";
+import {
+  fetchPricing,
+  MAX_EXPECTATIONS_BYTES,
+  maxPricingBytes,
+  type PricingSource,
+} from "../../operations/pricing-source.ts";
+import { type FormField, readMultipart } from "../body.ts";
+import { type AppEnv, context, fieldOf } from "../route.ts";
+
+/** The plan and add-ons that contracts get. */
+const fallbackFields = {
+  subscriptionPlan: z.string({ error: "The subscriptionPlan field must be a string" }).optional(),
+  subscriptionAddOns: z
+    .record(z.string(), z.number({ error: "All values in subscriptionAddOns must be numbers" }), {
+      error: "The subscriptionAddOns field must be an object",
+    })
+    .optional(),
+};
+
+const configuration = (field: string) =>
+  z.object(
+    {
+      plan: z.string({ error: `${field}.plan must be a string` }).optional(),
+      addOns: z
+        .record(z.string(), z.number({ error: `${field}.addOns must have numbers as values` }), {
+          error: `${field}.addOns must be an object`,
+        })
+        .optional(),
+    },
+    { error: `${field} must be an object` },
+  );
+
+/** Where contracts go: all of them, or those of one configuration. */
+export const targets = {
+  ...fallbackFields,
+  groups: z
+    .array(
+      z.object(
+        {
+          pricingVersion: z.string({ error: "groups[].pricingVersion must be a string" }).optional(),
+          configuration: configuration("groups[].configuration"),
+          target: configuration("groups[].target"),
+        },
+        { error: "Each of groups must be an object" },
+      ),
+      { error: "The groups field must be a list" },
+    )
+    .max(10_000, "The groups field must not have more than 10000 elements")
+    .optional(),
+};
+
+/** Of a body that was checked. */
+export function groupsOf(groups: z.infer<(typeof targets)["groups"]>): readonly GroupTarget[] | undefined {
+  return groups?.map(({ pricingVersion, configuration, target }) => ({
+    pricingVersion,
+    configuration: configurationOf(configuration.plan, configuration.addOns ?? {}),
+    target: configurationOf(target.plan, target.addOns ?? {}),
+  }));
+}
+
+/** Where contracts go, of a body that was checked. */
+export function targetsOf(body: z.infer<z.ZodObject<typeof targets>>): Targets {
+  const { subscriptionPlan, subscriptionAddOns, groups } = body;
+  const isGiven = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
+  return {
+    fallback: isGiven ? configurationOf(subscriptionPlan, subscriptionAddOns ?? {}) : undefined,
+    groups: groupsOf(groups) ?? [],
+  };
+}
+
+/** Why a rule of the gate may be broken; undefined when nothing is said. */
+export function overrideReasonOf(c: HonoContext<AppEnv>): string | undefined {
+  const reason = c.req.query("overrideReason");
+  if (reason === undefined) return undefined;
+  if (reason.trim() === "") throw new Failure("invalid", "INVALID DATA: The overrideReason query parameter is empty");
+  if (reason.length > 1000) {
+    throw new Failure("invalid", "INVALID DATA: The overrideReason query parameter is longer than 1000 characters");
+  }
+  return reason;
+}
+
+/** The pricing of a body: a file in the field `pricing`, or an address in the same field. A file wins. */
+export async function pricingOf(c: HonoContext<AppEnv>): Promise<PricingSource> {
+  return sourceOf(c, (await readMultipart(c, { pricing: maxPricingBytes(context(c)) }))?.pricing);
+}
+
+function sourceOf(c: HonoContext<AppEnv>, part: FormField | undefined): PricingSource | Promise<PricingSource> {
+  if (part?.file !== undefined) return { text: part.file };
+  const given = part?.text ?? fieldOf(c.get("body"), "pricing");
+  if (given === undefined || given === null || given === "") {
+    throw new Failure("invalid", "No file or URL provided");
+  }
+  return fetchPricing(context(c), given);
+}
+
+/** An upload: the pricing, and the text of its expectations where they are a file or text in the field `expectations`. */
+export async function uploadOf(c: HonoContext<AppEnv>): Promise<PricingSource> {
+  const parts = await readMultipart(c, { pricing: maxPricingBytes(context(c)), expectations: MAX_EXPECTATIONS_BYTES });
+  const given = parts?.expectations?.file ?? parts?.expectations?.text ?? fieldOf(c.get("body"), "expectations");
+  if (given !== undefined && given !== null && typeof given !== "string") {
+    throw new Failure("invalid", "INVALID DATA: The expectations field must be a file or a text");
+  }
+  if (given && new TextEncoder().encode(given).byteLength > MAX_EXPECTATIONS_BYTES) {
+    throw new Failure("tooLarge", "File too large");
+  }
+  return { ...(await sourceOf(c, parts?.pricing)), expectations: given || undefined };
+}

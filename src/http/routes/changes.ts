@@ -1,0 +1,140 @@
+import { Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import { diffAsMarkdown } from "../../core/change/diff-text.ts";
+import type { PricingDiff } from "../../core/change/diff.ts";
+import type { ChangeAction, ImpactView, Watch } from "../../operations/change-impact.ts";
+import { asFailure, Failure } from "../../operations/errors.ts";
+import { listDecisions } from "../../operations/gates.ts";
+import { openImpact } from "../../operations/impact.ts";
+import { novateHolders } from "../../operations/novations.ts";
+import * as pricings from "../../operations/pricings.ts";
+import { UNEXPECTED } from "../errors.ts";
+import { type AppEnv, bodyOf, context, json, newestFirst, organizationOf, reply, tell } from "../route.ts";
+import { overrideReasonOf, pricingOf, targets, targetsOf } from "./change-bodies.ts";
+
+type Ask = HonoContext<AppEnv>;
+
+const version = z.string({ error: "The pricingVersion field must be a string" }).optional();
+const from = z
+  .array(z.string({ error: "Each of from must be a string" }), { error: "The from field must be a list" })
+  .max(1000, "The from field must not have more than 1000 elements")
+  .optional();
+const NO_OBJECT = { error: "The body must be an object" };
+
+/** A novation of all contracts of a service. */
+export const massNovation = z.object({ pricingVersion: version, from, ...targets }, NO_OBJECT);
+
+const ACTIONS = ["archive", "activate", "disable", "novation"] as const;
+
+export const change = z.object(
+  {
+    action: z.enum(ACTIONS, { error: `The action field must be one of ${ACTIONS.join(", ")}` }),
+    pricingVersion: version,
+    from,
+    ...targets,
+  },
+  NO_OBJECT,
+);
+
+function changeOf(body: z.infer<typeof change>): ChangeAction {
+  const { action, pricingVersion, from } = body;
+  if (action === "disable") return { action };
+  if (action === "novation") return { action, pricingVersion, from, targets: targetsOf(body) };
+  if (pricingVersion === undefined) {
+    throw new Failure("unprocessable", `The pricingVersion field is required to ${action}`);
+  }
+  return action === "activate" ? { action, pricingVersion } : { action, pricingVersion, targets: targetsOf(body) };
+}
+
+const addressed = (c: Ask) => ({ organizationId: organizationOf(c), serviceName: c.req.param("serviceName") ?? "" });
+
+function answerDiff(c: Ask, diff: PricingDiff): Response {
+  const accepted = /\btext\/markdown\b/i.test(c.req.header("accept") ?? "") ? "markdown" : "json";
+  const format = c.req.query("format") ?? accepted;
+  if (format === "json") return json(c, diff);
+  if (format !== "markdown") throw new Failure("invalid", "INVALID DATA: format must be json or markdown");
+  return reply(c, diffAsMarkdown(diff), 200, { "Content-Type": "text/markdown; charset=utf-8" });
+}
+
+function required(c: Ask, name: string): string {
+  const value = c.req.query(name);
+  if (value === undefined || value === "") throw new Failure("invalid", `The ${name} query parameter is required`);
+  return value;
+}
+
+/**
+ * The answer line by line as it is worked out: `{"progress": …}`, and at the end `{"report": …}` or `{"error": …}`. Who
+ * leaves ends the work.
+ */
+function lines(c: Ask, run: (watch: Watch) => Promise<ImpactView>): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  const left = new AbortController();
+  return new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      const write = (value: object) => {
+        if (!left.signal.aborted) controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
+      };
+      void run({ signal: left.signal, onProgress: (progress) => write({ progress }) })
+        .then((report) => write({ report }))
+        .catch((error: unknown) => {
+          const failure = asFailure(error);
+          if (failure === undefined) tell(c, "error", "unexpected error", error);
+          write({ error: failure?.message ?? UNEXPECTED });
+        })
+        .then(() => left.signal.aborted || controller.close());
+    },
+    cancel: () => left.abort(),
+  });
+}
+
+/** What a change of pricings does to those who have them. Mounted twice: at /services, and inside an organization. */
+export const changeRoutes = new Hono<AppEnv>()
+  .get("/:serviceName/diff", async (c) =>
+    answerDiff(
+      c,
+      await pricings.diffVersions(context(c), { ...addressed(c), from: required(c, "from"), to: required(c, "to") }),
+    ),
+  )
+  .post("/:serviceName/diff", async (c) =>
+    answerDiff(
+      c,
+      await pricings.diffDraft(context(c), {
+        ...addressed(c),
+        from: c.req.query("from") || undefined,
+        source: await pricingOf(c),
+      }),
+    ),
+  )
+  .post("/:serviceName/impact", async (c) => {
+    const run = await openImpact(context(c), { ...addressed(c), change: changeOf(bodyOf(c, change)) });
+    if (/\bapplication\/x-ndjson\b/i.test(c.req.header("accept") ?? "")) {
+      return c.body(lines(c, run), 200, {
+        "Content-Type": "application/x-ndjson; charset=utf-8",
+        "Cache-Control": "no-store",
+        "X-Accel-Buffering": "no",
+      });
+    }
+    return json(c, await run({ signal: c.req.raw.signal }));
+  })
+  .post("/:serviceName/novations", async (c) => {
+    const body = bodyOf(c, massNovation);
+    const { pricingVersion, from } = body;
+    return json(
+      c,
+      await novateHolders(context(c), {
+        ...addressed(c),
+        change: { action: "novation", pricingVersion, from, targets: targetsOf(body) },
+        overrideReason: overrideReasonOf(c),
+      }),
+    );
+  })
+  .get("/:serviceName/decisions", async (c) =>
+    json(
+      c,
+      await listDecisions(context(c), {
+        ...addressed(c),
+        pricingVersion: c.req.query("pricingVersion"),
+        ...newestFirst(c),
+      }),
+    ),
+  );

@@ -1,0 +1,98 @@
+import { Hono, type Context as HonoContext } from "hono";
+import { Failure } from "../../operations/errors.ts";
+import { type AppEnv, reply } from "../route.ts";
+import type { ReadAsset } from "./documentation.ts";
+
+type Ask = HonoContext<AppEnv>;
+
+/** Where the console is, below the sub-path. */
+const CONSOLE_PATH = "/console";
+
+/** Stricter than that of other answers: the console loads from here and speaks to here, and nothing is written inline. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  ...["script-src", "style-src", "connect-src", "font-src", "manifest-src", "base-uri", "form-action"].map(
+    (name) => `${name} 'self'`,
+  ),
+  "img-src 'self' data:",
+  "frame-ancestors 'none'",
+].join(";");
+
+const TYPES: Readonly<Record<string, string>> = {
+  css: "text/css; charset=utf-8",
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  svg: "image/svg+xml",
+};
+
+const NOT_BUILT = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="2">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Faregate</title>
+</head>
+<body>
+<h1>The console is not built yet</h1>
+<p><code>npm start</code> builds it by itself, which takes some seconds; this page looks again until it is there.
+Elsewhere run <code>npm run build:console</code>, which needs the development dependencies.</p>
+</body>
+</html>
+`;
+
+/**
+ * The console: its page at every address below /console, its files below /console/assets for ever (their names change
+ * with their content), the page itself asked for anew each time. Browsers that ask for / are sent there; everybody else
+ * is answered there as everywhere outside of the interface. `read` gives the built files by name, `<name>.gz` being the
+ * same compressed.
+ */
+export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv> {
+  const base = `${baseUrlPath}${CONSOLE_PATH}/`;
+  return new Hono<AppEnv>()
+    .get("/", async (c, next) => {
+      if (!(c.req.header("accept") ?? "").includes("text/html")) return next();
+      return reply(c, null, 302, { Location: base, Vary: "Accept, Origin" });
+    })
+    .get(`${CONSOLE_PATH}/assets/:file`, async (c) => {
+      const name = `assets/${c.req.param("file")}`;
+      return (await fileOf(c, read, name, "public, max-age=31536000, immutable")) ?? missing(c);
+    })
+    .get(`${CONSOLE_PATH}/favicon.svg`, async (c) => {
+      return (await fileOf(c, read, "favicon.svg", "public, max-age=86400")) ?? missing(c);
+    })
+    .get(CONSOLE_PATH, (c) => page(c, read, base))
+    .get(`${CONSOLE_PATH}/*`, (c) => page(c, read, base));
+}
+
+function missing(c: Ask): never {
+  throw new Failure("notFound", `Cannot GET ${c.req.path}`);
+}
+
+async function fileOf(c: Ask, read: ReadAsset, name: string, caching: string): Promise<Response | undefined> {
+  const type = TYPES[name.slice(name.lastIndexOf(".") + 1)];
+  if (type === undefined || !/^[\w./-]+$/.test(name) || name.includes("..")) return undefined;
+  const headers = { "Content-Type": type, "Cache-Control": caching, Vary: "Accept-Encoding, Origin" };
+  const compressed = (c.req.header("accept-encoding") ?? "").includes("gzip") ? await read(`${name}.gz`) : undefined;
+  if (compressed !== undefined) return reply(c, compressed, 200, { ...headers, "Content-Encoding": "gzip" });
+  const bytes = await read(name);
+  return bytes === undefined ? undefined : reply(c, bytes, 200, headers);
+}
+
+async function page(c: Ask, read: ReadAsset, base: string): Promise<Response> {
+  const headers = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": CONTENT_SECURITY_POLICY };
+  const bytes = await read("index.html");
+  if (bytes === undefined)
+    return reply(c, NOT_BUILT, 503, { ...headers, "Retry-After": "2", "Cache-Control": "no-store" });
+  // Addresses in the page are relative to its base, so that it works below any sub-path and at any depth.
+  const text = new TextDecoder().decode(bytes).replace('<base href="/console/"', `<base href="${base}"`);
+  const etag = `"${await fingerprint(text)}"`;
+  const caching = { ...headers, "Cache-Control": "no-cache", ETag: etag };
+  if (c.req.header("if-none-match") === etag) return reply(c, null, 304, caching);
+  return reply(c, text, 200, caching);
+}
+
+async function fingerprint(text: string): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+  return Array.from(digest.slice(0, 12), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,22 @@
+import { Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import { gateRules } from "../../core/change/gate.ts";
+import { Failure } from "../../operations/errors.ts";
+import { setGate, showGate } from "../../operations/gates.ts";
+import { type AppEnv, context, json, organizationOf } from "../route.ts";
+
+export const gate = z.object({ rules: gateRules });
+
+/** The rules of a body. Failure unprocessable that says which part of which rule is wrong. */
+function rulesOf(c: HonoContext<AppEnv>): z.infer<typeof gateRules> {
+  const read = gate.safeParse(c.get("body"));
+  if (read.success) return read.data.rules;
+  const [issue] = read.error.issues;
+  const place = (issue?.path ?? []).map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`));
+  throw new Failure("unprocessable", `${place.join("").slice(1) || "The body"}: ${issue?.message ?? "not valid"}`);
+}
+
+/** What changes of an organization's pricings must not do to contracts. */
+export const gateRoutes = new Hono<AppEnv>()
+  .get("/", async (c) => json(c, await showGate(context(c), organizationOf(c))))
+  .put("/", async (c) => json(c, await setGate(context(c), { organizationId: organizationOf(c), rules: rulesOf(c) })));

@@ -1,0 +1,102 @@
+import { Hono, type Context as HonoContext } from "hono";
+import { z } from "zod";
+import type { OfrepFailure } from "../../core/ofrep.ts";
+import type { Context } from "../../operations/context.ts";
+import { asFailure } from "../../operations/errors.ts";
+import * as flags from "../../operations/flags.ts";
+import { type FailureBody, UNEXPECTED } from "../errors.ts";
+import { type AppEnv, context, json, reply } from "../route.ts";
+
+type Ask = HonoContext<AppEnv>;
+
+/** What is wrong with a request, by the code under which the protocol knows it. */
+const REFUSALS = {
+  PARSE_ERROR: "The body must be an object",
+  INVALID_CONTEXT: "context must be an object, and its targetingKey a string",
+  TARGETING_KEY_MISSING: "context.targetingKey must be the userId of a contract",
+} as const;
+type Refusal = keyof typeof REFUSALS;
+
+const orMissing =
+  (refusal: Refusal) =>
+  ({ input }: { input?: unknown }): Refusal =>
+    input === undefined || input === null ? "TARGETING_KEY_MISSING" : refusal;
+
+/** Both requests; whatever else the context holds is not looked at, nor are fields of newer versions of the protocol. */
+export const evaluationRequest = z.object(
+  {
+    context: z.object(
+      { targetingKey: z.string({ error: orMissing("INVALID_CONTEXT") }).min(1, "TARGETING_KEY_MISSING") },
+      { error: orMissing("INVALID_CONTEXT") },
+    ),
+  },
+  { error: "PARSE_ERROR" },
+);
+
+/** Evaluates for the request's end user; one who cannot be evaluated for is a context that does not meet the requirements. */
+async function answer(
+  c: Ask,
+  key: string | undefined,
+  evaluate: (ctx: Context, input: { userId: string; mode: { server: boolean } }) => Promise<Response>,
+): Promise<Response> {
+  const read = evaluationRequest.safeParse(c.get("body"));
+  if (!read.success) {
+    const errorCode = read.error.issues[0]?.message ?? "PARSE_ERROR";
+    return json(c, { key, errorCode, errorDetails: new Map(Object.entries<string>(REFUSALS)).get(errorCode) }, 400);
+  }
+  const userId = read.data.context.targetingKey;
+  try {
+    return await evaluate(context(c), { userId, mode: { server: c.req.query("server") === "true" } });
+  } catch (error) {
+    const failure = asFailure(error);
+    if (failure?.code !== "notFound" && failure?.code !== "invalid") throw error;
+    return json(c, { key, errorCode: "INVALID_CONTEXT", errorDetails: failure.message }, 400);
+  }
+}
+
+/** A strong validator of the body: equal when and only when the answer is. */
+async function entityTag(body: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+  return `"${Array.from(new Uint8Array(digest, 0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("")}"`;
+}
+
+/** Whether an If-None-Match header names this tag. Weak or strong makes no difference there. Source: RFC 9110 §13.1.2. */
+function isNamed(tag: string, header: string | undefined): boolean {
+  const names = (header ?? "").split(",").map((name) => name.trim().replace(/^W\//, ""));
+  return names.includes(tag) || names.includes("*");
+}
+
+/** OpenFeature's Remote Evaluation Protocol. Evaluates and never counts. Source: open-feature/protocol, service/openapi.yaml. */
+export const ofrepRoutes = new Hono<AppEnv>()
+  .post("/", (c) =>
+    answer(c, undefined, async (ctx, input) => {
+      const body = JSON.stringify({ flags: await flags.evaluateFlags(ctx, input) });
+      const tag = await entityTag(body);
+      if (isNamed(tag, c.req.header("if-none-match"))) return reply(c, null, 304, { ETag: tag });
+      return reply(c, body, 200, { ETag: tag, "Content-Type": "application/json; charset=utf-8" });
+    }),
+  )
+  .post("/:key", (c) => {
+    const key = c.req.param("key");
+    return answer(c, key, async (ctx, input) => {
+      const flag = await flags.evaluateFlag(ctx, { ...input, featureId: key });
+      return json(c, flag, !("errorCode" in flag) ? 200 : flag.errorCode === "FLAG_NOT_FOUND" ? 404 : 400);
+    });
+  });
+
+/** Failures outside of an evaluation in the protocol's words; clients expect the key with those of one flag. */
+export const ofrepFailure: FailureBody = (failure, c): OfrepFailure => ({
+  key: flagKey(c.req.path),
+  // What is refused as malformed before a route is reached is the body or the query.
+  errorCode: failure?.code === "invalid" ? "PARSE_ERROR" : "GENERAL",
+  errorDetails: failure?.message ?? UNEXPECTED,
+});
+
+function flagKey(path: string): string | undefined {
+  const encoded = /^\/ofrep\/v1\/evaluate\/flags\/([^/]+)$/.exec(path)?.[1];
+  try {
+    return encoded && decodeURIComponent(encoded);
+  } catch {
+    return encoded;
+  }
+}

@@ -1,0 +1,159 @@
+import { and, eq, lte } from "drizzle-orm";
+import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from "../core/pricing/evaluate.ts";
+import { type PastState, readRecord, type StateCause } from "../db/contract-states.ts";
+import { type ContractView, viewOf } from "../db/contracts.ts";
+import { contractHistory, type contracts } from "../db/schema.ts";
+import type { Subject } from "../db/subjects.ts";
+import type { Context } from "./context.ts";
+import { type ContractAddress, findContract } from "./contract-address.ts";
+import { type Ask, decide, explained, type FeatureAnswer } from "./decision.ts";
+import { Failure } from "./errors.ts";
+import { asRenewed, evaluatedOrganization, type Mode, prepare, type Prepared } from "./subject.ts";
+
+/*
+ * Answers about past moments, from the record of what contracts were and the ledger of what was used. A moment that the
+ * record does not reach is refused: a number that was never true is worse than none.
+ */
+
+/** The state of the contract that an answer about a moment was made from. */
+export interface AsOf {
+  at: Date;
+  /** From when on the contract was in this state, and what brought it there. */
+  since: Date;
+  cause: StateCause;
+  /** When it was over; null while it lasts. */
+  until: Date | null;
+}
+
+/** The same with what was contracted, and with the balances that were decided on. */
+export interface AsOfContract extends AsOf {
+  contract: Pick<
+    ContractView,
+    "id" | "billingPeriod" | "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "usageLevels"
+  > & {
+    /** Service -> id of the version, which outlives a version of the same name that is uploaded later. */
+    pricingIds: Record<string, string>;
+  };
+}
+
+interface Past {
+  row: typeof contracts.$inferSelect;
+  state: PastState;
+  asOf: AsOf;
+}
+
+/**
+ * Failure notFound for a contract that was not there yet, or is not there any more; invalid for a moment in the future, or
+ * one that the record does not reach.
+ */
+async function findPast(ctx: Context, address: ContractAddress, at: Date): Promise<Past> {
+  if (at.getTime() > ctx.now().getTime()) {
+    throw new Failure("invalid", "INVALID DATA: at must not be in the future");
+  }
+  const { userId } = address;
+  const row = await findContract(ctx, address);
+  const record = await readRecord(ctx.db, row.id, at);
+  if (record === undefined)
+    throw new Failure("invalid", `INVALID DATA: There is no record of the contract of ${userId}`);
+  const { first, state, ledgerStart } = record;
+  if (state === null) {
+    const start = first.since.toISOString();
+    throw first.cause === "creation"
+      ? new Failure(
+          "notFound",
+          `Contract with userId ${userId} not found at ${at.toISOString()}: it begins at ${start}`,
+        )
+      : new Failure("invalid", `INVALID DATA: The record of the contract of ${userId} starts at ${start}`);
+  }
+  if (ledgerStart !== null && at.getTime() < ledgerStart.getTime()) {
+    throw new Failure("invalid", `INVALID DATA: The record of usage starts at ${ledgerStart.toISOString()}`);
+  }
+  if (!record.isComplete) {
+    throw new Failure(
+      "invalid",
+      `INVALID DATA: The record of the contract of ${userId} is not complete since ${state.since.toISOString()}`,
+    );
+  }
+  return { row, state, asOf: { at, since: state.since, cause: state.cause, until: state.until } };
+}
+
+function viewAt({ row, state }: Past, past: ContractView["history"] = []): ContractView {
+  const { startDate, endDate, autoRenew, renewalDays } = state;
+  return viewOf(
+    { ...row, startDate, endDate, autoRenew, renewalDays },
+    {
+      contracted: state.services.map(({ key, version, plan, addOns }) => ({ service: key, version, plan, addOns })),
+      levels: state.services.flatMap(({ key, serviceId }) =>
+        state.levels
+          .filter((level) => level.serviceId === serviceId)
+          .map(({ limitName, consumed, resetAt }) => ({ service: key, limit: limitName, consumed, resetAt })),
+      ),
+      past,
+    },
+  );
+}
+
+/** The contract as it was shown at that moment, but for its contact and group, which are today's. */
+export async function showContractAt(
+  ctx: Context,
+  { at, ...address }: ContractAddress & { at: Date },
+): Promise<ContractView & { asOf: AsOf }> {
+  const past = await findPast(ctx, address, at);
+  const history = await ctx.db
+    .select()
+    .from(contractHistory)
+    .where(and(eq(contractHistory.contractId, past.row.id), lte(contractHistory.endDate, at)))
+    .orderBy(contractHistory.id);
+  return { ...viewAt(past, history), asOf: past.asOf };
+}
+
+/** The contract ready to be asked what it would have answered then. */
+async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepared & { asOf: AsOfContract }> {
+  const past = await findPast(ctx, { organizationId: evaluatedOrganization(ctx), userId }, at);
+  const { row, state } = past;
+  const subject: Subject = {
+    contractId: row.id,
+    version: "",
+    endDate: state.endDate,
+    autoRenew: state.autoRenew,
+    renewalDays: state.renewalDays,
+    services: state.services,
+    levels: state.levels.map((level) => ({ ...level, version: "" })),
+  };
+  const renewed = asRenewed(subject, at);
+  const used = viewAt({ ...past, state: { ...state, endDate: renewed.endDate, levels: renewed.levels } });
+  const { id, billingPeriod, contractedServices, subscriptionPlans, subscriptionAddOns, usageLevels } = used;
+  const pricingIds = Object.fromEntries(state.services.map(({ key, pricingId }) => [key, pricingId]));
+  const contract = {
+    id,
+    billingPeriod,
+    contractedServices,
+    pricingIds,
+    subscriptionPlans,
+    subscriptionAddOns,
+    usageLevels,
+  };
+  return { ...(await prepare(ctx, renewed)), asOf: { ...past.asOf, contract } };
+}
+
+/** What evaluating one feature would have answered at that moment, with what it is made from; counts nothing. */
+export async function evaluateOneAt(
+  ctx: Context,
+  { at, ...ask }: Ask & { at: Date },
+): Promise<FeatureAnswer & { asOf: AsOfContract }> {
+  const prepared = await prepareAt(ctx, ask.userId, at);
+  const answer = explained(prepared, decide(prepared, ask).result, { ...ask, explain: true }, prepared.usage);
+  return { ...answer, asOf: prepared.asOf };
+}
+
+/** The same for every feature, as booleans or with the details of each. */
+export async function evaluateAllAt(
+  ctx: Context,
+  { at, userId, mode, details }: { at: Date; userId: string; mode: Mode; details: boolean },
+): Promise<{ features: Record<string, boolean | FeatureResult>; asOf: AsOfContract }> {
+  const { evaluation, usage, asOf } = await prepareAt(ctx, userId, at);
+  const evaluate = details ? evaluateFeature : evaluateBoolean;
+  const features: Record<string, boolean | FeatureResult> = {};
+  for (const id of featureIds(evaluation, mode)) features[id] = evaluate(evaluation, id, usage, mode);
+  return { features, asOf };
+}

@@ -1,0 +1,67 @@
+import { and, desc, eq, gte, inArray, lt } from "drizzle-orm";
+import { auditLog } from "../db/schema.ts";
+import type { Database } from "../db/connect.ts";
+import { AUDIT_ACTIONS } from "./audit.ts";
+import { type Context, pageOf } from "./context.ts";
+import { REFUSED_ACTION } from "./refusals.ts";
+
+/** One change, as it is shown. */
+export interface AuditEntry {
+  id: number;
+  at: Date;
+  organizationId: string | null;
+  actor: { kind: "user" | "key" | "anonymous"; id: string | null };
+  action: string;
+  target: string;
+  before: unknown;
+  after: unknown;
+  requestId: string | null;
+}
+
+/** Which entries are asked for; what is absent does not matter. */
+export interface AuditQuery {
+  /** An action, or what is before its dot. */
+  action?: string | undefined;
+  target?: string | undefined;
+  actorId?: string | undefined;
+  from?: Date | undefined;
+  to?: Date | undefined;
+  /** Only entries with smaller ids: where the page before ended. */
+  before?: number | undefined;
+  limit: number;
+}
+
+/** The rows of a page, and one more where another follows. Each filter has an index of its own. */
+export function auditRows(db: Database, input: { organizationId: string | undefined; query: AuditQuery }) {
+  const { action, target, actorId, from, to, before, limit } = input.query;
+  const named = [...AUDIT_ACTIONS, REFUSED_ACTION].filter((one) => one.split(".")[0] === action);
+  return db
+    .select()
+    .from(auditLog)
+    .where(
+      and(
+        input.organizationId === undefined ? undefined : eq(auditLog.organizationId, input.organizationId),
+        action === undefined ? undefined : inArray(auditLog.action, [action, ...named]),
+        target === undefined ? undefined : eq(auditLog.target, target),
+        actorId === undefined ? undefined : eq(auditLog.actorId, actorId),
+        from === undefined ? undefined : gte(auditLog.at, from),
+        to === undefined ? undefined : lt(auditLog.at, to),
+        before === undefined ? undefined : lt(auditLog.id, before),
+      ),
+    )
+    .orderBy(desc(auditLog.id))
+    .limit(limit + 1);
+}
+
+/** A page of the audit log, newest first; without an organization, of the whole instance. `next` is null on the last page. */
+export async function readAuditLog(
+  ctx: Context,
+  input: { organizationId: string | undefined; query: AuditQuery },
+): Promise<{ data: AuditEntry[]; next: number | null }> {
+  const limit = pageOf(ctx, input.query.limit);
+  const rows = await auditRows(ctx.db, { ...input, query: { ...input.query, limit } });
+  const data = rows
+    .slice(0, limit)
+    .map(({ actorKind, actorId, ...entry }) => ({ ...entry, actor: { kind: actorKind, id: actorId } }));
+  return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null };
+}

@@ -1,0 +1,198 @@
+import { eq, sql } from "drizzle-orm";
+import { isPlatformAdmin } from "../core/access/caller.ts";
+import { checkCertificate } from "../core/change/certificate.ts";
+import { describeConfiguration } from "../core/change/configuration.ts";
+import type { Configuration } from "../core/change/configuration.ts";
+import { checkGate } from "../core/change/gate.ts";
+import type { GateResult, GateRule } from "../core/change/gate.ts";
+import { type CompiledPricing } from "../core/pricing/compile.ts";
+import { checkSubscription } from "../core/pricing/subscription.ts";
+import { lockContracts, type Move } from "../db/contracts.ts";
+import { holdersOf, type HolderFilter } from "../db/holders.ts";
+import type { ServiceRow, VersionRow } from "../db/pricings.ts";
+import { contracts, organizations, pricingDecisions } from "../db/schema.ts";
+import { organizationRole } from "./access.ts";
+import {
+  type Assessment,
+  assessChange,
+  type ChangeAction,
+  type ChangePlan,
+  type ImpactView,
+  pause,
+  planChange,
+  viewImpact,
+} from "./change-impact.ts";
+import type { Context } from "./context.ts";
+import { Failure } from "./errors.ts";
+
+/** The rules of an organization's gate, in their order; none where nobody has set any. */
+export async function loadGateRules(ctx: Context, organizationId: string): Promise<readonly GateRule[]> {
+  const [row] = await ctx.db
+    .select({ rules: organizations.gateRules })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId));
+  return row?.rules ?? [];
+}
+
+/** What a gate says of a change. */
+export interface GateView {
+  passed: boolean;
+  rules: readonly GateResult[];
+}
+
+export function holdAgainst(rules: readonly GateRule[], { report }: Assessment): GateView {
+  const results = checkGate(report, rules);
+  return { passed: results.every(({ passed }) => passed), rules: results };
+}
+
+/** A change that may be made, and what was known of it. */
+export interface Decision {
+  readonly plan: ChangePlan;
+  /** Empty where contracts do not go to another version. */
+  readonly moves: readonly Move[];
+  readonly gate: GateView;
+  readonly overrideReason: string | null;
+  readonly report: ImpactView;
+}
+
+/** Locks the contracts that these are, as every change of theirs does first. */
+export function lockHolders(ctx: Context, filter: HolderFilter): Promise<(typeof contracts.$inferSelect)[]> {
+  return lockContracts(ctx.db, sql`${contracts.id} in (${holdersOf(filter)})`);
+}
+
+/**
+ * Decides on a change while contracts cannot change: looks at what it does to each, at whether each can go where it is to
+ * go, and at the gate. Call it inside the change's transaction, with the service locked and before anything is written.
+ * Without rules there is nothing to decide, unless `isAssessed` wants it: then undefined.
+ * Failure invalid or notFound for contracts that cannot go there, conflict for a best fit that cannot be certified and for a
+ * broken rule without a reason to override it, forbidden for a reason from anybody but an OWNER.
+ */
+export async function decideChange(
+  ctx: Context,
+  input: {
+    service: ServiceRow;
+    change: ChangeAction;
+    overrideReason: string | undefined;
+    isAssessed?: boolean;
+  },
+): Promise<Decision | undefined> {
+  const { service, change } = input;
+  const rules = await loadGateRules(ctx, service.organizationId);
+  if (rules.length === 0 && input.isAssessed !== true) return undefined;
+  const plan = await planChange(ctx, service, change);
+  await lockHolders(ctx, plan.holders);
+  const assessment = await assessChange(ctx, plan);
+  const moves = change.action === "archive" || change.action === "novation" ? await movesOf(plan, assessment) : [];
+  const gate = holdAgainst(rules, assessment);
+  const report = viewImpact(plan, assessment);
+  const overrideReason = gate.passed ? null : await overrideOf(ctx, service, input.overrideReason, { ...gate, report });
+  return { plan, moves, gate, overrideReason, report };
+}
+
+async function overrideOf(
+  ctx: Context,
+  service: ServiceRow,
+  reason: string | undefined,
+  gate: GateView & { report: ImpactView },
+): Promise<string> {
+  if (reason === undefined) {
+    const broken = gate.rules.filter(({ passed }) => !passed).map((result) => result.reason);
+    throw new Failure("conflict", `CONFLICT: The gate is closed: ${broken.join("; ")}`, { gate });
+  }
+  const isOwner =
+    isPlatformAdmin(ctx.caller) ||
+    (ctx.caller.kind === "user" && (await organizationRole(ctx, service.organizationId)) === "OWNER");
+  if (isOwner) return reason;
+  throw new Failure("forbidden", "PERMISSION ERROR: Only the OWNER of an organization can override its gate", { gate });
+}
+
+/** Where each group goes, checked again by who has not chosen it. */
+async function movesOf(plan: ChangePlan, assessment: Assessment): Promise<Move[]> {
+  const { after, groups, report } = assessment;
+  const { service, target } = plan;
+  if (after === undefined || target === undefined) return [];
+  const moves: Move[] = [];
+  for (const [index, group] of groups.entries()) {
+    const { side, configuration, proposal, chosenBy } = group;
+    if (group.target === undefined) {
+      throw new Failure(
+        "invalid",
+        `Pricing version ${target.version} of service ${service.name} offers nothing to contracts with ${describeConfiguration(configuration)}`,
+      );
+    }
+    if (chosenBy === "bestFit") {
+      // Of the target that they go to, whatever the proposal's own text says.
+      const to = { version: proposal?.certificate.to.version, ...group.target };
+      const certificate = { ...proposal?.certificate, to };
+      await pause();
+      const verdict = checkCertificate(certificate, { before: side, after, configuration });
+      if (!verdict.ok) {
+        throw new Failure(
+          "conflict",
+          `CONFLICT: What fits contracts with ${describeConfiguration(configuration)} best cannot be certified: ${verdict.reason}. Name their target in groups`,
+        );
+      }
+    }
+    const problem = report.configurations[index]?.problem ?? null;
+    const move = checkTarget(service, target, after.pricing, group.target);
+    if (chosenBy === "group" && problem !== null) throw unfit(service, target, problem.message);
+    moves.push({ contractIds: group.contractIds, ...move });
+  }
+  return moves;
+}
+
+function unfit(
+  service: ServiceRow,
+  { version }: VersionRow,
+  message: string,
+  code: "invalid" | "notFound" = "invalid",
+) {
+  return new Failure(
+    code,
+    `The configuration provided to novate affected contracts is not valid for version ${version} of service ${service.nameKey}. Error: Error: ${message}`,
+  );
+}
+
+/**
+ * What contracts get that go there: the plan as it was given, add-ons in the pricing's spelling. Failure notFound for
+ * unknown names, invalid for what may not be subscribed to. Source: contract services-pricings §5.
+ */
+export function checkTarget(
+  service: ServiceRow,
+  version: VersionRow,
+  pricing: CompiledPricing,
+  target: Configuration,
+): Pick<Move, "plan" | "addOns"> {
+  const checked = checkSubscription(pricing, { serviceName: service.nameKey, version: version.version, ...target });
+  // Drizzle asks values for their constructor, which an object without a prototype does not have.
+  if (checked.ok) return { plan: target.plan ?? null, addOns: { ...checked.addOns } };
+  const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
+  throw unfit(service, version, checked.message, missing ? "notFound" : "invalid");
+}
+
+/** Keeps what a change was decided on; nothing for one that was not. Call it in the change's transaction. */
+export async function keepDecision(ctx: Context, decision: Decision | undefined): Promise<void> {
+  if (decision === undefined) return;
+  const { plan, gate, overrideReason, report } = decision;
+  const about = plan.action === "novation" ? plan.target : plan.version;
+  const { caller } = ctx;
+  await ctx.db.insert(pricingDecisions).values({
+    serviceId: plan.service.id,
+    pricingId: about?.id ?? null,
+    version: about?.version ?? null,
+    action: plan.action,
+    at: ctx.now(),
+    actorKind: caller.kind,
+    actorId: caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null,
+    rules: [...gate.rules],
+    overrideReason,
+    report,
+  });
+}
+
+/** What the audit log says of a decision, beside the change: the numbers, the rules, and why they were passed over. */
+export function auditOf(decision: Decision | undefined): object {
+  if (decision === undefined) return {};
+  const { gate, overrideReason, report } = decision;
+  return { impact: report.counts, gate: gate.rules, ...(overrideReason === null ? {} : { overrideReason }) };
+}

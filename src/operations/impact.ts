@@ -1,0 +1,29 @@
+import {
+  assessChange,
+  type ChangeAction,
+  type ImpactView,
+  planChange,
+  viewImpact,
+  type Watch,
+} from "./change-impact.ts";
+import { type GateView, holdAgainst, loadGateRules } from "./change-decision.ts";
+import { type Context, transaction } from "./context.ts";
+import { requireService, type ServiceAddress } from "./service-address.ts";
+
+/**
+ * What a change would do to every contract of a service, and what the gate would say of it; changes nothing. Whether it
+ * can be asked at all is known at once, the answer when it has been worked out. Failures as in planChange and assessChange.
+ */
+export async function openImpact(
+  ctx: Context,
+  input: ServiceAddress & { change: ChangeAction },
+): Promise<(watch: Watch) => Promise<ImpactView & { gate: GateView }>> {
+  const plan = await planChange(ctx, await requireService(ctx, input), input.change);
+  const rules = await loadGateRules(ctx, plan.service.organizationId);
+  return (watch) =>
+    // A transaction for its cursor alone: all contracts are read as they were at one moment.
+    transaction(ctx, async (ctx) => {
+      const assessment = await assessChange(ctx, plan, watch);
+      return { ...viewImpact(plan, assessment), gate: holdAgainst(rules, assessment) };
+    });
+}

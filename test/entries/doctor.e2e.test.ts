@@ -1,0 +1,92 @@
+import { execFile } from "node:child_process";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { freePort, TEST_SECRETS } from "../support/event-server.ts";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+let database: TestDatabase;
+let ports: { PORT: string; EVENTS_PORT: string };
+beforeAll(async () => {
+  database = await createTestDatabase();
+  ports = { PORT: String(await freePort()), EVENTS_PORT: String(await freePort()) };
+});
+afterAll(() => database.drop());
+
+/** `npm run doctor`, without npm: its exit code, and its findings as [state, what, sentence]. */
+function examine(environment: Record<string, string>): Promise<{ code: number; findings: string[][]; output: string }> {
+  const inherited = Object.fromEntries(
+    Object.entries(process.env).filter(([variable]) => !/^(npm_|VITE|NODE_)/.test(variable)),
+  );
+  const arguments_ = ["--import", "tsx", join(ROOT, "src/entries/doctor.ts")];
+  return new Promise((done) => {
+    execFile(
+      process.execPath,
+      arguments_,
+      { cwd: ROOT, env: { ...inherited, ...ports, ...environment } },
+      (error, output) => {
+        const findings = [...output.matchAll(/^(ok|warn|FAIL) +(\w+) +(.+)$/gm)].map((match) => match.slice(1));
+        done({ code: error === null ? 0 : Number(error.code), findings, output });
+      },
+    );
+  });
+}
+
+it("finds what works, and says what could be better", async () => {
+  const { code, findings, output } = await examine({ ...TEST_SECRETS, DATABASE_URL: database.url });
+  expect(code, output).toBe(0);
+  for (const what of [
+    "environment",
+    "secrets",
+    "runtime",
+    "port",
+    "database",
+    "clock",
+    "settings",
+    "schema",
+    "notify",
+  ]) {
+    expect(findings.map(([state, name]) => `${state} ${name}`)).toContain(`ok ${what}`);
+  }
+  // The tests' own server has one role, which may do everything.
+  expect(findings).toContainEqual(["warn", "role", expect.stringMatching(/is a superuser\. src\/db\/roles\.sql/)]);
+  expect(findings).toContainEqual(["warn", "settings", expect.stringMatching(/^ALLOWED_ORIGINS is not set/)]);
+  expect(output).toMatch(/\d+ looked at: 0 do not work, \d+ could be better\.\n$/);
+  const password = new URL(database.url).password;
+  for (const secret of [password, ...Object.values(TEST_SECRETS)]) expect(output).not.toContain(secret);
+});
+
+it("finds a weak secret, a port that somebody else has and an old schema, all at once, and exits 1", async () => {
+  const old = await createTestDatabase();
+  const taken = createServer((_, response) => response.end("somebody else"));
+  await new Promise<void>((listening) => taken.listen(0, listening));
+  try {
+    await old.connection.client`
+      delete from drizzle.__drizzle_migrations where id = (select max(id) from drizzle.__drizzle_migrations)`;
+    const { code, findings } = await examine({
+      ...TEST_SECRETS,
+      JWT_SECRET: "secret",
+      DATABASE_URL: old.url,
+      PORT: String((taken.address() as AddressInfo).port),
+    });
+    expect(code).toBe(1);
+    const failed = findings.filter(([state]) => state === "FAIL").map(([, what]) => what);
+    expect(failed).toEqual(["secrets", "port", "schema"]);
+  } finally {
+    taken.close();
+    await old.drop();
+  }
+});
+
+it("finds a database that does not answer and variables that cannot be read", async () => {
+  const gone = await examine({ ...TEST_SECRETS, DATABASE_URL: "postgres://ada:sesame@127.0.0.1:1/rates" });
+  expect(gone.code).toBe(1);
+  expect(gone.findings).toContainEqual(["FAIL", "database", expect.stringContaining("ECONNREFUSED")]);
+  expect(gone.output).not.toContain("sesame");
+  const wrong = await examine({ PORT: "http", JWT_EXPIRATION: "soon" });
+  expect(wrong.code).toBe(1);
+  expect(wrong.findings.map(([state, what]) => `${state} ${what}`)).toEqual(["FAIL environment", "FAIL environment"]);
+});

@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type RunningServer, startEventServer, TEST_SECRETS, testKeyring } from "../support/event-server.ts";
+import { createResources } from "../../src/operations/resources.ts";
+import { seedFirstAdmin } from "../../src/operations/users.ts";
+
+/* A whole process under traffic: what it writes to its log, what it says while it drains, what it refuses. */
+
+let database: TestDatabase;
+let server: RunningServer;
+const METRICS_TOKEN = "metrics-token-of-the-tests";
+const PASSWORD = "a-password-nobody-has";
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  const resources = createResources(database.connection, {
+    keyring: await testKeyring(),
+    settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true },
+  });
+  await seedFirstAdmin(resources, { username: "admin", password: PASSWORD, organizationName: "Rates" });
+  server = await startEventServer(database.url, { LOG_LEVEL: "debug", METRICS_TOKEN, DRAIN_DELAY: "2" });
+});
+afterAll(async () => {
+  server.process.kill("SIGKILL");
+  await database.drop();
+});
+
+const call = async (method: string, path: string, key?: string, body?: unknown) => {
+  const response = await fetch(`${server.url}/api/v1${path}`, {
+    method,
+    headers: { "content-type": "application/json", ...(key === undefined ? {} : { "x-api-key": key }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    text,
+    body: (text.startsWith("{") ? JSON.parse(text) : {}) as Record<string, unknown>,
+  };
+};
+
+it("no password, key, token or secret gets into the log, whatever becomes of the requests that carry them", async () => {
+  const signedIn = await call("POST", "/users/authenticate", undefined, { username: "admin", password: PASSWORD });
+  const userKey = String(signedIn.body["apiKey"]);
+  expect(userKey).toMatch(/^usr_/);
+  await call("POST", "/users/authenticate", undefined, { username: "admin", password: `${PASSWORD}-wrong` });
+  const owned = await call("GET", "/organizations", userKey);
+  const orgKey = /org_[0-9a-f]{64}/.exec(owned.text)?.[0] ?? "";
+  expect(orgKey).not.toBe("");
+  const organization = (JSON.parse(owned.text) as { data: { id: string }[] }).data[0]?.id ?? "";
+  await call("GET", "/users", userKey);
+  await call("DELETE", `/organizations/${organization}/api-keys/${orgKey}x`, userKey);
+  await call("GET", "/services", `${orgKey}00`);
+  const hook = await call("POST", `/organizations/${organization}/webhooks`, userKey, {
+    url: "https://hooks.example/",
+  });
+  const secret = String(hook.body["secret"]);
+  expect(secret).toMatch(/^whsec_/);
+  await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
+  // What the server did not expect: the statement fails with everything that it was to write.
+  await database.connection.client`alter table users rename column username to name_of_user`;
+  const broken = await call("POST", "/users", undefined, { username: "eve-the-new", password: `${PASSWORD}-new` });
+  await database.connection.client`alter table users rename column name_of_user to username`;
+  await database.connection.client`alter table users add constraint nobody_new check (username <> 'eve-the-new')`;
+  const refused = await call("POST", "/users", undefined, { username: "eve-the-new", password: `${PASSWORD}-new` });
+  expect([broken.status, refused.status]).toEqual([500, 500]);
+  const log = server.output();
+  const lines = log.trim().split("\n");
+  for (const line of lines) expect(() => JSON.parse(line) as unknown, line).not.toThrow();
+  expect(lines.filter((line) => line.includes('"message":"unexpected error"'))).toHaveLength(2);
+  expect(lines.filter((line) => line.includes('"message":"request"')).length).toBeGreaterThan(8);
+  const databasePassword = new URL(database.url).password;
+  const secrets = [PASSWORD, userKey, orgKey, secret, METRICS_TOKEN, databasePassword, ...Object.values(TEST_SECRETS)];
+  for (const one of secrets) {
+    expect(one.length).toBeGreaterThan(10);
+    expect(log).not.toContain(one);
+  }
+  expect(log).not.toMatch(/pbkdf2x|v1\$|[0-9a-f]{64}/);
+});
+
+it("told to end, it is not ready while it serves on for the delay, then drains and exits 0", async () => {
+  expect((await fetch(`${server.url}/ready`)).status).toBe(200);
+  const gone = server.stop();
+  let reason: unknown;
+  const deadline = Date.now() + 1500;
+  while (reason === undefined && Date.now() < deadline) {
+    const answer = await fetch(`${server.url}/ready`);
+    if (answer.status === 503) reason = ((await answer.json()) as { reason: string }).reason;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  expect(reason).toBe("draining");
+  expect((await call("GET", "/healthcheck")).status).toBe(200);
+  expect((await fetch(`${server.url}/live`)).status).toBe(200);
+  expect(await gone).toBe(0);
+});

@@ -1,0 +1,50 @@
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type RunningServer, startEventServer } from "../support/event-server.ts";
+import { openRaw, type RawClient } from "./raw-client.ts";
+import { HANDSHAKE } from "./in-process.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+
+let server: RunningServer | undefined;
+afterEach(async () => {
+  await server?.stop();
+});
+
+it.each(["Node", "Bun"] as const)(
+  "an address has so many sockets and unknown keys on %s, and room again when one closes",
+  async (runtime) => {
+    const limits = { SOCKETS_PER_ADDRESS: "3", UNKNOWN_KEYS_PER_MINUTE: "2", TRUSTED_PROXIES: "0" };
+    server = await startEventServer(database.url, limits, runtime);
+    const address = server.url.replace("http", "ws") + HANDSHAKE;
+    const clients: RawClient[] = [];
+    for (let i = 0; i < 3; i += 1) clients.push(await openRaw(address));
+    for (const client of clients) await client.frame(0);
+    await expect(openRaw(address)).rejects.toThrow(/Unexpected server response: 40[03]/);
+    expect((await fetch(`${server.url}/live`)).status).toBe(200);
+    clients[0]?.close();
+    await clients[0]?.closed;
+    let again: RawClient | undefined;
+    for (let attempt = 0; again === undefined && attempt < 50; attempt += 1) {
+      again = await openRaw(address).catch(() => undefined);
+      if (again === undefined) await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    expect(again).toBeDefined();
+
+    const client = clients[1];
+    if (client === undefined) throw new Error("no client");
+    for (const [i, sentence] of [
+      "Invalid Organization API Key",
+      "Invalid Organization API Key",
+      "Too many unknown API keys. Please try again later",
+    ].entries()) {
+      client.send('40/pricings,{"organizationKey":"org_unknown"}');
+      expect(await client.frame(1 + i)).toBe(`44/pricings,{"message":"${sentence}"}`);
+    }
+    for (const one of [...clients, again]) one?.close();
+  },
+);

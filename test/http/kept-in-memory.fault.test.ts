@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { type Changes, followChanges } from "../../src/db/changes.ts";
+import { type Connection, connect } from "../../src/db/connect.ts";
+import { createApp } from "../../src/http/app.ts";
+import { createResources } from "../../src/operations/resources.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { consumed, contract, tasker, upload } from "../support/contracting.ts";
+import { expectBalancesMatchLedger } from "../support/invariants.ts";
+
+/* Two applications over one database, as two processes are, each keeping keys and contracts: neither may answer from the past. */
+
+let api: TestApi;
+const opened: { connection: Connection; changes: Changes; app: ReturnType<typeof createApp>; statements: string[] }[] =
+  [];
+
+beforeAll(async () => {
+  api = await createTestApi();
+  await upload(api, api.callers.all.key, tasker());
+  for (let i = 0; i < 2; i += 1) {
+    const statements: string[] = [];
+    const connection = connect(api.database.url);
+    connection.client.options.debug = (_, query) => statements.push(query);
+    const changes = followChanges(api.database.url, { applicationName: `faregate-kept-${i}` });
+    const { keyring, settings, now } = api.resources;
+    const resources = createResources(connection, { keyring, settings, now, changes });
+    const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
+    opened.push({ connection, changes, app, statements });
+    await vi.waitUntil(() => changes.isLive());
+  }
+});
+afterAll(async () => {
+  for (const { connection, changes } of opened) {
+    await changes.close();
+    await connection.close(0);
+  }
+  await api.close();
+});
+
+async function ask(which: number, path: string, options: { key: string; method?: string; body?: unknown }) {
+  const answer = await opened[which]?.app.request(`/api/v1${path}`, {
+    method: options.method ?? "POST",
+    headers: { "x-api-key": options.key, "content-type": "application/json" },
+    ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
+  });
+  const text = (await answer?.text()) ?? "";
+  return { status: answer?.status, body: (text === "" ? undefined : JSON.parse(text)) as Record<string, unknown> };
+}
+
+const theme = (which: number, userId: string) =>
+  ask(which, `/features/${userId}/tasker-darkMode`, { key: api.callers.all.key });
+const basic = { subscriptionPlans: { tasker: "BASIC" } };
+const toPro = { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: "PRO" }, subscriptionAddOns: {} };
+
+/** How long the other application goes on to answer as before. */
+async function seenWithin(check: () => Promise<boolean>): Promise<number> {
+  const started = performance.now();
+  while (!(await check())) if (performance.now() - started > 5000) throw new Error("it is never seen");
+  return performance.now() - started;
+}
+
+test("what is asked again is answered without asking the database", async () => {
+  await contract(api, api.callers.all.key, "kept", basic);
+  expect((await theme(0, "kept")).body).toMatchObject({ eval: false });
+  const { statements } = opened[0] ?? { statements: [] };
+  statements.length = 0;
+  for (let i = 0; i < 5; i += 1) expect((await theme(0, "kept")).status).toBe(200);
+  expect(statements).toEqual([]);
+});
+
+test("a change through one application is seen through itself at once and through the other within 100 ms", async () => {
+  const key = api.callers.all.key;
+  for (let i = 0; i < 10; i += 1) {
+    const userId = `changed-${i}`;
+    await contract(api, key, userId, basic);
+    for (const which of [0, 1]) expect((await theme(which, userId)).body).toMatchObject({ eval: false });
+    expect((await ask(0, `/contracts/${userId}`, { key, method: "PUT", body: toPro })).status).toBe(200);
+    expect((await theme(0, userId)).body).toMatchObject({ eval: true });
+    const took = await seenWithin(async () => (await theme(1, userId)).body["eval"] === true);
+    expect(took).toBeLessThan(100);
+    expect((await ask(1, `/contracts/${userId}`, { key, method: "DELETE" })).status).toBe(204);
+    expect((await theme(1, userId)).status).toBe(404);
+    await seenWithin(async () => (await theme(0, userId)).status === 404);
+  }
+});
+
+test("a disabled service and a deleted key are seen through both within 100 ms", async () => {
+  const { all, organizationId, owner } = api.callers;
+  await upload(api, all.key, tasker({ name: "Going" }));
+  await contract(api, all.key, "leaving", {
+    contractedServices: { going: "1.0.0" },
+    subscriptionPlans: { going: "BASIC" },
+    subscriptionAddOns: {},
+  });
+  const asked = (which: number, key: string) => ask(which, "/features/leaving/going-board", { key });
+  const made = await ask(0, `/organizations/${organizationId}/api-keys`, {
+    key: owner.key,
+    body: { scope: "EVALUATION" },
+  });
+  const keys = made.body["apiKeys"] as { id: string; key: string; scope: string }[];
+  const fresh = keys.at(-1) ?? { id: "", key: "" };
+  for (const which of [0, 1]) expect((await asked(which, fresh.key)).status).toBe(200);
+  const removed = await ask(0, `/organizations/${organizationId}/api-keys/${fresh.id}`, {
+    key: owner.key,
+    method: "DELETE",
+  });
+  expect(removed.status).toBeLessThan(300);
+  expect((await asked(0, fresh.key)).status).toBe(401);
+  expect(await seenWithin(async () => (await asked(1, fresh.key)).status === 401)).toBeLessThan(100);
+
+  for (const which of [0, 1]) expect((await asked(which, all.key)).status).toBe(200);
+  expect((await ask(1, "/services/going", { key: all.key, method: "DELETE" })).status).toBeLessThan(300);
+  expect((await asked(1, all.key)).body["eval"]).not.toBe(true);
+  expect(await seenWithin(async () => (await asked(0, all.key)).body["eval"] !== true)).toBeLessThan(100);
+});
+
+test("without a listener nothing is kept, and a change is seen by the very next call", async () => {
+  const key = api.callers.all.key;
+  await contract(api, key, "deaf", basic);
+  expect((await theme(1, "deaf")).body).toMatchObject({ eval: false });
+  await opened[1]?.changes.close();
+  expect((await theme(1, "deaf")).body).toMatchObject({ eval: false });
+  await ask(0, "/contracts/deaf", { key, method: "PUT", body: toPro });
+  expect((await theme(1, "deaf")).body).toMatchObject({ eval: true });
+  const { statements } = opened[1] ?? { statements: [] };
+  statements.length = 0;
+  await theme(1, "deaf");
+  expect(statements.length).toBeGreaterThan(0);
+});
+
+test("consumption through both is counted exactly, with what each remembers of the balance out of date all the time", async () => {
+  const key = api.callers.all.key;
+  await contract(api, key, "shared");
+  const results = [];
+  for (let unit = 0; unit < 30; unit += 1) {
+    const answer = await ask(unit % 2, "/features/shared/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
+    results.push(answer.body["used"]);
+  }
+  expect(results.slice(0, 20)).toEqual(Array.from({ length: 20 }, (_, i) => ({ "tasker-maxTasks": i + 1 })));
+  expect(await consumed(api, key, "shared")).toBe(20);
+  await ask(0, "/features/shared/tasker-board?revert=true", { key });
+  const again = await ask(1, "/features/shared/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
+  expect(again.body).toMatchObject({ eval: true, used: { "tasker-maxTasks": 1 } });
+  await expectBalancesMatchLedger(api.database);
+});
+
+test("fractions that a double cannot hold are summed by the database, whatever is remembered", async () => {
+  const key = api.callers.all.key;
+  await contract(api, key, "fractions");
+  for (let i = 0; i < 12; i += 1) {
+    await ask(0, "/features/fractions/tasker-board", { key, body: { "tasker-maxTasks": 0.1 } });
+  }
+  expect(await consumed(api, key, "fractions")).toBe(1.2);
+  await expectBalancesMatchLedger(api.database);
+});
