@@ -1,10 +1,12 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { rolldown } from "rolldown";
 
 /*
  * Writes the npm package to dist/package: ESM, CommonJS and declarations, file by file as in src, so that bundlers drop what is not
- * used and `"use client"` stays where it is. Its manifest is the root's without the server: `npm publish ./dist/package`.
+ * used and `"use client"` stays where it is; the command line is one file of its own. Its manifest is the root's without the server:
+ * `npm publish ./dist/package`.
  */
 
 const ROOT = join(import.meta.dirname, "..");
@@ -13,6 +15,7 @@ const TARGET = join(ROOT, "dist/package");
 interface Manifest {
   [field: string]: unknown;
   exports: object;
+  bin: Record<string, string>;
   dependencies: Record<string, string>;
   peerDependencies: Record<string, string>;
 }
@@ -43,7 +46,7 @@ for (const file of filesOf(".js").filter((path) => path.startsWith(join(TARGET, 
   for (const [, imported = ""] of readFileSync(file, "utf8").matchAll(
     /^(?:import|export|\}).* from "([^."][^"]*)"/gm,
   )) {
-    const [dependency = ""] = imported.split("/");
+    const [dependency = ""] = /^(@[^/]+\/)?[^/]+/.exec(imported) ?? [];
     if (dependency in peerDependencies) continue;
     const wanted = root.dependencies[dependency];
     if (wanted === undefined) throw new Error(`${file} imports ${imported}, which is no dependency`);
@@ -51,6 +54,8 @@ for (const file of filesOf(".js").filter((path) => path.startsWith(join(TARGET, 
   }
 }
 for (const format of ["esm", "cjs"]) pruneDeclarations(format);
+const bin: Record<string, string> = {};
+for (const [command, source] of Object.entries(root.bin)) bin[command] = await bundleCommand(command, source);
 const exports: unknown = JSON.parse(JSON.stringify(root.exports).replaceAll("./dist/package/", "./"));
 write("package.json", {
   name,
@@ -60,6 +65,7 @@ write("package.json", {
   type: "module",
   engines,
   sideEffects: false,
+  bin,
   exports,
   dependencies,
   peerDependencies,
@@ -67,6 +73,24 @@ write("package.json", {
 });
 write("cjs/package.json", { type: "commonjs", sideEffects: false });
 copyFileSync(join(ROOT, "LICENSE"), join(TARGET, "LICENSE"));
+
+/** One file with everything it needs, so that who installs the package for its library does not install a command line's libraries. */
+async function bundleCommand(command: string, source: string): Promise<string> {
+  const build = await rolldown({ input: join(ROOT, source), cwd: ROOT, platform: "node", logLevel: "warn" });
+  const { output } = await build.generate({ format: "esm", codeSplitting: false });
+  const [{ code, moduleIds }] = output;
+  const packages = new Set(moduleIds.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []));
+  const licences = [...packages].sort().map((folder) => {
+    const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name));
+    if (file === undefined) throw new Error(`${folder} has no licence to print`);
+    return `\n/*\n${folder.split("/node_modules/").at(-1)}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n*/\n`;
+  });
+  mkdirSync(join(TARGET, "bin"), { recursive: true });
+  const path = `bin/${command}.js`;
+  const text = `#!/usr/bin/env node\n${code.replace(/^#!.*\n/, "")}${licences.join("")}`;
+  writeFileSync(join(TARGET, path), text, { mode: 0o755 });
+  return `./${path}`;
+}
 
 /** Removes the declarations that no entry leads to: they describe what nobody can import. */
 function pruneDeclarations(format: string): void {

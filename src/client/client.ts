@@ -1,21 +1,30 @@
-/** The framework-free client (`faregate/client`). */
-export * from "./feature-id.ts";
-export type { FeatureReason, FeatureState, FeatureStatus, Usage } from "./feature-state.ts";
-export { usageOf } from "./feature-state.ts";
-export type { InvalidTokenReason, RequestErrorCode } from "./errors.ts";
-export { InvalidPricingTokenError, ServiceRequestError } from "./errors.ts";
-export type { FeatureError, PricingTokenPayload, TokenFeature, UsageFigure } from "./pricing-token.ts";
-export { parsePricingToken } from "./pricing-token.ts";
-export type { HeaderErrorListener } from "./response-header.ts";
-export { fetchWithPricingToken, pricingTokenInterceptor, takePricingToken } from "./response-header.ts";
-export type { ConnectionState, ServiceClientOptions } from "./service-client.ts";
-export { ServiceClient } from "./service-client.ts";
+/**
+ * The framework-free client (`faregate/client`): ServiceClient and TokenService for front ends, Faregate for back ends. Bundlers drop
+ * the half that is not used.
+ */
+export * from "./front-end.ts";
 export type {
-  EventMessage,
-  PricingEventDetails,
-  ServiceEventListener,
-  ServiceEventListeners,
-  ServiceEvents,
-} from "./service-events.ts";
-export type { TokenStatus } from "./token-service.ts";
-export { TokenService } from "./token-service.ts";
+  BillingChanges,
+  Contract,
+  ContractQuery,
+  NewContract,
+  Novation,
+  Paging,
+  Subscription,
+  UsageReset,
+  UserContact,
+} from "./contracts.ts";
+export type { FaregateOptions } from "./faregate.ts";
+export { Faregate } from "./faregate.ts";
+export type {
+  AllFeatures,
+  EvaluationOptions,
+  FeatureAnswer,
+  FeatureOptions,
+  FeatureQuery,
+  FeatureResult,
+  ListedFeature,
+} from "./features.ts";
+export type { Freshness, OutageOptions } from "./outage.ts";
+export type { Pricing, Service } from "./services.ts";
+export type { CallOptions, CountedOptions } from "./transport.ts";

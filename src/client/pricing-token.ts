@@ -1,4 +1,4 @@
-import { InvalidPricingTokenError } from "./errors.ts";
+import { InvalidPricingTokenError } from "./invalid-pricing-token-error.ts";
 
 /** A limit or a use: a number, or by usage limit where the server is the reference one. */
 export type UsageFigure = number | null | Readonly<Record<string, number | boolean>>;

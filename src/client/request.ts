@@ -1,7 +1,68 @@
-import { ServiceRequestError } from "./errors.ts";
+import { ServiceRequestError } from "./service-request-error.ts";
 import { isObject } from "./pricing-token.ts";
 
 const TIMEOUT_MS = 10_000;
+
+/** One request. Without credentials: cookies are not for the service. */
+export interface Exchange {
+  url: string;
+  method: string;
+  headers: Record<string, string>;
+  body?: string | undefined;
+  /** Undefined: the platform's own. */
+  fetch: typeof fetch | undefined;
+  signal: AbortSignal | undefined;
+  timeoutMs: number;
+}
+
+/** What came back, whatever its status; `body` is the parsed JSON, else its text. */
+export interface ServiceAnswer {
+  ok: boolean;
+  status: number;
+  headers: Headers;
+  body: unknown;
+}
+
+/** Sends it once. @throws ServiceRequestError when no answer came in time, or it is not wanted any more. */
+export async function exchange(request: Exchange): Promise<ServiceAnswer> {
+  const { url, method, headers, body, signal, timeoutMs } = request;
+  const controller = new AbortController();
+  const abort = () => controller.abort();
+  if (signal?.aborted) abort();
+  signal?.addEventListener("abort", abort);
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    abort();
+  }, timeoutMs);
+  try {
+    const ask = request.fetch ?? fetch;
+    const init: RequestInit = { method, headers, credentials: "omit", signal: controller.signal };
+    if (body !== undefined) init.body = body;
+    const answer = await ask(url, init);
+    return { ok: answer.ok, status: answer.status, headers: answer.headers, body: parse(await answer.text()) };
+  } catch {
+    if (timedOut) {
+      throw new ServiceRequestError("TIMEOUT", `The service did not answer within ${timeoutMs / 1000} s.`);
+    }
+    if (controller.signal.aborted) throw aborted();
+    throw new ServiceRequestError("NETWORK", "The service could not be reached.");
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", abort);
+  }
+}
+
+/** What a request that is not wanted any more rejects with. */
+export function aborted(): ServiceRequestError {
+  return new ServiceRequestError("ABORTED", "The request was aborted.");
+}
+
+/** What an answer with another status than 2xx means, in the words of the service where it has some. */
+export function refusal({ status, body }: ServiceAnswer): ServiceRequestError {
+  const told = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
+  return new ServiceRequestError("HTTP", told ?? `The service answered with status ${status}.`, { status, body });
+}
 
 /** Where and as whom to ask for a token. */
 export interface TokenRequest {
@@ -21,54 +82,23 @@ export interface IssuedToken {
 
 /** Asks for a user's token, for at most 10 s. Source: contract clients §1.8. @throws ServiceRequestError */
 export async function requestPricingToken(request: TokenRequest): Promise<IssuedToken> {
-  const controller = new AbortController();
-  const abort = () => controller.abort();
-  if (request.signal.aborted) abort();
-  request.signal.addEventListener("abort", abort);
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
-    abort();
-  }, TIMEOUT_MS);
-  try {
-    return await send(request, controller.signal);
-  } catch (error) {
-    if (error instanceof ServiceRequestError) throw error;
-    if (timedOut) throw new ServiceRequestError("TIMEOUT", "The service did not answer within 10 s.");
-    if (controller.signal.aborted) throw aborted();
-    throw new ServiceRequestError("NETWORK", "The service could not be reached.");
-  } finally {
-    clearTimeout(timer);
-    request.signal.removeEventListener("abort", abort);
-  }
-}
-
-/** What a request that is not wanted any more rejects with. */
-export function aborted(): ServiceRequestError {
-  return new ServiceRequestError("ABORTED", "The request was aborted.");
-}
-
-/** @returns the milliseconds of a `Date` header, 0 when there is none or it may not be read. */
-async function send(request: TokenRequest, signal: AbortSignal): Promise<IssuedToken> {
-  const ask = request.fetch ?? fetch;
-  const answer = await ask(`${request.httpUrl}/features/${encodeURIComponent(request.userId)}/pricing-token`, {
+  const answer = await exchange({
+    url: `${request.httpUrl}/features/${encodeURIComponent(request.userId)}/pricing-token`,
     method: "POST",
     headers: { "x-api-key": request.apiKey, accept: "application/json" },
-    credentials: "omit",
-    signal,
+    fetch: request.fetch,
+    signal: request.signal,
+    timeoutMs: TIMEOUT_MS,
   });
-  const text = await answer.text();
-  const body = parse(text);
-  const { status } = answer;
-  if (!answer.ok) {
-    const told = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
-    throw new ServiceRequestError("HTTP", told ?? `The service answered with status ${status}.`, { status, body });
-  }
+  if (!answer.ok) throw refusal(answer);
+  return { token: tokenOf(answer), serverTimeMs: Date.parse(answer.headers.get("date") ?? "") || 0 };
+}
+
+/** The token in an answer. @throws ServiceRequestError when there is none. */
+export function tokenOf({ status, body }: ServiceAnswer): string {
   const token = isObject(body) ? body["pricingToken"] : undefined;
-  if (typeof token !== "string" || token === "") {
-    throw new ServiceRequestError("BAD_RESPONSE", "The answer has no pricingToken.", { status, body });
-  }
-  return { token, serverTimeMs: Date.parse(answer.headers.get("date") ?? "") || 0 };
+  if (typeof token === "string" && token !== "") return token;
+  throw new ServiceRequestError("BAD_RESPONSE", "The answer has no pricingToken.", { status, body });
 }
 
 function parse(text: string): unknown {

@@ -1,6 +1,6 @@
 import { onWake, wakeAfter } from "./ambient.ts";
 import { isHidden } from "./visibility.ts";
-import { ServiceRequestError } from "./errors.ts";
+import { ServiceRequestError } from "./service-request-error.ts";
 import { decodePricingToken } from "./pricing-token.ts";
 import { aborted, type IssuedToken } from "./request.ts";
 import type { TokenService } from "./token-service.ts";

@@ -41,6 +41,10 @@ export class TokenService {
   private readonly listeners = createListeners((count) => this.watch(count > 0));
   /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
   readonly subscribe: (listener: () => void) => () => void = this.listeners.add;
+  /** @internal Says that everybody who is there from the beginning has had the chance to ask for a token. */
+  mount = (): void => {};
+  /** @internal Resolves after that. */
+  readonly mounted = new Promise<void>((resolve) => (this.mount = resolve));
   private stopWatching: (() => void) | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
 

@@ -1,7 +1,7 @@
 "use client";
 
 /** The React library (`faregate/react`). */
-export * from "../client/client.ts";
+export * from "../client/front-end.ts";
 export type { ServiceClientContext } from "./context.ts";
 export type { FeatureProps, SlotProps } from "./feature.tsx";
 export { Default, ErrorFallback, Feature, Loading, On } from "./feature.tsx";
@@ -15,3 +15,5 @@ export {
 } from "./hooks.ts";
 export type { ServiceConfiguration, ServiceProviderProps } from "./service-provider.tsx";
 export { ServiceProvider } from "./service-provider.tsx";
+export type { AnsweredFeature } from "./suspense.ts";
+export { FeatureUnavailableError, useSuspenseFeature } from "./suspense.ts";

@@ -1,7 +1,7 @@
 /** What a server component may import (`faregate/react/server`): no React context, nothing of a browser. */
 export * from "../client/feature-id.ts";
-export type { InvalidTokenReason } from "../client/errors.ts";
-export { InvalidPricingTokenError } from "../client/errors.ts";
+export type { InvalidTokenReason } from "../client/invalid-pricing-token-error.ts";
+export { InvalidPricingTokenError } from "../client/invalid-pricing-token-error.ts";
 export type { FeatureReason, FeatureState, FeatureStatus, Usage } from "../client/feature-state.ts";
 export { usageOf } from "../client/feature-state.ts";
 export type { FeatureError, PricingTokenPayload, TokenFeature, UsageFigure } from "../client/pricing-token.ts";

@@ -58,6 +58,8 @@ export function ServiceProvider({ config = GIVEN, client: given, children }: Ser
   });
   const isSourced = tokenSource !== undefined;
   useEffect(() => (given ? undefined : client.retain(isAllowed)), [given, client, isAllowed, isSourced]);
+  // After all effects below, which may have set a user, and after the one above.
+  useEffect(() => tokenService.mount(), [tokenService]);
 
   const context = useMemo(
     () => ({ tokenService, client: isAllowed || given ? client : null }),

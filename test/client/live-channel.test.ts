@@ -54,7 +54,20 @@ test("R27: nothing connects until it is told to; then one socket joins /pricings
   expect([...new Set(states)]).toEqual(["connecting", "synchronized"]);
 });
 
-test("R11: below a sub-path the handshake has the path, and the namespace has not", async () => {
+test("R24: connecting, evaluating and failing print nothing", async () => {
+  const spies = (["debug", "log", "info", "warn", "error"] as const).map((method) => vi.spyOn(console, method));
+  client.connect();
+  await until(() => expect(client.connected).toBe(true));
+  client.token.evaluateFeature("zoom-nothing");
+  await client.setUserId("").catch(() => {});
+  server.send("no message");
+  await until(() => expect(errors).toHaveLength(1));
+  const said = spies.flatMap((spy) => spy.mock.calls);
+  for (const spy of spies) spy.mockRestore();
+  expect(said).toEqual([]);
+});
+
+test("R11, N3: below a sub-path the handshake has the path, and the namespace has not", async () => {
   const below = await startLiveServer({ prefix: "/space" });
   const other = new ServiceClient({ url: `${below.url}//` });
   other.connect();
@@ -128,7 +141,7 @@ test("synchronized registered while connected is called once, a moment later, un
 });
 
 describe("R5: closing leaves nothing behind", () => {
-  test("when connected; listeners stay and the channel can be opened again", async () => {
+  test("N9: when connected; listeners stay and the channel can be opened again", async () => {
     await connected();
     client.disconnectWebSocket();
     client.disconnect();

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { serviceAddress } from "../../src/client/address.ts";
-import { InvalidPricingTokenError, ServiceRequestError } from "../../src/client/errors.ts";
+import { InvalidPricingTokenError } from "../../src/client/invalid-pricing-token-error.ts";
+import { ServiceRequestError } from "../../src/client/service-request-error.ts";
 import { fetchWithPricingToken, pricingTokenInterceptor } from "../../src/client/response-header.ts";
 import { ServiceClient } from "../../src/client/service-client.ts";
 import type { ServiceEvents } from "../../src/client/service-events.ts";

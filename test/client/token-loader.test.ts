@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ServiceRequestError } from "../../src/client/errors.ts";
+import { ServiceRequestError } from "../../src/client/service-request-error.ts";
 import { createTestToken } from "../../src/client/test-token.ts";
 import { TokenLoader } from "../../src/client/token-loader.ts";
 import { TokenService } from "../../src/client/token-service.ts";

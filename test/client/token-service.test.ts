@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { InvalidPricingTokenError } from "../../src/client/errors.ts";
+import { InvalidPricingTokenError } from "../../src/client/invalid-pricing-token-error.ts";
 import { usageOf } from "../../src/client/feature-state.ts";
 import { parsePricingToken } from "../../src/client/pricing-token.ts";
 import { createTestToken } from "../../src/client/test-token.ts";
@@ -245,7 +245,7 @@ describe("subscribers", () => {
   });
 });
 
-test("it keeps a token in memory and nowhere else", () => {
+test("R25: it keeps a token in memory and nowhere else", () => {
   const writes = vi.fn();
   for (const name of ["localStorage", "sessionStorage"]) vi.stubGlobal(name, { setItem: writes });
   const tokens = new TokenService();

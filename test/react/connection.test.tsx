@@ -112,7 +112,7 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
     expect(server.connections()).toBe(0);
   });
 
-  test("rows 3 and 5: setUserId in an effect loads, then shows the feature, with one request and no error between", async () => {
+  test("rows 3 and 5, R13: setUserId in an effect loads, then shows the feature, with one request and no error between", async () => {
     const shown = texts();
     const mounted = await mount(
       page(

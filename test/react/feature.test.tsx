@@ -88,7 +88,7 @@ describe.each([{ strict: false }, { strict: true }])("the state table, StrictMod
       evaluation: false,
     },
     { row: 7, what: "an id the token lacks", entry: undefined, text: "ERROR", evaluation: null },
-    { row: 8, what: "an eval that is text", entry: { eval: "true" }, text: "ERROR", evaluation: null },
+    { row: 8, what: "R15: an eval that is text", entry: { eval: "true" }, text: "ERROR", evaluation: null },
     { row: 8, what: "an eval that is 1", entry: { eval: 1 }, text: "ERROR", evaluation: null },
     { row: 8, what: "an entry that is true", entry: true, text: "ERROR", evaluation: null },
     { row: 8, what: "an entry that is null", entry: null, text: "ERROR", evaluation: null },
@@ -250,7 +250,7 @@ describe("the sub-components", () => {
     warnings.end();
   });
 
-  test("are found in fragments and lists", async () => {
+  test("R28: are found in fragments and lists", async () => {
     const page = await shown(
       <Feature id="zoom-meetings">
         <>
@@ -277,7 +277,7 @@ describe("the sub-components", () => {
     expect(page.html()).toBe("on");
   });
 
-  test("in a component of one's own are not recognised, with a hint; other children are dropped", async () => {
+  test("R28: in a component of one's own are not recognised, with a hint; other children are dropped", async () => {
     const warnings = warned();
     const Own = () => <On>on</On>;
     const page = await shown(

@@ -1,5 +1,5 @@
-import { type FeatureId, ServiceClient, TokenService } from "faregate/client";
-import { Feature, On, useFeature, useUsage } from "faregate/react";
+import { type FeatureAnswer, type FeatureId, Faregate, ServiceClient, TokenService } from "faregate/client";
+import { Feature, On, useFeature, useSuspenseFeature, useUsage } from "faregate/react";
 import type { FeatureId as ServerFeatureId } from "faregate/react/server";
 import { SpaceProvider } from "faregate/react/space";
 import { createTestToken, TestServiceProvider } from "faregate/testing";
@@ -18,13 +18,16 @@ export function Page() {
   useUsage("gazette-archive");
   // @ts-expect-error not declared
   useUsage("news");
+  const status: "on" | "off" = useSuspenseFeature("gazette-news").status;
+  // @ts-expect-error not declared
+  useSuspenseFeature("gazette-sport");
   const isOn: boolean | null = new TokenService().evaluateFeature("gazette-news");
   // @ts-expect-error not declared
   new TokenService().evaluateFeature("sport");
   return (
     <>
       <Feature id="gazette-news">
-        <On>{String(isOn)}</On>
+        <On>{String(isOn) + status}</On>
       </Feature>
       {/* @ts-expect-error not declared */}
       <Feature id="gazette-sport" />
@@ -62,3 +65,19 @@ export const aliased = (
 );
 // @ts-expect-error a provider has a configuration or a client
 export const neither = <SpaceProvider>text</SpaceProvider>;
+
+const { features, contracts } = new Faregate({ url: "http://localhost", apiKey: "key", whenUnreachable: "closed" });
+export const answer: Promise<FeatureAnswer> = features.evaluate("ada", "gazette-news", { strict: true });
+// @ts-expect-error not declared
+void features.evaluate("ada", "gazette-sport");
+// @ts-expect-error not declared
+void features.revert("ada", "gazette-sport");
+void features.evaluateAll("ada").then((all) => all.isEnabled("gazette-archive"));
+// @ts-expect-error not declared
+void features.evaluateAll("ada").then((all) => all.isEnabled("gazette-sport"));
+// @ts-expect-error no such choice
+void features.evaluate("ada", "gazette-news", { whenUnreachable: "maybe" });
+// @ts-expect-error the whole subscription, not what differs
+void contracts.novate("ada", { subscriptionPlans: { gazette: "PRO" } });
+// @ts-expect-error one limit, or all
+void contracts.resetUsage("ada", { limit: "news", all: true, other: 1 });

@@ -1,4 +1,4 @@
-import { type FeatureId, type PricingTokenPayload, TokenService } from "faregate/client";
+import { Faregate, type FeatureId, type PricingTokenPayload, TokenService } from "faregate/client";
 import { Feature, usePricingTokenPayload } from "faregate/react";
 
 /* Without a declaration every string is a feature id. */
@@ -16,3 +16,8 @@ export function usePayload(): string | undefined {
   const own = usePricingTokenPayload<{ plan: string }>();
   return own?.plan ?? payload?.sub;
 }
+
+const { features } = new Faregate({ url: "http://localhost", apiKey: "key" });
+export const answer = features.evaluate("ada", ["any", "thing"].join("-"));
+// @ts-expect-error read-only
+void answer.then((result) => (result.eval = true));

@@ -1,22 +1,12 @@
-/** The step at which a token was refused. Source: contract clients §1.7. */
-export type InvalidTokenReason = "type" | "segments" | "encoding" | "json" | "exp" | "features";
-
-/** A token that cannot be read; the one before it stays. The message never contains the token. */
-export class InvalidPricingTokenError extends Error {
-  readonly code = "INVALID_TOKEN";
-  readonly reason: InvalidTokenReason;
-
-  constructor(reason: InvalidTokenReason) {
-    super(`Invalid pricing token: ${reason}`);
-    this.name = "InvalidPricingTokenError";
-    this.reason = reason;
-  }
-}
+/* Apart from the other error, because only code that is loaded later throws this one. */
 
 /** Why there is no usable answer; `HTTP` when there is one with a status that is not 2xx. */
 export type RequestErrorCode = "HTTP" | "TIMEOUT" | "NETWORK" | "ABORTED" | "BAD_RESPONSE";
 
-/** A request that brought no token. Carries neither the request nor its API key. Source: contract clients §1.12. */
+/** "The userContact.userId field is required", "INVALID DATA: billingPeriod.autoRenew must be a boolean". */
+const FIELD = /(?:^|: )(?:The |Each value in )?([\w.]+)(?: field)? (?:is required|must|cannot)/;
+
+/** A request that failed. Carries neither the request nor its API key. Source: contract clients §1.12. */
 export class ServiceRequestError extends Error {
   readonly code: RequestErrorCode;
   /** Undefined when no answer came. */
@@ -25,6 +15,8 @@ export class ServiceRequestError extends Error {
   readonly body: unknown;
   /** The same in the shape that callers of the published client read; undefined when no answer came. */
   readonly response: { status: number; data: unknown } | undefined;
+  /** The key of a call that was to move usage: sent again with it, the call is counted once, whatever became of this one. */
+  idempotencyKey: string | undefined;
 
   constructor(code: RequestErrorCode, message: string, answer?: { status: number; body: unknown }) {
     super(message);
@@ -33,5 +25,10 @@ export class ServiceRequestError extends Error {
     this.status = answer?.status;
     this.body = answer?.body;
     this.response = answer && { status: answer.status, data: answer.body };
+  }
+
+  /** The field of the request that the service complains of, as its sentence names it; undefined when it names none. */
+  get field(): string | undefined {
+    return FIELD.exec(this.message)?.[1];
   }
 }

@@ -1,0 +1,257 @@
+import {
+  ErrorCode,
+  type EvaluationContext,
+  GeneralError,
+  InvalidContextError,
+  type JsonValue,
+  OpenFeatureEventEmitter,
+  type Provider,
+  ProviderEvents,
+  ProviderFatalError,
+  type ResolutionDetails,
+  TargetingKeyMissingError,
+} from "@openfeature/web-sdk";
+import { ServiceRequestError } from "../client/service-request-error.ts";
+import { LOADING } from "../client/feature-state.ts";
+import type { PricingTokenPayload } from "../client/pricing-token.ts";
+import { ServiceClient } from "../client/service-client.ts";
+import { asOtherType, type BooleanDetails, failure } from "./details.ts";
+import { changedFlags, stateDetails } from "./token-details.ts";
+
+/** Where a page's provider gets pricing tokens. One of `apiKey` with `url`, and `tokenSource`, is needed. */
+export interface FaregateWebProviderOptions {
+  /** Absolute http(s) URL of the deployment, with the sub-path if any. With it, pricing changes are heard of. */
+  url?: string | undefined;
+  /** A key of scope EVALUATION; tokens are then asked for the user whom `targetingKey` names. */
+  apiKey?: string | undefined;
+  /** Brings tokens from the application's own back end, so that no key has to be in the browser. */
+  tokenSource?: ((context: EvaluationContext) => Promise<string>) | undefined;
+  /** Another `fetch` than the platform's. */
+  fetch?: typeof fetch | undefined;
+}
+
+type Condition = "ready" | "stale" | "error";
+
+const FIRST_RETRY_MS = 5_000;
+const LAST_RETRY_MS = 60_000;
+
+/**
+ * OpenFeature in a page (`faregate/openfeature/web`): flags are answered from the user's pricing token, without a request.
+ *
+ * READY when there is a token; CONFIGURATION_CHANGED, with the flags, when a newer one answers differently; STALE while the event
+ * channel is lost or after a refresh failed, when answers have the reason STALE; ERROR when the token has expired.
+ * Source: OpenFeature specification §2, §5; contract clients §1.7 to §1.10.
+ */
+export class FaregateWebProvider implements Provider {
+  readonly metadata = { name: "Faregate" };
+  readonly runsOn = "client";
+  /** It holds one user's token. */
+  readonly domainScoped = true;
+  readonly events = new OpenFeatureEventEmitter();
+  private readonly options: FaregateWebProviderOptions;
+  private readonly client: ServiceClient;
+  private context: EvaluationContext = {};
+  /** The context for which the token source was asked last. */
+  private asked: EvaluationContext | undefined;
+  private shown: PricingTokenPayload | null = null;
+  private condition: Condition = "error";
+  /** Changes of context under way, whose outcome the SDK announces. */
+  private changes = 0;
+  private isChannelLost = false;
+  private wasSynchronized = false;
+  private stops: (() => void)[] = [];
+  private release: (() => void) | undefined;
+  private retry: ReturnType<typeof setTimeout> | undefined;
+
+  /** @throws Error that names the option which is missing or wrong. */
+  constructor(options: FaregateWebProviderOptions) {
+    const { url, apiKey, tokenSource, fetch } = options;
+    if (tokenSource === undefined && (url === undefined || !apiKey)) {
+      throw new Error("config.tokenSource is needed, or config.url and config.apiKey.");
+    }
+    this.options = options;
+    const source = () => {
+      this.asked = this.context;
+      return tokenSource?.(this.context) ?? Promise.reject(new Error("There is no token source."));
+    };
+    this.client = new ServiceClient({ url, apiKey, fetch, tokenSource: tokenSource && source });
+  }
+
+  async initialize(context: EvaluationContext = {}): Promise<void> {
+    const { client } = this;
+    this.stops = [
+      client.token.subscribe(() => this.lookAtToken()),
+      client.subscribeConnection(() => this.lookAtChannel()),
+      client.on("error", (error) => {
+        if (this.condition === "ready") this.become("stale", error.message);
+      }),
+    ];
+    await this.change(context);
+  }
+
+  async onContextChange(_: EvaluationContext, context: EvaluationContext): Promise<void> {
+    await this.change(context);
+  }
+
+  /** Ends channel, timers and requests, and forgets the token. */
+  async onClose(): Promise<void> {
+    for (const stop of this.stops.splice(0)) stop();
+    this.letGo();
+    this.condition = "error";
+  }
+
+  resolveBooleanEvaluation(flagKey: string, defaultValue: boolean): BooleanDetails {
+    if (this.isNobody(this.context)) {
+      return failure(defaultValue, ErrorCode.TARGETING_KEY_MISSING, "targetingKey must be the userId of a contract.");
+    }
+    const { token } = this.client;
+    const isAnothers = token.status === "valid" && this.ownPayload() === null;
+    const state = isAnothers ? LOADING : token.getFeature(flagKey);
+    return stateDetails(state, defaultValue, this.condition === "stale");
+  }
+
+  resolveStringEvaluation(flagKey: string, defaultValue: string): ResolutionDetails<string> {
+    return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
+  }
+
+  resolveNumberEvaluation(flagKey: string, defaultValue: number): ResolutionDetails<number> {
+    return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
+  }
+
+  resolveObjectEvaluation<T extends JsonValue>(flagKey: string, defaultValue: T): ResolutionDetails<T> {
+    return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
+  }
+
+  /** Whether tokens are asked for by user, and this context names none. */
+  private isNobody({ targetingKey }: EvaluationContext): boolean {
+    return this.options.tokenSource === undefined && !targetingKey;
+  }
+
+  /** The payload, unless it is one of the user before. */
+  private ownPayload(): PricingTokenPayload | null {
+    const payload = this.client.token.getPayload();
+    if (this.options.tokenSource !== undefined) return payload;
+    return payload?.sub === undefined || payload.sub === this.context.targetingKey ? payload : null;
+  }
+
+  /** Resolves when there is a token for this context, or for a newer one that came meanwhile. */
+  private async change(context: EvaluationContext): Promise<void> {
+    const { client } = this;
+    const isSameUser = context.targetingKey === this.context.targetingKey;
+    this.context = context;
+    this.asked = undefined;
+    this.changes += 1;
+    clearTimeout(this.retry);
+    try {
+      if (this.isNobody(context)) {
+        this.letGo();
+        throw new TargetingKeyMissingError("targetingKey must be the userId of a contract.");
+      }
+      this.release ??= client.retain(this.options.url !== undefined);
+      if (this.options.tokenSource !== undefined) await this.loadFromSource(isSameUser);
+      else if (!isSameUser || this.ownPayload() === null) await client.setUserId(context.targetingKey ?? "");
+      this.condition = "ready";
+    } catch (error) {
+      this.condition = "error";
+      if (this.options.tokenSource === undefined && mayPass(error)) this.retryIn(FIRST_RETRY_MS);
+      throw providerError(error);
+    } finally {
+      this.changes -= 1;
+    }
+    // A task later, because the SDK says READY first.
+    setTimeout(() => {
+      if (this.isChannelLost) this.become("stale", "The event channel is lost.");
+    });
+  }
+
+  private async loadFromSource(isSameUser: boolean): Promise<void> {
+    const { client } = this;
+    if (!isSameUser) client.token.clear();
+    client.token.setLoading(true);
+    // What `retain` begins a task later knows the source, and may have asked it by then.
+    await new Promise((resolve) => setTimeout(resolve));
+    if (this.asked === this.context && client.token.status === "valid") return;
+    do {
+      try {
+        await client.refresh();
+      } catch (error) {
+        if (this.asked === this.context) throw error;
+      }
+      // A request that was under way was for the context before.
+    } while (this.asked !== this.context && this.release !== undefined);
+  }
+
+  /** Asks again for a first token; the client itself does so for all others. */
+  private retryIn(delayMs: number): void {
+    const next = Math.min(2 * delayMs, LAST_RETRY_MS);
+    this.retry = setTimeout(
+      () => {
+        this.client.refresh().catch((error: unknown) => {
+          if (mayPass(error)) this.retryIn(next);
+        });
+      },
+      delayMs * (0.5 + Math.random() / 2),
+    );
+  }
+
+  private letGo(): void {
+    clearTimeout(this.retry);
+    this.release?.();
+    this.release = undefined;
+    this.shown = null;
+    this.isChannelLost = this.wasSynchronized = false;
+    this.client.token.clear();
+  }
+
+  private lookAtToken(): void {
+    const payload = this.ownPayload();
+    if (payload === null) {
+      if (this.client.token.status === "expired") this.become("error", "The pricing token has expired.");
+      return;
+    }
+    if (payload === this.shown) return;
+    const flagsChanged = changedFlags(this.shown, payload);
+    this.shown = payload;
+    if (this.changes > 0) return;
+    if (!this.isChannelLost) this.become("ready");
+    if (flagsChanged.length > 0) this.events.emit(ProviderEvents.ConfigurationChanged, { flagsChanged });
+  }
+
+  private lookAtChannel(): void {
+    const { status, error } = this.client.connection;
+    if (status === "disconnected") {
+      this.isChannelLost = true;
+      if (this.condition === "ready") this.become("stale", error?.message ?? "The event channel is lost.");
+    } else if (status === "synchronized") {
+      this.isChannelLost = false;
+      // After a loss the client gets a new token, and only that is known to be up to date.
+      if (!this.wasSynchronized && this.condition === "stale") this.become("ready");
+      this.wasSynchronized = true;
+    }
+  }
+
+  private become(condition: Condition, message?: string): void {
+    if (condition === this.condition || this.changes > 0) return;
+    this.condition = condition;
+    this.events.emit(EVENT[condition], message === undefined ? {} : { message });
+  }
+}
+
+const EVENT = {
+  ready: ProviderEvents.Ready,
+  stale: ProviderEvents.Stale,
+  error: ProviderEvents.Error,
+} as const;
+
+/** Whether asking again can help: no answer, or a server that is not well. */
+function mayPass(error: unknown): boolean {
+  if (!(error instanceof ServiceRequestError) || error.code === "ABORTED") return false;
+  return error.status === undefined || error.status === 429 || error.status >= 500;
+}
+
+function providerError(error: unknown): Error {
+  if (!(error instanceof ServiceRequestError)) return error instanceof Error ? error : new GeneralError(String(error));
+  const { status, message } = error;
+  if (status === 401 || status === 403) return new ProviderFatalError(message);
+  return status === 400 || status === 404 ? new InvalidContextError(message) : new GeneralError(message);
+}

@@ -1,0 +1,249 @@
+import { OFREPProvider } from "@openfeature/ofrep-provider";
+import { OFREPWebProvider } from "@openfeature/ofrep-web-provider";
+import {
+  type EvaluationDetails,
+  type FlagValue,
+  OpenFeature as Server,
+  type Provider as ServerProvider,
+} from "@openfeature/server-sdk";
+import { OpenFeature as Web, type Provider as WebProvider, ProviderEvents } from "@openfeature/web-sdk";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { FaregateProvider } from "../../src/openfeature/server.ts";
+import { FaregateWebProvider } from "../../src/openfeature/web.ts";
+import { freePort } from "../support/event-server.ts";
+import { type Backend, startBackend } from "./backend.ts";
+
+/*
+ * What OpenFeature asks of every provider (specification §2 and appendix F), of our two and of the published generic ones for OFREP,
+ * unmodified, with the SDKs, against the real server process. Not asked, because Faregate has no such flags: values that are texts,
+ * numbers or structures, and flags that are disabled.
+ */
+
+let backend: Backend;
+beforeAll(async () => {
+  backend = await startBackend();
+  await backend.contract("ada");
+  await backend.use("ada", 4);
+});
+afterAll(async () => {
+  await Promise.all([Server.close(), Web.close()]);
+  await backend.close();
+});
+
+/** One provider behind its SDK; `evaluate` chooses the method of the SDK by the type of the default. */
+interface Subject {
+  name: string;
+  evaluate(key: string, defaultValue: FlagValue, domain?: string): Promise<EvaluationDetails<FlagValue>>;
+  /** Registers the provider for this address, key and user; rejects as the SDK does. */
+  register(domain: string, options: { url: string; key: string; userId?: string }): Promise<void>;
+  status(domain: string): string;
+  metadata(domain: string): string | undefined;
+}
+
+function onServer(name: string, make: (options: { url: string; key: string }) => ServerProvider): Subject {
+  const users = new Map<string, string | undefined>();
+  return {
+    name,
+    register: async (domain, options) => {
+      users.set(domain, options.userId);
+      await Server.setProviderAndWait(domain, make(options));
+    },
+    evaluate: async (key, defaultValue, domain = name) => {
+      const client = Server.getClient(domain);
+      const userId = users.get(domain);
+      const context = userId === undefined ? {} : { targetingKey: userId };
+      if (typeof defaultValue === "boolean") return client.getBooleanDetails(key, defaultValue, context);
+      if (typeof defaultValue === "string") return client.getStringDetails(key, defaultValue, context);
+      if (typeof defaultValue === "number") return client.getNumberDetails(key, defaultValue, context);
+      return client.getObjectDetails(key, defaultValue, context);
+    },
+    status: (domain) => Server.getClient(domain).providerStatus,
+    metadata: (domain) => Server.getProviderMetadata(domain).name,
+  };
+}
+
+function onWeb(name: string, make: (options: { url: string; key: string }) => WebProvider): Subject {
+  return {
+    name,
+    register: async (domain, options) => {
+      const context = options.userId === undefined ? {} : { targetingKey: options.userId };
+      await Web.setProviderAndWait(domain, make(options), context);
+    },
+    evaluate: async (key, defaultValue, domain = name) => {
+      const client = Web.getClient(domain);
+      if (typeof defaultValue === "boolean") return client.getBooleanDetails(key, defaultValue);
+      if (typeof defaultValue === "string") return client.getStringDetails(key, defaultValue);
+      if (typeof defaultValue === "number") return client.getNumberDetails(key, defaultValue);
+      return client.getObjectDetails(key, defaultValue);
+    },
+    status: (domain) => Web.getClient(domain).providerStatus,
+    metadata: (domain) => Web.getProviderMetadata(domain).name,
+  };
+}
+
+/** Its declarations lack exactOptionalPropertyTypes: `hooks` may be undefined in them. */
+const typed = (provider: OFREPWebProvider) => provider as WebProvider;
+
+const ours = onServer("faregate/openfeature/server", ({ url, key }) => new FaregateProvider({ url, apiKey: key }));
+const oursWeb = onWeb("faregate/openfeature/web", ({ url, key }) => new FaregateWebProvider({ url, apiKey: key }));
+const generic = onServer(
+  "@openfeature/ofrep-provider",
+  ({ url, key }) => new OFREPProvider({ baseUrl: url, headers: [["Authorization", `Bearer ${key}`]] }),
+);
+const genericWeb = onWeb("@openfeature/ofrep-web-provider", ({ url, key }) =>
+  typed(new OFREPWebProvider({ baseUrl: url, headers: [["x-api-key", key]], cacheMode: "disabled" })),
+);
+
+describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
+  const { name, evaluate, register, status, metadata } = subject;
+  const domain = (purpose: string) => `${name}: ${purpose}`;
+
+  test("becomes ready and says its name", async () => {
+    await register(name, { url: backend.url, key: backend.key, userId: "ada" });
+    expect(status(name)).toBe("READY");
+    expect(metadata(name)).toMatch(/\w/);
+  });
+
+  test.each([
+    ["boolean-flag", false, true, "on"],
+    ["boolean-zero-flag", true, false, "off"],
+  ] as const)(
+    "resolves %s, whose default would be %s, to %s with variant and reason",
+    async (key, fallback, value, variant) => {
+      const details = await evaluate(key, fallback);
+      expect(details).toMatchObject({ flagKey: key, value, variant, reason: "TARGETING_MATCH" });
+      expect(details.errorCode).toBeUndefined();
+      expect(details.errorMessage).toBeFalsy();
+    },
+  );
+
+  test("has limit, use and what remains as flat metadata", async () => {
+    const { value, flagMetadata } = await evaluate("boolean-limited-flag", false);
+    expect(value).toBe(true);
+    expect(flagMetadata).toMatchObject({ limit: 10, used: 4, remaining: 6 });
+    for (const entry of Object.values(flagMetadata)) expect(typeof entry).toMatch(/^(string|number|boolean)$/);
+  });
+
+  test.each(["fallback", 1, 0.1, { a: 1 }])(
+    "asked for boolean-flag as %j is a TYPE_MISMATCH with the default",
+    async (fallback) => {
+      expect(await evaluate("boolean-flag", fallback)).toMatchObject({
+        value: fallback,
+        reason: "ERROR",
+        errorCode: "TYPE_MISMATCH",
+      });
+    },
+  );
+
+  test.each([true, "fallback", 1, { a: 1 }])(
+    "asked for missing-flag as %j is FLAG_NOT_FOUND with the default",
+    async (fallback) => {
+      expect(await evaluate("missing-flag", fallback)).toMatchObject({
+        value: fallback,
+        reason: "ERROR",
+        errorCode: "FLAG_NOT_FOUND",
+      });
+    },
+  );
+
+  test.each([true, "fallback"])(
+    "asked for a flag that cannot be evaluated as %j answers the default",
+    async (fallback) => {
+      expect(await evaluate("boolean-broken-flag", fallback)).toMatchObject({
+        value: fallback,
+        reason: "ERROR",
+        errorCode: "GENERAL",
+      });
+    },
+  );
+
+  test("never counts", async () => {
+    for (let times = 0; times < 3; times += 1) await evaluate("boolean-limited-flag", false);
+    expect((await evaluate("boolean-limited-flag", false)).flagMetadata["used"]).toBe(4);
+  });
+
+  test("cannot be reached: evaluations answer the default and nothing is thrown", async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const at = domain("unreachable");
+    const registered = register(at, { url, key: backend.key, userId: "ada" });
+    // A generic server provider has no initialization that could fail.
+    if (subject === generic) await registered;
+    else {
+      await expect(registered).rejects.toThrow(/could not be reached|request failed/);
+      expect(status(at)).toBe("ERROR");
+    }
+    expect(await evaluate("boolean-flag", false, at)).toMatchObject({ value: false, reason: "ERROR" });
+  });
+
+  test("with a wrong key answers the default; where it initializes, it cannot recover", async () => {
+    const at = domain("wrong key");
+    const registered = register(at, { url: backend.url, key: "org_wrong", userId: "ada" });
+    if (subject === generic) await registered;
+    else {
+      await expect(registered).rejects.toThrow(/Invalid Organization API Key|Initialization failed/);
+      expect(status(at)).toBe("FATAL");
+    }
+    expect(await evaluate("boolean-flag", false, at)).toMatchObject({ value: false, reason: "ERROR" });
+  });
+});
+
+describe.each([ours, generic])("$name, for one request at a time,", ({ name, register, evaluate }) => {
+  test.each([
+    ["without targetingKey", undefined, "TARGETING_KEY_MISSING"],
+    ["with an empty targetingKey", "", "TARGETING_KEY_MISSING"],
+    ["for a user without a contract", "nobody", "INVALID_CONTEXT"],
+  ])("%s answers %s: %s", async (purpose, userId, errorCode) => {
+    const at = `${name}: ${purpose}`;
+    await register(at, { url: backend.url, key: backend.key, ...(userId === undefined ? {} : { userId }) });
+    const details = await evaluate("boolean-flag", false, at);
+    expect(details).toMatchObject({ value: false, reason: "ERROR", errorCode });
+    expect(details.errorMessage).toMatch(/targetingKey|Contract with userId nobody not found/);
+  });
+});
+
+describe.each([oursWeb, genericWeb])("$name, for one user at a time,", ({ name, register, evaluate, status }) => {
+  test.each([
+    ["without targetingKey", undefined],
+    ["for a user without a contract", "nobody"],
+  ])("%s is in error, and well again with a user who has one", async (purpose, userId) => {
+    const at = `${name}: ${purpose}`;
+    const options = { url: backend.url, key: backend.key, ...(userId === undefined ? {} : { userId }) };
+    await expect(register(at, options)).rejects.toThrow(/targetingKey|Contract with userId nobody|status: 400/);
+    expect(status(at)).toBe("ERROR");
+    expect(await evaluate("boolean-flag", false, at)).toMatchObject({ value: false, reason: "ERROR" });
+    await Web.setContext(at, { targetingKey: "ada" });
+    expect(status(at)).toBe("READY");
+    expect((await evaluate("boolean-flag", false, at)).value).toBe(true);
+  });
+});
+
+test("@openfeature/ofrep-web-provider polls with the ETag: 304 as long as nothing changes, then the changed flags", async () => {
+  const statuses: number[] = [];
+  const counted: typeof fetch = async (...request) => {
+    const answer = await fetch(...request);
+    statuses.push(answer.status);
+    return answer;
+  };
+  const changed: (string[] | undefined)[] = [];
+  await backend.contract("poll");
+  const provider = new OFREPWebProvider({
+    baseUrl: backend.url,
+    headers: [["Authorization", `Bearer ${backend.key}`]],
+    fetchImplementation: counted,
+    pollInterval: 50,
+    cacheMode: "disabled",
+  });
+  await Web.setProviderAndWait("polling", typed(provider), { targetingKey: "poll" });
+  const client = Web.getClient("polling");
+  client.addHandler(ProviderEvents.ConfigurationChanged, (details) => changed.push(details?.flagsChanged));
+  await vi.waitFor(() => expect(statuses.slice(0, 4)).toEqual([200, 304, 304, 304]));
+  expect(changed).toEqual([]);
+  await backend.use("poll", 10);
+  await vi.waitFor(() => expect(changed).toEqual([["boolean-limited-flag"]]));
+  expect(client.getBooleanDetails("boolean-limited-flag", true)).toMatchObject({
+    value: false,
+    flagMetadata: { remaining: 0, reason: "LIMIT_REACHED" },
+  });
+  await vi.waitFor(() => expect(statuses.at(-1)).toBe(304));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(2);
+});

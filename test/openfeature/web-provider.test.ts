@@ -1,0 +1,156 @@
+import { type Client, OpenFeature, ProviderEvents } from "@openfeature/web-sdk";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createTestToken } from "../../src/client/test-token.ts";
+import { FaregateWebProvider } from "../../src/openfeature/web.ts";
+
+/* Token-only: no key in the page, no connection; what the page's own back end answers is in the hand of each test. */
+
+const HOUR = 3_600_000;
+let domain = "";
+let page: Client;
+let events: string[];
+let asked: unknown[];
+/** What the back end answers from now on. */
+let answer: (userId: string | undefined) => Promise<string>;
+
+const token = (features: Record<string, boolean | object> = { "zoom-a": true }, lifeMs = HOUR) =>
+  createTestToken({ features, exp: Math.floor((Date.now() + lifeMs) / 1000) });
+const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds);
+const start = async (context = {}) => {
+  const provider = new FaregateWebProvider({
+    tokenSource: (given) => {
+      asked.push(given);
+      return answer(given.targetingKey);
+    },
+  });
+  const registered = OpenFeature.setProviderAndWait(domain, provider, context);
+  registered.catch(() => {});
+  await pass(10);
+  await registered;
+};
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 1_800_000_000_000 });
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+  events = [];
+  asked = [];
+  answer = async () => token();
+  domain = crypto.randomUUID();
+  page = OpenFeature.getClient(domain);
+  for (const event of Object.values(ProviderEvents)) page.addHandler(event, () => events.push(event));
+  events.length = 0;
+});
+afterEach(async () => {
+  await OpenFeature.clearProviders();
+  await pass(10);
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+test.each<[what: string, options: object]>([
+  ["nothing", {}],
+  ["an address alone", { url: "http://localhost" }],
+  ["an empty key", { url: "http://localhost", apiKey: "" }],
+])("%s is not enough to get tokens", (_, options) => {
+  expect(() => new FaregateWebProvider(options)).toThrow(/config\.tokenSource/);
+});
+
+test("an address that is none is refused at once", () => {
+  expect(() => new FaregateWebProvider({ url: "localhost", apiKey: "k" })).toThrow("config.url must be an absolute");
+});
+
+test("the source is asked with the context, once, and what it brings is answered without a request", async () => {
+  await start({ targetingKey: "ada", plan: "PRO" });
+  expect(asked).toEqual([{ targetingKey: "ada", plan: "PRO" }]);
+  expect(page.getBooleanValue("zoom-a", false)).toBe(true);
+  expect(events).toEqual([ProviderEvents.Ready]);
+});
+
+test("a change of context asks again with the new one, and not even a late answer for the old one counts", async () => {
+  await start({ targetingKey: "ada" });
+  const late: ((token: string) => void)[] = [];
+  answer = (userId) =>
+    userId === "slow" ? new Promise((done) => late.push(done)) : Promise.resolve(token({ "zoom-b": true }));
+  const first = OpenFeature.setContext(domain, { targetingKey: "slow" });
+  await pass(10);
+  expect(page.getBooleanDetails("zoom-a", false).errorCode).toBe("PROVIDER_NOT_READY");
+  const second = OpenFeature.setContext(domain, { targetingKey: "bob" });
+  await pass(10);
+  late.forEach((done) => done(token({ "zoom-slow": true })));
+  await pass(10);
+  await Promise.all([first, second]);
+  expect(asked.map((context) => (context as { targetingKey: string }).targetingKey)).toEqual(["ada", "slow", "bob"]);
+  expect(page.getBooleanValue("zoom-b", false)).toBe(true);
+  expect(page.getBooleanDetails("zoom-slow", false).errorCode).toBe("FLAG_NOT_FOUND");
+  expect(page.providerStatus).toBe("READY");
+});
+
+test("a refresh tells which flags answer differently, and nothing when none does", async () => {
+  const changes: unknown[] = [];
+  page.addHandler(ProviderEvents.ConfigurationChanged, (details) => changes.push(details?.flagsChanged));
+  answer = async () => token({ "zoom-a": true, "zoom-gone": true, "zoom-same": { eval: true, limit: 3, used: 1 } });
+  await start();
+  answer = async () => token({ "zoom-a": false, "zoom-new": true, "zoom-same": { eval: true, limit: 3, used: 1 } });
+  await pass(HOUR);
+  expect(changes).toEqual([["zoom-a", "zoom-gone", "zoom-new"]]);
+  await pass(HOUR);
+  expect(changes).toHaveLength(1);
+  expect(asked.length).toBeGreaterThan(2);
+});
+
+test("a refresh that fails makes the answers stale, an expired token is an error, and a new one makes it ready", async () => {
+  await start();
+  answer = () => Promise.reject(new Error("no line"));
+  await pass(0.8 * HOUR);
+  expect(page.providerStatus).toBe("STALE");
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "STALE" });
+  await pass(0.3 * HOUR);
+  expect(page.providerStatus).toBe("ERROR");
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({
+    value: false,
+    reason: "ERROR",
+    errorCode: "GENERAL",
+    errorMessage: "The pricing token has expired.",
+  });
+  answer = async () => token();
+  await pass(60_000);
+  expect(page.providerStatus).toBe("READY");
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "TARGETING_MATCH" });
+  expect(events).toEqual([ProviderEvents.Ready, ProviderEvents.Stale, ProviderEvents.Error, ProviderEvents.Ready]);
+});
+
+test("a source that fails at the start is an error, and is asked again until it answers", async () => {
+  answer = () => Promise.reject(new Error("no line"));
+  await expect(start()).rejects.toThrow("no line");
+  expect(page.providerStatus).toBe("ERROR");
+  answer = async () => token();
+  await pass(60_000);
+  expect(page.providerStatus).toBe("READY");
+  expect(page.getBooleanValue("zoom-a", false)).toBe(true);
+});
+
+test("what the token says of one feature becomes details", async () => {
+  const error = (code: string) => ({ eval: false, error: { code, message: "why" } });
+  const features = {
+    "s-number": { eval: true, limit: 10, used: 12 },
+    "s-maps": { eval: true, limit: { "s-x": 5, "s-y": 9 }, used: { "s-x": 1, "s-y": 8 } },
+    "s-plain": { eval: false },
+    "s-parse": error("PARSE_ERROR"),
+    "s-type": error("TYPE_MISMATCH"),
+    "s-evaluation": error("EVALUATION_ERROR"),
+    "s-bad": { eval: "yes" },
+  };
+  answer = async () => token(features);
+  await start();
+  const details = (key: string) => page.getBooleanDetails(key, true);
+  expect(details("s-number")).toMatchObject({ value: true, flagMetadata: { limit: 10, used: 12, remaining: 0 } });
+  expect(details("s-maps").flagMetadata).toEqual({ limit: 9, used: 8, remaining: 1 });
+  expect(details("s-plain")).toMatchObject({ value: false, variant: "off", flagMetadata: {} });
+  expect(details("s-parse")).toMatchObject({ value: true, errorCode: "PARSE_ERROR", errorMessage: "why" });
+  expect(details("s-type")).toMatchObject({ value: true, errorCode: "GENERAL" });
+  expect(details("s-evaluation")).toMatchObject({ value: true, errorCode: "GENERAL" });
+  expect(details("s-bad")).toMatchObject({ value: true, errorCode: "PARSE_ERROR" });
+  expect(details("nodash")).toMatchObject({ value: true, errorCode: "FLAG_NOT_FOUND" });
+  expect(details("s-constructor")).toMatchObject({ value: true, errorCode: "FLAG_NOT_FOUND" });
+});
