@@ -1,0 +1,45 @@
+import { Command, CommanderError } from "commander";
+import { type CliCommand, CliFailure, EXIT, type Io } from "./command.ts";
+import { diff } from "./diff.ts";
+import { lint } from "./lint.ts";
+import { test } from "./test.ts";
+import { types } from "./types.ts";
+
+/** Every command: a new one is a file beside this one and a row here. */
+const COMMANDS: readonly CliCommand[] = [types, diff, lint, test];
+
+const EXIT_CODES = `
+Exit codes: 0 done; 1 the answer is no, such as "out of date"; 2 there is no answer: wrong usage, or what could not be read.`;
+
+/** Runs `faregate <args>`. Everything that goes wrong is said through `io`. @returns the exit code. */
+export async function runCli(args: readonly string[], io: Io): Promise<number> {
+  const program = new Command("faregate")
+    .description("Tools around Faregate and its pricings.")
+    .version(io.version)
+    .addHelpText("after", EXIT_CODES)
+    .showHelpAfterError("Try --help.");
+  let code: number = EXIT.done;
+  for (const each of COMMANDS) {
+    const command = program.command(each.name).description(each.summary).copyInheritedSettings(program);
+    each.declare(command);
+    command.addHelpText("after", EXIT_CODES).action(async () => {
+      code = await each.run(command, io);
+    });
+  }
+  for (const command of [program, ...program.commands]) {
+    command.exitOverride().configureOutput({ writeOut: io.out, writeErr: io.err });
+  }
+  try {
+    await program.parseAsync(args, { from: "user" });
+    return code;
+  } catch (error) {
+    if (error instanceof CliFailure) {
+      io.err(`faregate: ${error.message}\n`);
+      return EXIT.failed;
+    }
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.failed;
+    // Our own mistake: said whole, and never with the exit code of an answer, which the runtime's own would be.
+    io.err(`faregate: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    return EXIT.failed;
+  }
+}

@@ -1,0 +1,50 @@
+import { Option } from "commander";
+import { CHANGE_CLASSES } from "../core/change/change.ts";
+import type { ChangeClass } from "../core/change/change.ts";
+import { diffPricings } from "../core/change/diff.ts";
+import { diffAsMarkdown, diffAsText } from "../core/change/diff-text.ts";
+import { type CliCommand, CliFailure, EXIT } from "./command.ts";
+import { readPricingFile } from "./pricing-file.ts";
+
+interface Options {
+  json?: true;
+  markdown?: true;
+  failOn: ChangeClass | "never";
+}
+
+/** `faregate diff`: what subscribers gain and lose when one pricing takes the place of another. */
+export const diff: CliCommand = {
+  name: "diff",
+  summary: "Say what subscribers gain and lose when one pricing takes the place of another.",
+  declare(command) {
+    command
+      .argument("<old>", "the pricing as it is")
+      .argument("<new>", "the pricing as it shall be")
+      .addOption(new Option("--json", "print the whole diff as JSON").conflicts("markdown"))
+      .option("--markdown", "print it for the description of a pull request")
+      .addOption(
+        new Option(
+          "--fail-on <class>",
+          "exit with 1 on changes of this class or a worse one; worst first: incompatible, narrowing, widening, neutral",
+        )
+          .choices([...CHANGE_CLASSES, "never"])
+          .default("never"),
+      );
+  },
+  async run(given, io) {
+    const { json, markdown, failOn } = given.opts<Options>();
+    const [old, now] = given.args;
+    if (old === undefined || now === undefined) throw new CliFailure("Two pricing files are needed.");
+    const [before, after] = [await readPricingFile(old, io), await readPricingFile(now, io)];
+    const result = diffPricings(before.pricing, after.pricing);
+    if (json === true) io.out(`${JSON.stringify(result, null, 2)}\n`);
+    else io.out(markdown === true ? diffAsMarkdown(result) : diffAsText(result));
+    return isBad(result.class, failOn) ? EXIT.no : EXIT.done;
+  },
+};
+
+/** Whether the worst class that occurs is as bad as that which shall fail. */
+function isBad(worst: ChangeClass | null, failOn: Options["failOn"]): boolean {
+  if (worst === null || failOn === "never") return false;
+  return CHANGE_CLASSES.indexOf(worst) <= CHANGE_CLASSES.indexOf(failOn);
+}

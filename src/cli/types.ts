@@ -1,0 +1,134 @@
+import { Faregate } from "../client/faregate.ts";
+import type { ListedFeature } from "../client/features.ts";
+import { ServiceRequestError } from "../client/service-request-error.ts";
+import { type CliCommand, CliFailure, EXIT, type Io } from "./command.ts";
+import { readPricingFile } from "./pricing-file.ts";
+
+const DEFAULT_OUT = "faregate-features.d.ts";
+const PAGE = 1_000;
+
+interface Options {
+  out: string;
+  check?: true;
+  service?: string[];
+  key?: string;
+}
+
+/** A feature that can be evaluated, with its service as the pricing spells it. */
+interface Evaluable {
+  readonly service: string;
+  readonly name: string;
+}
+
+/** `faregate types`: writes the declaration that narrows FeatureId to the features that pricings have. */
+export const types: CliCommand = {
+  name: "types",
+  summary: "Write a declaration file, so that TypeScript knows the feature ids of your pricings.",
+  declare(command) {
+    command
+      .argument("<source...>", "pricing files in YAML, and addresses of Faregate servers, any number of each")
+      .option("-o, --out <file>", "the file to write; - for standard output", DEFAULT_OUT)
+      .option("-s, --service <name>", "only this service; may be given several times", collect)
+      .option("-k, --key <key>", "an organization's key of any scope, for servers; default: $FAREGATE_API_KEY")
+      .option("--check", "write nothing; exit with 1 if the file is not what would be written")
+      .addHelpText(
+        "after",
+        `
+From a server come the features of all active pricings.
+
+  faregate types pricing.yml -o src/features.d.ts
+  FAREGATE_API_KEY=org_... faregate types https://faregate.example --service Tasker --check`,
+      );
+  },
+  async run(given, io) {
+    const { out, check, service, key = io.env["FAREGATE_API_KEY"] } = given.opts<Options>();
+    const found: Evaluable[] = [];
+    for (const source of given.args) {
+      found.push(...(await (isAddress(source) ? featuresOfServer(source, key, io) : featuresOfFile(source, io))));
+    }
+    const ids = new Set(chosen(found, service).map(({ service, name }) => `${service.toLowerCase()}-${name}`));
+    if (ids.size === 0) throw new CliFailure(`No feature with an expression in ${given.args.join(", ")}.`);
+    const text = declaration(ids);
+    if (check === true) return compare(out, text, io);
+    if (out === "-") io.out(text);
+    else {
+      await io.writeFile(out, text);
+      io.err(`${out}: ${ids.size} feature ids\n`);
+    }
+    return EXIT.done;
+  },
+};
+
+/** One option given several times. Not `<name...>`, which would swallow the sources after it. */
+const collect = (name: string, before: string[] = []) => [...before, name];
+
+const isAddress = (source: string) => /^https?:\/\//i.test(source);
+
+/** Whether it is in pricing tokens; what has no expression cannot be asked for. */
+const isEvaluable = ({
+  expression,
+  serverExpression,
+}: Pick<ListedFeature["info"], "expression" | "serverExpression">) =>
+  expression !== undefined || serverExpression !== undefined;
+
+/** @throws CliFailure with the place of every problem. */
+async function featuresOfFile(path: string, io: Io): Promise<Evaluable[]> {
+  const { saasName, features } = (await readPricingFile(path, io)).pricing;
+  return features.filter(isEvaluable).map(({ name }) => ({ service: saasName, name }));
+}
+
+/** @throws CliFailure with the address, and what the server or the network said. */
+async function featuresOfServer(url: string, key: string | undefined, io: Io): Promise<Evaluable[]> {
+  if (key === undefined || key === "") {
+    throw new CliFailure(`${url} needs an organization's key: set FAREGATE_API_KEY, or give --key.`);
+  }
+  const found: Evaluable[] = [];
+  if (!URL.canParse(url)) throw new CliFailure(`${url} is no address.`);
+  const { features } = new Faregate({ url, apiKey: key, fetch: io.fetch });
+  try {
+    for (let page = 1; ; page += 1) {
+      const listed = await features.list({ page, limit: PAGE });
+      for (const { info, service } of listed) if (isEvaluable(info)) found.push({ service, name: info.name });
+      if (listed.length < PAGE) return found;
+    }
+  } catch (error) {
+    if (!(error instanceof ServiceRequestError)) throw error;
+    throw new CliFailure(`${url}: ${error.message}`, { cause: error });
+  }
+}
+
+/** The features of these services, whatever the case; all without any. @throws CliFailure for one that is not there. */
+function chosen(found: readonly Evaluable[], services: readonly string[] | undefined): readonly Evaluable[] {
+  if (services === undefined) return found;
+  const wanted = new Set(services.map((name) => name.toLowerCase()));
+  const present = new Map(found.map(({ service }) => [service.toLowerCase(), service]));
+  for (const name of wanted) {
+    if (present.has(name)) continue;
+    const names = [...present.values()].join(", ");
+    throw new CliFailure(`No service ${name} with features; there is ${names === "" ? "none" : names}.`);
+  }
+  return found.filter(({ service }) => wanted.has(service.toLowerCase()));
+}
+
+/** Sorted, so that the order in a pricing changes nothing. */
+function declaration(ids: ReadonlySet<string>): string {
+  const lines = [...ids].sort().map((id) => `    ${JSON.stringify(id)}: true;\n`);
+  return `/* Written by \`faregate types\`: do not edit. */
+import "faregate/client";
+
+declare module "faregate/client" {
+  interface FeatureIds {
+${lines.join("")}  }
+}
+`;
+}
+
+async function compare(out: string, text: string, io: Io): Promise<number> {
+  const present = await io.readFile(out);
+  // Some check-outs turn line ends around.
+  if (present?.replaceAll("\r\n", "\n") === text) return EXIT.done;
+  io.err(
+    `${out} ${present === undefined ? "does not exist" : "is out of date"}: run faregate types without --check.\n`,
+  );
+  return EXIT.no;
+}

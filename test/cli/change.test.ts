@@ -1,0 +1,152 @@
+import { spawn } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { PricingDiff } from "../../src/core/change/diff.ts";
+import { runFaregate } from "./io.ts";
+
+/* The three commands around a change of pricing: they need files alone, no server and no database. */
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const TASKER = readFileSync(join(ROOT, "src/samples/tasker.yml"), "utf8");
+const MINOR = TASKER.replace('version: "1.0.0"', 'version: "1.1.0"');
+
+const FILES: Readonly<Record<string, string>> = {
+  "pricing.yml": TASKER,
+  "pricing.expectations.yml": readFileSync(join(ROOT, "src/samples/tasker.expectations.yml"), "utf8"),
+  "narrower.yml": MINOR.replace("value: 200\n", "value: 100\n"),
+  "wider.yml": MINOR.replace("value: 200\n", "value: 300\n"),
+  "dead.yml": TASKER.replaceAll(/ {6}export:\n {8}value: true\n/g, ""),
+  "broken.yml": TASKER.replace("currency: EUR", "currency: EUROS"),
+  "odd.expectations.yml": "expectations:\n  - plan: GOLD\n    features: { board: true }\n",
+};
+
+const faregate = (...args: string[]) => runFaregate(args, FILES);
+
+const NARROWING = `Tasker 1.0.0 → 1.1.0
+
+Narrowing: subscribers get less (1)
+  limit maxTasks in PRO: 200 → 100
+
+The version 1.1.0 is not enough: the changes call for a major step, such as 2.0.0.
+Compared 9 configurations of 3 plans; all others follow from these.
+`;
+const DEAD =
+  "dead.yml:24:3 warning dead-feature: No plan and no add-on ever turns the feature export on. Give it to one, or remove it.\n";
+
+describe("faregate diff", () => {
+  it("prints what subscribers gain and lose, and fails when told which loss is too much", async () => {
+    expect(await faregate("diff", "pricing.yml", "narrower.yml")).toMatchObject({ code: 0, out: NARROWING, err: "" });
+    expect(await faregate("diff", "pricing.yml", "narrower.yml", "--fail-on", "widening")).toMatchObject({ code: 1 });
+    expect(await faregate("diff", "pricing.yml", "narrower.yml", "--fail-on", "incompatible")).toMatchObject({
+      code: 0,
+    });
+    const wider = await faregate("diff", "pricing.yml", "wider.yml", "--fail-on", "narrowing");
+    expect(wider).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("enough: the changes call for a minor step."),
+    });
+    const same = await faregate("diff", "pricing.yml", "pricing.yml", "--fail-on", "neutral");
+    expect(same).toMatchObject({ code: 0, out: expect.stringContaining("Nothing changed.") });
+  });
+
+  it("prints JSON and Markdown for other programs, one of them at a time", async () => {
+    const diff = JSON.parse((await faregate("diff", "pricing.yml", "narrower.yml", "--json")).out) as PricingDiff;
+    expect(diff).toMatchObject({ class: "narrowing", counts: { narrowing: 1 }, suggestion: { version: "2.0.0" } });
+    expect(diff.changes).toMatchObject([{ name: "maxTasks", plans: ["PRO"], before: 200, after: 100 }]);
+    const markdown = await faregate("diff", "pricing.yml", "narrower.yml", "--markdown");
+    expect(markdown.out).toContain("- limit maxTasks in PRO: 200 → 100\n");
+    expect(await faregate("diff", "pricing.yml", "wider.yml", "--json", "--markdown")).toMatchObject({
+      code: 2,
+      out: "",
+    });
+  });
+
+  it("exits with 2 and every problem when a file is no pricing, or is not there", async () => {
+    expect(await faregate("diff", "pricing.yml", "broken.yml")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("broken.yml:7:1 The currency code EUROS is not a valid ISO 4217 currency code"),
+    });
+    const absent = await faregate("diff", "absent.yml", "pricing.yml");
+    expect(absent).toMatchObject({ code: 2, err: "faregate: absent.yml does not exist.\n" });
+    expect(await faregate("diff", "pricing.yml")).toMatchObject({ code: 2 });
+    expect(await faregate("diff", "pricing.yml", "wider.yml", "--fail-on", "harm")).toMatchObject({ code: 2 });
+  });
+});
+
+describe("faregate lint", () => {
+  it("prints findings with their place, and fails from a severity on", async () => {
+    expect(await faregate("lint", "pricing.yml")).toMatchObject({ code: 0, out: "pricing.yml: nothing found\n" });
+    expect(await faregate("lint", "dead.yml")).toMatchObject({ code: 0, out: DEAD });
+    expect(await faregate("lint", "pricing.yml", "dead.yml", "--fail-on", "warning")).toMatchObject({ code: 1 });
+    expect(await faregate("lint", "dead.yml", "--fail-on", "never")).toMatchObject({ code: 0 });
+    expect(await faregate("lint", "broken.yml")).toMatchObject({ code: 2, out: "" });
+    const json = await faregate("lint", "dead.yml", "--json");
+    expect(JSON.parse(json.out)).toMatchObject([{ path: "dead.yml", findings: [{ code: "dead-feature", line: 24 }] }]);
+  });
+});
+
+describe("faregate test", () => {
+  it("holds the pricing against the expectations beside it", async () => {
+    const held = await faregate("test", "--coverage", "100");
+    expect(held).toMatchObject({
+      code: 0,
+      out: "14 of 14 expectations hold; 100 % of plans, features and limit edges are covered (27 of 27)\n",
+    });
+    const missed = await faregate("test", "narrower.yml", "pricing.expectations.yml");
+    expect(missed.code).toBe(1);
+    expect(missed.out).toContain(`pricing.expectations.yml:26 PRO may stretch its tasks
+  line 31: board: expected true, is false (maxTasks: 399 of 300 used)
+  line 31: board: expected 1 of maxTasks to remain, is -99 (maxTasks: 399 of 300 used)
+`);
+  });
+
+  it("lists what no expectation covers when more is wanted", async () => {
+    const few = { ...FILES, "pricing.expectations.yml": "expectations: [{ plan: FREE, features: { board: true } }]" };
+    const run = await runFaregate(["test", "--coverage", "50"], few);
+    expect(run.code).toBe(1);
+    expect(run.out).toContain("1 of 1 expectations hold; 3 % of plans");
+    expect(run.out).toContain("  not covered: FREE: board with maxTasks below the limit\n");
+    const json = await runFaregate(["test", "--json"], few);
+    expect(JSON.parse(json.out)).toMatchObject({ results: [{ misses: [] }], coverage: { points: 27, covered: 1 } });
+  });
+
+  it("exits with 2 when the expectations cannot be used", async () => {
+    expect(await faregate("test", "pricing.yml", "odd.expectations.yml")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("odd.expectations.yml:2:5 There is no plan GOLD"),
+    });
+    const absent = await faregate("test", "narrower.yml");
+    expect(absent).toMatchObject({ code: 2, err: "faregate: narrower.expectations.yml does not exist.\n" });
+    const percent = await faregate("test", "--coverage", "all");
+    expect(percent).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("--coverage must be a number from 0 to 100"),
+    });
+  });
+});
+
+describe("as processes of their own, over real files, the commands", { timeout: 60_000 }, () => {
+  let folder = "";
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "faregate-change-"));
+    for (const [name, text] of Object.entries(FILES)) await writeFile(join(folder, name), text);
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+
+  it.each([
+    [["diff", "pricing.yml", "narrower.yml", "--fail-on", "narrowing"], { code: 1, out: NARROWING, err: "" }],
+    [["lint", "dead.yml"], { code: 0, out: DEAD, err: "" }],
+    [["test", "narrower.yml"], { code: 2, out: "", err: "faregate: narrower.expectations.yml does not exist.\n" }],
+  ])("%j end as they do here", async (args, wanted) => {
+    const command = ["--import", import.meta.resolve("tsx"), join(ROOT, "src/entries/faregate.ts"), ...args];
+    const child = spawn(process.execPath, command, { cwd: folder, env: { PATH: process.env["PATH"] } });
+    let [out, err] = ["", ""];
+    child.stdout.on("data", (chunk) => (out += String(chunk)));
+    child.stderr.on("data", (chunk) => (err += String(chunk)));
+    const code = await new Promise((settle) => child.on("close", settle));
+    expect({ code, out, err }).toEqual(wanted);
+  });
+});

@@ -1,0 +1,38 @@
+import { runCli } from "../../src/cli/cli.ts";
+import type { Io } from "../../src/cli/command.ts";
+
+/** What a run of the command line left behind. */
+export interface Run {
+  code: number;
+  out: string;
+  err: string;
+  /** The files there are afterwards. */
+  files: Record<string, string>;
+}
+
+/** Runs `faregate <args>` in a folder of these files. The clock stands at 2025-06-15T10:00:00Z. */
+export async function runFaregate(
+  args: readonly string[],
+  files: Readonly<Record<string, string>> = {},
+  machine: Partial<Io> = {},
+): Promise<Run> {
+  const run: Run = { code: -1, out: "", err: "", files: { ...files } };
+  run.code = await runCli(args, {
+    version: "1.2.3",
+    env: {},
+    fetch: () => Promise.reject(new Error("no network in this test")),
+    now: () => new Date("2025-06-15T10:00:00.000Z"),
+    readFile: async (path) => run.files[path],
+    writeFile: async (path, text) => {
+      run.files[path] = text;
+    },
+    out: (text) => {
+      run.out += text;
+    },
+    err: (text) => {
+      run.err += text;
+    },
+    ...machine,
+  });
+  return run;
+}
