@@ -1,0 +1,136 @@
+import type { ClosedGate } from "./answers.ts";
+import { texts } from "./texts.ts";
+
+/** Where the HTTP interface is: beside the console, below whatever sub-path this page was loaded from. */
+export const API_URL = new URL("../api/v1", document.baseURI).href;
+
+/** One thing that is wrong with an uploaded pricing, and where. */
+export interface Problem {
+  message: string;
+  path: string;
+  line: number;
+  column: number;
+}
+
+/** An answer that is a refusal, in the server's own sentence; status 0 when the server could not be reached. */
+export class Refused extends Error {
+  readonly status: number;
+  readonly problems: readonly Problem[];
+  /** The rules that stand in the way of a change of pricings. */
+  readonly gate: ClosedGate | undefined;
+
+  constructor(status: number, message: string, more: { problems?: readonly Problem[]; gate?: ClosedGate } = {}) {
+    super(message);
+    this.status = status;
+    this.problems = more.problems ?? [];
+    this.gate = more.gate;
+  }
+}
+
+export type Method = "GET" | "POST" | "PUT" | "DELETE";
+
+export interface Call {
+  key?: string | undefined;
+  query?: Record<string, string | number | boolean | undefined>;
+  /** An object is sent as JSON, FormData as a form. */
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal | undefined;
+}
+
+/** Called when the server does not know the user's key any more; the session sets it. */
+export const onKeyLost: { current: (() => void) | undefined } = { current: undefined };
+
+/** One path of the interface with its names escaped: `` path`/services/${name}` ``. */
+export function path(parts: TemplateStringsArray, ...names: readonly string[]): string {
+  return String.raw({ raw: parts }, ...names.map((name) => encodeURIComponent(name)));
+}
+
+/** The whole address of a call, as code samples show it too. */
+export function addressOf(to: string, query: Call["query"] = {}): string {
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== "") asked.set(name, String(value));
+  }
+  return `${API_URL}${to}${asked.size === 0 ? "" : `?${asked.toString()}`}`;
+}
+
+/** Calls the interface and returns the answer; throws Refused. */
+async function send(method: Method, to: string, options: Call): Promise<Response> {
+  const headers = new Headers(options.headers);
+  if (options.key !== undefined) headers.set("x-api-key", options.key);
+  const init: RequestInit = { method, headers, signal: options.signal ?? null };
+  if (options.body instanceof FormData) init.body = options.body;
+  else if (options.body !== undefined) {
+    headers.set("content-type", "application/json");
+    init.body = JSON.stringify(options.body);
+  }
+  const response = await fetch(addressOf(to, options.query), init).catch((error: unknown) => {
+    if (options.signal?.aborted === true) throw error;
+    throw new Refused(0, texts.errors.unreachable);
+  });
+  if (!response.ok) throw refusalOf(response, parsed(await response.text()), options.key);
+  return response;
+}
+
+/** Calls the interface and returns the parsed answer with its headers; throws Refused. */
+export async function callWithHeaders<T>(
+  method: Method,
+  to: string,
+  options: Call = {},
+): Promise<{ body: T; headers: Headers }> {
+  const response = await send(method, to, options);
+  return { body: shaped<T>(parsed(await response.text())), headers: response.headers };
+}
+
+/** Calls for an answer of one JSON value a line, each told as it comes; throws Refused, and what `onLine` throws. */
+export async function callForLines<T>(
+  method: Method,
+  to: string,
+  options: Call,
+  onLine: (line: T) => void,
+): Promise<void> {
+  const headers = { ...options.headers, accept: "application/x-ndjson" };
+  const { body } = await send(method, to, { ...options, headers });
+  if (body !== null) for await (const line of partsOf(body, "\n")) onLine(shaped<T>(JSON.parse(line)));
+}
+
+/** The parts of a stream of text that `end` ends. */
+export async function* partsOf(body: ReadableStream<Uint8Array>, end: string): AsyncGenerator<string> {
+  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const parts = (text + value).split(end);
+    text = parts.pop() ?? "";
+    yield* parts;
+  }
+}
+
+/** As callWithHeaders, for the body alone. */
+export async function call<T = undefined>(method: Method, to: string, options: Call = {}): Promise<T> {
+  return (await callWithHeaders<T>(method, to, options)).body;
+}
+
+function parsed(text: string): unknown {
+  if (text === "") return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function refusalOf(response: Response, body: unknown, key: string | undefined): Refused {
+  const { error, ...more } = shaped<{ error?: string; problems?: Problem[]; gate?: ClosedGate }>(
+    typeof body === "object" ? body : {},
+  );
+  if (response.status === 401 && key?.startsWith("usr_") === true) onKeyLost.current?.();
+  return new Refused(response.status, error ?? texts.errors.status(response.status), more);
+}
+
+/** The server's schemas are held against these shapes by test/admin/answers.test.ts. */
+function shaped<T>(value: unknown): T {
+  return value as T;
+}

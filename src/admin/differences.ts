@@ -1,0 +1,62 @@
+import {
+  compareHoldings,
+  type FeatureComparison,
+  type HoldingComparison,
+  type LimitComparison,
+} from "../core/change/compare.ts";
+import { configurationOf } from "../core/change/configuration.ts";
+import type { Effect } from "../core/change/effect.ts";
+import { createSide, type Holding, holdingOf, type Side } from "../core/change/holding.ts";
+import type { CompiledPricing } from "../core/pricing/compile.ts";
+import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
+import type { Choice } from "./pricing.ts";
+
+/** One thing that somebody has otherwise than before. */
+export interface Difference {
+  name: string;
+  kind: "feature" | "limit";
+  before: FeatureValue | LimitValue | null;
+  after: FeatureValue | LimitValue | null;
+  effect: Exclude<Effect, "same">;
+}
+
+const ORDER = { less: 0, different: 1, more: 2 } as const;
+
+/** A comparison, of the server's or of this browser's, as a list; losses first, because they are what one must know. */
+export function differencesOf({ features, limits }: HoldingComparison): Difference[] {
+  const all = [
+    ...features.map((each: FeatureComparison) => ({ ...each, name: each.feature, kind: "feature" as const })),
+    ...limits.map((each: LimitComparison) => ({ ...each, name: each.limit, kind: "limit" as const })),
+  ];
+  return all
+    .flatMap(({ name, kind, before, after, effect }) =>
+      effect === "same" ? [] : [{ name, kind, before, after, effect }],
+    )
+    .sort((one, other) => ORDER[one.effect] - ORDER[other.effect]);
+}
+
+/** What somebody chose of a pricing. */
+export interface Chosen {
+  pricing: CompiledPricing;
+  choice: Choice;
+}
+
+const sides = new WeakMap<CompiledPricing, Side>();
+
+function sideOf(pricing: CompiledPricing): Side {
+  const side = sides.get(pricing) ?? createSide(pricing);
+  sides.set(pricing, side);
+  return side;
+}
+
+function held({ pricing, choice }: Chosen): Holding {
+  return holdingOf(sideOf(pricing), configurationOf(choice.plan, choice.addOns));
+}
+
+/** What one gains and loses between two choices of one service; undefined for who has not contracted it. */
+export function differencesBetween(before: Chosen | undefined, after: Chosen | undefined): Difference[] {
+  const any = before ?? after;
+  if (any === undefined) return [];
+  const nothing = { pricing: any.pricing, choice: { plan: undefined, addOns: {} } };
+  return differencesOf(compareHoldings(held(before ?? nothing), held(after ?? nothing)));
+}

@@ -1,0 +1,65 @@
+import { UNLIMITED, type FeatureValue, type LimitValue, type Period } from "../core/pricing/model.ts";
+import { texts } from "./texts.ts";
+
+const LANGUAGE = "en";
+const numbers = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2 });
+const days = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
+const moments = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
+const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
+
+export const formatNumber = (value: number): string => numbers.format(value);
+
+/** A day as a pricing names it, without the reader's time zone. */
+export const formatDay = (iso: string): string => days.format(new Date(iso));
+
+export const formatMoment = (iso: string): string => moments.format(new Date(iso));
+
+const STEPS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
+  ["year", 31_536_000],
+  ["month", 2_592_000],
+  ["day", 86_400],
+  ["hour", 3600],
+  ["minute", 60],
+];
+
+/** "in 3 days", "2 hours ago". */
+export function formatDistance(iso: string, now: number): string {
+  const seconds = (Date.parse(iso) - now) / 1000;
+  const [unit, length] = STEPS.find(([, step]) => Math.abs(seconds) >= step) ?? (["second", 1] as const);
+  return relative.format(Math.trunc(seconds / length), unit);
+}
+
+/** A value of a feature or limit, as a person reads it. */
+export function formatValue(value: FeatureValue | LimitValue | undefined): string {
+  if (value === undefined) return "–";
+  if (typeof value === "boolean") return value ? texts.common.yes : texts.common.no;
+  if (typeof value === "number") return value >= UNLIMITED ? texts.common.unlimited : formatNumber(value);
+  return typeof value === "string" ? value : value.join(", ");
+}
+
+/** Any value of a pricing, objects as `name value, …`; nothing for what is not there. */
+export function formatUnknown(value: unknown): string {
+  if (value === undefined || value === null) return texts.compare.nothing;
+  if (typeof value === "boolean" || typeof value === "number" || typeof value === "string") return formatValue(value);
+  if (Array.isArray(value)) return value.map(formatUnknown).join(", ") || texts.compare.nothing;
+  return (
+    Object.entries(value)
+      .map(([name, each]) => `${name} ${formatUnknown(each)}`)
+      .join(", ") || texts.compare.nothing
+  );
+}
+
+/** A price in the pricing's currency; formulas and words as they are. */
+export function formatPrice(price: number | string, currency: string): string {
+  if (typeof price === "string") return price;
+  try {
+    return new Intl.NumberFormat(LANGUAGE, { style: "currency", currency }).format(price);
+  } catch {
+    return `${formatNumber(price)} ${currency}`;
+  }
+}
+
+/** "a month", "3 days". */
+export function formatPeriod({ value, unit }: Period): string {
+  return texts.pricing.period(formatNumber(value), texts.pricing.units[unit], value === 1);
+}

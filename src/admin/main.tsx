@@ -1,0 +1,39 @@
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { BrowserRouter } from "react-router";
+import { Refused } from "./api.ts";
+import { App } from "./app.tsx";
+import { applyTheme } from "./parts/theme.tsx";
+import { ToastProvider } from "./parts/toast.tsx";
+import { SessionProvider } from "./session.tsx";
+
+applyTheme();
+// A part that was built anew meanwhile is under another name: the page has to come anew too.
+addEventListener("vite:preloadError", () => location.reload());
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 15_000,
+      // What the server refused it refuses again; what it did not hear it is asked twice more.
+      retry: (failures, error) => failures < 2 && !(error instanceof Refused && error.status !== 0),
+    },
+  },
+});
+const root = document.querySelector("#console");
+if (root !== null) {
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={queries}>
+        <ToastProvider>
+          <SessionProvider>
+            <BrowserRouter basename={new URL(document.baseURI).pathname.replace(/\/$/, "")}>
+              <App />
+            </BrowserRouter>
+          </SessionProvider>
+        </ToastProvider>
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

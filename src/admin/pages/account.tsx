@@ -1,0 +1,84 @@
+import { useState } from "react";
+import { call, path } from "../api.ts";
+import { Confirm } from "../parts/dialog.tsx";
+import { Field, Form } from "../parts/field.tsx";
+import { Failed, Page, Section } from "../parts/page.tsx";
+import { SecretText } from "../parts/secret.tsx";
+import { useChange } from "../queries.ts";
+import { useSession, useUser } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.account;
+
+export function AccountPage() {
+  const user = useUser();
+  const { replaceKey } = useSession();
+  const [isReplacing, setIsReplacing] = useState(false);
+  const [password, setPassword] = useState("");
+  const replace = useChange({
+    change: (_: undefined, key) => call<{ apiKey: string }>("PUT", path`/users/${user.username}/api-key`, { key }),
+    touches: () => [],
+    done: () => t.keyReplaced,
+    after: ({ apiKey }) => {
+      replaceKey(apiKey);
+      setIsReplacing(false);
+    },
+  });
+  const changePassword = useChange({
+    change: (_: undefined, key) => call("PUT", path`/users/${user.username}`, { key, body: { password } }),
+    touches: () => [],
+    done: () => t.passwordChanged,
+    after: () => setPassword(""),
+  });
+  return (
+    <Page title={t.title}>
+      <Section title={t.signedInAs}>
+        <dl className="facts">
+          <dt>{texts.signIn.username}</dt>
+          <dd>{user.username}</dd>
+          <dt>{t.role}</dt>
+          <dd>{user.role}</dd>
+        </dl>
+      </Section>
+      <Section
+        title={t.key}
+        lead={t.keyHint}
+        actions={
+          <button type="button" className="button danger" onClick={() => setIsReplacing(true)}>
+            {t.newKey}
+          </button>
+        }
+      >
+        <SecretText text={user.apiKey} label={t.key} />
+      </Section>
+      <Section title={t.changePassword}>
+        <Form onSubmit={() => changePassword.mutate(undefined)} className="row">
+          <Field
+            label={t.password}
+            hint={texts.register.passwordHint}
+            type="password"
+            value={password}
+            onChange={setPassword}
+            autoComplete="new-password"
+            required
+          />
+          <button type="submit" className="button" disabled={changePassword.isPending}>
+            {t.changePassword}
+          </button>
+        </Form>
+        <Failed error={changePassword.error} />
+      </Section>
+      {isReplacing ? (
+        <Confirm
+          title={t.newKey}
+          action={t.newKey}
+          name={user.username}
+          change={replace}
+          onClose={() => setIsReplacing(false)}
+        >
+          <p>{t.newKeyWarning}</p>
+        </Confirm>
+      ) : null}
+    </Page>
+  );
+}

@@ -1,0 +1,84 @@
+import { useSearchParams } from "react-router";
+import type { AuditPage as Entries } from "../answers.ts";
+import { formatMoment } from "../format.ts";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
+import { SearchBox } from "../parts/search-box.tsx";
+import { Table } from "../parts/table.tsx";
+import { useAsk } from "../queries.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.audit;
+const PAGE_SIZE = 50;
+
+export function AuditPage() {
+  const { base } = useHere();
+  const [search, setSearch] = useSearchParams();
+  const before = search.get("before") ?? undefined;
+  const entries = useAsk<Entries>(`${base}/audit-log`, {
+    action: search.get("action") ?? undefined,
+    target: search.get("target") ?? undefined,
+    before,
+    limit: PAGE_SIZE,
+  });
+  const go = (to: number | null) =>
+    setSearch((now) => {
+      if (to === null) now.delete("before");
+      else now.set("before", String(to));
+      return now;
+    });
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <div className="row">
+        <SearchBox label={t.filterAction} name="action" />
+        <SearchBox label={t.filterTarget} name="target" />
+      </div>
+      <Loaded query={entries}>
+        {({ data, next }) => (
+          <>
+            {data.length === 0 ? (
+              <Empty>{t.empty}</Empty>
+            ) : (
+              <Table label={t.title} head={[t.when, t.who, t.action, t.target, t.change]}>
+                {data.map((entry) => (
+                  <tr key={entry.id}>
+                    <td>{formatMoment(entry.at)}</td>
+                    <td>
+                      {t.kinds[entry.actor.kind]} <code>{entry.actor.id}</code>
+                    </td>
+                    <th scope="row">
+                      <code>{entry.action}</code>
+                    </th>
+                    <td>
+                      <code>{entry.target}</code>
+                    </td>
+                    <td>
+                      <details>
+                        <summary>{t.details}</summary>
+                        <pre className="block">
+                          <code>{JSON.stringify({ before: entry.before, after: entry.after }, null, 2)}</code>
+                        </pre>
+                      </details>
+                    </td>
+                  </tr>
+                ))}
+              </Table>
+            )}
+            <div className="actions">
+              {before === undefined ? null : (
+                <button type="button" className="button" onClick={() => go(null)}>
+                  {t.newest}
+                </button>
+              )}
+              {next === null ? null : (
+                <button type="button" className="button" onClick={() => go(next)}>
+                  {t.older}
+                </button>
+              )}
+            </div>
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}

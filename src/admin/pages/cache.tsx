@@ -1,0 +1,88 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { call } from "../api.ts";
+import { Snippet } from "../parts/copy.tsx";
+import { Area, Field, Form } from "../parts/field.tsx";
+import { Empty, Failed, Page, Section } from "../parts/page.tsx";
+import { useChange } from "../queries.ts";
+import { useUser } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.cache;
+
+export function CachePage() {
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <div className="columns">
+        <Read />
+        <Write />
+      </div>
+    </Page>
+  );
+}
+
+function Read() {
+  const { apiKey } = useUser();
+  const [key, setKey] = useState("");
+  const read = useMutation({ mutationFn: () => call<unknown>("GET", "/cache/get", { key: apiKey, query: { key } }) });
+  return (
+    <Section title={t.get}>
+      <Form className="row" onSubmit={() => read.mutate()}>
+        <Field label={t.key} value={key} onChange={setKey} required />
+        <button type="submit" className="button" disabled={read.isPending}>
+          {t.get}
+        </button>
+      </Form>
+      <Failed error={read.error} />
+      {read.isSuccess && read.data === null ? <Empty>{t.nothing}</Empty> : null}
+      {read.isSuccess && read.data !== null ? (
+        <Snippet label={t.found} text={JSON.stringify(read.data, null, 2)} />
+      ) : null}
+    </Section>
+  );
+}
+
+function Write() {
+  const [key, setKey] = useState("");
+  const [text, setText] = useState("");
+  const [seconds, setSeconds] = useState("300");
+  const value = parsed(text);
+  const write = useChange({
+    change: (_: undefined, apiKey) =>
+      call("POST", "/cache/set", {
+        key: apiKey,
+        body: { key, value: value?.json, expirationInSeconds: Number(seconds) },
+      }),
+    touches: () => [],
+    done: () => t.stored,
+  });
+  return (
+    <Section title={t.set}>
+      <Form onSubmit={() => write.mutate(undefined)}>
+        <Field label={t.key} value={key} onChange={setKey} required />
+        <Area
+          label={t.value}
+          value={text}
+          onChange={setText}
+          isCode
+          problem={text !== "" && value === undefined ? t.noJson : undefined}
+        />
+        <Field label={t.seconds} type="number" min={1} value={seconds} onChange={setSeconds} />
+        <Failed error={write.error} />
+        <div className="actions">
+          <button type="submit" className="button" disabled={value === undefined || write.isPending}>
+            {t.set}
+          </button>
+        </div>
+      </Form>
+    </Section>
+  );
+}
+
+function parsed(text: string): { json: unknown } | undefined {
+  try {
+    return { json: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}

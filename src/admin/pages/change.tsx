@@ -1,0 +1,81 @@
+import { useState } from "react";
+import { useParams, useSearchParams } from "react-router";
+import type { Service } from "../answers.ts";
+import { path } from "../api.ts";
+import type { ChangeRequest } from "../impact.ts";
+import { ChangeWizard } from "../parts/change-wizard.tsx";
+import { Check, Select } from "../parts/field.tsx";
+import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
+import { useAsk } from "../queries.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.change;
+
+/** Archiving, activating or disabling, as the address says. */
+export function ChangePage({ action }: { action: "archive" | "activate" | "disable" }) {
+  const { service = "", version = "" } = useParams();
+  const change: ChangeRequest = action === "disable" ? { action } : { action, pricingVersion: version };
+  return (
+    <Page title={t.titles[action](service, version)} lead={t.leads[action]}>
+      <ChangeWizard key={`${action} ${service} ${version}`} service={service} change={change} />
+    </Page>
+  );
+}
+
+/** A novation of all contracts that are on some versions of a service, to one of its active versions. */
+export function NovationPage() {
+  const { base } = useHere();
+  const { service: name = "" } = useParams();
+  const service = useAsk<Service>(base + path`/services/${name}`);
+  return (
+    <Page title={t.titles.novation(name)} lead={t.leads.novation}>
+      <Loaded query={service}>{(data) => <Versions service={data} />}</Loaded>
+    </Page>
+  );
+}
+
+function Versions({ service }: { service: Service }) {
+  const [search] = useSearchParams();
+  const active = Object.keys(service.activePricings);
+  const versions = Object.keys({ ...service.archivedPricings, ...service.activePricings });
+  const asked = search.get("from");
+  const [target, setTarget] = useState(() => active.findLast((version) => version !== asked) ?? active.at(-1) ?? "");
+  const [from, setFrom] = useState<readonly string[]>(() =>
+    versions.filter((version) => (asked === null ? version !== target : version === asked)),
+  );
+  const toggle = (version: string) =>
+    setFrom(versions.filter((each) => (each === version ? !from.includes(each) : from.includes(each))));
+  if (target === "") return <Empty>{t.noActive}</Empty>;
+  return (
+    <>
+      <Section title={t.titles.novation(service.name)}>
+        <div className="row">
+          <Select
+            label={t.target}
+            value={target}
+            onChange={setTarget}
+            options={active.map((version) => [version, version] as const)}
+          />
+        </div>
+        <fieldset>
+          <legend>{t.from}</legend>
+          <div className="checks">
+            {versions.map((version) => (
+              <Check key={version} label={version} checked={from.includes(version)} onChange={() => toggle(version)} />
+            ))}
+          </div>
+        </fieldset>
+      </Section>
+      {from.length === 0 ? (
+        <Empty>{t.chooseFrom}</Empty>
+      ) : (
+        <ChangeWizard
+          key={JSON.stringify([target, from])}
+          service={service.name}
+          change={{ action: "novation", pricingVersion: target, from }}
+        />
+      )}
+    </>
+  );
+}

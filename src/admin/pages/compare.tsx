@@ -1,0 +1,170 @@
+import { useParams, useSearchParams } from "react-router";
+import { CHANGE_CLASSES, type ChangeClass } from "../../core/change/change.ts";
+import type { Change, Diff, Service } from "../answers.ts";
+import { path } from "../api.ts";
+import { formatNumber, formatUnknown } from "../format.ts";
+import { Select } from "../parts/field.tsx";
+import { nameOf } from "../parts/group-target.tsx";
+import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
+import { Badge, Table } from "../parts/table.tsx";
+import { useAsk } from "../queries.ts";
+import { useContractCount } from "../services.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.compare;
+const TONES = { incompatible: "warn", narrowing: "danger", widening: "good", neutral: "plain" } as const;
+
+export function ComparePage() {
+  const { base } = useHere();
+  const { service: name = "" } = useParams();
+  const service = useAsk<Service>(base + path`/services/${name}`);
+  return (
+    <Page title={t.title(name)} lead={t.lead}>
+      <Loaded query={service}>{(data) => <Choice service={data} />}</Loaded>
+    </Page>
+  );
+}
+
+function Choice({ service }: { service: Service }) {
+  const { base } = useHere();
+  const [search, setSearch] = useSearchParams();
+  const versions = Object.keys({ ...service.archivedPricings, ...service.activePricings });
+  const to = search.get("to") ?? versions.at(-1) ?? "";
+  const from = search.get("from") ?? versions.findLast((version) => version !== to) ?? "";
+  const isChosen = from !== "" && from !== to;
+  const diff = useAsk<Diff>(isChosen ? base + path`/services/${service.name}/diff` : undefined, { from, to });
+  const set = (which: "from" | "to", version: string) => setSearch({ from, to, [which]: version }, { replace: true });
+  const options = versions.map((version) => [version, version] as const);
+  const count = useContractCount(service.name, from);
+  return (
+    <>
+      <div className="row">
+        <Select label={t.from} value={from} onChange={(version) => set("from", version)} options={options} />
+        <Select label={t.to} value={to} onChange={(version) => set("to", version)} options={options} />
+      </div>
+      {isChosen ? (
+        <Loaded query={diff}>
+          {(data) => (
+            <>
+              <p>{count === undefined ? "" : t.contracts(formatNumber(count), from)}</p>
+              <Verdict diff={data} to={to} />
+              <Matrix changes={data.changes.filter(({ configurations }) => configurations !== undefined)} />
+              <Definitions changes={data.changes.filter(({ configurations }) => configurations === undefined)} />
+            </>
+          )}
+        </Loaded>
+      ) : (
+        <Empty>{from === to ? t.same : t.choose}</Empty>
+      )}
+    </>
+  );
+}
+
+function ClassBadge({ of }: { of: ChangeClass }) {
+  return <Badge tone={TONES[of]}>{t.classes[of]}</Badge>;
+}
+
+/** What the changes amount to, and what the version should say of them. */
+function Verdict({ diff, to }: { diff: Diff; to: string }) {
+  const { suggestion, space } = diff;
+  const { step, version, sufficient } = suggestion;
+  return (
+    <Section title={t.verdict} actions={diff.class === null ? null : <ClassBadge of={diff.class} />}>
+      {diff.class === null ? (
+        <p>{t.equal}</p>
+      ) : (
+        <>
+          <ul className="reasons">
+            {CHANGE_CLASSES.filter((each) => diff.counts[each] > 0).map((each) => (
+              <li key={each}>
+                <Badge tone={TONES[each]}>{t.counted(formatNumber(diff.counts[each]), t.classes[each])}</Badge>{" "}
+                <span className="hint">{t.classLeads[each]}</span>
+              </li>
+            ))}
+          </ul>
+          <p>
+            {t.step(step, version ?? "")} {sufficient === null ? "" : sufficient ? t.enough(to) : t.notEnough(to)}
+          </p>
+        </>
+      )}
+      <p className="hint">
+        {t.compared(formatNumber(space.configurations), formatNumber(space.plans))}{" "}
+        {space.complete ? "" : t.capped(space.capped.join(", "))}
+      </p>
+    </Section>
+  );
+}
+
+const shown = ({ unknown, before, after }: Change): string =>
+  unknown === true ? t.unknown : texts.novation.was(formatUnknown(before), formatUnknown(after));
+
+/** What a change is about, in words; `value` and `access` are what one thinks of first. */
+function subjectOf({ name, aspect, mode, addOns }: Change): string {
+  const about = aspect === "value" || aspect === "access" ? name : t.aspect(name, aspect);
+  const side = mode === undefined ? "" : ` (${t.modes[mode]})`;
+  return `${about}${side}${addOns === undefined ? "" : ` ${t.withAddOns(nameOf({ addOns }))}`}`;
+}
+
+/** A row for each thing that somebody has otherwise, a column for each plan. */
+function Matrix({ changes }: { changes: readonly Change[] }) {
+  if (changes.length === 0) return null;
+  const plans = [...new Set(changes.flatMap((change) => change.plans ?? []))];
+  const columns = plans.length === 0 ? [undefined] : plans;
+  const rows = new Map<string, Change[]>();
+  for (const change of changes) {
+    const key = `${change.subject} ${subjectOf(change)}`;
+    rows.set(key, [...(rows.get(key) ?? []), change]);
+  }
+  return (
+    <Section title={t.matrix} lead={t.matrixLead}>
+      <Table label={t.matrix} head={[t.what, ...columns.map((plan) => plan ?? t.everywhere)]} isMatrix>
+        {[...rows].map(([key, [first, ...others]]) =>
+          first === undefined ? null : (
+            <tr key={key}>
+              <th scope="row">
+                <code>{subjectOf(first)}</code> <span className="hint">{t.subjects[first.subject]}</span>
+              </th>
+              {columns.map((plan) => (
+                <td key={plan ?? ""}>
+                  {[first, ...others]
+                    .filter((change) => plan === undefined || change.plans?.includes(plan) === true)
+                    .map((change) => (
+                      <div key={`${change.aspect} ${change.class} ${JSON.stringify(change.after)}`}>
+                        {shown(change)} <ClassBadge of={change.class} />
+                      </div>
+                    ))}
+                </td>
+              ))}
+            </tr>
+          ),
+        )}
+      </Table>
+    </Section>
+  );
+}
+
+/** What is otherwise in the file itself: plans and add-ons that come or go, prices, expressions. */
+function Definitions({ changes }: { changes: readonly Change[] }) {
+  if (changes.length === 0) return null;
+  return (
+    <Section title={t.definitions}>
+      <Table label={t.definitions} head={[t.what, t.change, ""]}>
+        {changes.map((change) => (
+          <tr key={`${change.subject} ${subjectOf(change)} ${JSON.stringify(change.plans)}`}>
+            <th scope="row">
+              <code>{change.aspect === "presence" ? change.name : subjectOf(change)}</code>{" "}
+              <span className="hint">{t.subjects[change.subject]}</span>
+            </th>
+            <td className="wide">
+              {change.aspect === "presence" ? (change.after === true ? t.added : t.removed) : shown(change)}
+            </td>
+            <td>
+              <ClassBadge of={change.class} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Section>
+  );
+}

@@ -1,0 +1,131 @@
+import { useState } from "react";
+import type { KeyScope } from "../../core/access/caller.ts";
+import { denyAddKey, denyKeys, denyRemoveKey } from "../../core/access/membership.ts";
+import type { ApiKey, KeyDetails } from "../answers.ts";
+import { call, path } from "../api.ts";
+import { Confirm } from "../parts/dialog.tsx";
+import { formatDay } from "../format.ts";
+import { Field, Form, Select } from "../parts/field.tsx";
+import { Samples } from "../parts/samples.tsx";
+import { Empty, Failed, Page, Section } from "../parts/page.tsx";
+import { SecretText } from "../parts/secret.tsx";
+import { Badge, Table } from "../parts/table.tsx";
+import { useAsk, useChange } from "../queries.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.keys;
+const SCOPES: readonly KeyScope[] = ["EVALUATION", "MANAGEMENT", "ALL"];
+
+export function KeysPage() {
+  const { organization, actor, base } = useHere();
+  const [deleted, setDeleted] = useState<ApiKey>();
+  const details = useAsk<KeyDetails[]>(denyKeys(actor) === undefined ? `${base}/api-keys` : undefined);
+  const detailsOf = (id: string) => details.data?.find((each) => each.id === id);
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <Section title={t.title}>
+        {organization.apiKeys.length === 0 ? (
+          <Empty>{t.empty}</Empty>
+        ) : (
+          <Table label={t.title} head={[t.scope, t.name, t.key, t.lastUsed, t.expires, ""]}>
+            {organization.apiKeys.map((key) => (
+              <tr key={key.id}>
+                <th scope="row">
+                  <Badge tone={key.scope === "ALL" ? "warn" : "plain"}>{key.scope}</Badge>
+                </th>
+                <td>{detailsOf(key.id)?.name ?? ""}</td>
+                <td>
+                  <SecretText text={key.key} label={`${t.key} ${key.scope}`} />
+                  {key.key.includes("*") ? <span className="hint"> {t.masked}</span> : null}
+                </td>
+                <td>{dayOr(detailsOf(key.id)?.lastUsedAt)}</td>
+                <td>{dayOr(detailsOf(key.id)?.expiresAt)}</td>
+                <td className="number">
+                  {denyKeys(actor) === undefined && denyRemoveKey(actor, key.scope) === undefined ? (
+                    <button
+                      type="button"
+                      className="button small danger"
+                      aria-label={`${t.delete} ${key.scope} ${key.key.slice(0, 12)}`}
+                      onClick={() => setDeleted(key)}
+                    >
+                      {t.delete}
+                    </button>
+                  ) : null}
+                </td>
+              </tr>
+            ))}
+          </Table>
+        )}
+        <CreateKey />
+      </Section>
+      <Section title={t.samplesTitle}>
+        <Samples />
+      </Section>
+      {deleted === undefined ? null : <DeleteKey apiKey={deleted} onClose={() => setDeleted(undefined)} />}
+    </Page>
+  );
+}
+
+/** Nothing while it is not known, never where it is known that there is none. */
+function dayOr(moment: string | null | undefined): string {
+  if (moment === undefined) return "";
+  return moment === null ? t.never : formatDay(moment);
+}
+
+function CreateKey() {
+  const { base, actor } = useHere();
+  const [scope, setScope] = useState<KeyScope>("EVALUATION");
+  const [name, setName] = useState("");
+  const [expires, setExpires] = useState("");
+  const create = useChange({
+    change: (_: undefined, key) =>
+      call("POST", `${base}/api-keys`, {
+        key,
+        body: {
+          scope,
+          ...(name.trim() === "" ? {} : { name }),
+          ...(expires === "" ? {} : { expiresAt: `${expires}T00:00:00.000Z` }),
+        },
+      }),
+    touches: () => [base, "/organizations"],
+    done: () => t.created,
+    after: () => setName(""),
+  });
+  const offered = SCOPES.filter((each) => denyAddKey(actor, each) === undefined);
+  if (denyKeys(actor) !== undefined) return <p className="hint">{texts.common.askAdmin}</p>;
+  return (
+    <Form className="row" onSubmit={() => create.mutate(undefined)}>
+      <Select
+        label={t.scope}
+        value={scope}
+        onChange={setScope}
+        options={offered.map((each) => [each, t.scopes[each]] as const)}
+      />
+      <Field label={t.name} hint={t.nameHint} value={name} onChange={setName} />
+      <Field label={t.expires} hint={t.expiresHint} type="date" value={expires} onChange={setExpires} />
+      <button type="submit" className="button primary" disabled={create.isPending}>
+        {t.create}
+      </button>
+      <Failed error={create.error} />
+    </Form>
+  );
+}
+
+function DeleteKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  const { base } = useHere();
+  const remove = useChange({
+    change: (_: undefined, key) => call("DELETE", base + path`/api-keys/${apiKey.id}`, { key }),
+    touches: () => [base, "/organizations"],
+    done: () => t.deleted,
+    after: onClose,
+  });
+  return (
+    <Confirm title={t.deleteTitle} action={t.delete} name={apiKey.key.slice(0, 12)} change={remove} onClose={onClose}>
+      <p>{t.deleteLead(apiKey.scope)}</p>
+      <p>
+        <code>{apiKey.key.slice(0, 12)}…</code>
+      </p>
+    </Confirm>
+  );
+}

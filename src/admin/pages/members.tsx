@@ -1,0 +1,211 @@
+import { useState } from "react";
+import { useNavigate } from "react-router";
+import type { MemberRole } from "../../core/access/caller.ts";
+import {
+  denyAddMember,
+  denyChangeMembers,
+  denyNewRole,
+  denyRemoveMember,
+  denyUpdate,
+} from "../../core/access/membership.ts";
+import type { Organization } from "../answers.ts";
+import { call, path } from "../api.ts";
+import { Confirm } from "../parts/dialog.tsx";
+import { Field, Form, Select } from "../parts/field.tsx";
+import { Failed, Page, Section } from "../parts/page.tsx";
+import { RoleMatrix } from "../parts/role-matrix.tsx";
+import { Badge, Table } from "../parts/table.tsx";
+import { useChange } from "../queries.ts";
+import { useHere, useUser } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.members;
+const ROLES: readonly MemberRole[] = ["ADMIN", "MANAGER", "EVALUATOR"];
+type Member = Organization["members"][number];
+
+export function MembersPage() {
+  const { organization, base, actor } = useHere();
+  const [removed, setRemoved] = useState<Member>();
+  const change = useChange({
+    change: ({ username, role }: Member, key) =>
+      call("PUT", base + path`/members/${username}`, { key, body: { role } }),
+    touches: () => [base, "/organizations"],
+    done: (_, { username, role }) => t.changed(username, role),
+  });
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <Section title={t.title}>
+        <Table label={t.title} head={[t.who, t.role, ""]}>
+          <tr>
+            <th scope="row">{organization.owner}</th>
+            <td>
+              <Badge tone="good">{t.owner}</Badge>
+            </td>
+            <td />
+          </tr>
+          {organization.members.map((member) => (
+            <MemberRow
+              key={member.username}
+              member={member}
+              onRole={(role) => change.mutate({ ...member, role })}
+              onRemove={() => setRemoved(member)}
+            />
+          ))}
+        </Table>
+        <Failed error={change.error} />
+        {denyAddMember(actor, "EVALUATOR") === undefined ? <AddMember /> : null}
+      </Section>
+      {denyUpdate(actor, { owner: true, default: false }) === undefined ? <Transfer /> : null}
+      <Section title={t.matrixTitle} lead={t.matrixLead}>
+        <RoleMatrix />
+      </Section>
+      {removed === undefined ? null : <RemoveMember member={removed} onClose={() => setRemoved(undefined)} />}
+    </Page>
+  );
+}
+
+function MemberRow(props: { member: Member; onRole: (role: MemberRole) => void; onRemove: () => void }) {
+  const { username, role } = props.member;
+  const { actor } = useHere();
+  const isSelf = useUser().username === username;
+  const offered = ROLES.filter((each) => each === role || denyNewRole(actor, role, each) === undefined);
+  const mayChange = denyChangeMembers(actor) === undefined && denyNewRole(actor, role, "EVALUATOR") === undefined;
+  return (
+    <tr>
+      <th scope="row">{username}</th>
+      <td>
+        {mayChange ? (
+          <select
+            aria-label={t.roleOf(username)}
+            value={role}
+            onChange={({ target }) => {
+              const chosen = ROLES.find((each) => each === target.value);
+              if (chosen !== undefined) props.onRole(chosen);
+            }}
+          >
+            {offered.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        ) : (
+          <Badge tone="plain">{role}</Badge>
+        )}
+      </td>
+      <td className="number">
+        {denyRemoveMember(actor, { isSelf, role }) === undefined ? (
+          <button type="button" className="button small danger" onClick={props.onRemove}>
+            {isSelf ? t.leave : t.remove}
+          </button>
+        ) : null}
+      </td>
+    </tr>
+  );
+}
+
+function AddMember() {
+  const { base, actor } = useHere();
+  const [username, setUsername] = useState("");
+  const [role, setRole] = useState<MemberRole>("EVALUATOR");
+  const add = useChange({
+    change: (_: undefined, key) => call("POST", `${base}/members`, { key, body: { username, role } }),
+    touches: () => [base, "/organizations"],
+    done: () => t.added(username),
+    after: () => setUsername(""),
+  });
+  return (
+    <Form onSubmit={() => add.mutate(undefined)} aria-label={t.addTitle}>
+      <div className="row">
+        <Field label={t.username} hint={t.usernameHint} value={username} onChange={setUsername} required />
+        <Select
+          label={t.role}
+          value={role}
+          onChange={setRole}
+          options={ROLES.filter((each) => denyAddMember(actor, each) === undefined).map(
+            (each) => [each, each] as const,
+          )}
+        />
+        <button type="submit" className="button primary" disabled={add.isPending}>
+          {t.add}
+        </button>
+      </div>
+      <Failed error={add.error} />
+    </Form>
+  );
+}
+
+/** Ownership goes to a member who is chosen by name, after the organization's name was typed. */
+function Transfer() {
+  const { organization, base } = useHere();
+  const [owner, setOwner] = useState("");
+  const [isAsking, setIsAsking] = useState(false);
+  const transfer = useChange({
+    change: (_: undefined, key) => call("PUT", base, { key, body: { owner } }),
+    touches: () => [base, "/organizations"],
+    done: () => t.transferred(owner),
+    after: () => setIsAsking(false),
+  });
+  if (organization.default) {
+    return (
+      <Section title={t.transferTitle}>
+        <p className="hint">{t.transferDefault}</p>
+      </Section>
+    );
+  }
+  return (
+    <Section title={t.transferTitle} lead={t.transferLead}>
+      <div className="row">
+        <Select
+          label={t.newOwner}
+          value={owner}
+          onChange={setOwner}
+          options={[["", t.choose], ...organization.members.map(({ username }) => [username, username] as const)]}
+        />
+        <button type="button" className="button danger" disabled={owner === ""} onClick={() => setIsAsking(true)}>
+          {t.transfer}
+        </button>
+      </div>
+      {isAsking ? (
+        <Confirm
+          title={t.transferTitle}
+          action={t.transfer}
+          name={organization.name}
+          change={transfer}
+          onClose={() => setIsAsking(false)}
+        >
+          <p>{t.transferLead}</p>
+          <p>
+            {t.newOwner}: <strong>{owner}</strong>
+          </p>
+        </Confirm>
+      ) : null}
+    </Section>
+  );
+}
+
+function RemoveMember({ member, onClose }: { member: Member; onClose: () => void }) {
+  const { base } = useHere();
+  const user = useUser();
+  const go = useNavigate();
+  const isSelf = user.username === member.username;
+  const remove = useChange({
+    change: (_: undefined, key) => call("DELETE", base + path`/members/${member.username}`, { key }),
+    touches: () => [base, "/organizations"],
+    gone: isSelf && user.role !== "ADMIN" ? base : undefined,
+    done: () => t.removed(member.username),
+    after: () => {
+      onClose();
+      if (isSelf) void go("/organizations");
+    },
+  });
+  return (
+    <Confirm
+      title={t.removeTitle(member.username)}
+      action={t.remove}
+      name={member.username}
+      change={remove}
+      onClose={onClose}
+    >
+      <p>{t.removeLead}</p>
+    </Confirm>
+  );
+}

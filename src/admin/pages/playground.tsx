@@ -1,0 +1,134 @@
+import { useState } from "react";
+import { useSearchParams } from "react-router";
+import type { Contract, Subscription } from "../answers.ts";
+import { path } from "../api.ts";
+import { countedLimits, explainAll, type UsageById } from "../explain.ts";
+import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
+import { Explanation } from "../parts/explanation.tsx";
+import { Check, Field, Form, Select } from "../parts/field.tsx";
+import { Empty, Failed, Page, Section, Skeleton } from "../parts/page.tsx";
+import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
+import { useAsk } from "../queries.ts";
+import { usePricings } from "../services.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.playground;
+
+export function PlaygroundPage() {
+  const [search, setSearch] = useSearchParams();
+  const user = search.get("user") ?? "";
+  const isInvented = search.get("subject") === "invented";
+  const [typed, setTyped] = useState(user);
+  const { base } = useHere();
+  const at = useMoment();
+  const contract = useAsk<Contract>(isInvented || user === "" ? undefined : base + path`/contracts/${user}`, { at });
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <Form className="row" onSubmit={() => setSearch({ user: typed, ...(at === undefined ? {} : { at }) })}>
+        <Select
+          label={t.subject}
+          value={isInvented ? "invented" : "user"}
+          onChange={(subject) => setSearch(subject === "invented" ? { subject } : {})}
+          options={[
+            ["user", t.subjects.user],
+            ["invented", t.subjects.invented],
+          ]}
+        />
+        {isInvented ? null : (
+          <>
+            <Field label={t.user} value={typed} onChange={setTyped} required />
+            <button type="submit" className="button primary">
+              {t.ask}
+            </button>
+          </>
+        )}
+      </Form>
+      {isInvented || user === "" ? null : <AsOfChoice asOf={contract.data?.asOf} />}
+      {isInvented ? <Invented /> : null}
+      <Failed error={contract.error} />
+      {contract.isLoading ? <Skeleton lines={8} /> : null}
+      {!isInvented && contract.data !== undefined ? (
+        <Results subscription={contract.data} usage={usageById(contract.data)} user={user} />
+      ) : null}
+    </Page>
+  );
+}
+
+function usageById(contract: Contract): UsageById {
+  return new Map(
+    Object.entries(contract.usageLevels).flatMap(([service, levels]) =>
+      Object.entries(levels).map(([limit, { consumed }]) => [`${service}-${limit}`, consumed] as const),
+    ),
+  );
+}
+
+/** A subscription and a usage that nobody has. */
+function Invented() {
+  const [subscription, setSubscription] = useState<Subscription>(NOTHING);
+  const [usage, setUsage] = useState<UsageById>(new Map());
+  const pricingOf = usePricings(Object.entries(subscription.contractedServices));
+  return (
+    <>
+      <Section title={texts.contracts.columns.subscription}>
+        <SubscriptionEditor value={subscription} onChange={setSubscription} />
+        <div className="row">
+          {countedLimits(subscription, pricingOf).map((id) => (
+            <Field
+              key={id}
+              label={t.usageOf(id)}
+              type="number"
+              min={0}
+              value={usage.get(id) ?? 0}
+              onChange={(text) => setUsage(new Map([...usage, [id, Number(text)]]))}
+            />
+          ))}
+        </div>
+      </Section>
+      <Results subscription={subscription} usage={usage} user={undefined} />
+    </>
+  );
+}
+
+/** Every feature, decided; one of them explained. */
+function Results(props: { subscription: Subscription; usage: UsageById; user: string | undefined }) {
+  const [search, setSearch] = useSearchParams();
+  const [isServer, setIsServer] = useState(false);
+  const contracted = Object.entries(props.subscription.contractedServices);
+  const pricingOf = usePricings(contracted);
+  const explained = explainAll(props.subscription, pricingOf, props.usage, { server: isServer });
+  const chosen = explained.find(({ id }) => id === search.get("feature")) ?? explained[0];
+  const choose = (feature: string) =>
+    setSearch(
+      (before) => {
+        before.set("feature", feature);
+        return before;
+      },
+      { replace: true },
+    );
+  if (contracted.length === 0) return <Empty>{t.chooseService}</Empty>;
+  if (chosen === undefined) return <Skeleton lines={8} />;
+  return (
+    <div className="columns">
+      <Section title={t.featuresTitle}>
+        <Check label={t.server} checked={isServer} onChange={setIsServer} />
+        <ul className="feature-list">
+          {explained.map(({ id, result }) => (
+            <li key={id}>
+              <button
+                type="button"
+                className="feature-choice"
+                aria-pressed={id === chosen.id}
+                onClick={() => choose(id)}
+              >
+                <code>{id}</code>
+                <span className={result.eval ? "yes" : "no"}>{result.eval ? t.on : t.off}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </Section>
+      <Explanation key={chosen.id} explained={chosen} user={props.user} isServer={isServer} />
+    </div>
+  );
+}

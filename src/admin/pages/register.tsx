@@ -1,0 +1,60 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useNavigate } from "react-router";
+import type { SignedIn } from "../answers.ts";
+import { call, Refused } from "../api.ts";
+import { Field, Form } from "../parts/field.tsx";
+import { Entrance } from "../parts/entrance.tsx";
+import { Failed } from "../parts/page.tsx";
+import { useSession } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.register;
+
+export function RegisterPage() {
+  const session = useSession();
+  const go = useNavigate();
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
+  const register = useMutation({
+    mutationFn: async () => {
+      await call("POST", "/users", { body: { username, password } });
+      return call<SignedIn>("POST", "/users/authenticate", { body: { username, password } });
+    },
+    onSuccess: (user) => {
+      session.signIn(user, false);
+      void go("/", { replace: true });
+    },
+  });
+  const isClosed = register.error instanceof Refused && register.error.status === 401;
+  return (
+    <Entrance title={t.title} lead={t.lead}>
+      <Form onSubmit={() => register.mutate()}>
+        <Field
+          label={texts.signIn.username}
+          hint={t.usernameHint}
+          value={username}
+          onChange={setUsername}
+          autoComplete="username"
+          required
+        />
+        <Field
+          label={texts.signIn.password}
+          hint={t.passwordHint}
+          type="password"
+          value={password}
+          onChange={setPassword}
+          autoComplete="new-password"
+          required
+        />
+        <Failed error={isClosed ? new Error(t.closed) : register.error} />
+        <button type="submit" className="button primary wide" disabled={register.isPending}>
+          {register.isPending ? t.submitting : t.submit}
+        </button>
+      </Form>
+      <p>
+        {t.haveAccount} <Link to="/sign-in">{texts.signIn.submit}</Link>
+      </p>
+    </Entrance>
+  );
+}

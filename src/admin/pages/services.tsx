@@ -1,0 +1,63 @@
+import { Link, useSearchParams } from "react-router";
+import type { Service } from "../answers.ts";
+import { path } from "../api.ts";
+import { formatNumber } from "../format.ts";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
+import { SearchBox } from "../parts/search-box.tsx";
+import { Badge, Table } from "../parts/table.tsx";
+import { useContractCount, useServices } from "../services.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.services;
+
+export function ServicesPage() {
+  const here = useHere();
+  const services = useServices();
+  const [search] = useSearchParams();
+  const wanted = (search.get("q") ?? "").toLowerCase();
+  const upload = here.may("POST", "/services") ? (
+    <Link className="button primary" to="../upload">
+      {t.upload}
+    </Link>
+  ) : null;
+  return (
+    <Page title={t.title} lead={t.lead} actions={upload}>
+      <SearchBox label={t.search} />
+      <Loaded query={services}>
+        {(all) => {
+          const shown = all.filter(({ name }) => name.toLowerCase().includes(wanted));
+          if (shown.length === 0) return <Empty action={upload}>{all.length === 0 ? t.empty : t.noMatch}</Empty>;
+          return (
+            <Table label={t.title} head={[texts.services.name, t.timeline, texts.shell.pages.contracts]}>
+              {shown.map((service) => (
+                <Row key={service.id} service={service} />
+              ))}
+            </Table>
+          );
+        }}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Row({ service }: { service: Service }) {
+  const count = useContractCount(service.name);
+  const active = Object.keys(service.activePricings);
+  const archived = Object.keys(service.archivedPricings ?? {});
+  return (
+    <tr>
+      <th scope="row">
+        <Link to={path`${service.name}`}>{service.name}</Link>
+      </th>
+      <td>
+        <Badge tone="good">{t.versions(active.length, archived.length)}</Badge>
+      </td>
+      <td className="number">
+        <Link to={`../contracts?service=${encodeURIComponent(service.name)}`}>
+          {count === undefined ? "…" : formatNumber(count)}
+        </Link>
+      </td>
+    </tr>
+  );
+}

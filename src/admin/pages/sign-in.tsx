@@ -1,0 +1,55 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "react-router";
+import type { SignedIn } from "../answers.ts";
+import { call } from "../api.ts";
+import { Check, Field, Form } from "../parts/field.tsx";
+import { Entrance } from "../parts/entrance.tsx";
+import { Failed } from "../parts/page.tsx";
+import { useSession } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.signIn;
+
+export function SignInPage() {
+  const session = useSession();
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
+  const [remember, setRemember] = useState(false);
+  const signIn = useMutation({
+    mutationFn: () => call<SignedIn>("POST", "/users/authenticate", { body: { username, password } }),
+    onSuccess: (user) => session.signIn(user, remember),
+  });
+  return (
+    <Entrance title={t.title} lead={t.lead}>
+      {session.ended ? (
+        <p className="failed" role="alert">
+          {texts.errors.sessionEnded}
+        </p>
+      ) : null}
+      <Form onSubmit={() => signIn.mutate()}>
+        <Field label={t.username} value={username} onChange={setUsername} autoComplete="username" required />
+        <Field
+          label={t.password}
+          type="password"
+          value={password}
+          onChange={setPassword}
+          autoComplete="current-password"
+          required
+        />
+        <Check label={t.remember} checked={remember} onChange={setRemember} />
+        <Failed error={signIn.error} />
+        <button type="submit" className="button primary wide" disabled={signIn.isPending}>
+          {signIn.isPending ? t.submitting : t.submit}
+        </button>
+      </Form>
+      <p>
+        {t.noAccount} <Link to="/register">{t.register}</Link>
+      </p>
+      <details>
+        <summary>{t.hintTitle}</summary>
+        <p>{t.hint}</p>
+      </details>
+    </Entrance>
+  );
+}

@@ -1,0 +1,184 @@
+import { useState } from "react";
+import { useSearchParams } from "react-router";
+import type { PlatformRole } from "../../core/access/caller.ts";
+import type { Page as PageOf, User } from "../answers.ts";
+import { call, path } from "../api.ts";
+import { formatMoment } from "../format.ts";
+import { Confirm, Dialog } from "../parts/dialog.tsx";
+import { Field, Form, Select } from "../parts/field.tsx";
+import { Empty, Failed, Loaded, Page, Section } from "../parts/page.tsx";
+import { Pager } from "../parts/pager.tsx";
+import { SearchBox } from "../parts/search-box.tsx";
+import { Table } from "../parts/table.tsx";
+import { useAsk, useChange } from "../queries.ts";
+import { useUser } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.users;
+const PAGE_SIZE = 20;
+const ROLES: readonly PlatformRole[] = ["USER", "ADMIN"];
+
+export function UsersPage() {
+  const [search] = useSearchParams();
+  const page = Math.max(1, Number(search.get("page")) || 1);
+  const q = search.get("q") ?? "";
+  const list = useAsk<PageOf<User>>("/users", { q, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE });
+  const [asked, setAsked] = useState<{ about: "password" | "delete"; username: string }>();
+  const change = useChange({
+    change: ({ username, role }: { username: string; role: PlatformRole }, key) =>
+      call("PUT", path`/users/${username}/role`, { key, body: { role } }),
+    touches: () => ["/users"],
+    done: (_, { username, role }) => t.changed(username, role),
+  });
+  const close = () => setAsked(undefined);
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <SearchBox label={t.search} />
+      <Failed error={change.error} />
+      <Loaded query={list}>
+        {({ data, pagination }) =>
+          data.length === 0 ? (
+            <Empty>{t.empty}</Empty>
+          ) : (
+            <>
+              <Table label={t.title} head={[t.username, t.role, t.since, ""]}>
+                {data.map((user) => (
+                  <Row
+                    key={user.username}
+                    user={user}
+                    onRole={(role) => change.mutate({ username: user.username, role })}
+                    onAsk={(about) => setAsked({ about, username: user.username })}
+                  />
+                ))}
+              </Table>
+              <Pager page={page} pages={pagination?.pages ?? 1} />
+            </>
+          )
+        }
+      </Loaded>
+      <Create />
+      {asked?.about === "password" ? <NewPassword username={asked.username} onClose={close} /> : null}
+      {asked?.about === "delete" ? <Delete username={asked.username} onClose={close} /> : null}
+    </Page>
+  );
+}
+
+function Row(props: {
+  user: User;
+  onRole: (role: PlatformRole) => void;
+  onAsk: (about: "password" | "delete") => void;
+}) {
+  const { username, role, createdAt } = props.user;
+  const isSelf = useUser().username === username;
+  return (
+    <tr>
+      <th scope="row">{username}</th>
+      <td>
+        <select
+          aria-label={t.roleOf(username)}
+          value={role}
+          disabled={isSelf}
+          onChange={({ target }) => props.onRole(target.value === "ADMIN" ? "ADMIN" : "USER")}
+        >
+          {ROLES.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      </td>
+      <td>{formatMoment(createdAt)}</td>
+      <td>
+        <span className="actions end">
+          <button type="button" className="button small" onClick={() => props.onAsk("password")}>
+            {t.password}
+          </button>
+          {isSelf ? null : (
+            <button type="button" className="button small danger" onClick={() => props.onAsk("delete")}>
+              {t.delete}
+            </button>
+          )}
+        </span>
+      </td>
+    </tr>
+  );
+}
+
+function Create() {
+  const [username, setUsername] = useState("");
+  const [password, setPassword] = useState("");
+  const [role, setRole] = useState<PlatformRole>("USER");
+  const create = useChange({
+    change: (_: undefined, key) => call("POST", "/users", { key, body: { username, password, role } }),
+    touches: () => ["/users", "/organizations"],
+    done: () => t.created(username),
+    after: () => {
+      setUsername("");
+      setPassword("");
+    },
+  });
+  return (
+    <Section title={t.createTitle}>
+      <Form className="row" onSubmit={() => create.mutate(undefined)}>
+        <Field label={t.username} value={username} onChange={setUsername} required />
+        <Field
+          label={texts.signIn.password}
+          type="password"
+          autoComplete="new-password"
+          value={password}
+          onChange={setPassword}
+          required
+        />
+        <Select label={t.role} value={role} onChange={setRole} options={ROLES.map((each) => [each, each] as const)} />
+        <button type="submit" className="button primary" disabled={create.isPending}>
+          {t.create}
+        </button>
+      </Form>
+      <Failed error={create.error} />
+    </Section>
+  );
+}
+
+function NewPassword({ username, onClose }: { username: string; onClose: () => void }) {
+  const [password, setPassword] = useState("");
+  const change = useChange({
+    change: (_: undefined, key) => call("PUT", path`/users/${username}`, { key, body: { password } }),
+    touches: () => ["/users"],
+    done: () => t.passwordSet,
+    after: onClose,
+  });
+  return (
+    <Dialog title={t.passwordTitle(username)} onClose={onClose}>
+      <Form onSubmit={() => change.mutate(undefined)}>
+        <Field
+          label={texts.account.password}
+          hint={texts.register.passwordHint}
+          type="password"
+          autoComplete="new-password"
+          value={password}
+          onChange={setPassword}
+          required
+        />
+        <Failed error={change.error} />
+        <div className="actions end">
+          <button type="submit" className="button primary" disabled={change.isPending}>
+            {texts.common.save}
+          </button>
+        </div>
+      </Form>
+    </Dialog>
+  );
+}
+
+function Delete({ username, onClose }: { username: string; onClose: () => void }) {
+  const remove = useChange({
+    change: (_: undefined, key) => call("DELETE", path`/users/${username}`, { key }),
+    touches: () => ["/users", "/organizations"],
+    gone: path`/users/${username}`,
+    done: () => t.deleted(username),
+    after: onClose,
+  });
+  return (
+    <Confirm title={t.deleteTitle(username)} action={t.delete} name={username} change={remove} onClose={onClose}>
+      <p>{t.deleteLead}</p>
+    </Confirm>
+  );
+}

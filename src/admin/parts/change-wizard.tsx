@@ -1,0 +1,335 @@
+import { useState } from "react";
+import { Link } from "react-router";
+import type { Configuration, DecisionPage, Impact, ImpactGroup, ImpactReport } from "../answers.ts";
+import { call, path, Refused } from "../api.ts";
+import { formatNumber } from "../format.ts";
+import { type ChangeRequest, groupKey, type GroupTarget as Target, type Progress, useImpact } from "../impact.ts";
+import { useChange } from "../queries.ts";
+import { usePricing } from "../services.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+import { Confirm } from "./dialog.tsx";
+import { GateOverride, GateResults, useMayOverride } from "./gate-verdict.tsx";
+import { Counts, GroupTarget, nameOf, WhoLink } from "./group-target.tsx";
+import { Failed, Loaded, Section, Skeleton } from "./page.tsx";
+import { Table } from "./table.tsx";
+
+const t = texts.change;
+const SHOWN_AT_ONCE = 20;
+
+/** A change of a service's pricings. */
+export interface Changing {
+  service: string;
+  change: ChangeRequest;
+}
+
+/**
+ * The steps of a change: who is concerned, where each group of them goes, what the gate says, the name typed, one call, and
+ * what came of it.
+ */
+export function ChangeWizard(props: Changing) {
+  const { service, change } = props;
+  const [chosen, setChosen] = useState<Readonly<Record<string, Target>>>({});
+  // As it was when it was asked: events of the very change must not change what is being done.
+  const [asked, setAsked] = useState<Impact>();
+  const [done, setDone] = useState<ImpactReport>();
+  const [round, setRound] = useState(0);
+  const groups = Object.values(chosen);
+  const isFrozen = asked !== undefined || done !== undefined;
+  const { query, progress } = useImpact(service, change, { groups, round, isFrozen });
+  // The last contract of a configuration that was chosen for may have left it, so one begins without choices.
+  const restart = () => {
+    if (query.error instanceof Refused && query.error.status !== 0) setChosen({});
+    setRound(round + 1);
+  };
+  const close = (hasFailed: boolean) => {
+    setAsked(undefined);
+    if (hasFailed) void query.refetch();
+  };
+  const impact = query.data;
+  if (done !== undefined) return <Result {...props} report={done} />;
+  return (
+    <>
+      <Working isBusy={query.isFetching} progress={progress} />
+      {query.isFetching ? null : <Failed error={query.error} onRetry={restart} />}
+      {impact === undefined ? (
+        query.isFetching && <Skeleton lines={8} />
+      ) : (
+        <>
+          <Summary change={change} impact={impact} />
+          <Groups
+            {...props}
+            impact={impact}
+            chosen={chosen}
+            onChoose={({ pricingVersion, configuration }, target) =>
+              setChosen((before) => ({
+                ...before,
+                [groupKey({ pricingVersion, configuration })]: { pricingVersion, configuration, target },
+              }))
+            }
+          />
+          {impact.gate.rules.length === 0 ? null : (
+            <Section title={t.gate}>
+              <GateResults gate={impact.gate} />
+            </Section>
+          )}
+          <Start
+            {...props}
+            impact={impact}
+            isBusy={query.isFetching || query.isError}
+            onStart={() => setAsked(impact)}
+          />
+        </>
+      )}
+      {asked === undefined ? null : (
+        <Execute {...props} impact={asked} groups={groups} onClose={close} onDone={setDone} />
+      )}
+    </>
+  );
+}
+
+/** How far the server is; its room is kept, so that nothing jumps. */
+function Working({ isBusy, progress }: { isBusy: boolean; progress: Progress | undefined }) {
+  const { contracts = 0, of = 0 } = progress ?? {};
+  return (
+    <div className="verdict" role="status">
+      {isBusy ? (
+        <label>
+          {of === 0 ? t.working : t.progress(formatNumber(contracts), formatNumber(of))}{" "}
+          <progress {...(of === 0 ? {} : { value: contracts, max: of })} />
+        </label>
+      ) : null}
+    </div>
+  );
+}
+
+function Summary({ change, impact }: { change: ChangeRequest; impact: Impact }) {
+  const { counts, groups, targetVersion, unforeseen } = impact;
+  if (counts.contracts === 0) return <p>{t.nobody[change.action]}</p>;
+  return (
+    <Section title={t.happens}>
+      <p>
+        {t.affected(formatNumber(counts.contracts), formatNumber(groups.length))}{" "}
+        {targetVersion === null ? null : `${t.successor(targetVersion)} ${t.usage[impact.usage]}`}
+      </p>
+      <Counts counts={counts} />
+      {unforeseen.length === 0 ? null : <p className="hint">{t.unforeseen(unforeseen.join(", "))}</p>}
+    </Section>
+  );
+}
+
+interface Choosing extends Changing {
+  impact: Impact;
+  chosen: Readonly<Record<string, Target>>;
+  onChoose: (group: ImpactGroup, target: Configuration) => void;
+}
+
+/** The groups, the largest first and some at a time: where each goes, or what becomes of it where none can go anywhere. */
+function Groups(props: Choosing) {
+  const { service, impact } = props;
+  const [shown, setShown] = useState(SHOWN_AT_ONCE);
+  const successor = usePricing(service, impact.targetVersion ?? undefined);
+  const groups = impact.groups.slice(0, shown);
+  const hidden = impact.groups.length - groups.length;
+  if (impact.groups.length === 0) return null;
+  return (
+    <>
+      {impact.targetVersion === null ? (
+        <GroupTable {...props} groups={groups} />
+      ) : (
+        <Loaded query={successor}>
+          {(pricing) =>
+            groups.map((group) => (
+              <GroupTarget
+                key={groupKey(group)}
+                service={service}
+                group={group}
+                successor={pricing}
+                value={props.chosen[groupKey(group)]?.target ?? group.proposal?.target}
+                onChange={(target) => props.onChoose(group, target)}
+                isVersionShown={props.change.action === "novation"}
+              />
+            ))
+          }
+        </Loaded>
+      )}
+      {hidden === 0 ? null : (
+        <button type="button" className="button" onClick={() => setShown(shown + SHOWN_AT_ONCE)}>
+          {t.more(formatNumber(Math.min(hidden, SHOWN_AT_ONCE)))}
+        </button>
+      )}
+    </>
+  );
+}
+
+function GroupTable({ service, change, groups }: Choosing & { groups: readonly ImpactGroup[] }) {
+  const isActivation = change.action === "activate";
+  return (
+    <Table
+      label={t.happens}
+      head={[t.configuration, texts.contracts.version, t.contracts, isActivation ? t.fits : t.loses, ""]}
+    >
+      {groups.map((group) => (
+        <tr key={groupKey(group)}>
+          <th scope="row">{nameOf(group.configuration)}</th>
+          <td>{group.pricingVersion}</td>
+          <td className="number">{formatNumber(group.counts.contracts)}</td>
+          <td>
+            {isActivation
+              ? group.proposal === null
+                ? "–"
+                : nameOf(group.proposal.target)
+              : group.features
+                  .filter(({ loses }) => loses)
+                  .map(({ feature }) => feature)
+                  .join(", ") || "–"}
+          </td>
+          <td>
+            <WhoLink service={service} group={group} />
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function Start(props: Changing & { impact: Impact; isBusy: boolean; onStart: () => void }) {
+  const { change, impact } = props;
+  const isComplete =
+    change.action === "disable" || change.action === "activate" || impact.groups.every((group) => isPlaced(group));
+  const isNothing = change.action === "novation" && impact.counts.contracts === 0;
+  return (
+    <Section title={t.start[change.action]}>
+      {isComplete ? null : <p className="hint">{t.incomplete}</p>}
+      <div className="actions">
+        <button
+          type="button"
+          className="button danger"
+          disabled={!isComplete || isNothing || props.isBusy}
+          onClick={props.onStart}
+        >
+          {t.start[change.action]}
+        </button>
+      </div>
+    </Section>
+  );
+}
+
+const isPlaced = ({ target, problem }: ImpactGroup): boolean => target !== null && problem === null;
+
+/** What is typed to confirm: the name of what is changed. */
+const nameFor = ({ service, change }: Changing): string =>
+  change.action === "disable" ? service : change.pricingVersion;
+
+/** Asks for the name, where the gate is closed for a reason, and makes the change in one call. */
+function Execute(
+  props: Changing & {
+    impact: Impact;
+    groups: readonly Target[];
+    onClose: (hasFailed: boolean) => void;
+    onDone: (report: ImpactReport) => void;
+  },
+) {
+  const { service, change, impact, groups } = props;
+  const { base } = useHere();
+  const mayOverride = useMayOverride();
+  const [reason, setReason] = useState("");
+  const place = base + path`/services/${service}`;
+  const execute = useChange({
+    change: (_: undefined, key) => {
+      const query = { overrideReason: reason.trim() };
+      return perform({ place, change, groups, query, key, impact });
+    },
+    touches: () => [`${base}/services`, `${base}/contracts`],
+    gone: change.action === "disable" ? place : undefined,
+    after: props.onDone,
+  });
+  const refused = execute.error instanceof Refused ? execute.error.gate : undefined;
+  const gate = refused ?? impact.gate;
+  return (
+    <Confirm
+      title={texts.change.titles[change.action](service, nameFor(props))}
+      action={t.confirm[change.action]}
+      name={nameFor(props)}
+      isReady={gate.passed || (mayOverride && reason.trim() !== "")}
+      change={execute}
+      onClose={() => props.onClose(execute.isError)}
+    >
+      {change.action === "activate" ? (
+        <p>{t.leads.activate}</p>
+      ) : (
+        <p>{t.confirmLead(formatNumber(impact.counts.contracts))}</p>
+      )}
+      {gate.passed ? null : <GateOverride gate={gate} reason={reason} onReason={setReason} />}
+      {execute.isPending ? (
+        <label>
+          {t.doing} <progress />
+        </label>
+      ) : null}
+    </Confirm>
+  );
+}
+
+/** Makes the change, and returns what the server knew of it when it did. */
+async function perform(input: {
+  place: string;
+  change: ChangeRequest;
+  groups: readonly Target[];
+  query: { overrideReason: string };
+  key: string;
+  impact: Impact;
+}): Promise<ImpactReport> {
+  const { place, change, groups, query, key } = input;
+  if (change.action === "novation") {
+    const { pricingVersion, from } = change;
+    return call<Impact>("POST", `${place}/novations`, { key, query, body: { pricingVersion, from, groups } });
+  }
+  if (change.action === "disable") await call("DELETE", place, { key, query });
+  else {
+    const { action, pricingVersion } = change;
+    const availability = action === "archive" ? "archived" : "active";
+    const body = action === "archive" ? { groups } : undefined;
+    const to = place + path`/pricings/${pricingVersion}`;
+    await call("PUT", to, { key, query: { ...query, availability }, body });
+    if (action === "archive") {
+      const { data } = await call<DecisionPage>("GET", `${place}/decisions`, {
+        key,
+        query: { pricingVersion, limit: 1 },
+      });
+      return data[0]?.report ?? input.impact;
+    }
+  }
+  return input.impact;
+}
+
+/** What came of it. */
+function Result({ service, change, report }: Changing & { report: ImpactReport }) {
+  const { organization } = useHere();
+  const count = formatNumber(report.counts.contracts);
+  const said =
+    change.action === "disable" ? t.done.disable(service) : t.done[change.action](change.pricingVersion, count);
+  const version = report.targetVersion;
+  const search = new URLSearchParams({ service, ...(version === null ? {} : { version }) });
+  const home = `/o/${organization.id}`;
+  return (
+    <Section title={t.result}>
+      <p role="status">
+        <strong>{said}</strong>
+      </p>
+      {report.counts.contracts === 0 || change.action === "activate" ? null : <Counts counts={report.counts} />}
+      <div className="actions">
+        <Link
+          className="button"
+          to={change.action === "disable" ? `${home}/services` : home + path`/services/${service}`}
+        >
+          {change.action === "disable" ? t.toServices : t.toService}
+        </Link>
+        {version === null ? null : (
+          <Link className="button" to={`${home}/contracts?${search.toString()}`}>
+            {t.toContracts}
+          </Link>
+        )}
+      </div>
+    </Section>
+  );
+}

@@ -1,0 +1,54 @@
+import { useState } from "react";
+import { useActing } from "../acting.ts";
+import type { Contract } from "../answers.ts";
+import { call, path } from "../api.ts";
+import { useChange } from "../queries.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+import { Field, Form } from "./field.tsx";
+import { Failed, Section } from "./page.tsx";
+
+const t = texts.contract;
+const FIELDS = ["username", "firstName", "lastName", "email", "phone"] as const;
+
+/** How one reaches an end user; empty fields are left as they are, because the server cannot forget one. */
+export function Contact({ contract }: { contract: Contract }) {
+  const { base } = useHere();
+  const { userContact } = contract;
+  const to = path`/contracts/${userContact.userId}/userContact`;
+  const acting = useActing("PUT", to);
+  const [fields, setFields] = useState<Partial<Record<(typeof FIELDS)[number], string>>>({});
+  const change = useChange({
+    change: () => {
+      const body = Object.fromEntries(Object.entries(fields).filter(([, text]) => text !== ""));
+      return call("PUT", to, { key: acting?.key, query: acting?.query ?? {}, body });
+    },
+    touches: () => [`${base}/contracts`],
+    done: () => t.contactSaved,
+    after: () => setFields({}),
+  });
+  if (acting === undefined) return null;
+  return (
+    <Section title={t.contact}>
+      <Form onSubmit={() => change.mutate(undefined)}>
+        <div className="row">
+          {FIELDS.map((name) => (
+            <Field
+              key={name}
+              label={t[name]}
+              type={name === "email" ? "email" : "text"}
+              value={fields[name] ?? userContact[name] ?? ""}
+              onChange={(text) => setFields({ ...fields, [name]: text })}
+            />
+          ))}
+        </div>
+        <Failed error={change.error} />
+        <div className="actions">
+          <button type="submit" className="button" disabled={Object.keys(fields).length === 0 || change.isPending}>
+            {texts.common.save}
+          </button>
+        </div>
+      </Form>
+    </Section>
+  );
+}

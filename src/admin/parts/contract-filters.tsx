@@ -1,0 +1,76 @@
+import { useSearchParams } from "react-router";
+import { type ContractChoice, SEARCH_FIELDS } from "../contract-list.ts";
+import { SCAN_STATES } from "../scan.ts";
+import { usePricing, useServices } from "../services.ts";
+import { texts } from "../texts.ts";
+import { Select } from "./field.tsx";
+import { SearchBox } from "./search-box.tsx";
+
+const t = texts.contracts;
+
+/** What narrows the list of contracts, all of it in the address. */
+export function ContractFilters({ choice }: { choice: ContractChoice }) {
+  const [, setSearch] = useSearchParams();
+  const services = useServices();
+  const service = services.data?.find(({ name }) => name.toLowerCase() === choice.service.toLowerCase());
+  const versions = Object.keys({ ...service?.activePricings, ...service?.archivedPricings });
+  const pricing = usePricing(service?.name, choice.version === "" ? versions[0] : choice.version);
+  const set = (changes: Record<string, string>) => {
+    setSearch((before) => {
+      for (const [name, value] of Object.entries({ ...changes, page: "" })) {
+        if (value === "") before.delete(name);
+        else before.set(name, value);
+      }
+      return before;
+    });
+  };
+  return (
+    <div className="filters row">
+      <SearchBox label={t.search} />
+      <Select
+        label={t.by}
+        value={choice.field}
+        onChange={(field) => set({ in: field })}
+        options={SEARCH_FIELDS.map((field) => [field, t.fields[field]] as const)}
+      />
+      <Select
+        label={t.service}
+        value={service?.name ?? ""}
+        onChange={(name) => set({ service: name, version: "", plan: "" })}
+        options={[["", t.anyService], ...(services.data ?? []).map(({ name }) => [name, name] as const)]}
+      />
+      {service === undefined ? null : (
+        <>
+          <Select
+            label={t.version}
+            value={choice.version}
+            onChange={(version) => set({ version })}
+            options={[["", texts.common.all], ...versions.map((each) => [each, each] as const)]}
+          />
+          <Select
+            label={t.plan}
+            value={choice.plan}
+            onChange={(plan) => set({ plan })}
+            options={[
+              ["", texts.common.all],
+              ...Object.keys(pricing.data?.plans ?? {}).map((each) => [each, each] as const),
+            ]}
+          />
+        </>
+      )}
+      <SearchBox label={t.group} name="group" />
+      <Select
+        label={t.inState}
+        value={choice.state}
+        onChange={(state) => set({ state })}
+        options={[
+          ["", texts.common.all],
+          ...SCAN_STATES.map((state) => [state, state === "near" ? t.near : t.state[state]] as const),
+        ]}
+      />
+      <button type="button" className="button" onClick={() => setSearch({})}>
+        {t.clear}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,55 @@
+import { Link } from "react-router";
+import type { LoggedEvent } from "../answers.ts";
+import { path } from "../api.ts";
+import { formatMoment } from "../format.ts";
+import { useHere } from "../session.tsx";
+import type { Stream } from "../stream.tsx";
+import { texts } from "../texts.ts";
+import { Empty } from "./page.tsx";
+import { Badge, Table } from "./table.tsx";
+
+const t = texts.events;
+const TONES = { live: "good", connecting: "plain", off: "warn" } as const;
+
+/** Events, newest first, each leading to what it is about. */
+export function EventList({ stream, atMost }: { stream: Stream; atMost?: number }) {
+  const shown = atMost === undefined ? stream.events : stream.events.slice(0, atMost);
+  return (
+    <>
+      <p role="status">
+        <Badge tone={TONES[stream.state]}>{texts.shell.stream[stream.state]}</Badge>
+      </p>
+      {shown.length === 0 ? (
+        <Empty>{t.empty}</Empty>
+      ) : (
+        <Table label={t.title} head={[t.when, t.code, t.details]}>
+          {shown.map((event) => (
+            <tr key={event.id}>
+              <td>{formatMoment(event.createdAt)}</td>
+              <th scope="row">
+                <code>{event.code}</code>
+              </th>
+              <td>
+                <Subject event={event} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </>
+  );
+}
+
+function Subject({ event: { details } }: { event: LoggedEvent }) {
+  const { organization } = useHere();
+  const { userId, serviceName, pricingVersion, limitName, consumed, limit } = details;
+  const base = `/o/${organization.id}`;
+  return (
+    <>
+      {userId === undefined ? null : <Link to={base + path`/contracts/${String(userId)}`}>{userId}</Link>}{" "}
+      {serviceName === undefined ? null : <Link to={base + path`/services/${String(serviceName)}`}>{serviceName}</Link>}{" "}
+      {pricingVersion}
+      {limitName === undefined ? null : `${limitName}: ${texts.common.of(String(consumed), String(limit))}`}
+    </>
+  );
+}

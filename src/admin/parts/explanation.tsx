@@ -1,0 +1,121 @@
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { scopesFor, useActing } from "../acting.ts";
+import type { FeatureAnswer } from "../answers.ts";
+import { addressOf, call, path } from "../api.ts";
+import type { Explained } from "../explain.ts";
+import { formatValue } from "../format.ts";
+import { texts } from "../texts.ts";
+import { useMoment } from "./as-of.tsx";
+import { Snippet } from "./copy.tsx";
+import { Field } from "./field.tsx";
+import { Failed, Section } from "./page.tsx";
+import { Badge } from "./table.tsx";
+
+const t = texts.playground;
+
+/** Why one feature is on or off, the server's word on it, and the same question in a program. */
+export function Explanation(props: { explained: Explained; user: string | undefined; isServer: boolean }) {
+  const { explained, user } = props;
+  const { result } = explained;
+  return (
+    <Section title={explained.id}>
+      <p>
+        <Badge tone={result.eval ? "good" : "danger"}>{result.eval ? t.on : t.off}</Badge>
+      </p>
+      <dl className="facts">
+        <dt>{t.reason}</dt>
+        <dd>
+          <ul className="reasons">
+            {explained.reasons.map((reason) => (
+              <li key={reason}>{reason}</li>
+            ))}
+          </ul>
+        </dd>
+        {Object.entries(result.used ?? {}).map(([limit, used]) => (
+          <Fact key={limit} name={limit}>
+            {texts.common.of(formatValue(used), formatValue(result.limit?.[limit] ?? undefined))}
+          </Fact>
+        ))}
+        {explained.expression === undefined ? null : (
+          <>
+            <Fact name={t.expression}>
+              <code>{explained.expression}</code>
+            </Fact>
+            <Fact name={t.filledIn}>
+              <code>{explained.filledIn}</code>
+            </Fact>
+          </>
+        )}
+      </dl>
+      {user === undefined ? null : <AskServer {...props} user={user} />}
+    </Section>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}
+
+/** A dry run: what the server would say to this use, counting nothing. */
+function AskServer({ explained, user, isServer }: { explained: Explained; user: string; isServer: boolean }) {
+  const to = path`/features/${user}/${explained.id}`;
+  const acting = useActing("POST", to);
+  const at = useMoment();
+  const limits = Object.keys(explained.result.used ?? {});
+  const [amounts, setAmounts] = useState<Record<string, string>>({});
+  const filled = Object.entries(amounts).filter(([, amount]) => amount !== "");
+  const body =
+    filled.length === 0
+      ? undefined
+      : Object.fromEntries(limits.map((limit) => [limit, Number(amounts[limit] === "" ? 0 : (amounts[limit] ?? 0))]));
+  const query = { at, ...(isServer ? { server: true } : {}), ...(body === undefined ? {} : { dryRun: true }) };
+  const ask = useMutation({
+    mutationFn: () =>
+      call<FeatureAnswer>("POST", to, { key: acting?.key, query: { ...query, dryRun: true, explain: true }, body }),
+  });
+  if (acting === undefined) return <p className="note warn">{t.needsKey(scopesFor("POST", to))}</p>;
+  return (
+    <>
+      <div className="row">
+        {limits.map((limit) => (
+          <Field
+            key={limit}
+            label={t.consume(limit)}
+            type="number"
+            min={0}
+            value={amounts[limit] ?? ""}
+            onChange={(amount) => setAmounts({ ...amounts, [limit]: amount })}
+          />
+        ))}
+        <button type="button" className="button" disabled={ask.isPending} onClick={() => ask.mutate()}>
+          {t.dryRun}
+        </button>
+      </div>
+      <Failed error={ask.error} />
+      {ask.data === undefined ? null : <Snippet label={t.dryRunResult} text={JSON.stringify(ask.data, null, 2)} />}
+      <h3>{t.copyTitle}</h3>
+      <Snippet label={texts.keys.curl.split(":")[0] ?? ""} text={curlOf(addressOf(to, query), body)} />
+      <Snippet label={texts.keys.sdk} text={codeOf(addressOf(to, query), body)} />
+    </>
+  );
+}
+
+const curlOf = (url: string, body: object | undefined): string =>
+  [
+    `curl -X POST '${url}' -H "x-api-key: $ORG_KEY"`,
+    ...(body === undefined ? [] : [`  -H 'content-type: application/json' -d '${JSON.stringify(body)}'`]),
+  ].join(" \\\n");
+
+const codeOf = (url: string, body: object | undefined): string => `const answer = await fetch("${url}", {
+  method: "POST",
+  headers: { "x-api-key": process.env.ORG_KEY, "content-type": "application/json" },${
+    body === undefined ? "" : `\n  body: JSON.stringify(${JSON.stringify(body)}),`
+  }
+});
+const { eval: isOn, error } = await answer.json();`;

@@ -1,0 +1,49 @@
+import { useId, useState, type DragEvent } from "react";
+import { texts } from "../texts.ts";
+import { Failed } from "./page.tsx";
+
+const MAX_BYTES = 2_000_000;
+const t = texts.upload;
+
+/** Takes a text file by drop or by choice. */
+export function FileDrop({ onText }: { onText: (text: string) => void }) {
+  const id = useId();
+  const [isOver, setIsOver] = useState(false);
+  const [error, setError] = useState<Error | null>(null);
+  const take = async (file: File | undefined) => {
+    if (file === undefined) return;
+    setError(file.size > MAX_BYTES ? new Error(t.tooLarge) : null);
+    if (file.size <= MAX_BYTES) onText(await file.text());
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    setIsOver(false);
+    void take(event.dataTransfer.files[0]);
+  };
+  return (
+    <>
+      <div
+        className={isOver ? "drop over" : "drop"}
+        onDragOver={(event) => {
+          event.preventDefault();
+          setIsOver(true);
+        }}
+        onDragLeave={() => setIsOver(false)}
+        onDrop={drop}
+      >
+        <span>{t.drop}</span>
+        <label htmlFor={id}>{t.choose}</label>
+        <input
+          id={id}
+          type="file"
+          accept=".yml,.yaml,.json,text/yaml,application/yaml"
+          onChange={(event) => {
+            void take(event.target.files?.[0]);
+            event.target.value = "";
+          }}
+        />
+      </div>
+      <Failed error={error} />
+    </>
+  );
+}

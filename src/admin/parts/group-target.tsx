@@ -1,0 +1,177 @@
+import { Link } from "react-router";
+import { configurationOf, describeConfiguration, priceOf } from "../../core/change/configuration.ts";
+import type { Configuration, ImpactGroup, WireAddOn, WirePricing } from "../answers.ts";
+import { differencesBetween } from "../differences.ts";
+import { formatNumber, formatPrice } from "../format.ts";
+import { compiledFrom, refusalOf } from "../pricing.ts";
+import { serviceKey, usePricing } from "../services.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+import { Field } from "./field.tsx";
+import { Section, Skeleton } from "./page.tsx";
+import { DifferenceTable } from "./subscription-preview.tsx";
+import { Badge, Table } from "./table.tsx";
+
+const t = texts.change;
+
+export const nameOf = ({ plan, addOns }: Configuration): string => describeConfiguration(configurationOf(plan, addOns));
+
+/** The contracts that are in a group, in the list of contracts. */
+export function WhoLink({ service, group }: { service: string; group: ImpactGroup }) {
+  const { organization } = useHere();
+  const { plan } = group.configuration;
+  const search = new URLSearchParams({
+    service,
+    version: group.pricingVersion,
+    ...(plan === undefined ? {} : { plan }),
+  });
+  return (
+    <Link
+      to={`/o/${organization.id}/contracts?${search.toString()}`}
+      aria-label={t.whoHas(nameOf(group.configuration))}
+    >
+      {t.who}
+    </Link>
+  );
+}
+
+/** What happens to how many of these contracts, as far as it happens to any. */
+export function Counts({ counts }: { counts: ImpactGroup["counts"] }) {
+  const shown = Object.entries(t.counts).filter(([key]) => counts[key as keyof typeof t.counts] > 0);
+  if (shown.length === 0) return <p>{t.unchanged}</p>;
+  return (
+    <ul className="reasons">
+      {shown.map(([key, text]) => (
+        <li key={key}>
+          {text}: <strong>{formatNumber(counts[key as keyof typeof t.counts])}</strong>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface Choosing {
+  service: string;
+  group: ImpactGroup;
+  successor: WirePricing;
+  value: Configuration | undefined;
+  onChange: (target: Configuration) => void;
+  /** Whether the version that they have is told with the group. */
+  isVersionShown: boolean;
+}
+
+/** Where one group of contracts goes: the best fit first, and what each alternative would give and take. */
+export function GroupTarget(props: Choosing) {
+  const { service, group, value } = props;
+  const before = usePricing(service, group.pricingVersion);
+  const own = nameOf(group.configuration);
+  const name = props.isVersionShown ? t.onVersion(group.pricingVersion, own) : own;
+  return (
+    <Section
+      title={t.group(name, formatNumber(group.counts.contracts))}
+      actions={<WhoLink service={service} group={group} />}
+    >
+      <Counts counts={group.counts} />
+      {value === undefined ? <p className="problem">{t.noTarget}</p> : null}
+      {before.data === undefined ? <Skeleton /> : <Alternatives {...props} name={name} before={before.data} />}
+    </Section>
+  );
+}
+
+/** Add-ons of a configuration as far as the plan may have them; names in the pricing's spelling. */
+function keptAddOns(
+  { addOns }: Configuration,
+  plan: string | undefined,
+  successor: WirePricing,
+): Record<string, number> {
+  const kept = Object.entries(addOns).flatMap(([name, quantity]) => {
+    const addOn = offeredWith(plan, successor).find((each) => each.name.toLowerCase() === name.toLowerCase());
+    return addOn === undefined ? [] : [[addOn.name, quantity] as const];
+  });
+  return Object.fromEntries(kept);
+}
+
+function offeredWith(plan: string | undefined, { addOns }: WirePricing): WireAddOn[] {
+  return Object.values(addOns).filter(
+    ({ availableFor }) => plan === undefined || availableFor.some((each) => each.toLowerCase() === plan.toLowerCase()),
+  );
+}
+
+function Alternatives(props: Choosing & { name: string; before: WirePricing }) {
+  const { service, group, successor, value, onChange, name } = props;
+  const key = serviceKey(service);
+  const { configuration, proposal } = group;
+  const after = compiledFrom(key, successor);
+  const chosenOf = ({ plan, addOns }: Configuration) => ({ plan, addOns });
+  const before = { pricing: compiledFrom(key, props.before), choice: chosenOf(configuration) };
+  const differences = (target: Configuration) =>
+    differencesBetween(before, { pricing: after, choice: chosenOf(target) });
+  const isPlan = (target: Configuration | undefined, plan: string) =>
+    target?.plan?.toLowerCase() === plan.toLowerCase();
+  const alternatives = Object.values(successor.plans).map((plan): [typeof plan, Configuration] => {
+    if (isPlan(value, plan.name) && value !== undefined) return [plan, value];
+    if (proposal !== null && isPlan(proposal.target, plan.name)) return [plan, proposal.target];
+    return [plan, { plan: plan.name, addOns: keptAddOns(configuration, plan.name, successor) }];
+  });
+  const setAddOn = (addOn: string, text: string) => {
+    const { [addOn]: _, ...others } = value?.addOns ?? {};
+    onChange({ ...value, addOns: Number(text) > 0 ? { ...others, [addOn]: Number(text) } : others });
+  };
+  const problem = value === undefined ? undefined : refusalOf(key, successor, chosenOf(value));
+  const hasTarget = value !== undefined && (value.plan !== undefined || alternatives.length === 0);
+  return (
+    <>
+      {alternatives.length === 0 ? null : (
+        <Table label={t.targets(name)} head={[t.plan, t.gains, t.losses, t.others, t.price]}>
+          {alternatives.map(([plan, target]) => {
+            const changes = differences(target);
+            const count = (effect: string) => changes.filter((each) => each.effect === effect).length;
+            const { amount, unpriced } = priceOf(after, configurationOf(target.plan, target.addOns));
+            return (
+              <tr key={plan.name}>
+                <th scope="row">
+                  <label className="check">
+                    <input
+                      type="radio"
+                      name={t.targets(name)}
+                      aria-label={`${t.targets(name)}: ${plan.name}`}
+                      checked={isPlan(value, plan.name)}
+                      onChange={() => onChange(target)}
+                    />
+                    <span>
+                      {nameOf(target)}{" "}
+                      {proposal !== null && isPlan(proposal.target, plan.name) ? (
+                        <Badge tone="good">{proposal.keepsEverything ? `${t.best}, ${t.keeps}` : t.best}</Badge>
+                      ) : null}
+                      {plan.private ? <Badge tone="plain">{t.private}</Badge> : null}
+                    </span>
+                  </label>
+                </th>
+                <td>{count("more")}</td>
+                <td>{count("less")}</td>
+                <td>{count("different")}</td>
+                <td>{[formatPrice(amount, successor.currency), ...unpriced].join(" + ")}</td>
+              </tr>
+            );
+          })}
+        </Table>
+      )}
+      {hasTarget || alternatives.length === 0 ? (
+        <div className="row">
+          {offeredWith(value?.plan, successor).map((addOn) => (
+            <Field
+              key={addOn.name}
+              label={texts.novation.addOn(addOn.name)}
+              type="number"
+              min={0}
+              value={value?.addOns[addOn.name] ?? 0}
+              onChange={(text) => setAddOn(addOn.name, text)}
+            />
+          ))}
+        </div>
+      ) : null}
+      {problem === undefined ? null : <p className="problem">{problem}</p>}
+      {hasTarget ? <DifferenceTable changes={differences(value)} /> : null}
+    </>
+  );
+}

@@ -1,0 +1,43 @@
+import { useState } from "react";
+import { Link, useNavigate } from "react-router";
+import type { Service } from "../answers.ts";
+import { call, path } from "../api.ts";
+import { useChange } from "../queries.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+import { Field, Form } from "./field.tsx";
+import { Failed, Section } from "./page.tsx";
+
+const t = texts.services;
+
+/** Renaming and disabling a service, for those who may. */
+export function ServiceChanges({ service }: { service: Service }) {
+  const here = useHere();
+  const go = useNavigate();
+  const [name, setName] = useState(service.name);
+  const place = path`/services/${service.name}`;
+  const rename = useChange({
+    change: (_: undefined, key) => call<Service>("PUT", here.base + place, { key, body: { name } }),
+    touches: () => [`${here.base}/services`, `${here.base}/contracts`],
+    gone: here.base + place,
+    done: (changed) => t.renamed(changed.name),
+    after: (changed) => void go(`../${path`services/${changed.name}`}`, { replace: true }),
+  });
+  if (!here.may("PUT", place)) return null;
+  return (
+    <Section title={t.manage} lead={t.renameLead}>
+      <Form className="row" onSubmit={() => rename.mutate(undefined)}>
+        <Field label={t.name} value={name} onChange={setName} required />
+        <button type="submit" className="button" disabled={name.trim() === service.name || rename.isPending}>
+          {t.rename}
+        </button>
+        {here.may("DELETE", place) ? (
+          <Link className="button danger" to="disable">
+            {t.disable}
+          </Link>
+        ) : null}
+      </Form>
+      <Failed error={rename.error} />
+    </Section>
+  );
+}

@@ -1,0 +1,26 @@
+import type { ReactNode } from "react";
+
+/** A table that scrolls by itself where the screen is narrower, for the keyboard too. */
+export function Table(props: { label: string; head: readonly ReactNode[]; children: ReactNode; isMatrix?: boolean }) {
+  return (
+    <div className="table-scroll" tabIndex={0} role="region" aria-label={props.label}>
+      <table className={props.isMatrix === true ? "matrix" : undefined}>
+        <thead>
+          <tr>
+            {props.head.map((cell, column) => (
+              <th key={column} scope="col">
+                {cell}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{props.children}</tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A word that says a state; its colour only repeats it. */
+export function Badge({ tone, children }: { tone: "good" | "warn" | "danger" | "plain"; children: ReactNode }) {
+  return <span className={`badge ${tone}`}>{children}</span>;
+}

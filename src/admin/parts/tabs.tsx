@@ -1,0 +1,36 @@
+import * as RadixTabs from "@radix-ui/react-tabs";
+import type { ReactNode } from "react";
+import { useSearchParams } from "react-router";
+
+/** Several views of one thing; which one is in the address. Arrow keys move between them. */
+export function Tabs(props: { label: string; tabs: readonly { id: string; title: string; content: ReactNode }[] }) {
+  const [search, setSearch] = useSearchParams();
+  const first = props.tabs[0]?.id ?? "";
+  const asked = search.get("tab");
+  const current = props.tabs.some(({ id }) => id === asked) ? (asked ?? first) : first;
+  const show = (id: string) => {
+    setSearch(
+      (before) => {
+        before.set("tab", id);
+        return before;
+      },
+      { replace: true },
+    );
+  };
+  return (
+    <RadixTabs.Root value={current} onValueChange={show} className="tabs">
+      <RadixTabs.List className="tab-list" aria-label={props.label}>
+        {props.tabs.map(({ id, title }) => (
+          <RadixTabs.Trigger key={id} value={id} className="tab">
+            {title}
+          </RadixTabs.Trigger>
+        ))}
+      </RadixTabs.List>
+      {props.tabs.map(({ id, content }) => (
+        <RadixTabs.Content key={id} value={id} className="tab-content">
+          {content}
+        </RadixTabs.Content>
+      ))}
+    </RadixTabs.Root>
+  );
+}

@@ -1,0 +1,49 @@
+import { useEffect, useRef, useState } from "react";
+import type { Problem } from "../api.ts";
+import { Skeleton } from "./page.tsx";
+import type { Editor } from "./yaml-editor.ts";
+
+/** YAML with highlighting, to read or to write; the editor is loaded when the first one is shown. */
+export function Yaml(props: {
+  text: string;
+  label: string;
+  onChange?: (text: string) => void;
+  problems?: readonly Problem[];
+  /** A line to show; a new object shows it again. */
+  at?: { line: number } | undefined;
+}) {
+  const place = useRef<HTMLDivElement>(null);
+  const [editor, setEditor] = useState<Editor>();
+  const latest = useRef(props);
+  latest.current = props;
+  useEffect(() => {
+    let opened: Editor | undefined;
+    let isGone = false;
+    void import("./yaml-editor.ts").then(({ openEditor }) => {
+      if (isGone || place.current === null) return;
+      const { text, label, onChange } = latest.current;
+      opened = openEditor(place.current, {
+        text,
+        label,
+        isReadOnly: onChange === undefined,
+        onChange: (changed) => latest.current.onChange?.(changed),
+      });
+      setEditor(opened);
+    });
+    return () => {
+      isGone = true;
+      opened?.destroy();
+    };
+  }, []);
+  useEffect(() => editor?.setText(props.text), [editor, props.text]);
+  useEffect(() => editor?.setProblems(props.problems ?? []), [editor, props.problems]);
+  useEffect(() => {
+    if (props.at !== undefined) editor?.goTo(props.at.line);
+  }, [editor, props.at]);
+  return (
+    <div className="yaml">
+      {editor === undefined ? <Skeleton lines={10} /> : null}
+      <div ref={place} />
+    </div>
+  );
+}

@@ -1,0 +1,56 @@
+import { useQueries, type UseQueryResult } from "@tanstack/react-query";
+import type { CompiledPricing } from "../core/pricing/compile.ts";
+import type { Service, WirePricing } from "./answers.ts";
+import { call, path } from "./api.ts";
+import { compiledFrom } from "./pricing.ts";
+import { useAsk, useAskCounted } from "./queries.ts";
+import { useHere, useUser } from "./session.tsx";
+
+/** As contracts name a service. */
+export const serviceKey = (name: string): string => name.toLowerCase();
+
+/** Every service of the organization. */
+export function useServices(): UseQueryResult<Service[]> {
+  return useAsk<Service[]>(`${useHere().base}/services`, { limit: 1000 });
+}
+
+/** One version of a service's pricing. */
+export function usePricing(service: string | undefined, version: string | undefined): UseQueryResult<WirePricing> {
+  const { base } = useHere();
+  const isNamed = service !== undefined && version !== undefined;
+  return useAsk<WirePricing>(isNamed ? base + path`/services/${service}/pricings/${version}` : undefined);
+}
+
+/** How many contracts are on a service, or on one version of it. */
+export function useContractCount(service: string, version?: string): number | undefined {
+  const filters = JSON.stringify({ services: { [service]: version === undefined ? [] : [version] } });
+  const { data } = useAskCounted(`${useHere().base}/contracts`, { limit: 1, filters });
+  return data?.total;
+}
+
+/**
+ * The pricings of these services and versions, as far as they have come; asked for in any spelling, and each remembered
+ * as if it had been asked for alone.
+ */
+export function usePricings(
+  wanted: readonly (readonly [service: string, version: string])[],
+): (service: string, version: string) => CompiledPricing | undefined {
+  const { base } = useHere();
+  const { apiKey } = useUser();
+  const distinct = [...new Map(wanted.map((each) => [each.join("\n"), each])).values()];
+  const answers = useQueries({
+    queries: distinct.map(([service, version]) => {
+      const to = base + path`/services/${service}/pricings/${version}`;
+      return {
+        queryKey: [to, {}],
+        queryFn: ({ signal }: { signal: AbortSignal }) => call<WirePricing>("GET", to, { key: apiKey, signal }),
+        staleTime: Number.POSITIVE_INFINITY,
+      };
+    }),
+  });
+  return (service, version) => {
+    const at = distinct.findIndex(([name, number]) => serviceKey(name) === serviceKey(service) && number === version);
+    const wire = answers[at]?.data;
+    return wire === undefined ? undefined : compiledFrom(serviceKey(service), wire);
+  };
+}

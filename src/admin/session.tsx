@@ -1,0 +1,121 @@
+import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import type { OrganizationRole } from "../core/access/caller.ts";
+import type { Actor } from "../core/access/membership.ts";
+import { keyFor, may, roleIn } from "./access.ts";
+import type { ApiKey, Organization, SignedIn } from "./answers.ts";
+import { type Method, onKeyLost } from "./api.ts";
+
+const STORED = "faregate-session";
+
+interface Session {
+  user: SignedIn | undefined;
+  /** Why the last session ended by itself. */
+  ended: boolean;
+  signIn(user: SignedIn, remember: boolean): void;
+  signOut(): void;
+  /** The same person with another key. */
+  replaceKey(apiKey: string): void;
+}
+
+const SessionContext = createContext<Session | undefined>(undefined);
+
+/** Who is signed in, kept for this tab, or on this computer when that was wished. */
+export function SessionProvider({ children }: { children: ReactNode }) {
+  const [user, setUser] = useState(readStored);
+  const [ended, setEnded] = useState(false);
+  const queries = useQueryClient();
+  const session = useMemo<Session>(() => {
+    const leave = (byItself: boolean) => {
+      sessionStorage.removeItem(STORED);
+      localStorage.removeItem(STORED);
+      setUser(undefined);
+      setEnded(byItself);
+      queries.clear();
+    };
+    onKeyLost.current = () => leave(true);
+    const store = (next: SignedIn, remember: boolean) => {
+      (remember ? localStorage : sessionStorage).setItem(STORED, JSON.stringify(next));
+      setUser(next);
+      setEnded(false);
+    };
+    return {
+      user,
+      ended,
+      signIn: store,
+      signOut: () => leave(false),
+      replaceKey: (apiKey) => {
+        if (user !== undefined) store({ ...user, apiKey }, localStorage.getItem(STORED) !== null);
+      },
+    };
+  }, [user, ended, queries]);
+  return <SessionContext.Provider value={session}>{children}</SessionContext.Provider>;
+}
+
+function readStored(): SignedIn | undefined {
+  const text = sessionStorage.getItem(STORED) ?? localStorage.getItem(STORED);
+  try {
+    const value: unknown = JSON.parse(text ?? "null");
+    const isUser = typeof value === "object" && value !== null && "apiKey" in value && "username" in value;
+    return isUser ? (value as SignedIn) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The session, whether somebody is signed in or not. */
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (session === undefined) throw new Error("no session around this part");
+  return session;
+}
+
+/** Who is signed in; only below pages that nobody else sees. */
+export function useUser(): SignedIn {
+  const { user } = useSession();
+  if (user === undefined) throw new Error("nobody is signed in");
+  return user;
+}
+
+/** The organization that is looked at, and what this user may do in it. */
+export interface Here {
+  organization: Organization;
+  role: OrganizationRole | undefined;
+  /** The same as membership rules name it, which put a platform ADMIN above every role. */
+  actor: Actor;
+  /** `/organizations/{id}`, to which calls append the rest. */
+  base: string;
+  /** Whether the table lets this user call `base` + `rest`. */
+  may(method: Method, rest: string): boolean;
+  /** The key of least scope for a call that only organization keys may make. */
+  keyFor(method: Method, path: string): ApiKey | undefined;
+}
+
+const HereContext = createContext<Here | undefined>(undefined);
+
+/** Makes an organization the one that the pages below are about. */
+export function HereProvider({ organization, children }: { organization: Organization; children: ReactNode }) {
+  const user = useUser();
+  useEffect(() => localStorage.setItem("faregate-organization", organization.id), [organization.id]);
+  const here = useMemo<Here>(() => {
+    const role = roleIn(organization, user.username);
+    const base = `/organizations/${organization.id}`;
+    const who = { username: user.username, role: user.role, inOrganization: role };
+    return {
+      organization,
+      role,
+      actor: user.role === "ADMIN" ? "PLATFORM_ADMIN" : role,
+      base,
+      may: (method, rest) => may(who, method, base + rest),
+      keyFor: (method, path) => keyFor(organization.apiKeys, method, path),
+    };
+  }, [organization, user]);
+  return <HereContext.Provider value={here}>{children}</HereContext.Provider>;
+}
+
+/** The organization that is looked at. */
+export function useHere(): Here {
+  const here = useContext(HereContext);
+  if (here === undefined) throw new Error("no organization around this part");
+  return here;
+}

@@ -1,0 +1,131 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { createContext, useContext, useEffect, useState, type ReactNode } from "react";
+import type { LoggedEvent } from "./answers.ts";
+import { addressOf, partsOf } from "./api.ts";
+import { useHere, useUser } from "./session.tsx";
+
+const RETRY_MS = 3000;
+const KEPT = 200;
+
+/** What of the event log is here. */
+export interface Stream {
+  state: "connecting" | "live" | "off";
+  /** Newest first. */
+  events: readonly LoggedEvent[];
+  /** Whether older ones were asked for and are gone. */
+  isCut: boolean;
+}
+
+const NOTHING_YET: Stream = { state: "connecting", events: [], isCut: false };
+const StreamContext = createContext<Stream | undefined>(undefined);
+
+/** The organization's events, newest first; only below its pages. */
+export function useStream(): Stream {
+  const stream = useContext(StreamContext);
+  if (stream === undefined) throw new Error("no event stream around this part");
+  return stream;
+}
+
+/**
+ * Follows the organization's event log over Server-Sent Events, read by fetch because EventSource cannot send a key. It
+ * begins with what the server still keeps, comes back by itself where it stopped, and has answers asked anew that an event
+ * makes old. It rests while the tab is not looked at: a browser opens six connections to a server, for all its tabs.
+ */
+export function StreamProvider({ children }: { children: ReactNode }) {
+  const { organization } = useHere();
+  const { apiKey } = useUser();
+  const queries = useQueryClient();
+  const [stream, setStream] = useState<Stream>(NOTHING_YET);
+  useEffect(() => {
+    let connection: AbortController | undefined;
+    let lastEventId = 0;
+    let isCaughtUp = false;
+    const base = `/organizations/${organization.id}`;
+    setStream(NOTHING_YET);
+    const listener: Listener = {
+      onState: (state) => setStream((before) => ({ ...before, state })),
+      onLost: () => setStream((before) => ({ ...before, isCut: true })),
+      onPosition: (id) => (lastEventId = id),
+      onEvent: (event) => {
+        setStream((before) => ({ ...before, events: [event, ...before.events].slice(0, KEPT) }));
+        if (isCaughtUp) void queries.invalidateQueries({ predicate: ({ queryKey: [to] }) => isOld(to, base, event) });
+      },
+    };
+    const connect = () => {
+      connection?.abort();
+      if (document.hidden) return;
+      connection = new AbortController();
+      const { signal } = connection;
+      void follow({ organizationId: organization.id, key: apiKey, signal, position: () => lastEventId }, listener);
+    };
+    connect();
+    document.addEventListener("visibilitychange", connect);
+    const caughtUp = setTimeout(() => (isCaughtUp = true), RETRY_MS);
+    return () => {
+      clearTimeout(caughtUp);
+      document.removeEventListener("visibilitychange", connect);
+      connection?.abort();
+    };
+  }, [organization.id, apiKey, queries]);
+  return <StreamContext.Provider value={stream}>{children}</StreamContext.Provider>;
+}
+
+function isOld(to: unknown, base: string, { code }: LoggedEvent): boolean {
+  if (typeof to !== "string" || !to.startsWith(`${base}/`)) return false;
+  const rest = to.slice(base.length);
+  if (rest === "/overview") return true;
+  return /^(PRICING|SERVICE)/.test(code) ? /^\/(services|contracts)/.test(rest) : rest.startsWith("/contracts");
+}
+
+interface Listener {
+  onState(state: Stream["state"]): void;
+  onLost(): void;
+  onPosition(id: number): void;
+  onEvent(event: LoggedEvent): void;
+}
+
+async function follow(
+  source: { organizationId: string; key: string; signal: AbortSignal; position: () => number },
+  listener: Listener,
+): Promise<void> {
+  while (!source.signal.aborted) {
+    listener.onState("connecting");
+    try {
+      const response = await fetch(addressOf("/events/stream", { organizationId: source.organizationId }), {
+        headers: { "x-api-key": source.key, "last-event-id": String(source.position()) },
+        signal: source.signal,
+      });
+      if (response.status === 401 || response.status === 403) return listener.onState("off");
+      if (!response.ok || response.body === null) throw new Error(String(response.status));
+      listener.onState("live");
+      for await (const block of partsOf(response.body, "\n\n")) {
+        const { id, event, data } = readBlock(block);
+        if (id !== undefined) listener.onPosition(id);
+        if (event === "resync") listener.onLost();
+        else if (data !== undefined) listener.onEvent(data);
+      }
+    } catch {
+      // Whatever ended it, it begins again where it stopped.
+    }
+    if (!source.signal.aborted) {
+      listener.onState("off");
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+  return undefined;
+}
+
+function readBlock(block: string): { id?: number; event?: string; data?: LoggedEvent } {
+  const fields = new Map(
+    block.split("\n").map((line) => {
+      const colon = line.indexOf(":");
+      return [line.slice(0, colon), line.slice(colon + 1).trim()] as const;
+    }),
+  );
+  const [id, event, data] = [fields.get("id"), fields.get("event"), fields.get("data")];
+  return {
+    ...(id === undefined ? {} : { id: Number(id) }),
+    ...(event === undefined ? {} : { event }),
+    ...(data === undefined ? {} : { data: JSON.parse(data) as LoggedEvent }),
+  };
+}

@@ -1,0 +1,41 @@
+import { account, register, signIn } from "./texts/account.ts";
+import { change, compare, gate } from "./texts/change.ts";
+import { asOf, contract, contracts, novation } from "./texts/contracts.ts";
+import { analytics, audit, cache, health, overview } from "./texts/overview.ts";
+import { keys, members, organizations, users } from "./texts/people.ts";
+import { pricing, services, upload } from "./texts/pricing.ts";
+import { events, playground, tokens, webhooks } from "./texts/tools.ts";
+import { common, errors, shell } from "./texts/shell.ts";
+
+/** Every English word of the console; a translation is another object of this shape. */
+export const texts = {
+  shell,
+  common,
+  errors,
+  signIn,
+  register,
+  account,
+  services,
+  upload,
+  pricing,
+  contracts,
+  contract,
+  novation,
+  asOf,
+  keys,
+  members,
+  organizations,
+  users,
+  overview,
+  analytics,
+  cache,
+  health,
+  audit,
+  compare,
+  change,
+  gate,
+  playground,
+  tokens,
+  events,
+  webhooks,
+};

@@ -1,0 +1,32 @@
+import { expectTypeOf, test } from "vitest";
+import type { z } from "zod";
+import type * as read from "../../src/admin/answers.ts";
+import type * as documented from "../../src/http/answers.ts";
+
+/** What the server may answer by its own schemas. */
+type Answer<Name extends keyof typeof documented> = (typeof documented)[Name] extends z.ZodType
+  ? z.output<(typeof documented)[Name]>
+  : never;
+
+test("the console reads what the server documents", () => {
+  expectTypeOf<Answer<"signedIn">>().toExtend<read.SignedIn>();
+  expectTypeOf<Answer<"organization">>().toExtend<read.Organization>();
+  expectTypeOf<Answer<"organizationPage">>().toExtend<read.Page<read.Organization>>();
+  expectTypeOf<Answer<"userPage">>().toExtend<read.Page<read.User>>();
+  expectTypeOf<Answer<"service">>().toExtend<read.Service>();
+  expectTypeOf<Answer<"pricing">>().toExtend<read.WirePricing>();
+  expectTypeOf<Answer<"contract">>().toExtend<read.Contract>();
+  expectTypeOf<Answer<"featureAnswer">>().toExtend<read.FeatureAnswer>();
+  expectTypeOf<Answer<"week">>().toExtend<read.Week>();
+  expectTypeOf<Answer<"webhook">>().toExtend<read.Webhook>();
+  expectTypeOf<Answer<"delivery">>().toExtend<read.Delivery>();
+  expectTypeOf<Answer<"organizationKey">>().toExtend<read.KeyDetails>();
+  expectTypeOf<Answer<"overview">>().toExtend<read.Overview>();
+  expectTypeOf<Answer<"auditPage">>().toExtend<read.AuditPage>();
+  expectTypeOf<Answer<"diff">>().toExtend<read.Diff>();
+  expectTypeOf<Answer<"impact">>().toExtend<read.Impact>();
+  expectTypeOf<Answer<"massNovation">>().toExtend<read.Impact>();
+  expectTypeOf<NonNullable<Answer<"failure">["gate"]>>().toExtend<read.ClosedGate>();
+  expectTypeOf<Answer<"gate">>().toExtend<read.Gate>();
+  expectTypeOf<Answer<"decisionPage">>().toExtend<read.DecisionPage>();
+});

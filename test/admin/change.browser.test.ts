@@ -1,0 +1,279 @@
+import { beforeAll, expect, test } from "vitest";
+import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
+
+const own = useConsole();
+
+/** A successor that takes the dark mode from PRO, gives it more tasks, and has no FREE plan. */
+const next = (version: string, createdAt: string) =>
+  own
+    .sample("tasker")
+    .replace('version: "1.0.0"', `version: "${version}"`)
+    .replace("2025-03-01", createdAt)
+    .replace("value: 200\n", "value: 500\n")
+    .replace(/ {6}darkMode:\n {8}value: true\n/, '      sla:\n        value: "99.9%"\n')
+    .replace(/ {2}FREE:\n(?: {4}.*\n)+/, "");
+
+beforeAll(async () => {
+  await own.upload(own.sample("tasker"));
+  await own.upload(next("2.0.0", "2025-09-01"), "Tasker");
+  await own.contract("ada", "PRO", { extraTasks: 1 });
+  for (const user of ["bob", "carol", "dave"]) await own.contract(user, "FREE");
+  await own.call("PUT", "/contracts/ada/usageLevels", { tasker: { maxTasks: 7 } }, own.key);
+});
+
+const contractNow = async (userId: string) =>
+  own.call<Record<string, object>>("GET", `/contracts/${userId}`, undefined, own.key);
+
+async function setGate(rules: readonly object[]): Promise<void> {
+  const { apiKey } = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "admin",
+    password: PASSWORD,
+  });
+  await own.call("PUT", `/organizations/${own.organizationId}/gate`, { rules }, apiKey);
+}
+
+/** Nothing is wider than a phone's screen but what scrolls by itself. */
+async function expectNarrow(): Promise<void> {
+  const { page } = own;
+  await page.setViewportSize({ width: 375, height: 700 });
+  expect(await page.evaluate(() => document.documentElement.scrollWidth), page.url()).toBeLessThanOrEqual(375);
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+test("two versions are compared by what each configuration gains and loses, and the step of the version is judged", async () => {
+  const { page } = own;
+  await own.open("/services/Tasker", "Tasker");
+  await page.getByRole("link", { name: "Compare" }).click();
+  await page.getByLabel("From").selectOption("1.0.0");
+  await page.getByLabel("To").selectOption("2.0.0");
+  const matrix = page.getByRole("region", { name: "Gains and losses per configuration" });
+  await matrix.waitFor();
+  await expect.poll(() => matrix.getByRole("columnheader").allTextContents()).toEqual(["What", "PRO"]);
+  await expect.poll(() => matrix.getByRole("row", { name: /maxTasks/ }).textContent()).toMatch(/200 → 500 *widening/);
+  await expect.poll(() => matrix.getByRole("row", { name: /darkMode/ }).textContent()).toMatch(/on → off *narrowing/);
+  await expect.poll(() => matrix.getByRole("row", { name: /sla/ }).textContent()).toMatch(/99% → 99.9% *incompatible/);
+  const rest = page.getByRole("region", { name: "What else the file says" });
+  await expect.poll(() => rest.getByRole("row", { name: /FREE/ }).textContent()).toMatch(/plan *removed *narrowing/);
+  await page.getByText("The changes call for a major step, such as 2.0.0. The version 2.0.0 is enough.").waitFor();
+  await page.getByText("4 contracts are on 1.0.0.").waitFor();
+  await expectNarrow();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
+test("archiving shows first who is affected, where each group fits best, and what each alternative gives and takes", async () => {
+  const { page } = own;
+  await own.open("/services/Tasker", "Tasker");
+  await page.getByRole("listitem").filter({ hasText: "1.0.0" }).getByRole("link", { name: "Archive …" }).click();
+  await page.getByText("4 contracts are concerned, in 2 configurations. They go to version 2.0.0.").waitFor();
+  const pro = page.locator("section", { has: page.getByRole("heading", { name: "PRO + extraTasks: 1 contract" }) });
+  const free = page.locator("section", { has: page.getByRole("heading", { name: "FREE: 3 contracts" }) });
+  // BUSINESS keeps the dark mode, which PRO has lost.
+  const alternatives = pro.getByRole("region", { name: "Where PRO + extraTasks goes" });
+  await expect.poll(() => alternatives.getByRole("radio", { name: /: BUSINESS$/ }).isChecked()).toBe(true);
+  await expect.poll(() => alternatives.getByRole("row", { name: /BUSINESS/ }).textContent()).toContain("best fit");
+  await alternatives.getByRole("radio", { name: /: PRO$/ }).check();
+  await pro.getByRole("row", { name: /darkMode.*lost/ }).waitFor();
+  await page.getByText("Lose a feature: 1").first().waitFor();
+  await pro.getByText("300 → 600").waitFor();
+  await expect.poll(() => free.getByRole("radio", { name: "Where FREE goes: PRO" }).isChecked()).toBe(true);
+  await free.getByRole("radio", { name: "Where FREE goes: PRO" }).focus();
+  await page.keyboard.press("ArrowDown");
+  await expect.poll(() => free.getByRole("radio", { name: "Where FREE goes: BUSINESS" }).isChecked()).toBe(true);
+  await free.getByText("20 → 2,000").waitFor();
+  await free.getByLabel("Add-on extraTasks, quantity").fill("9");
+  await free
+    .getByText(/quantity 9 is not valid/)
+    .first()
+    .waitFor();
+  await page.getByText("Have no valid configuration to go to: 3").first().waitFor();
+  await expect.poll(() => page.getByRole("button", { name: "Archive …" }).isDisabled()).toBe(true);
+  await free.getByLabel("Add-on extraTasks, quantity").fill("0");
+  await expectNarrow();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
+test("a rule that is broken stops it, with the rule named, until an OWNER says why; the name was typed before", async () => {
+  const { page } = own;
+  await setGate([{ rule: "noFeatureLost" }, { rule: "nobodyAboveLimit" }]);
+  await page.getByRole("button", { name: "Archive …" }).click();
+  const dialog = page.getByRole("dialog");
+  const confirm = dialog.getByRole("button", { name: "Archive", exact: true });
+  await expect.poll(() => confirm.isDisabled()).toBe(true);
+  await dialog.getByLabel("Type 1.0.0 to confirm").fill("1.0.0");
+  await confirm.click();
+  await dialog
+    .getByText(/1 of 4 contracts \(25 %\) lose a feature/)
+    .first()
+    .waitFor();
+  await expect
+    .poll(() => dialog.getByRole("listitem").allTextContents())
+    .toEqual([
+      expect.stringMatching(/^broken No contract loses a feature/),
+      expect.stringMatching(/^kept Nobody ends above a limit/),
+    ]);
+  await expect.poll(() => confirm.isDisabled()).toBe(true);
+  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("409")]);
+  expect(await contractNow("ada")).toMatchObject({ contractedServices: { tasker: "1.0.0" } });
+  await dialog.getByLabel("Reason").fill("Agreed with ada by telephone");
+  await expectAccessible(page);
+  await confirm.click();
+  await page.getByText("Version 1.0.0 is archived; 4 contracts changed.").waitFor();
+  await page.getByText("Lose a feature: 1").waitFor();
+  expect(await contractNow("ada")).toMatchObject({
+    contractedServices: { tasker: "2.0.0" },
+    subscriptionPlans: { tasker: "PRO" },
+    subscriptionAddOns: { tasker: { extraTasks: 1 } },
+    usageLevels: { tasker: { maxTasks: { consumed: 0 } } },
+  });
+  expect(await contractNow("carol")).toMatchObject({
+    subscriptionPlans: { tasker: "BUSINESS" },
+    subscriptionAddOns: {},
+  });
+  expect(own.complaints).toEqual([]);
+});
+
+test("an archived version is activated again after a look at what it means", async () => {
+  const { page } = own;
+  await page.getByRole("link", { name: "Back to the service" }).click();
+  await page.getByRole("link", { name: "Activate …" }).click();
+  await page.getByText("Nothing changes for any of them.").waitFor();
+  await page.getByRole("row", { name: /BUSINESS.*2\.0\.0.*3/ }).waitFor();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Activate …" }).click();
+  await page.getByLabel("Type 1.0.0 to confirm").fill("1.0.0");
+  await page.getByRole("dialog").getByRole("button", { name: "Activate", exact: true }).click();
+  await page.getByText("Version 1.0.0 is active again.").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("the rules of the gate are edited by who may, and told to everybody else", async () => {
+  const { page } = own;
+  await own.open("/gate", "Gate");
+  await page.getByRole("button", { name: "Remove: Nobody ends above a limit" }).click();
+  await page.getByText("The rules are saved.").waitFor();
+  const form = page.getByRole("form", { name: "Add a rule" });
+  await form.getByLabel("Promise").selectOption("Nobody pays more");
+  await form.getByLabel("Only by more than percent").fill("5");
+  await form.getByLabel("At most percent of contracts").fill("2.5");
+  await expectNarrow();
+  await expectAccessible(page);
+  await form.getByRole("button", { name: "Add rule" }).click();
+  const row = page.getByRole("row", { name: /Nobody pays more/ });
+  await expect.poll(() => row.textContent()).toMatch(/by more than 5 %.*2.5 % of the contracts/);
+  await expect.poll(() => page.getByRole("row").count()).toBe(3);
+  // To keep what she has, ada has to be on a dearer plan.
+  await setGate([{ rule: "noPriceRise" }]);
+  await page.reload();
+  await page.getByRole("row", { name: /Nobody pays more.*all.*nobody/ }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a MANAGER sees which rule stands in the way and cannot pass it over", async () => {
+  const { page } = own;
+  const manager = await own.call<{ apiKey: string }>("POST", "/users", { username: "mia", password: PASSWORD });
+  expect(manager.apiKey).toMatch(/^usr_/);
+  const admin = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "admin",
+    password: PASSWORD,
+  });
+  const member = { username: "mia", role: "MANAGER" };
+  await own.call("POST", `/organizations/${own.organizationId}/members`, member, admin.apiKey);
+  await page.evaluate(() => sessionStorage.clear());
+  await own.signIn("mia");
+  await own.open("/gate", "Gate");
+  await page.getByRole("row", { name: /Nobody pays more/ }).waitFor();
+  await expect.poll(() => page.getByRole("button", { name: "Add rule" }).count()).toBe(0);
+  await own.open("/services/Tasker/archive/2.0.0", "Archive Tasker 2.0.0");
+  await page.getByText("Rules of the organization are broken by this.").waitFor();
+  await page.getByRole("button", { name: "Archive …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Only an OWNER of the organization may go on").waitFor();
+  await dialog.getByLabel("Type 2.0.0 to confirm").fill("2.0.0");
+  await expect.poll(() => dialog.getByRole("button", { name: "Archive", exact: true }).isDisabled()).toBe(true);
+  await expect.poll(() => dialog.getByLabel("Reason").count()).toBe(0);
+  await expectAccessible(page);
+  await page.evaluate(() => sessionStorage.clear());
+  await own.signIn();
+  await setGate([]);
+  expect(own.complaints).toEqual([]);
+});
+
+test("all contracts of a version are novated in one step, from the list that was filtered", async () => {
+  const { page } = own;
+  await own.open("/contracts?service=Tasker&version=2.0.0", "Contracts");
+  await page.getByText("4 contracts").waitFor();
+  await page.getByRole("link", { name: "Novate all of Tasker 2.0.0 …" }).click();
+  await page.getByText("They go to version 1.0.0. What they used is kept").waitFor();
+  await expect.poll(() => page.getByLabel("To version").inputValue()).toBe("1.0.0");
+  await expect.poll(() => page.getByRole("checkbox", { name: "2.0.0" }).isChecked()).toBe(true);
+  await page.getByRole("heading", { name: "2.0.0, PRO + extraTasks: 1 contract" }).waitFor();
+  await page.getByRole("radio", { name: "Where 2.0.0, BUSINESS goes: FREE" }).check();
+  await page.getByRole("row", { name: /export.*lost/ }).waitFor();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Novate …" }).click();
+  await page.getByLabel("Type 1.0.0 to confirm").fill("1.0.0");
+  await page.getByRole("dialog").getByRole("button", { name: "Novate", exact: true }).click();
+  await page.getByText("4 contracts moved to version 1.0.0.").waitFor();
+  expect(await contractNow("dave")).toMatchObject({
+    contractedServices: { tasker: "1.0.0" },
+    subscriptionPlans: { tasker: "FREE" },
+  });
+  expect(await contractNow("ada")).toMatchObject({ contractedServices: { tasker: "1.0.0" } });
+  await page.getByRole("link", { name: "See the contracts" }).click();
+  await page.getByText("4 contracts").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a configuration that its last contract has left meanwhile is told, and one begins again", async () => {
+  const { page } = own;
+  await own.open("/services/Tasker/novate?from=1.0.0", "Novate all contracts of Tasker");
+  await page.getByLabel("To version").selectOption("2.0.0");
+  await page.getByText("4 contracts are concerned, in 2 configurations.").waitFor();
+  const [{ subscriptionPlans = {} }] = [await contractNow("ada")];
+  const plan = (subscriptionPlans as Record<string, string>)["tasker"] ?? "";
+  await page.getByRole("radio", { name: new RegExp(`^Where 1.0.0, ${plan}.* goes: PRO$`) }).check();
+  await own.call("DELETE", "/contracts/ada", undefined, own.key);
+  await page.getByRole("button", { name: "Novate …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Type 2.0.0 to confirm").fill("2.0.0");
+  await dialog.getByRole("button", { name: "Novate", exact: true }).click();
+  await dialog.getByText(/has a configuration that no contract has/).waitFor();
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByText("3 contracts are concerned, in 1 configuration.").waitFor();
+  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("400")]);
+});
+
+test("a version that nobody is on is archived and deleted", async () => {
+  const { page } = own;
+  await own.open("/services/Tasker", "Tasker");
+  await page.getByRole("listitem").filter({ hasText: "2.0.0" }).getByRole("link", { name: "Archive …" }).click();
+  await page.getByText("No contract is on this version.").waitFor();
+  await page.getByRole("button", { name: "Archive …" }).click();
+  await page.getByLabel("Type 2.0.0 to confirm").fill("2.0.0");
+  await page.getByRole("dialog").getByRole("button", { name: "Archive", exact: true }).click();
+  await page.getByText("Version 2.0.0 is archived; 0 contracts changed.").waitFor();
+  await page.getByRole("link", { name: "Back to the service" }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByLabel("Type 2.0.0 to confirm").fill("2.0.0");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+  await expect.poll(() => page.getByRole("link", { name: "Open version 2.0.0" }).count()).toBe(0);
+  expect(own.complaints).toEqual([]);
+});
+
+test("disabling a service shows what its contracts lose, and asks for its name", async () => {
+  const { page } = own;
+  await page.getByRole("link", { name: "Disable the service …" }).click();
+  await page.getByText("3 contracts are concerned, in 1 configuration.").waitFor();
+  await page.getByRole("row", { name: /FREE.*1\.0\.0.*3.*board/ }).waitFor();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Disable …" }).click();
+  await page.getByLabel("Type Tasker to confirm").fill("Tasker");
+  await page.getByRole("dialog").getByRole("button", { name: "Disable", exact: true }).click();
+  await page.getByText("Tasker is disabled.").waitFor();
+  await page.getByRole("link", { name: "Back to the services" }).click();
+  await page.getByText("No service yet.").waitFor();
+  expect(own.complaints).toEqual([]);
+});

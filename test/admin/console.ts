@@ -1,0 +1,179 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import { launchChromium } from "../support/chromium.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
+import { createResources } from "../../src/operations/resources.ts";
+import { seedFirstAdmin } from "../../src/operations/users.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+export const PASSWORD = "correct-horse-battery";
+
+/** A person's browser window in front of a real server. */
+export interface Console {
+  browser: Browser;
+  page: Page;
+  server: RunningServer;
+  /** `http://…/console`. */
+  url: string;
+  /** The organization of the ADMIN, and its key of scope ALL. */
+  organizationId: string;
+  key: string;
+  /** What the browser complained about, and what it asked of others; both stay empty. */
+  complaints: string[];
+  /** Calls the interface as a program would. */
+  call<T = Record<string, unknown>>(method: string, path: string, body?: unknown, key?: string): Promise<T>;
+  /** The sample pricing of this name. */
+  sample(name: "tasker" | "beacon" | "atlas"): string;
+  upload(yaml: string, service?: string): Promise<void>;
+  contract(userId: string, plan: string, addOns?: Record<string, number>, version?: string): Promise<void>;
+  signIn(username?: string): Promise<void>;
+  /** Goes to a page of the organization and waits for its heading. */
+  open(path: string, heading: string | RegExp, organization?: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** One window for the tests of a file, which go on where the one before stopped; a failure tells what the page showed. */
+export function useConsole(options: { environment?: Record<string, string>; isSignedIn?: boolean } = {}): Console {
+  const own = {} as Console;
+  beforeAll(async () => {
+    Object.assign(own, await openConsole(options.environment));
+    if (options.isSignedIn !== false) await own.signIn();
+  });
+  afterEach(async ({ task }) => {
+    if (task.result?.state !== "fail") return;
+    console.log(`${own.page.url()}\n${await own.page.locator("body").innerText()}`, own.complaints);
+  });
+  afterAll(async () => own.close());
+  return own;
+}
+
+/** Starts a server over a database of its own with an ADMIN, and opens a window. About three seconds. */
+async function openConsole(environment: Record<string, string> = {}): Promise<Console> {
+  const database = await createTestDatabase();
+  await seed(database);
+  const [server, browser] = await Promise.all([startEventServer(database.url, environment), launchChromium()]);
+  const call: Console["call"] = async (method, path, body, key) => {
+    const isForm = body instanceof FormData;
+    const answer = await fetch(`${server.url}/api/v1${path}`, {
+      method,
+      headers: {
+        ...(key === undefined ? {} : { "x-api-key": key }),
+        ...(isForm ? {} : { "content-type": "application/json" }),
+      },
+      ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return text === "" ? undefined : JSON.parse(text);
+  };
+  const admin = await call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "admin",
+    password: PASSWORD,
+  });
+  const list = await call<{ data: { id: string; apiKeys: { key: string }[] }[] }>(
+    "GET",
+    "/organizations",
+    undefined,
+    admin.apiKey,
+  );
+  const organizationId = list.data[0]?.id ?? "";
+  const key = list.data[0]?.apiKeys[0]?.key ?? "";
+  const page = await browser.newPage();
+  page.setDefaultTimeout(10_000);
+  const complaints: string[] = [];
+  watch(page, server.url, complaints);
+  const url = `${server.url}${environment["BASE_URL_PATH"] ?? ""}/console`;
+  const upload = async (yaml: string, service?: string) => {
+    const form = new FormData();
+    form.append("pricing", new Blob([yaml]), "pricing.yml");
+    await call("POST", service === undefined ? "/services" : `/services/${service}/pricings`, form, key);
+  };
+  return {
+    browser,
+    page,
+    server,
+    url,
+    organizationId,
+    key,
+    complaints,
+    call,
+    sample: (name) => readFileSync(new URL(`../../src/samples/${name}.yml`, import.meta.url), "utf8"),
+    upload,
+    contract: async (userId, plan, addOns = {}, version = "1.0.0") => {
+      await call(
+        "POST",
+        "/contracts",
+        {
+          userContact: { userId, username: userId, email: `${userId}@example.org` },
+          billingPeriod: { autoRenew: true, renewalDays: 30 },
+          contractedServices: { tasker: version },
+          subscriptionPlans: { tasker: plan },
+          subscriptionAddOns: Object.keys(addOns).length === 0 ? {} : { tasker: addOns },
+        },
+        key,
+      );
+    },
+    signIn: async (username = "admin") => {
+      await page.goto(url);
+      await page.getByLabel("User name").fill(username);
+      await page.getByLabel("Password").fill(PASSWORD);
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    },
+    open: async (path, heading, organization = organizationId) => {
+      await page.goto(`${url}/o/${organization}${path}`);
+      await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+    },
+    close: async () => {
+      await browser.close();
+      await server.stop();
+      await database.drop();
+    },
+  };
+}
+
+async function seed(database: TestDatabase): Promise<void> {
+  const resources = createResources(database.connection, {
+    keyring: await testKeyring(),
+    settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true },
+  });
+  await seedFirstAdmin(resources, { username: "admin", password: PASSWORD, organizationName: "Tasker Inc." });
+}
+
+function watch(page: Page, origin: string, complaints: string[]): void {
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) complaints.push(`asked ${url}`);
+  });
+}
+
+/** Nothing serious in what axe finds on the page as it is now, in both colour schemes. */
+export async function expectAccessible(page: Page): Promise<void> {
+  for (const theme of ["light", "dark"]) {
+    await page.evaluate((chosen) => (document.documentElement.dataset["theme"] = chosen), theme);
+    await page.evaluate(AXE);
+    const found = await page.evaluate(async () => {
+      const { violations } = await (globalThis as unknown as Axe).axe.run(document, {
+        rules: { "color-contrast": { enabled: true } },
+      });
+      return violations
+        .filter(({ impact }) => impact === "serious" || impact === "critical")
+        .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
+    });
+    expect(found, `${page.url()} in ${theme}`).toEqual([]);
+  }
+}
+
+interface Axe {
+  axe: {
+    run(
+      root: Document,
+      options: object,
+    ): Promise<{ violations: { id: string; impact: string | null; nodes: { html: string }[] }[] }>;
+  };
+}

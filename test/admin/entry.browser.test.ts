@@ -1,0 +1,113 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { CONSOLE_FOLDER } from "../../src/entries/assets.ts";
+import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
+
+const own = useConsole({ environment: { BASE_URL_PATH: "/space" }, isSignedIn: false });
+
+test("the first load is less than 200 kB of compressed JavaScript", () => {
+  const page = readFileSync(join(CONSOLE_FOLDER, "index.html"), "utf8");
+  const initial = [...page.matchAll(/(?:src|href)="\.\/(assets\/[^"]+\.js)"/g)].map(([, name = ""]) => name);
+  expect(initial.length).toBeGreaterThan(0);
+  const bytes = initial.reduce((sum, name) => sum + statSync(join(CONSOLE_FOLDER, `${name}.gz`)).size, 0);
+  expect(bytes).toBeGreaterThan(20_000);
+  expect(bytes).toBeLessThan(200_000);
+});
+
+test("a browser that asks for the root is sent to the console, everybody else is answered as before", async () => {
+  const browser = await fetch(`${own.server.url}/space/`, { headers: { accept: "text/html" }, redirect: "manual" });
+  expect([browser.status, browser.headers.get("location")]).toEqual([302, "/space/console/"]);
+  const program = await fetch(`${own.server.url}/`);
+  expect([program.status, await program.json()]).toEqual([
+    403,
+    { error: "You do not have permission to access this resource", details: "No permission rule found for GET /" },
+  ]);
+  const unknown = await fetch(`${own.server.url}/services`, { headers: { accept: "text/html" } });
+  expect(unknown.status).toBe(403);
+});
+
+test("the page is asked for anew each time and its files are kept for ever, compressed", async () => {
+  const page = await fetch(`${own.url}/o/anything/contracts/ada@example.org`);
+  const etag = page.headers.get("etag") ?? "";
+  expect([page.status, page.headers.get("cache-control")]).toEqual([200, "no-cache"]);
+  expect(await page.text()).toContain('<base href="/space/console/"');
+  expect((await fetch(`${own.url}/`, { headers: { "if-none-match": etag } })).status).toBe(304);
+  expect(page.headers.get("content-security-policy")).toContain("script-src 'self'");
+  expect(page.headers.get("content-security-policy")).not.toContain("unsafe");
+  const script = readdirSync(join(CONSOLE_FOLDER, "assets")).find((name) => name.endsWith(".js")) ?? "";
+  const file = await fetch(`${own.url}/assets/${script}`, { headers: { "accept-encoding": "gzip" } });
+  expect(file.headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
+  expect([file.headers.get("content-encoding"), file.headers.get("content-type")]).toEqual([
+    "gzip",
+    "text/javascript; charset=utf-8",
+  ]);
+  for (const name of ["missing.js", "..%2Findex.html", "index.html"]) {
+    expect((await fetch(`${own.url}/assets/${name}`)).status, name).toBe(404);
+  }
+});
+
+test("somebody signs in with the keyboard alone, and finds the page that was asked for", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/account`);
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await expectAccessible(page);
+  const press = async (...keys: string[]) => {
+    for (const key of keys) await page.keyboard.press(key);
+  };
+  await page.locator("body").focus();
+  const focused = () => page.evaluate(() => document.activeElement?.getAttribute("autocomplete") ?? "");
+  for (let presses = 0; presses < 10 && (await focused()) !== "username"; presses += 1) await press("Tab");
+  await page.keyboard.type("admin");
+  await press("Tab");
+  await page.keyboard.type("wrong password");
+  await press("Enter");
+  await page.getByRole("alert").getByText("Invalid credentials").waitFor();
+  await press("Control+A");
+  await page.keyboard.type(PASSWORD);
+  await press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
+  await expectAccessible(page);
+  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("401")]);
+});
+
+test("the keyboard reaches every page and the menu of the account", async () => {
+  const { page } = own;
+  await page.getByRole("link", { name: "Skip to the content" }).focus();
+  await page.keyboard.press("Enter");
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe("main");
+  await page.getByRole("button", { name: "Account: admin" }).focus();
+  await page.keyboard.press("Enter");
+  const focused = () => page.evaluate(() => document.activeElement?.textContent);
+  await expect.poll(focused).toBe("Account");
+  await page.keyboard.press("ArrowDown");
+  await expect.poll(focused).toBe("Sign out");
+  await page.keyboard.press("Enter");
+  await page.getByLabel("User name").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("somebody registers and is in an organization of their own", async () => {
+  const { page } = own;
+  await page.getByRole("link", { name: "Register" }).click();
+  await page.getByLabel("User name").fill("grace");
+  await page.getByLabel("Password").fill(PASSWORD);
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Create account" }).click();
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+  await page.getByRole("button", { name: "Organization" }).getByText("grace's Organization").waitFor();
+  await page.reload();
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("on a phone nothing is wider than the screen and the pages are behind one button", async () => {
+  const { page } = own;
+  await page.setViewportSize({ width: 375, height: 700 });
+  await page.getByRole("button", { name: "Open the menu" }).click();
+  await page.getByRole("link", { name: "Health" }).click();
+  await page.getByRole("heading", { level: 1 }).waitFor();
+  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(375);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  expect(own.complaints).toEqual([]);
+});

@@ -1,0 +1,104 @@
+import { expect, test } from "vitest";
+import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
+
+const own = useConsole();
+let acme: string;
+
+test("an organization is created, renamed, and shown as one's own", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/organizations`);
+  await page.getByRole("table").waitFor();
+  await expectAccessible(page);
+  await page.getByLabel("Name").fill("Acme");
+  await page.getByRole("button", { name: "Create" }).click();
+  const row = page.getByRole("row", { name: /^Acme/ });
+  await row.waitFor();
+  await row.getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("Acme Ltd.");
+  await expectAccessible(page);
+  await page.getByRole("dialog").getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("link", { name: "Acme Ltd." }).click();
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+  acme = /\/o\/([0-9a-f]+)/.exec(page.url())?.[1] ?? "";
+  expect(own.complaints).toEqual([]);
+});
+
+test("a key is made with a scope, shown when asked for, and deleted by who types its beginning", async () => {
+  const { page } = own;
+  await own.open("/keys", "API keys", acme);
+  await page.getByLabel("Scope").selectOption("EVALUATION");
+  await page.getByLabel("Name").fill("web shop");
+  await page.getByRole("button", { name: "Create key" }).click();
+  const row = page.getByRole("row", { name: /^EVALUATION/ });
+  await row.getByText("web shop").waitFor();
+  await row.getByText(/^org_[0-9a-f]{8}•+$/).waitFor();
+  await row.getByRole("button", { name: "Show" }).click();
+  const key = (await row.locator("code").textContent()) ?? "";
+  expect(key).toMatch(/^org_[0-9a-f]{64}$/);
+  await page.getByText(`-H 'x-api-key: ${key}'`).first().waitFor();
+  expect(await own.call("GET", "/services", undefined, key)).toEqual([]);
+  await expectAccessible(page);
+  await row.getByRole("button", { name: "Delete" }).click();
+  await page.getByLabel(`Type ${key.slice(0, 12)} to confirm`).fill(key.slice(0, 12));
+  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByText("The key is deleted.").waitFor();
+  await expect.poll(() => page.getByRole("row", { name: /^EVALUATION/ }).count()).toBe(0);
+  expect(own.complaints).toEqual([]);
+});
+
+test("a user is made, becomes a member, and what each role may do is the server's own table", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/users`);
+  await page.getByLabel("User name").fill("grace");
+  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  await page.getByRole("row", { name: /^grace/ }).waitFor();
+  await expectAccessible(page);
+  await own.open("/members", "Members and roles", acme);
+  await page.getByLabel("User name").fill("grace");
+  await page.getByLabel("Role", { exact: true }).selectOption("EVALUATOR");
+  await page.getByRole("button", { name: "Add" }).click();
+  await page.getByLabel("Role of grace").selectOption("MANAGER");
+  await page.getByText("grace is MANAGER now.").waitFor();
+  const matrix = page.getByRole("region", { name: "What each role may do" });
+  const deleting = matrix.getByRole("row", { name: "DELETE /contracts/…" });
+  expect(
+    await deleting.getByRole("img").evaluateAll((all) => all.map((each) => each.getAttribute("aria-label"))),
+  ).toEqual(["yes", "yes", "no", "no"].map((word) => expect.stringMatching(new RegExp(word, "i"))));
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
+test("ownership passes to a member who is chosen, after the organization's name was typed", async () => {
+  const { page } = own;
+  await page.getByLabel("New owner").selectOption("grace");
+  await page.getByRole("button", { name: "Transfer …" }).click();
+  await page.getByLabel("Type Acme Ltd. to confirm").fill("Acme Ltd.");
+  await page.getByRole("dialog").getByRole("button", { name: "Transfer …" }).click();
+  await page.getByText("grace owns the organization now.").waitFor();
+  await page.getByRole("row", { name: /grace.*OWNER/ }).waitFor();
+  await page.getByLabel("Role of admin").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("somebody with a smaller role sees neither keys in clear nor buttons that would be refused", async () => {
+  const { page } = own;
+  const { apiKey } = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "grace",
+    password: PASSWORD,
+  });
+  await own.call("POST", "/users", { username: "eva", password: PASSWORD });
+  const to = `/organizations/${acme}/members`;
+  await own.call("POST", to, { username: "eva", role: "EVALUATOR" }, apiKey);
+  await page.getByRole("button", { name: "Account: admin" }).click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+  await own.signIn("eva");
+  await own.open("/keys", "API keys", acme);
+  await page.getByText("You may not see it.").waitFor();
+  await expect.poll(() => page.getByRole("button", { name: /Create key|^Delete/ }).count()).toBe(0);
+  await own.open("/contracts", "Contracts", acme);
+  await page.getByText("0 contracts").waitFor();
+  await expect.poll(() => page.getByRole("link", { name: "New contract" }).count()).toBe(0);
+  await expect.poll(() => page.getByRole("link", { name: "Users" }).count()).toBe(0);
+  expect(own.complaints).toEqual([]);
+});

@@ -1,0 +1,116 @@
+import { expect, test } from "vitest";
+import { expectAccessible, useConsole } from "./console.ts";
+
+const own = useConsole();
+
+const newer = () =>
+  own.sample("tasker").replace('version: "1.0.0"', 'version: "1.1.0"').replace("2025-03-01", "2025-06-01");
+
+test("a first service is made from a file that is checked before anything is saved", async () => {
+  const { page } = own;
+  await own.open("/services", "Services");
+  await page.getByText("No service yet").waitFor();
+  await page.getByRole("main").getByRole("link", { name: "Upload a pricing" }).first().click();
+  await page.getByRole("heading", { level: 1, name: "Upload a pricing" }).waitFor();
+  const broken = own.sample("tasker").replace("type: GUARANTEE", "type: PROMISE").replace("price: 6", "price: [6]");
+  await page.getByLabel("Choose a file").setInputFiles({
+    name: "tasker.yml",
+    mimeType: "application/yaml",
+    buffer: Buffer.from(broken),
+  });
+  await page.getByText(/problems? to solve/).waitFor();
+  const line = broken.split("\n").findIndex((text) => text.includes("price: [6]")) + 1;
+  await page.getByRole("button", { name: `Line ${line}` }).click();
+  await expect.poll(() => page.locator(".cm-activeLine").last().textContent()).toContain("price: [6]");
+  await expect.poll(() => page.getByRole("button", { name: "Save" }).isDisabled()).toBe(true);
+  await expectAccessible(page);
+  await page.getByLabel("Choose a file").setInputFiles({
+    name: "tasker.yml",
+    mimeType: "application/yaml",
+    buffer: Buffer.from(own.sample("tasker")),
+  });
+  await page.getByText("Creates the service Tasker with version 1.0.0.").waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("heading", { level: 1, name: "Tasker" }).waitFor();
+  await page.getByRole("link", { name: "Open version 1.0.0" }).waitFor();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
+test("a text that was begun is still there after leaving, and a second version is added", async () => {
+  const { page } = own;
+  await own.contract("ada", "PRO");
+  await page.getByRole("link", { name: "Add a version" }).click();
+  const editor = page.getByRole("textbox", { name: "Pricing2Yaml text" });
+  await editor.click();
+  await editor.fill(newer());
+  await page.getByText("Adds version 1.1.0 to the service Tasker.").waitFor();
+  await own.open("/services/Tasker", "Tasker");
+  await page.getByText("draft", { exact: true }).waitFor();
+  await page.getByRole("link", { name: "Continue" }).click();
+  await page.getByText("Adds version 1.1.0 to the service Tasker.").waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("link", { name: "Open version 1.1.0" }).waitFor();
+  await expect.poll(() => page.getByText("draft", { exact: true }).count()).toBe(0);
+  await page.getByRole("link", { name: "1 contract", exact: true }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a version is shown as plans, add-ons, features and the text as it was uploaded", async () => {
+  const { page } = own;
+  await page.getByRole("link", { name: "Open version 1.0.0" }).click();
+  const matrix = page.getByRole("region", { name: "What each plan gives" });
+  await matrix.getByRole("columnheader", { name: "BUSINESS" }).waitFor();
+  await expect.poll(() => matrix.getByRole("row", { name: /^price/i }).textContent()).toContain("€12.00");
+  await expect.poll(() => matrix.getByRole("row", { name: /maxTasks/ }).textContent()).toContain("2,000");
+  await expectAccessible(page);
+  await page.getByRole("tab", { name: "Add-ons" }).click();
+  await page.getByText("maxTasks: 100").waitFor();
+  await page.getByRole("tab", { name: "Features" }).click();
+  await page.getByText("tasker-board", { exact: true }).waitFor();
+  await expectAccessible(page);
+  await page.getByRole("tab", { name: "YAML" }).click();
+  await page.locator(".cm-content").getByText("Tasker: a small task manager", { exact: false }).waitFor();
+  await expectAccessible(page);
+  await page.reload();
+  await page.locator(".cm-content").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a very large pricing is shown too", async () => {
+  const { page } = own;
+  await own.upload(own.sample("atlas"));
+  await own.open("/services", "Services");
+  await page.getByLabel("Find a service").fill("atl");
+  await expect.poll(() => page.url()).toContain("q=atl");
+  await page.getByRole("link", { name: "Atlas Workspace" }).waitFor();
+  await expectAccessible(page);
+  await page.getByRole("link", { name: "Atlas Workspace" }).click();
+  await page
+    .getByRole("link", { name: /^Open version/ })
+    .first()
+    .click();
+  await page.getByRole("region", { name: "What each plan gives" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a service is renamed, and disabled only by who types its name", async () => {
+  const { page } = own;
+  await own.open("/services/Atlas%20Workspace", "Atlas Workspace");
+  await page.getByLabel("Name").fill("Globe");
+  await page.getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("heading", { level: 1, name: "Globe" }).waitFor();
+  await page.getByRole("link", { name: "Disable the service …" }).click();
+  await page.getByText("The service has no contract. Disabling it touches nobody.").waitFor();
+  await page.getByRole("button", { name: "Disable …" }).click();
+  const dialog = page.getByRole("dialog");
+  const confirm = dialog.getByRole("button", { name: "Disable", exact: true });
+  await expect.poll(() => confirm.isDisabled()).toBe(true);
+  await expectAccessible(page);
+  await dialog.getByLabel("Type Globe to confirm").fill("Globe");
+  await confirm.click();
+  await page.getByRole("link", { name: "Back to the services" }).click();
+  await page.getByRole("heading", { level: 1, name: "Services" }).waitFor();
+  await expect.poll(() => page.getByRole("link", { name: "Globe" }).count()).toBe(0);
+  expect(own.complaints).toEqual([]);
+});
