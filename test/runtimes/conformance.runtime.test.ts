@@ -1,0 +1,130 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { buildConsole, isConsoleStale } from "../../src/entries/build-console.ts";
+import { createResources } from "../../src/operations/resources.ts";
+import { seedFirstAdmin } from "../../src/operations/users.ts";
+import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { type RunningServer, startRestServer, TEST_SECRETS, testKeyring } from "../support/event-server.ts";
+import { engineIn } from "./engine.ts";
+import { restOn, type Runtime, RUNTIMES } from "./runtimes.ts";
+import { AREAS, createSuite } from "./suite.ts";
+import { CASE_FILES, readCases, TODAY } from "../core/pricing/case-file.ts";
+import { runCase } from "./engine-cases.ts";
+
+/*
+ * The whole REST application on each runtime, over a real Postgres and a real socket, and the pricing engine in each. What
+ * passes is what the README's table says: `npm run docs:runtimes` writes it from this run.
+ */
+
+const README = resolve(import.meta.dirname, "../../README.md");
+const ADMIN = { username: "admin", password: "password" };
+const ORIGIN = "https://app.example";
+const ENGINE = "pricing engine";
+const ROWS = [...Object.keys(AREAS), ENGINE];
+
+const passed = new Set<string>();
+const pass = (row: string, runtime: Runtime) => passed.add(`${row} on ${runtime}`);
+
+/** A host with pricings: what it has been given, and redirects. */
+const published = new Map<string, string>();
+let host: Server;
+let origin: string;
+
+beforeAll(async () => {
+  if (isConsoleStale()) await buildConsole();
+  host = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? "", origin);
+    const text = published.get(pathname);
+    const to = searchParams.get("to");
+    if (to !== null) response.writeHead(302, { location: to }).end();
+    else response.writeHead(text === undefined ? 404 : 200).end(text ?? "");
+  });
+  await new Promise<void>((done) => host.listen(0, "127.0.0.1", done));
+  origin = `http://127.0.0.1:${(host.address() as AddressInfo).port}`;
+});
+afterAll(() => {
+  host.closeAllConnections();
+  host.close();
+});
+
+describe.each([...RUNTIMES])("on %s", (runtime) => {
+  let database: TestDatabase;
+  let server: RunningServer;
+  let run: (area: string) => Promise<void>;
+
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    const settings = { tokenLifetimeSeconds: 3600, allowPublicSignup: true };
+    const resources = createResources(database.connection, { keyring: await testKeyring(), settings });
+    await seedFirstAdmin(resources, { ...ADMIN, organizationName: "Administration" });
+    server = await startRestServer(await restOn(runtime), database.url, {
+      ALLOWED_ORIGINS: ORIGIN,
+      BASE_URL_PATH: "/space",
+      PRICING_URL_ALLOWED_HOSTS: new URL(origin).host,
+    });
+    run = createSuite({
+      fetch: (path, init) => fetch(server.url + path, init),
+      admin: ADMIN,
+      secrets: { jwtSecret: TEST_SECRETS.JWT_SECRET, jwtSalt: TEST_SECRETS.JWT_SALT },
+      allowedOrigin: ORIGIN,
+      publish: (text) => {
+        const path = `/${published.size}.yml`;
+        published.set(path, text);
+        return origin + path;
+      },
+      redirect: (to) => `${origin}/redirect?to=${encodeURIComponent(to)}`,
+      basePath: "/space",
+    });
+  }, 90_000);
+  afterAll(async () => {
+    await server.stop();
+    await database.drop();
+  });
+
+  test.each(Object.keys(AREAS))("%s is as everywhere else", async (area) => {
+    await run(area);
+    pass(area, runtime);
+  });
+
+  test("the pricing engine says of every case what it says in this process", async () => {
+    const cases = CASE_FILES.flatMap((file) => readCases(file));
+    const today = TODAY.toISOString();
+    expect(cases.length).toBeGreaterThan(300);
+    expect(await engineIn(runtime, cases, today)).toEqual(cases.map((each) => runCase(each, today)));
+    pass(ENGINE, runtime);
+  });
+
+  test("leaves no error in the log and no connection behind, and ends with 0", async () => {
+    expect(server.output()).not.toMatch(/"level":"(warn|error)"|Warning/);
+    expect(await server.stop()).toBe(0);
+    await expect
+      .poll(async () => {
+        const { client } = database.connection;
+        const [row] = await client`
+          select count(*)::int as n from pg_stat_activity
+          where datname = current_database() and application_name in ('faregate-rest', 'faregate-worker')`;
+        return row?.["n"];
+      })
+      .toBe(0);
+  });
+});
+
+test("the README's table is what has passed here", () => {
+  const lines = [
+    ["", ...RUNTIMES],
+    ["---", ...RUNTIMES.map(() => ":-:")],
+    ...ROWS.map((row) => [row, ...RUNTIMES.map((runtime) => (passed.has(`${row} on ${runtime}`) ? "✓" : "✗"))]),
+  ];
+  const table = lines.map((cells) => `| ${cells.join(" | ")} |`.replace("|  |", "| |")).join("\n");
+  const readme = readFileSync(README, "utf8");
+  const BETWEEN = /(?<=<!-- runtimes -->\n\n)[\s\S]*?(?=\n\n<!-- \/runtimes -->)/;
+  if (process.env["UPDATE_README"] === "true")
+    writeFileSync(
+      README,
+      readme.replace(BETWEEN, () => table),
+    );
+  else expect(BETWEEN.exec(readme)?.[0]).toBe(table);
+});

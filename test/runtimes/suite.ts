@@ -1,0 +1,447 @@
+/*
+ * What every runtime has to do alike, as assertions on a fetch function: no framework, no runtime, nothing but the wire. Areas
+ * run in this order and hand on what they have made.
+ */
+
+/** The service that is tested, reached over a socket. */
+export interface Service {
+  /** `path` begins with a slash, after the host. */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  /** The ADMIN that exists. */
+  admin: { username: string; password: string };
+  /** What tokens are signed with. */
+  secrets: { jwtSecret: string; jwtSalt: string };
+  /** An origin that the service allows; every other is foreign. */
+  allowedOrigin: string;
+  /** Publishes text at an address from which the service may fetch pricings. */
+  publish(text: string): string;
+  /** An address that redirects to this one. */
+  redirect(to: string): string;
+  /** The sub-path under which everything is served too. */
+  basePath: string;
+}
+
+/** What areas hand on. */
+interface World extends Service {
+  adminKey: string;
+  organizationId: string;
+  key: string;
+  evaluationKey: string;
+}
+
+type Area = (world: World) => Promise<void>;
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+export const PRICING = (name: string, version = "1.0.0") => `saasName: ${name}
+syntaxVersion: "3.0"
+version: "${version}"
+createdAt: "2025-03-01"
+currency: EUR
+features:
+  board:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: pricingContext['features']['board'] && subscriptionContext['maxTasks'] < pricingContext['usageLimits']['maxTasks']
+    serverExpression: pricingContext['features']['board'] && subscriptionContext['maxTasks'] <= pricingContext['usageLimits']['maxTasks']
+  sla: { valueType: TEXT, defaultValue: "99 %, zażółć", type: GUARANTEE, expression: "pricingContext['features']['sla'] === '99.9%'" }
+usageLimits:
+  maxTasks: { valueType: NUMERIC, defaultValue: 5, unit: task, type: NON_RENEWABLE, trackable: true, linkedFeatures: [board] }
+plans:
+  FREE: { price: 0, unit: user/month, features: null }
+  PRO: { price: 6, unit: user/month, features: null, usageLimits: { maxTasks: { value: 100 } } }
+`;
+
+/** The areas, in the order of the README's table. */
+export const AREAS: Readonly<Record<string, Area>> = {
+  "sign in": async (world) => {
+    const signIn = (username: string, password: string) =>
+      ask(world, "POST", "/users/authenticate", { body: { username, password } });
+    const { username, password } = world.admin;
+    const answer = await signIn(username, password);
+    equal(answer.status, 200, "the right password");
+    matches(answer.at("apiKey"), /^usr_[0-9a-f]{64}$/, "a user key");
+    world.adminKey = String(answer.at("apiKey"));
+    // Slow hashes side by side: more at once than are computed at once.
+    const wrong = await Promise.all(Array.from({ length: 4 }, (_, i) => signIn(username, `wrong-${i}`)));
+    for (const { status } of wrong) equal(status, 401, "a wrong password");
+    equal((await signIn("nobody-of-that-name", password)).status, 401, "an unknown name");
+    const made = await ask(world, "POST", "/users", { body: { username: "ada", password: "analytical" } });
+    equal([made.status, made.at("role")], [201, "USER"], "signing up");
+    equal((await signIn("ada", "analytical")).status, 200, "the new user's password");
+    equal((await ask(world, "GET", "/users/ada", { key: world.adminKey })).at("username"), "ada", "reading a user");
+  },
+
+  organizations: async (world) => {
+    const path = "/organizations";
+    const made = await ask(world, "POST", path, {
+      key: world.adminKey,
+      body: { name: "Zażółć & Sons", owner: world.admin.username },
+    });
+    equal([made.status, made.at("name")], [201, "Zażółć & Sons"], "an organization, its name as it was given");
+    world.organizationId = String(made.at("id"));
+    world.key = String(made.at("apiKeys/0/key"));
+    const own = `${path}/${world.organizationId}`;
+    const body = { scope: "EVALUATION" };
+    const withKey = await ask(world, "POST", `${own}/api-keys`, { key: world.adminKey, body });
+    world.evaluationKey = String(withKey.at("apiKeys/1/key"));
+    matches(world.evaluationKey, /^org_/, "a key of the organization");
+    const member = { username: "ada", role: "EVALUATOR" };
+    equal((await ask(world, "POST", `${own}/members`, { key: world.adminKey, body: member })).status, 200, "a member");
+    const shown = await ask(world, "GET", own, { key: world.adminKey });
+    equal([shown.status, shown.at("members/0/username")], [200, "ada"], "the organization with its member");
+    const listed = await ask(world, "GET", `${path}?limit=1`, { key: world.adminKey });
+    equal(listed.status, 200, "the list of organizations");
+  },
+
+  "upload by multipart": async (world) => {
+    const text = PRICING("Tasker");
+    const made = await uploadFile(world, "/services", text);
+    equal([made.status, made.at("name")], [201, "Tasker"], "a service");
+    const read = await ask(world, "GET", "/services/Tasker/pricings/1.0.0", { key: world.key });
+    equal(read.at("features/sla/defaultValue"), "99 %, zażółć", "the pricing");
+    const kept = await world.fetch(String(read.at("yamlPath")));
+    equal([kept.status, await kept.text()], [200, text], "the text, byte for byte");
+    const broken = await uploadFile(world, "/services", "saasName: [");
+    equal([broken.status, String(broken.at("error")).startsWith("Pricing parsing error")], [400, true], "broken YAML");
+    const elsewhere = await uploadFile(world, "/services", text, "another-field");
+    equal([elsewhere.status, elsewhere.at("error")], [400, "Unexpected field"], "a file in another field");
+    const headers = { "x-api-key": world.key, "content-type": "multipart/form-data; boundary=x" };
+    const cut = await world.fetch("/api/v1/services", { method: "POST", headers, body: "--x\r\nContent-Disp" });
+    equal(cut.status, 400, "a body that ends too early");
+  },
+
+  "upload by URL": async (world) => {
+    const upload = (pricing: string) => ask(world, "POST", "/services", { key: world.key, body: { pricing } });
+    const url = world.publish(PRICING("Remote"));
+    const made = await upload(url);
+    equal([made.status, made.at("activePricings")], [201, { "1.0.0": { url } }], "a pricing from an address");
+    const redirected = await upload(world.redirect(world.publish(PRICING("Redirected"))));
+    equal([redirected.status, redirected.at("name")], [201, "Redirected"], "a pricing behind a redirect");
+    for (const address of ["https://127.0.0.1:1/a.yml", "https://[::1]:1/a.yml", "https://localhost:1/a.yml"]) {
+      const refused = await upload(address);
+      equal(refused.status, 400, address);
+      matches(refused.at("error"), /^Invalid URL: \S+ is not an address of the public internet$/, address);
+    }
+    const hidden = await upload(world.redirect("https://169.254.169.254/latest/meta-data"));
+    matches(hidden.at("error"), /is not an address of the public internet$/, "a redirect to a private address");
+    equal((await upload("file:///etc/passwd")).status, 400, "another protocol");
+    equal((await upload("http://example.com/a.yml")).status, 400, "http elsewhere");
+    const long = await upload(world.publish(`# ${"x".repeat(3 * 1024 * 1024)}`));
+    equal(long.status, 400, "more than a pricing may have");
+  },
+
+  contracts: async (world) => {
+    const contract = (userId: string, plan: string) =>
+      ask(world, "POST", "/contracts", {
+        key: world.key,
+        body: {
+          userContact: { userId, username: userId },
+          contractedServices: { tasker: "1.0.0" },
+          subscriptionPlans: { tasker: plan },
+          subscriptionAddOns: {},
+        },
+      });
+    for (const userId of ["ada", "grace", "once"]) equal((await contract(userId, "FREE")).status, 201, userId);
+    equal((await contract("ada", "FREE")).status >= 400, true, "a second contract of the same user");
+    equal((await contract("linus", "NONE")).status, 400, "a plan that does not exist");
+    const novated = await ask(world, "PUT", "/contracts/grace", {
+      key: world.key,
+      body: { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: "PRO" }, subscriptionAddOns: {} },
+    });
+    equal([novated.status, novated.at("subscriptionPlans")], [200, { tasker: "PRO" }], "another plan");
+    const filters = encodeURIComponent(JSON.stringify({ plans: { tasker: ["PRO"] } }));
+    const found = await ask(world, "GET", `/contracts?filters=${filters}`, { key: world.key });
+    equal([found.status, found.at("length"), found.at("0/userContact/userId")], [200, 1, "grace"], "filters");
+    equal((await ask(world, "GET", "/contracts/nobody", { key: world.key })).status, 404, "an unknown user");
+  },
+
+  evaluation: async (world) => {
+    const key = world.evaluationKey;
+    const all = await ask(world, "POST", "/features/ada", { key });
+    equal([all.status, all.body], [200, { "tasker-board": true, "tasker-sla": false }], "all features");
+    const one = await ask(world, "POST", "/features/grace/tasker-board", { key });
+    const expected = { eval: true, limit: { "tasker-maxTasks": 100 }, used: { "tasker-maxTasks": 0 }, error: null };
+    equal(one.body, expected, "one feature under the new plan");
+    equal((await ask(world, "POST", "/features/nobody", { key })).status, 404, "an unknown user");
+    const unknown = await ask(world, "POST", "/features/ada/tasker-none", { key });
+    equal([unknown.status, unknown.at("error/code")], [200, "FLAG_NOT_FOUND"], "an unknown feature");
+  },
+
+  consumption: async (world) => {
+    const consume = (userId: string, amount: number, headers: Record<string, string> = {}, query = "") =>
+      ask(world, "POST", `/features/${userId}/tasker-board${query}`, {
+        key: world.key,
+        headers,
+        body: { "tasker-maxTasks": amount },
+      });
+    const used = async (userId: string) =>
+      (await ask(world, "GET", `/contracts/${userId}`, { key: world.key })).at("usageLevels/tasker/maxTasks/consumed");
+    const many = await Promise.all(Array.from({ length: 40 }, () => consume("grace", 1)));
+    equal(many.filter((each) => each.at("eval") === true).length, 40, "40 at once");
+    equal(new Set(many.map((each) => each.at("used/tasker-maxTasks"))).size, 40, "each with a balance of its own");
+    equal(await used("grace"), 40, "nothing lost, nothing twice");
+
+    const once = { "idempotency-key": "order-1" };
+    const [first, second] = await Promise.all([consume("once", 2, once), consume("once", 2, once)]);
+    equal(first.body, second.body, "the same answer, asked twice at once");
+    const third = await consume("once", 2, once);
+    equal([third.body, third.headers.get("idempotent-replayed")], [first.body, "true"], "and again later");
+    equal(await used("once"), 2, "counted once");
+    equal((await consume("once", 3, once)).status, 422, "another body under the same key");
+
+    equal((await consume("ada", 6, {}, "?strict=true")).at("eval"), false, "more than the limit, strictly");
+    equal(await used("ada"), 0, "which counts nothing");
+    equal((await consume("once", 0, {}, "?revert=true")).status, 204, "a revert");
+    equal(await used("once"), 0, "takes back what was counted");
+  },
+
+  "pricing token": async (world) => {
+    const issued = await ask(world, "POST", "/features/ada/pricing-token", { key: world.evaluationKey });
+    const [head = "", payload = "", signature = ""] = String(issued.at("pricingToken")).split(".");
+    const claims = JSON.parse(fromBase64Url(payload));
+    equal(JSON.parse(fromBase64Url(head)).alg, "HS256", "the algorithm");
+    equal([claims.sub, claims.exp - claims.iat], ["ada", 3600], "whom and how long it is for");
+    equal(claims.features["tasker-board"], { eval: true, limit: 5, used: 0, error: null }, "a feature");
+    equal(signature, await sign(`${head}.${payload}`, world.secrets), "the signature");
+  },
+
+  errors: async (world) => {
+    const unknownKey = { "x-api-key": `org_${"0".repeat(64)}` };
+    const sentences: [Promise<Answer>, number, string][] = [
+      [ask(world, "GET", "/contracts/nobody", { key: world.key }), 404, "Contract with userId nobody not found"],
+      [ask(world, "GET", "/services", { headers: unknownKey }), 401, "Invalid Organization API Key"],
+      [ask(world, "GET", "/users/%E0%A4%A", {}), 400, "INVALID DATA: The path is not valid percent-encoding"],
+      [ask(world, "POST", "/contracts", { key: world.key, text: "{" }), 400, "INVALID DATA: Malformed JSON body"],
+    ];
+    for (const [answering, status, sentence] of sentences) {
+      const answer = await answering;
+      equal([answer.status, answer.at("error")], [status, sentence], sentence);
+      equal(answer.headers.get("content-type"), "application/json; charset=utf-8", "errors are JSON");
+    }
+    equal((await ask(world, "POST", "/contracts", { key: world.evaluationKey, body: {} })).status, 403, "no right");
+    equal((await ask(world, "GET", "/users", {})).status, 401, "no key");
+    const traced = await ask(world, "GET", "/healthcheck", { headers: { "x-request-id": "trace-1" } });
+    equal(traced.headers.get("x-request-id"), "trace-1", "the request's id comes back");
+    matches((await ask(world, "GET", "/healthcheck", {})).headers.get("x-request-id"), /^[\w-]{36}$/, "or is given");
+    equal(traced.headers.get("x-content-type-options"), "nosniff", "security headers");
+  },
+
+  CORS: async (world) => {
+    const preflight = (origin: string) =>
+      world.fetch("/api/v1/contracts", {
+        method: "OPTIONS",
+        headers: {
+          origin,
+          "access-control-request-method": "POST",
+          "access-control-request-headers": "x-api-key,content-type",
+        },
+      });
+    const allowed = await preflight(world.allowedOrigin);
+    equal([allowed.status, await allowed.text()], [204, ""], "a preflight");
+    equal(allowed.headers.get("access-control-allow-origin"), world.allowedOrigin, "for an allowed origin");
+    equal(allowed.headers.get("access-control-allow-headers"), "x-api-key,content-type", "with the headers asked for");
+    const foreign = await preflight("https://elsewhere.example");
+    equal(foreign.headers.get("access-control-allow-origin"), null, "nothing for a foreign origin");
+    const answer = await ask(world, "GET", "/healthcheck", { headers: { origin: world.allowedOrigin } });
+    equal(answer.headers.get("access-control-allow-origin"), world.allowedOrigin, "on answers");
+    equal(answer.headers.get("access-control-allow-credentials"), "true", "with credentials");
+    const refused = await ask(world, "GET", "/users", { headers: { origin: world.allowedOrigin } });
+    equal(refused.headers.get("access-control-allow-origin"), world.allowedOrigin, "on errors");
+  },
+
+  streaming: async (world) => {
+    const stop = new AbortController();
+    const open = (after?: string) =>
+      world.fetch("/api/v1/events/stream", {
+        headers: { "x-api-key": world.key, ...(after === undefined ? {} : { "last-event-id": after }) },
+        signal: stop.signal,
+      });
+    const answer = await open();
+    equal(answer.headers.get("content-type"), "text/event-stream; charset=utf-8", "Server-Sent Events");
+    const read = reader(answer);
+    const position = /^id: (\d+)$/m.exec(await read(/^id: \d+$/m))?.[1];
+    await uploadFile(world, "/services/Tasker/pricings", PRICING("Tasker", "2.0.0"));
+    matches(await read(/PRICING_CREATED.*\n\n/), /"pricingVersion":"2\.0\.0"/, "an event, while the answer goes on");
+    const again = reader(await open(position));
+    matches(await again(/PRICING_CREATED.*\n\n/), /"pricingVersion":"2\.0\.0"/, "the same after Last-Event-ID");
+    stop.abort();
+  },
+
+  "large bodies": async (world) => {
+    const post = (path: string, body: BodyInit, headers: Record<string, string> = {}) =>
+      world.fetch(path, {
+        method: "POST",
+        headers: { "x-api-key": world.key, ...headers },
+        body,
+        duplex: "half",
+      } as RequestInit);
+    const json = (bytes: number) => `{"x":"${"x".repeat(bytes - 8)}"}`;
+    equal((await post("/api/v1/contracts", json(2 * 1024 * 1024), JSON_TYPE)).status, 422, "JSON of 2 MiB is read");
+    equal((await post("/api/v1/contracts", json(3 * 1024 * 1024), JSON_TYPE)).status, 413, "JSON of 3 MiB is not");
+    const chunk = new TextEncoder().encode("x".repeat(64 * 1024));
+    let chunks = 0;
+    const endless = new ReadableStream({
+      pull: (controller) => {
+        chunks += 1;
+        if (chunks > 400) controller.close();
+        else controller.enqueue(chunk);
+      },
+    });
+    const streamed = await post("/api/v1/contracts", endless, JSON_TYPE).then(
+      ({ status }) => status,
+      () => "cut off",
+    );
+    // A server that has answered may close the connection before the client has sent everything.
+    equal(streamed === 413 || streamed === "cut off", true, `a body without a length: ${streamed}`);
+    const file = await uploadFile(world, "/services", `# ${"x".repeat(3 * 1024 * 1024)}`);
+    equal([file.status, file.at("error")], [413, "File too large"], "a file of 3 MiB");
+    equal((await ask(world, "GET", "/healthcheck", {})).status, 200, "and it serves on");
+  },
+
+  aborts: async (world) => {
+    const aborted = async (path: string, init: RequestInit, afterMs: number) => {
+      const stop = new AbortController();
+      setTimeout(() => stop.abort(), afterMs);
+      return world.fetch(path, { ...init, signal: stop.signal }).then(
+        async (answer) => void (await answer.text().catch(() => {})),
+        () => {},
+      );
+    };
+    const credentials = JSON.stringify({ username: "nobody-again", password: "wrong" });
+    const signIn = { method: "POST", headers: JSON_TYPE, body: credentials };
+    // Slow hashes whose callers leave: their places must be free again afterwards.
+    await Promise.all(Array.from({ length: 6 }, (_, i) => aborted("/api/v1/users/authenticate", signIn, 5 + i * 20)));
+    const body = new ReadableStream({
+      pull: async (controller) => {
+        controller.enqueue(new TextEncoder().encode('{"x":"'));
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      },
+    });
+    const unfinished = { method: "POST", headers: { "x-api-key": world.key, ...JSON_TYPE }, body, duplex: "half" };
+    await aborted("/api/v1/contracts", unfinished as RequestInit, 120);
+    const headers = { "x-api-key": world.key, ...JSON_TYPE, "idempotency-key": "aborted" };
+    const consume = { method: "POST", headers, body: '{"tasker-maxTasks":1}' };
+    for (const afterMs of [1, 3, 10, 30]) await aborted("/api/v1/features/ada/tasker-board", consume, afterMs);
+    const answer = await world.fetch("/api/v1/features/ada/tasker-board", consume);
+    equal((await answerOf(answer)).at("used"), { "tasker-maxTasks": 1 }, "counted once, however often the caller left");
+    equal((await ask(world, "POST", "/users/authenticate", { body: world.admin })).status, 200, "sign in afterwards");
+  },
+
+  "console and documentation": async (world) => {
+    const console = await world.fetch(`${world.basePath}/console/`, { headers: { accept: "text/html" } });
+    const html = await console.text();
+    matches(html, /<base href="\/space\/console\/"/, "the console's page, below the sub-path");
+    const script = /src="(?:\.\/)?(assets\/[^"]+\.js)"/.exec(html)?.[1] ?? "no script";
+    const loaded = await world.fetch(`/console/${script}`);
+    equal([loaded.status, loaded.headers.get("content-type")], [200, "text/javascript; charset=utf-8"], script);
+    matches(await loaded.text(), /import|function/, "its script, compressed or not");
+    equal((await ask(world, "GET", "/openapi.json", {})).at("info/title"), "Faregate", "the document");
+    const page = await world.fetch("/api/v1/docs");
+    matches(await page.text(), /^<!doctype html>/, "the page");
+    const style = await world.fetch("/api/v1/docs/swagger-ui.css");
+    equal([style.status, style.headers.get("content-type")], [200, "text/css; charset=utf-8"], "its style sheet");
+    equal((await style.text()).length > 100_000, true, "all of it");
+    equal((await world.fetch("/api/v1/docs/index.html")).status, 404, "no other file of that library");
+    equal((await world.fetch(`${world.basePath}/api/v1/healthcheck/`)).status, 200, "under the sub-path, with a slash");
+  },
+};
+
+/** Runs areas one after the other over one service. */
+export function createSuite(service: Service): (area: string) => Promise<void> {
+  const world: World = { ...service, adminKey: "", organizationId: "", key: "", evaluationKey: "" };
+  return async (name) => {
+    const area = AREAS[name];
+    if (area === undefined) throw new Error(`there is no area ${name}`);
+    await area(world);
+  };
+}
+
+interface Answer {
+  status: number;
+  headers: Headers;
+  /** Parsed JSON; undefined when there was none. */
+  body: unknown;
+  /** What stands in the body at names joined by slashes; undefined when there is nothing. */
+  at(path: string): unknown;
+}
+
+async function ask(
+  world: Service,
+  method: string,
+  path: string,
+  given: { key?: string; body?: unknown; text?: string; headers?: Record<string, string> },
+): Promise<Answer> {
+  const headers: Record<string, string> = { ...given.headers };
+  if (given.key !== undefined) headers["x-api-key"] = given.key;
+  const text = given.text ?? (given.body === undefined ? undefined : JSON.stringify(given.body));
+  const init: RequestInit = { method, headers };
+  if (text !== undefined) Object.assign(init, { body: text, headers: { ...headers, ...JSON_TYPE } });
+  const answer = await world.fetch(`/api/v1${path}`, init);
+  return answerOf(answer);
+}
+
+async function answerOf(answer: Response): Promise<Answer> {
+  const text = await answer.text();
+  const body: unknown = text === "" ? undefined : JSON.parse(text);
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    body,
+    at: (path) =>
+      path.split("/").reduce<unknown>((at, name) => (at as Record<string, unknown> | null | undefined)?.[name], body),
+  };
+}
+
+async function uploadFile(world: World, path: string, text: string, field = "pricing"): Promise<Answer> {
+  const body = new FormData();
+  body.append(field, new Blob([text]), "pricing.yml");
+  return answerOf(await world.fetch(`/api/v1${path}`, { method: "POST", headers: { "x-api-key": world.key }, body }));
+}
+
+/** Reads on until the text read so far matches; returns it all. */
+function reader(answer: Response): (until: RegExp) => Promise<string> {
+  const from = answer.body?.getReader();
+  let text = "";
+  return async (until) => {
+    while (!until.test(text)) {
+      const { done, value } = (await from?.read()) ?? { done: true };
+      if (done) throw new Error(`the stream ended before ${until}: ${text}`);
+      text += new TextDecoder().decode(value);
+    }
+    return text;
+  };
+}
+
+/** HMAC-SHA-256 under the key that is derived as the contract says. Source: contract features-events §7. */
+async function sign(text: string, secrets: Service["secrets"]): Promise<string> {
+  const bytes = new TextEncoder();
+  const secret = await crypto.subtle.importKey("raw", bytes.encode(secrets.jwtSecret), "PBKDF2", false, ["deriveKey"]);
+  const key = await crypto.subtle.deriveKey(
+    { name: "PBKDF2", hash: "SHA-256", salt: bytes.encode(secrets.jwtSalt), iterations: 100_000 },
+    secret,
+    { name: "HMAC", hash: "SHA-256", length: 256 },
+    false,
+    ["sign"],
+  );
+  const signature = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes.encode(text)));
+  return btoa(String.fromCharCode(...signature))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replaceAll("=", "");
+}
+
+function fromBase64Url(text: string): string {
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
+  return new TextDecoder().decode(bytes);
+}
+
+function equal(actual: unknown, expected: unknown, what: string): void {
+  const [is, shouldBe] = [JSON.stringify(actual), JSON.stringify(expected)];
+  if (is !== shouldBe) throw new Error(`${what}: ${is} instead of ${shouldBe}`);
+}
+
+function matches(actual: unknown, expected: RegExp, what: string): void {
+  if (!expected.test(String(actual))) throw new Error(`${what}: ${String(actual)} does not match ${expected}`);
+}
