@@ -2,7 +2,8 @@ import { createRequire } from "node:module";
 
 /*
  * A process of its own that holds many clients: `node --import tsx event-clients.ts <url> <count>`. It says `ready` to its
- * parent, and then for each message how many clients have it and when the last one got it.
+ * parent, and then for each message when the last client got it. Told `{ storm: milliseconds }`, it cuts all of them off, has
+ * each come back within that time, again and again until it is let in, and says `back` with the milliseconds it took.
  */
 
 interface Client {
@@ -10,6 +11,7 @@ interface Client {
   on(event: "open" | "close", listener: () => void): void;
   on(event: "error", listener: (error: Error) => void): void;
   send(data: string): void;
+  terminate(): void;
 }
 const WebSocketClient = createRequire(createRequire(import.meta.url).resolve("engine.io"))("ws") as new (
   url: string,
@@ -19,12 +21,17 @@ const [, , url = "", count = "0"] = process.argv;
 const total = Number(count);
 let joined = 0;
 const received = new Map<string, number>();
+const clients = new Set<Client>();
 
 function open(): Promise<void> {
   return new Promise((resolve, reject) => {
     const client = new WebSocketClient(url);
     client.on("error", reject);
-    client.on("open", () => client.send("40/pricings,"));
+    client.on("open", () => {
+      clients.add(client);
+      client.send("40/pricings,");
+    });
+    client.on("close", () => clients.delete(client));
     client.on("message", (data) => {
       const frame = new TextDecoder().decode(data);
       if (frame === "2") client.send("3");
@@ -44,4 +51,30 @@ for (let at = 0; at < total; at += 100) {
   await Promise.all(Array.from({ length: Math.min(100, total - at) }, open));
 }
 process.send?.({ ready: joined });
+process.on("message", (told: { storm: number }) => void storm(told.storm));
 process.on("disconnect", () => process.exit(0));
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+async function comeBack(): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await open();
+    } catch (error) {
+      if (tries === 20) throw error;
+      await pause(500 + Math.random() * 1000);
+    }
+  }
+}
+
+async function storm(spreadMs: number): Promise<void> {
+  const from = Date.now();
+  for (const client of clients) client.terminate();
+  await Promise.all(
+    Array.from({ length: total }, async () => {
+      await pause(Math.random() * spreadMs);
+      await comeBack();
+    }),
+  );
+  process.send?.({ back: Date.now() - from });
+}

@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,6 +11,7 @@ import { HANDSHAKE } from "../events/in-process.ts";
 import { openPricings, openRaw, type RawClient } from "../events/raw-client.ts";
 import { type RunningServer, startEventServer } from "../support/event-server.ts";
 import type { BenchRow } from "./pricing.ts";
+import { forkClients, megabytesOf } from "./processes.ts";
 
 const ROUNDS = 300;
 const SOCKETS = 5000;
@@ -63,9 +63,6 @@ function next(child: ChildProcess, wanted: keyof FromClients): Promise<FromClien
   });
 }
 
-const megabytes = (pid: number | undefined) =>
-  Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
-
 /** How long an event takes to the last of many clients, the median of five, and what the server then weighs. */
 async function fanOut(options: {
   server: RunningServer;
@@ -73,9 +70,7 @@ async function fanOut(options: {
   sockets: number;
 }): Promise<{ ms: number; mb: number }> {
   const { server, connection, sockets } = options;
-  const script = fileURLToPath(new URL("./event-clients.ts", import.meta.url));
-  const given = [server.url.replace("http", "ws") + HANDSHAKE, String(sockets)];
-  const child = fork(script, given, { execArgv: ["--import", "tsx"] });
+  const child = forkClients(server.url, sockets);
   await next(child, "ready");
   const all: number[] = [];
   for (let round = 0; round < 5; round += 1) {
@@ -86,7 +81,7 @@ async function fanOut(options: {
     const committed = Date.now();
     all.push(((await arrived).at ?? Infinity) - committed);
   }
-  const mb = megabytes(server.process.pid);
+  const mb = megabytesOf(server.process.pid);
   child.disconnect();
   return {
     ms: at(

@@ -12,6 +12,8 @@ import { grant } from "../../src/core/pricing/subscription.ts";
 /** One measured ratio; `ok` says whether it meets its target. */
 export interface BenchRow {
   readonly name: string;
+  /** The two things that the ratio is of. */
+  readonly detail?: string;
   readonly value: number;
   readonly target: string;
   readonly ok: boolean;

@@ -1,0 +1,67 @@
+import type { BenchRow } from "./pricing.ts";
+import { sideBySide } from "./side-by-side.ts";
+
+/** Asking over HTTP, through the whole stack, against handlers that do nothing else. */
+export function run({ quick = false } = {}): Promise<BenchRow[]> {
+  return sideBySide(({ bare, ours, contracts }) => {
+    const selects = bare(
+      contracts.map((i) => `/select/${i}`),
+      "{}",
+    );
+    const limited = ours(
+      contracts.map((i) => `user-${i}/meter-call`),
+      "{}",
+    );
+    return [
+      {
+        name: "evaluate one feature without limits / a bare Hono handler with the same answer",
+        against: bare(["/one"], "{}"),
+        of: ours(
+          contracts.map((i) => `plain-${i}/plain-feature7`),
+          "{}",
+        ),
+        connections: 64,
+        target: 0.4,
+      },
+      {
+        name: "evaluate 30 features without limits / 30 closures in a bare Hono handler with a Map of keys",
+        against: bare(["/thirty"], "{}"),
+        of: ours(
+          contracts.map((i) => `plain-${i}`),
+          "{}",
+        ),
+        connections: 64,
+        target: 0.8,
+      },
+      {
+        name: "evaluate one feature with its limit, 64 connections / one SELECT a request",
+        against: selects,
+        of: limited,
+        connections: 64,
+        target: 1.3,
+      },
+      {
+        name: "evaluate one feature with its limit, 1 connection / one SELECT a request",
+        against: selects,
+        of: limited,
+        connections: 1,
+        target: 0.8,
+      },
+      {
+        name: "pricing token of 30 features, state unchanged / Hono and jose signing each time",
+        against: bare(["/token"], "{}"),
+        of: ours(["plain-1/pricing-token"], "{}"),
+        connections: 64,
+        target: 2,
+      },
+      {
+        name: "pricing token of 30 features, another one each time / Hono and jose signing each time",
+        against: bare(["/token"], "{}"),
+        // The two kinds of one contract's token in turn, so that none is the one before.
+        of: ours(["plain-1/pricing-token", "plain-1/pricing-token?server=true"], "{}"),
+        connections: 64,
+        target: 0.8,
+      },
+    ];
+  }, quick);
+}

@@ -1,0 +1,204 @@
+import type { ChildProcess } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect } from "../../src/db/connect.ts";
+import { startEmbeddedPostgres } from "../../src/db/embedded.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { hashApiKey } from "../../src/operations/credentials.ts";
+import { restOn } from "../runtimes/runtimes.ts";
+import { type RunningServer, startEventServer, startRestServer, testKeyring } from "../support/event-server.ts";
+import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
+import { contractUsers, spread } from "../support/seed.ts";
+import { yamlUpload } from "../support/uploads.ts";
+import type { BenchRow } from "./pricing.ts";
+import { forkClients, megabytesOf } from "./processes.ts";
+import { compare, type Load, measure, pricingOf } from "./side-by-side.ts";
+
+/*
+ * How cost grows. Two databases on one server, a hundred times as many contracts and organizations in one as in the other, and
+ * a REST process over each: what is asked of a thousand contracts must cost the same. Then, over the small one, pricings of
+ * more and more features, and clients on an event server beside it.
+ */
+
+const FEATURES = [10, 40, 160];
+const SOCKETS = 1000;
+/** Contracts that are asked for in turn, of as many organizations as there are. */
+const ASKED = 1000;
+
+interface Side extends RunningServer {
+  databaseUrl: string;
+  /** What asks for the same number of contracts here as on the other side. */
+  load(body: string, asked?: number): Load;
+  /** Of an organization with no other contracts. */
+  key: string;
+}
+
+const CONTENT = { "content-type": "application/json" };
+const keyOf = (n: number) => `org_${n.toString(16).padStart(64, "0")}`;
+
+async function startSide(serverUrl: string, name: string, organizations: number, contracts: number): Promise<Side> {
+  await onServer(serverUrl, `create database ${name}`);
+  const databaseUrl = withDatabase(serverUrl, name);
+  await migrate(databaseUrl, MIGRATIONS);
+  const connection = connect(databaseUrl);
+  const pricing = pricingOf("Meter", 0, true);
+  const key = await contractUsers(connection, { pricing, service: "meter", plan: "ALL", userIds: ["user-0"] });
+  const keyring = await testKeyring();
+  await spread(connection.client, { organizations, contracts, hashOf: (n) => hashApiKey(keyring, keyOf(n)) });
+  await connection.client.unsafe("vacuum analyze");
+  await connection.close();
+  const [program = "", ...given] = await restOn("Node 20");
+  const server = await startRestServer([program, ...given], databaseUrl);
+  return {
+    ...server,
+    databaseUrl,
+    key,
+    load: (body, asked = ASKED) => {
+      // Spread over all there are, in an order that follows no table.
+      const numbers = Array.from(
+        { length: asked },
+        (_, i) => ((i * 7919 * Math.floor(contracts / asked)) % contracts) + 1,
+      );
+      return {
+        url: server.url,
+        headers: CONTENT,
+        body,
+        paths: numbers.map((n) => `/api/v1/features/end-${n}/meter-call`),
+        keys: numbers.map((n) => keyOf((n % organizations) + 1)),
+      };
+    },
+  };
+}
+
+/** Asks each path once; in a hurry and not for its speed. */
+async function askAll({ url, headers, body = "", paths, keys = [] }: Load): Promise<void> {
+  const numbers = paths.keys();
+  const worker = async () => {
+    for (const i of numbers) {
+      const answer = await fetch(url + paths[i], {
+        method: "POST",
+        headers: { ...headers, "x-api-key": keys[i] ?? "" },
+        body,
+      });
+      if (!answer.ok) throw new Error(`${paths[i]}: ${answer.status} ${await answer.text()}`);
+      await answer.arrayBuffer();
+    }
+  };
+  await Promise.all(Array.from({ length: 32 }, worker));
+}
+
+async function growFeatures(small: Side, rounds: number, seconds: number): Promise<BenchRow[]> {
+  const headers = { "x-api-key": small.key };
+  const post = async (path: string, body: FormData | string) => {
+    const answer = await fetch(`${small.url}/api/v1${path}`, {
+      method: "POST",
+      headers: typeof body === "string" ? { ...headers, ...CONTENT } : headers,
+      body,
+    });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  };
+  const loads: Load[] = [];
+  for (const count of FEATURES) {
+    const service = `Size${count}`;
+    await post("/services", yamlUpload(pricingOf(service, count, true)));
+    const subscription = {
+      userContact: { userId: service, username: service },
+      contractedServices: { [service.toLowerCase()]: "1.0.0" },
+      subscriptionPlans: { [service.toLowerCase()]: "ALL" },
+      subscriptionAddOns: {},
+    };
+    await post("/contracts", JSON.stringify(subscription));
+    const path = `/api/v1/features/${service}?details=true`;
+    loads.push({ url: small.url, headers: { ...headers, ...CONTENT }, body: "{}", paths: [path] });
+  }
+  const rows: BenchRow[] = [];
+  for (const [i, of] of loads.entries()) {
+    const against = loads[i - 1];
+    if (against === undefined) continue;
+    const name = `${FEATURES[i]} features with limit and use / ${FEATURES[i - 1]} features`;
+    // Four times the features may cost four times as much, and not more.
+    rows.push(await compare({ name, against, of, connections: 64, target: 0.25 }, rounds, seconds));
+  }
+  return rows;
+}
+
+async function growSockets(small: Side, rounds: number, seconds: number): Promise<BenchRow> {
+  const name = `evaluate with ${SOCKETS} clients on the event server beside / with none`;
+  const events = await startEventServer(small.databaseUrl);
+  let clients: ChildProcess | undefined;
+  try {
+    const rates: { none: number; many: number }[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      const none = await measure(small.load("{}"), 64, seconds);
+      const child = forkClients(events.url, SOCKETS);
+      clients = child;
+      await new Promise((ready, failed) => {
+        child.once("message", ready);
+        child.once("exit", () => failed(new Error("the clients of the event server ended")));
+      });
+      rates.push({ none, many: await measure(small.load("{}"), 64, seconds) });
+      child.removeAllListeners("exit");
+      const gone = new Promise((done) => child.once("exit", done));
+      child.disconnect();
+      await gone;
+    }
+    const middle = rates.toSorted((a, b) => a.many / a.none - b.many / b.none)[Math.floor(rates.length / 2)];
+    const { none = 0, many = 0 } = middle ?? {};
+    const detail = `${Math.round(many)}/s of ${Math.round(none)}/s`;
+    return { name, detail, value: many / none, target: ">= 0.8", ok: many / none >= 0.8 };
+  } finally {
+    clients?.kill();
+    await events.stop();
+  }
+}
+
+/** The four curves, and what the process over the large database holds once it has seen all of it. */
+export async function run({ quick = false } = {}): Promise<BenchRow[]> {
+  const [rounds, seconds] = quick ? [3, 1] : [5, 3];
+  const [organizations, contracts] = quick ? [100, 20_000] : [1000, 100_000];
+  const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
+  const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
+  const sides: Side[] = [];
+  try {
+    const small = await startSide(database.url, "small", organizations / 100, contracts / 100);
+    sides.push(small);
+    const large = await startSide(database.url, "large", organizations, contracts);
+    sides.push(large);
+    const sizes = `${contracts} contracts of ${organizations} organizations / ${contracts / 100} of ${organizations / 100}`;
+    const asked = Math.min(ASKED, contracts / 100);
+    const rows: BenchRow[] = [];
+    for (const [name, body] of [
+      ["evaluate with a limit", "{}"],
+      ["consume", '{"meter-calls":1}'],
+    ] as const) {
+      rows.push(
+        await compare(
+          {
+            name: `${name}, ${sizes}`,
+            against: small.load(body, asked),
+            of: large.load(body, asked),
+            connections: 64,
+            target: 0.8,
+          },
+          rounds,
+          seconds,
+        ),
+      );
+    }
+    rows.push(...(await growFeatures(small, rounds, seconds)), await growSockets(small, rounds, seconds));
+    await askAll(large.load("{}", contracts));
+    const mb = megabytesOf(large.process.pid);
+    rows.push({
+      name: `REST process that has seen ${contracts} contracts (MB)`,
+      value: mb,
+      target: "<= 250",
+      ok: mb <= 250,
+    });
+    return rows;
+  } finally {
+    for (const side of sides) await side.stop();
+    await database.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}

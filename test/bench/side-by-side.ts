@@ -1,0 +1,227 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import autocannon from "autocannon";
+import { connect } from "../../src/db/connect.ts";
+import { startEmbeddedPostgres } from "../../src/db/embedded.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { freePort, TEST_SECRETS } from "../support/event-server.ts";
+import { contractUsers } from "../support/seed.ts";
+import { restOn, RUNTIMES } from "../runtimes/runtimes.ts";
+import { onServer, withDatabase } from "../support/postgres-server.ts";
+import { yamlUpload } from "../support/uploads.ts";
+import type { BenchRow } from "./pricing.ts";
+
+/*
+ * Faregate and the bare handlers side by side: same machine, same Postgres, same size of pool, rounds in turn, medians.
+ */
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const CONTRACTS = 400;
+/** What Faregate runs on; the bare handlers always run on Node. */
+const RUNTIME = RUNTIMES.find((name) => name === process.env["BENCH_RUNTIME"]) ?? "Node 20";
+
+const feature = (name: string, condition: string) => `
+  ${name}:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: ${condition}`;
+
+/** A service whose features depend on the plan alone, but for one that a limit counts where that is asked for. */
+export const pricingOf = (name: string, features: number, metered: boolean) => `
+saasName: ${name}
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:${Array.from({ length: features }, (_, i) => feature(`feature${i}`, `pricingContext['features']['feature${i}']`)).join("")}${
+  metered
+    ? `${feature("call", "pricingContext['features']['call'] && subscriptionContext['calls'] < pricingContext['usageLimits']['calls']")}
+usageLimits:
+  calls: { valueType: NUMERIC, defaultValue: .inf, unit: call, type: NON_RENEWABLE, trackable: true }`
+    : ""
+}
+plans:
+  ALL: { price: 0, features: null }
+`;
+
+/** Requests that one side gets, in turn. */
+export interface Load {
+  url: string;
+  headers: Record<string, string>;
+  /** Without one it is a GET. */
+  body?: string;
+  paths: readonly string[];
+  /** Keys to send, one a path, instead of the one in the headers. */
+  keys?: readonly string[];
+}
+
+/** Two loads that ask the same of both sides. */
+export interface Pair {
+  name: string;
+  against: Load;
+  of: Load;
+  connections: number;
+  target: number;
+}
+
+/** Builds loads: of the bare handlers, and of Faregate's features for end users with a contract. */
+export interface Sides {
+  bare(paths: readonly string[], body: string): Load;
+  ours(paths: readonly string[], body: string): Load;
+  /** Numbers of all contracts, in an order that does not follow their rows. */
+  contracts: readonly number[];
+  /** For a peer that is started beside: a folder that goes in the end, a database of its own, and what stops it. */
+  folder: string;
+  newDatabase(name: string): Promise<string>;
+  onStop(stop: () => Promise<unknown>): void;
+}
+
+/** Starts a process, waits until it is ready, and returns what stops it. */
+export async function start(
+  [program = "", ...given]: readonly string[],
+  environment: Record<string, string>,
+  ready: () => Promise<boolean>,
+) {
+  const child: ChildProcess = spawn(program, given, {
+    cwd: ROOT,
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  const deadline = Date.now() + 20_000;
+  while (!(await ready().catch(() => false))) {
+    if (Date.now() > deadline) throw new Error(`${given.join(" ")} did not start`);
+    await new Promise((wait) => setTimeout(wait, 50));
+  }
+  return async () => {
+    const gone = new Promise((done) => child.once("exit", done));
+    child.kill("SIGTERM");
+    await gone;
+  };
+}
+
+/** End users `plain-0`, `plain-1`, … with a contract of the plain service alone. */
+async function contractPlain(url: string, key: string): Promise<void> {
+  const post = async (path: string, body: FormData | string) => {
+    const headers = { "x-api-key": key, ...(typeof body === "string" ? { "content-type": "application/json" } : {}) };
+    const answer = await fetch(url + path, { method: "POST", headers, body });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  };
+  await post("/services", yamlUpload(pricingOf("Plain", 30, false)));
+  for (let i = 0; i < CONTRACTS; i += 1) {
+    const userId = `plain-${i}`;
+    await post(
+      "/contracts",
+      JSON.stringify({
+        userContact: { userId, username: userId },
+        contractedServices: { plain: "1.0.0" },
+        subscriptionPlans: { plain: "ALL" },
+        subscriptionAddOns: {},
+      }),
+    );
+  }
+}
+
+/** Requests a second over `seconds` at `connections`; throws when any answer was not 2xx. */
+export async function measure(load: Load, connections: number, seconds: number): Promise<number> {
+  const result = await autocannon({
+    url: load.url,
+    connections,
+    duration: seconds,
+    requests: load.paths.map((path, i) => ({
+      path,
+      headers: load.keys === undefined ? load.headers : { ...load.headers, "x-api-key": load.keys[i] ?? "" },
+      ...(load.body === undefined ? { method: "GET" } : { method: "POST", body: load.body }),
+    })),
+  });
+  if (result.non2xx > 0 || result.errors > 0)
+    throw new Error(`${load.url}: ${result.non2xx} refused, ${result.errors} failed`);
+  return result.requests.average;
+}
+
+const median = (values: readonly number[]) =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+
+export async function compare(pair: Pair, rounds: number, seconds: number): Promise<BenchRow> {
+  const measured: { against: number; of: number }[] = [];
+  await measure(pair.against, pair.connections, 1);
+  await measure(pair.of, pair.connections, 1);
+  for (let round = 0; round < rounds; round += 1) {
+    measured.push({
+      against: await measure(pair.against, pair.connections, seconds),
+      of: await measure(pair.of, pair.connections, seconds),
+    });
+  }
+  const value = median(measured.map((each) => each.of / each.against));
+  const rate = (side: "of" | "against") => Math.round(median(measured.map((each) => each[side])));
+  return {
+    name: pair.name,
+    detail: `${rate("of")}/s of ${rate("against")}/s`,
+    value,
+    target: `>= ${pair.target}`,
+    ok: value >= pair.target,
+  };
+}
+
+/** Starts both sides over one new database, seeded, and measures every pair; `quick` takes fewer and shorter rounds. */
+export async function sideBySide(
+  pairsOf: (sides: Sides) => readonly Pair[] | Promise<readonly Pair[]>,
+  quick: boolean,
+): Promise<BenchRow[]> {
+  const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
+  const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
+  const stops: (() => Promise<unknown>)[] = [];
+  try {
+    await migrate(database.url, fileURLToPath(new URL("../../src/db/migrations", import.meta.url)));
+    const connection = connect(database.url);
+    const numbers = Array.from({ length: CONTRACTS }, (_, i) => i);
+    const userIds = numbers.map((i) => `user-${i}`);
+    const key = await contractUsers(connection, {
+      pricing: pricingOf("Meter", 0, true),
+      service: "meter",
+      plan: "ALL",
+      userIds,
+    });
+    await connection.close();
+    const [barePort, port] = [await freePort(), await freePort()];
+    const bareUrl = `http://127.0.0.1:${barePort}`;
+    const url = `http://127.0.0.1:${port}`;
+    const environment = { ...TEST_SECRETS, DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: "warn" };
+    stops.push(
+      await start(
+        [process.execPath, "--import", "tsx", "test/bench/bare-handlers.ts", database.url, String(barePort)],
+        {},
+        async () => (await fetch(`${bareUrl}/ready`)).ok,
+      ),
+      await start(await restOn(RUNTIME), environment, async () => (await fetch(`${url}/api/v1/healthcheck`)).ok),
+    );
+    const json = { "content-type": "application/json" };
+    await contractPlain(`${url}/api/v1`, key);
+    const pairs = await pairsOf({
+      bare: (paths, body) => ({ url: bareUrl, headers: { ...json, "x-api-key": "key" }, body, paths }),
+      ours: (paths, body) => ({
+        url,
+        headers: { ...json, "x-api-key": key },
+        body,
+        paths: paths.map((path) => `/api/v1/features/${path}`),
+      }),
+      contracts: numbers.map((i) => (i * 157) % CONTRACTS),
+      folder,
+      newDatabase: async (name) => {
+        await onServer(database.url, `create database ${name}`);
+        return withDatabase(database.url, name);
+      },
+      onStop: (stop) => stops.push(stop),
+    });
+    const rows: BenchRow[] = [];
+    for (const pair of pairs) rows.push(await compare(pair, quick ? 3 : 5, quick ? 1 : 4));
+    return rows;
+  } finally {
+    for (const stop of stops) await stop();
+    await database.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}

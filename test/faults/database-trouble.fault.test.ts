@@ -1,0 +1,351 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { connect, type Connection } from "../../src/db/connect.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/embedded.ts";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { freePort, type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
+import { MIGRATIONS } from "../support/postgres-server.ts";
+import { contractUsers } from "../support/seed.ts";
+import { tasker } from "../support/contracting.ts";
+
+/*
+ * What a caller is told while Postgres is away, frozen, full, read-only or at odds with itself, through a REST process and
+ * an event server of their own. The figures are those of the plan; what is measured here shares its cores with all the rest.
+ */
+
+/** An answer that takes longer than this is a hang. */
+const PATIENCE_MS = 2500;
+
+let folder: string;
+let postgres: EmbeddedPostgres;
+let rest: RunningServer;
+let events: RunningServer;
+let key: string;
+let admin: Connection;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "faregate-trouble-"));
+  postgres = await startEmbeddedPostgres({ dataDir: folder, password: "sesame", port: await freePort() });
+  await migrate(postgres.url, MIGRATIONS);
+  admin = connect(postgres.url, { maxConnections: 2, applicationName: "faregate-test" });
+  key = await contractUsers(admin, {
+    pricing: tasker({ maxTasks: 1000 }),
+    service: "tasker",
+    plan: "PRO",
+    userIds: ["ada"],
+  });
+  rest = await startRestServer([process.execPath, "--import", "tsx", "src/entries/node.ts"], postgres.url);
+  events = await startEventServer(postgres.url);
+}, 60_000);
+afterAll(async () => {
+  await admin.close(0);
+  for (const server of [rest, events]) server.process.kill("SIGKILL");
+  await postgres.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Told {
+  status: number;
+  retryAfter: string | null;
+  body: string;
+  tookMs: number;
+}
+
+/** One call; fails when there is no answer at all, or none in time. */
+async function ask(
+  path: string,
+  init: { method?: string; body?: unknown; server?: RunningServer; once?: string } = {},
+): Promise<Told> {
+  const { method = "GET", body, server = rest, once } = init;
+  const from = performance.now();
+  const answer = await fetch(`${server.url}/api/v1${path}`, {
+    method,
+    headers: {
+      "x-api-key": key,
+      "content-type": "application/json",
+      ...(once === undefined ? {} : { "idempotency-key": once }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(10_000),
+  });
+  const text = await answer.text();
+  return {
+    status: answer.status,
+    retryAfter: answer.headers.get("retry-after"),
+    body: text,
+    tookMs: performance.now() - from,
+  };
+}
+
+const CALLS: [path: string, init: { method?: string; body?: unknown }][] = [
+  ["/contracts/ada", {}],
+  ["/services", {}],
+  ["/features/ada", { method: "POST", body: {} }],
+  ["/features/ada/tasker-board", { method: "POST", body: { "tasker-maxTasks": 0 } }],
+  ["/contracts/ada/userContact", { method: "PUT", body: { firstName: "Ada" } }],
+];
+
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Every call is 503 with Retry-After in time, from both processes; nothing of the driver is told. */
+async function expectUnavailable(calls = CALLS): Promise<void> {
+  const answers = await Promise.all(
+    [rest, events].flatMap((server) => calls.map(([path, init]) => ask(path, { ...init, server }))),
+  );
+  for (const { status, retryAfter, body, tookMs } of answers) {
+    expect({ status, retryAfter, body }).toEqual({
+      status: 503,
+      retryAfter: expect.stringMatching(/^[15]$/),
+      // What has been sent when the connection goes may have been carried out, and the caller is told so.
+      body: expect.stringMatching(
+        /^\{"error":"The service is temporarily unavailable. Please try again"(,"details":"If this call was .*")?\}$/,
+      ),
+    });
+    expect(tookMs).toBeLessThan(PATIENCE_MS);
+  }
+}
+
+/** Both processes are the ones that were started, and serve again; how long that took from now. */
+async function untilServed(): Promise<number> {
+  const from = performance.now();
+  for (const server of [rest, events]) {
+    expect(server.process.exitCode, server.output()).toBeNull();
+    for (;;) {
+      const answers = await Promise.all(
+        CALLS.map(([path, init]) => ask(path, { ...init, server }).catch(() => undefined)),
+      );
+      if (answers.every((answer) => answer?.status === 200)) break;
+      if (performance.now() - from > 10_000)
+        throw new Error(`not served: ${JSON.stringify(answers)} ${server.output()}`);
+      await pause(20);
+    }
+  }
+  return performance.now() - from;
+}
+
+const postmaster = () => Number.parseInt(readFileSync(join(folder, "postgres", "postmaster.pid"), "utf8"), 10);
+
+/** The server's processes that serve clients, by what they are called. */
+function sessions(): number[] {
+  const parent = String(postmaster());
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        return / (\d+) /.exec(readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) \w/, ""))?.[1] === parent;
+      } catch {
+        return false;
+      }
+    })
+    .map(Number);
+}
+
+describe("while Postgres", () => {
+  it("is gone, calls are 503 at once and the processes live; it serves soon after it is back", async () => {
+    await untilServed();
+    process.kill(postmaster(), "SIGKILL");
+    await postgres.exited;
+    try {
+      for (let round = 0; round < 3; round += 1) {
+        await expectUnavailable();
+        await pause(500);
+      }
+      expect((await fetch(`${rest.url}/api/v1/healthcheck`)).status).toBe(200);
+      expect((await fetch(`${rest.url}/live`)).status).toBe(200);
+      expect((await fetch(`${rest.url}/ready`)).status).toBe(503);
+    } finally {
+      const port = Number(new URL(postgres.url).port);
+      postgres = await startEmbeddedPostgres({ dataDir: folder, password: "sesame", port });
+    }
+    // A second is the aim; three times as much, because other work shares this machine's cores.
+    expect(await untilServed()).toBeLessThan(3000);
+  });
+
+  it("ends every session, no more than calls in flight are lost, and the next ones succeed", async () => {
+    await untilServed();
+    const [ended] = await admin.client<{ n: number }[]>`
+      select count(pg_terminate_backend(pid))::int as n from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and application_name like 'faregate-%'`;
+    expect(ended?.n).toBeGreaterThan(3);
+    expect(await untilServed()).toBeLessThan(3000);
+  });
+
+  it("says nothing any more, calls are 503 in time and nothing that was kept is served", async () => {
+    await untilServed();
+    const frozen = [postmaster(), ...sessions()];
+    for (const pid of frozen) process.kill(pid, "SIGSTOP");
+    try {
+      // What is kept in memory may be used for less than a second after the last sign of life.
+      await pause(1000);
+      await expectUnavailable();
+      await expectUnavailable();
+    } finally {
+      for (const pid of frozen) process.kill(pid, "SIGCONT");
+    }
+    expect(await untilServed()).toBeLessThan(3000);
+  });
+
+  it("freezes amid writes, each is answered in time and counts once when it is sent again with its key", async () => {
+    await untilServed();
+    const writes: { path: string; method: string; body: unknown; once: string }[] = [];
+    const write = async (i: number) => {
+      const once = crypto.randomUUID();
+      const [path, method, body] =
+        i % 2 === 0
+          ? ["/features/ada/tasker-board", "POST", { "tasker-maxTasks": 1 }]
+          : ["/contracts/ada/usageLevels", "PUT", { tasker: { maxTasks: 1 } }];
+      const sent = { path: String(path), method: String(method), body, once };
+      writes.push(sent);
+      return { sent, told: await ask(sent.path, { ...sent, server: i % 3 === 0 ? events : rest }) };
+    };
+    await ask("/contracts/ada/usageLevels?reset=true", { method: "PUT", body: {} });
+    const frozen = [...sessions(), postmaster()];
+    let stopped = false;
+    const open: ReturnType<typeof write>[] = [];
+    for (let i = 0; i < 60; i += 1) {
+      open.push(write(i));
+      if (i === 30) {
+        for (const pid of frozen) process.kill(pid, "SIGSTOP");
+        stopped = true;
+      }
+      await pause(20);
+    }
+    expect(stopped).toBe(true);
+    try {
+      const told = await Promise.all(open);
+      const slow = told.filter(({ told: { status } }) => status !== 200);
+      expect(slow.length).toBeGreaterThan(20);
+      for (const { told: answer } of slow) {
+        expect(answer.status, answer.body).toBe(503);
+        expect(answer.retryAfter).toBe("1");
+        expect(answer.tookMs).toBeLessThan(PATIENCE_MS);
+      }
+      // Sent and without a word since: nobody knows, and the answer says so.
+      expect(slow.filter(({ told: answer }) => answer.body.includes("Idempotency-Key")).length).toBeGreaterThan(0);
+    } finally {
+      for (const pid of frozen) process.kill(pid, "SIGCONT");
+    }
+    expect(await untilServed()).toBeLessThan(3000);
+    for (const sent of writes) expect((await ask(sent.path, sent)).status).toBe(200);
+    const shown = JSON.parse((await ask("/contracts/ada")).body) as {
+      usageLevels: { tasker: { maxTasks: { consumed: number } } };
+    };
+    expect(shown.usageLevels.tasker.maxTasks.consumed).toBe(writes.length);
+    expect((await checkLedger(admin.db)).violations).toEqual([]);
+  });
+
+  it("is read-only, reads are served and writes are 503", async () => {
+    await untilServed();
+    await admin.client.unsafe("alter system set default_transaction_read_only = on");
+    await admin.client`select pg_reload_conf()`;
+    try {
+      await pause(500);
+      expect((await ask("/contracts/ada")).status).toBe(200);
+      expect((await ask("/features/ada", { method: "POST", body: {} })).status).toBe(200);
+      await expectUnavailable([
+        ["/contracts/ada/userContact", { method: "PUT", body: { firstName: "Ada" } }],
+        ["/features/ada/tasker-board", { method: "POST", body: { "tasker-maxTasks": 1 } }],
+        ["/contracts/ada", { method: "DELETE" }],
+      ]);
+    } finally {
+      await admin.client.begin("read write", (tx) => tx`select set_config('transaction_read_only', 'off', true)`);
+      await admin.client.unsafe("alter system reset default_transaction_read_only");
+      await admin.client`select pg_reload_conf()`;
+    }
+    await pause(300);
+    await untilServed();
+  });
+
+  it("has no connection left for anybody, calls are 503 in time and succeed when there is one", async () => {
+    await untilServed();
+    const hogs: Connection[] = [];
+    try {
+      // Until nobody gets in any more: what the processes lose meanwhile is taken by others.
+      for (let refused = 0; refused < 3;) {
+        await admin.client`
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where pid <> pg_backend_pid() and application_name ~ '^faregate-(rest|events)'`;
+        const more = Array.from({ length: 30 }, () =>
+          connect(postgres.url, { maxConnections: 1, applicationName: "faregate-test" }),
+        );
+        hogs.push(...more);
+        const got = await Promise.allSettled(more.map(({ client }) => client`select 1`));
+        if (got.every(({ status }) => status === "rejected")) refused += 1;
+      }
+      await expectUnavailable();
+      expect((await fetch(`${rest.url}/live`)).status).toBe(200);
+    } finally {
+      await Promise.all(hogs.map((hog) => hog.close(0)));
+    }
+    expect(await untilServed()).toBeLessThan(3000);
+  });
+
+  it("has two transactions wait for each other, neither caller sees more than a wait or 503, and both may try again", async () => {
+    await untilServed();
+    const statuses = new Set<number>();
+    // The locks of a consumption in the opposite order, again and again.
+    const over = new AbortController();
+    const opponent = (async () => {
+      while (!over.signal.aborted) {
+        await admin.client
+          .begin(async (tx) => {
+            await tx`select 1 from usage_levels order by limit_name desc for update`;
+            await pause(20);
+            await tx`select 1 from contracts for update`;
+          })
+          .catch(() => {});
+      }
+    })();
+    await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        for (let i = 0; i < 4; i += 1) {
+          const { status } = await ask("/contracts/ada/usageLevels", {
+            method: "PUT",
+            body: { tasker: { maxTasks: 1 } },
+          });
+          statuses.add(status);
+        }
+      }),
+    );
+    over.abort();
+    await opponent;
+    expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    expect((await checkLedger(admin.db)).violations).toEqual([]);
+  });
+});
+
+it("a process whose listener is silent while the rest of the database works serves nothing that has changed", async () => {
+  await untilServed();
+  const listener = await admin.client<{ pid: number }[]>`
+    select pid from pg_stat_activity where application_name = 'faregate-rest-changes'`;
+  const pid = listener[0]?.pid ?? 0;
+  for (let round = 0; round < 3; round += 1) {
+    process.kill(pid, "SIGSTOP");
+    try {
+      await ask("/contracts/ada");
+      await pause(1000);
+      const firstName = `Ada ${round}`;
+      await admin.client`update contracts set first_name = ${firstName} where user_id = 'ada'`;
+      expect(JSON.parse((await ask("/contracts/ada")).body)).toMatchObject({ userContact: { firstName } });
+      // The other process changes something, which this one is not told of.
+      await ask("/contracts/ada", {
+        method: "PUT",
+        server: events,
+        body: {
+          contractedServices: { tasker: "1.0.0" },
+          subscriptionPlans: { tasker: round % 2 === 0 ? "BASIC" : "PRO" },
+          subscriptionAddOns: {},
+        },
+      });
+      const evaluated = JSON.parse((await ask("/features/ada", { method: "POST", body: {} })).body);
+      expect(evaluated).toMatchObject({ "tasker-darkMode": round % 2 !== 0 });
+    } finally {
+      process.kill(pid, "SIGCONT");
+    }
+    await pause(600);
+  }
+  expect(rest.process.exitCode).toBeNull();
+});

@@ -1,0 +1,264 @@
+/** A way to take one guard away: `find` stands once in the file below src/. */
+export interface Guard {
+  file: string;
+  what: string;
+  find: string;
+  put: string;
+  /** A second place, where one alone would change nothing. */
+  also?: { find: string; put: string };
+  /** The shortest test that misses it: a file below test/, and of its titles those that match. */
+  test: { file: string; title?: string };
+}
+
+type Test = Guard["test"];
+const guard = (file: string, what: string, find: string, put: string, test: Test): Guard => ({
+  file,
+  what,
+  find,
+  put,
+  test,
+});
+const inFile = (file: string): Test => ({ file });
+/** Of the matrix, the operations that match. */
+const matrix = (title: string): Test => ({ file: "security/tenants.fault.test.ts", title });
+
+/** Every place in the file that a guard's removal changes. */
+export const placesOf = ({ find, put, also }: Guard) => [{ find, put }, ...(also === undefined ? [] : [also])];
+
+/** Predicates that keep tenants and roles apart. Each must be missed by a test when it is gone: npm run test:guards. */
+export const GUARDS: readonly Guard[] = [
+  guard(
+    "http/authenticate.ts",
+    "the permission table is asked",
+    "if (denial !== undefined) {",
+    "if (denial?.letter === undefined && denial !== undefined) {",
+    inFile("http/permissions.pg.test.ts"),
+  ),
+  guard(
+    "http/authenticate.ts",
+    "roles in an organization are asked",
+    "if (rule?.members !== undefined)",
+    "if (rule === undefined)",
+    matrix("GET /organizations/\\{organizationId\\}/contracts$"),
+  ),
+  guard(
+    "http/authenticate.ts",
+    "who has no role in it is refused",
+    "if (role === undefined) {",
+    'if (role === "OWNER" && role === undefined) {',
+    matrix("GET /organizations/\\{organizationId\\}/contracts$"),
+  ),
+  guard(
+    "http/authenticate.ts",
+    "the role has to be one of the rule's",
+    "if (!roles.includes(role)) {",
+    "if (roles.length === 0) {",
+    matrix("POST /organizations/\\{organizationId\\}/contracts$"),
+  ),
+  guard(
+    "operations/access.ts",
+    "a key is bound to its organization, whatever the query names",
+    'if (caller.kind === "key") return caller.organizationId;',
+    'if (caller.kind === "key") return named.query ?? caller.organizationId;',
+    matrix("GET /contracts$"),
+  ),
+  guard(
+    "operations/access.ts",
+    "a key that is over is unknown",
+    "return isOver ? null : found;",
+    "return isOver && found === null ? null : found;",
+    inFile("http/key-rotation.pg.test.ts"),
+  ),
+  guard(
+    "operations/access.ts",
+    "memberships are those of the organization",
+    "and(eq(members.organizationId, organizationId), eq(members.userId, callerId))",
+    "eq(members.userId, callerId)",
+    matrix("GET /organizations/\\{organizationId\\}$"),
+  ),
+  guard(
+    "operations/change-decision.ts",
+    "only an OWNER overrides a gate",
+    "if (isOwner) return reason;",
+    "if (isOwner || reason !== undefined) return reason;",
+    inFile("http/gate.pg.test.ts"),
+  ),
+  guard(
+    "operations/audit-log.ts",
+    "entries of one organization",
+    "eq(auditLog.organizationId, input.organizationId)",
+    "undefined",
+    matrix("GET /audit-log$"),
+  ),
+  guard(
+    "operations/contract-address.ts",
+    "a contract of one organization",
+    "eq(contracts.organizationId, address.organizationId)",
+    "undefined",
+    matrix("GET /contracts/\\{userId\\}$"),
+  ),
+  guard(
+    "operations/contract-listing.ts",
+    "contracts of one organization",
+    "eq(contracts.organizationId, query.organizationId)",
+    "undefined",
+    matrix("GET /contracts$"),
+  ),
+  guard(
+    "operations/contracts.ts",
+    "a group of one organization",
+    "organizationId === undefined ? undefined : eq(contracts.organizationId, organizationId)",
+    "undefined",
+    inFile("http/contracts-isolation.pg.test.ts"),
+  ),
+  guard(
+    "http/routes/contracts.ts",
+    "a body names no other organization",
+    "if (fixed !== undefined && named && named !== fixed) {",
+    'if (fixed === "" && named && named !== fixed) {',
+    inFile("http/contracts.pg.test.ts"),
+  ),
+  {
+    ...guard(
+      "db/subjects.ts",
+      "what is evaluated is the organization's",
+      "join contracts c using (organization_id, user_id)",
+      "join contracts c on c.user_id = asked.user_id",
+      matrix("POST /features/\\{userId\\}$"),
+    ),
+    also: { find: "select c.organization_id, c.user_id, c.id", put: "select asked.organization_id, c.user_id, c.id" },
+  },
+  guard(
+    "operations/features.ts",
+    "features of one organization",
+    "eq(services.organizationId, organizationId),",
+    "",
+    matrix("GET /features$"),
+  ),
+  guard(
+    "db/pricings.ts",
+    "a service of one organization",
+    "eq(services.organizationId, input.organizationId),\n        eq(services.nameKey, input.name.toLowerCase()),",
+    "eq(services.nameKey, input.name.toLowerCase()),",
+    matrix("GET /services/\\{serviceName\\}$"),
+  ),
+  guard(
+    "operations/services.ts",
+    "services of one organization are listed",
+    "input.organizationId === undefined ? undefined : eq(services.organizationId, input.organizationId),",
+    "undefined,",
+    matrix("GET /services$"),
+  ),
+  guard(
+    "operations/services.ts",
+    "services of one organization are pruned",
+    ".where(input.organizationId === undefined ? undefined : eq(services.organizationId, input.organizationId))",
+    ".where(undefined)",
+    inFile("http/services-contracts.pg.test.ts"),
+  ),
+  guard(
+    "operations/service-changes.ts",
+    "who moves a service may write where it goes",
+    'if (member?.role === "ADMIN" || member?.role === "MANAGER") return;',
+    "if (member?.role !== undefined || targetId) return;",
+    inFile("http/services-contracts.pg.test.ts"),
+  ),
+  guard(
+    "operations/keys.ts",
+    "keys of one organization are listed",
+    ".where(eq(organizationKeys.organizationId, organizationId))",
+    "",
+    matrix("GET /organizations/\\{organizationId\\}/api-keys$"),
+  ),
+  guard(
+    "operations/keys.ts",
+    "a key of one organization is changed",
+    "and(eq(organizationKeys.organizationId, organizationId), eq(organizationKeys.id, keyId))",
+    "and(eq(organizationKeys.id, keyId))",
+    matrix("PUT /organizations/\\{organizationId\\}/api-keys"),
+  ),
+  guard(
+    "operations/keys.ts",
+    "a key of one organization is deleted",
+    "eq(organizationKeys.organizationId, organizationId),\n          or(",
+    "or(",
+    matrix("DELETE /organizations/\\{organizationId\\}/api-keys"),
+  ),
+  guard(
+    "operations/members.ts",
+    "a member of one organization is found",
+    "and(eq(members.organizationId, organizationId), eq(users.username, username))",
+    "eq(users.username, username)",
+    inFile("http/organizations-members.pg.test.ts"),
+  ),
+  guard(
+    "operations/members.ts",
+    "a member of one organization is changed",
+    "return and(eq(members.organizationId, organizationId), eq(members.userId, userId));",
+    "return and(eq(members.userId, userId));",
+    inFile("http/organizations-members.pg.test.ts"),
+  ),
+  guard(
+    "operations/organization-view.ts",
+    "refusals about members, roles and keys refuse",
+    "if (refusal !== undefined) throw",
+    'if (refusal === "") throw',
+    inFile("http/organizations-members.pg.test.ts"),
+  ),
+  guard(
+    "operations/webhooks.ts",
+    "a webhook of one organization",
+    "and(eq(webhookEndpoints.id, webhookId), eq(webhookEndpoints.organizationId, organizationId))",
+    "and(eq(webhookEndpoints.id, webhookId))",
+    matrix("GET /webhooks/\\{webhookId\\}$"),
+  ),
+  guard(
+    "operations/webhooks.ts",
+    "webhooks of one organization are listed",
+    ".where(eq(webhookEndpoints.organizationId, organizationId))\n    .orderBy",
+    "\n    .orderBy",
+    matrix("GET /webhooks$"),
+  ),
+  guard(
+    "operations/event-stream.ts",
+    "a stream of one organization is its members'",
+    "if (role === undefined && !isPlatformAdmin(caller)) {",
+    'if (role === "OWNER" && !isPlatformAdmin(caller) && role === undefined) {',
+    inFile("http/stream.pg.test.ts"),
+  ),
+  guard(
+    "db/outbox.ts",
+    "events of one organization",
+    "organizationId === undefined ? undefined : eq(outbox.organizationId, organizationId)",
+    "undefined",
+    inFile("http/stream.pg.test.ts"),
+  ),
+  guard(
+    "operations/users.ts",
+    "a USER changes nobody else",
+    "if (target.id !== caller.id) {",
+    "if (target.id === undefined) {",
+    inFile("http/users.pg.test.ts"),
+  ),
+  guard(
+    "operations/users.ts",
+    "a USER deletes nobody else",
+    'if (caller.role !== "ADMIN" && target.id !== caller.id) {',
+    'if (caller.role !== "ADMIN" && target.id === "") {',
+    inFile("http/users.pg.test.ts"),
+  ),
+  guard(
+    "operations/users.ts",
+    "a USER makes nobody ADMIN",
+    'input.role === "ADMIN") {\n    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can assign',
+    'input.target === "") {\n    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can assign',
+    inFile("http/users.pg.test.ts"),
+  ),
+  guard(
+    "operations/users.ts",
+    "a USER changes no other's role",
+    'if (caller.role !== "ADMIN" && input.target !== caller.username) {',
+    'if (caller.role !== "ADMIN" && input.target === "") {',
+    inFile("http/users.pg.test.ts"),
+  ),
+];

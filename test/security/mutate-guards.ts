@@ -1,0 +1,85 @@
+import { spawnSync } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { startEmbeddedPostgres } from "../../src/db/embedded.ts";
+import { type Guard, GUARDS, placesOf } from "./guards.ts";
+
+/*
+ * `npm run test:guards [-- text]`: takes each guard away in turn, in a copy, and runs the test that must miss it; with a text,
+ * only those whose file or description holds it. Before that the tests run as they are: one that fails by itself misses
+ * nothing. Exits 1 when a guard is not missed, or a run breaks or takes too long, which proves nothing either way.
+ */
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const PATIENCE_MS = 180_000;
+
+/** What came of a run: a test failed, all passed, or it ended in another way. */
+interface Outcome {
+  kind: "failed" | "passed" | "broken";
+  about: string;
+}
+
+function runTests(cwd: string, databaseUrl: string, given: readonly string[]): Outcome {
+  const vitest = [join(cwd, "node_modules/vitest/vitest.mjs"), "run", "--config", "test/vitest.config.ts"];
+  const { status, signal, stdout, stderr } = spawnSync(
+    process.execPath,
+    [...vitest, "--project", "postgres", "--project", "faults", "--bail", "1", ...given],
+    {
+      cwd,
+      encoding: "utf8",
+      env: { ...process.env, NO_COLOR: "1", TEST_DATABASE_URL: databaseUrl },
+      timeout: PATIENCE_MS,
+      maxBuffer: 1e8,
+    },
+  );
+  if (signal !== null) return { kind: "broken", about: `ended by ${signal} after ${PATIENCE_MS / 1000} s` };
+  if (status === 0 && /Tests .*[1-9]\d* passed/.test(stdout)) return { kind: "passed", about: "" };
+  if (status !== 0 && /Tests .*[1-9]\d* failed/.test(stdout)) {
+    return { kind: "failed", about: /FAIL .*? > (.*)/.exec(`${stdout}${stderr}`)?.[1] ?? "a test" };
+  }
+  return { kind: "broken", about: `${stdout}${stderr}`.trim().split("\n").slice(-3).join(" / ") };
+}
+
+const selected = ({ test: { file, title } }: Guard) => [`test/${file}`, ...(title === undefined ? [] : ["-t", title])];
+
+const wanted = process.argv[2] ?? "";
+const guards = GUARDS.filter(({ file, what }) => `${file}: ${what}`.toLowerCase().includes(wanted.toLowerCase()));
+const started = performance.now();
+const folder = mkdtempSync(join(tmpdir(), "faregate-guards-"));
+chmodSync(folder, 0o755);
+const copy = join(folder, "copy");
+mkdirSync(copy);
+const postgres = await startEmbeddedPostgres({ dataDir: join(folder, "data"), password: crypto.randomUUID() });
+const counts = { missed: 0, "NOT MISSED": 0, BROKEN: 0 };
+try {
+  for (const name of ["src", "test", "package.json", "tsconfig.json"]) {
+    cpSync(join(ROOT, name), join(copy, name), { recursive: true });
+  }
+  symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
+  const asTheyAre = runTests(copy, postgres.url, [...new Set(guards.map(({ test }) => `test/${test.file}`))]);
+  if (guards.length === 0 || asTheyAre.kind !== "passed") {
+    throw new Error(guards.length === 0 ? `no guard is called ${wanted}` : `without a change: ${asTheyAre.about}`);
+  }
+  for (const guard of guards) {
+    const path = join(copy, "src", guard.file);
+    const text = readFileSync(path, "utf8");
+    const without = placesOf(guard).reduce((sofar, { find, put }) => sofar.replace(find, () => put), text);
+    writeFileSync(path, without);
+    const from = performance.now();
+    const { kind, about } = runTests(copy, postgres.url, selected(guard));
+    writeFileSync(path, text);
+    const verdict = kind === "failed" ? "missed" : kind === "passed" ? "NOT MISSED" : "BROKEN";
+    counts[verdict] += 1;
+    const seconds = Math.round((performance.now() - from) / 1000);
+    console.log(`${verdict}  ${guard.file}: ${guard.what}  (${seconds} s; ${about || "no test fails"})`);
+  }
+} finally {
+  await postgres.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
+if (counts.missed < guards.length) process.exitCode = 1;
+const minutes = ((performance.now() - started) / 60_000).toFixed(1);
+console.log(
+  `${counts.missed} guards are missed, ${counts["NOT MISSED"]} can be taken away unseen, ${counts.BROKEN} runs broke; ${minutes} minutes`,
+);

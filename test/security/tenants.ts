@@ -1,0 +1,283 @@
+import { sql } from "drizzle-orm";
+import type { Operation } from "../../src/http/openapi.ts";
+import type { TestApi, TestUser } from "../support/api.ts";
+import { insertUsers } from "../support/builders.ts";
+import { contract, tasker, upload } from "../support/contracting.ts";
+import { yamlUpload } from "../support/uploads.ts";
+
+/** What the parameters of a path stand for in one tenant, and what else a request about it needs. */
+export interface Tenant {
+  organizationId: string;
+  serviceName: string;
+  pricingVersion: string;
+  userId: string;
+  groupId: string;
+  username: string;
+  apiKeyId: string;
+  webhookId: string;
+  deliveryId: string;
+  featureId: string;
+  token: string;
+}
+
+/** Two tenants with one of everything each, and names of what is nobody's. */
+export interface Tenants {
+  own: Tenant;
+  foreign: Tenant;
+  missing: Tenant;
+  /** Texts that stand in the foreign tenant's rows and nowhere else. */
+  markers: readonly string[];
+}
+
+const ABSENT = "f".repeat(24);
+
+/** Fills the organization of the test's callers, and another one that none of them but the platform ADMIN may see. */
+export async function createTenants(api: TestApi): Promise<Tenants> {
+  const { owner, organizationId, all } = api.callers;
+  const [colleague, stranger] = await insertUsers(api.resources, ["colleague", "stranger", "freelancer"]);
+  if (colleague === undefined || stranger === undefined) throw new Error("no users");
+  await api.call("POST", `/organizations/${organizationId}/members`, {
+    key: owner.key,
+    body: { username: "colleague", role: "EVALUATOR" },
+  });
+  const other = await api.newOrganization(stranger, "Quillfeather Holdings");
+  const own = await fillTenant(api, {
+    id: organizationId,
+    key: all.key,
+    owner,
+    username: "colleague",
+    name: "Tasker",
+    userId: "own-user",
+  });
+  const foreign = await fillTenant(api, {
+    ...other,
+    owner: stranger,
+    username: "stranger",
+    name: "Quillfeather",
+    userId: "quillfeather-user",
+  });
+  return {
+    own,
+    foreign,
+    missing: {
+      organizationId: ABSENT,
+      serviceName: "Nowhere",
+      pricingVersion: "9.9.9",
+      userId: "nobody",
+      groupId: "no-group",
+      username: "nobody",
+      apiKeyId: ABSENT,
+      webhookId: ABSENT,
+      deliveryId: "999999",
+      featureId: "nowhere-board",
+      token: "none",
+    },
+    markers: [
+      "quillfeather",
+      "Quillfeather",
+      foreign.webhookId,
+      foreign.apiKeyId,
+      other.id,
+      other.key,
+      other.key.slice(0, 12),
+      stranger.key,
+    ],
+  };
+}
+
+async function fillTenant(
+  api: TestApi,
+  given: { id: string; key: string; owner: TestUser; username: string; name: string; userId: string },
+): Promise<Tenant> {
+  const { id, key, owner, name, userId } = given;
+  const groupId = `${userId}-group`;
+  await upload(api, key, tasker({ name, version: "0.9.0" }), tasker({ name }));
+  const archived = await api.call("PUT", `/services/${name}/pricings/0.9.0?availability=archived`, {
+    key,
+    body: { subscriptionPlan: "BASIC" },
+  });
+  if (archived.status !== 200) throw new Error(JSON.stringify(archived.body));
+  await contract(api, key, userId, {
+    groupId,
+    contractedServices: { [name]: "1.0.0" },
+    subscriptionPlans: { [name]: "PRO" },
+  });
+  const hook = await api.call<{ id: string }>("POST", "/webhooks", {
+    key,
+    body: { url: `https://${name.toLowerCase()}.example/hook` },
+  });
+  const deliveryId = name === "Tasker" ? "500001" : "500002";
+  await api.database.connection.client`
+    insert into webhook_deliveries (id, endpoint_id, event_id, code, payload, next_attempt_at, status, created_at)
+    overriding system value
+    values (${deliveryId}, ${hook.body.id}, 1, 'PRICING_CREATED', ${JSON.stringify({ name })}, now(), 'failed', now())`;
+  const keys = await api.call<{ apiKeys: { id: string }[] }>("POST", `/organizations/${id}/api-keys`, {
+    key: owner.key,
+    body: { scope: "EVALUATION" },
+  });
+  const issued = await api.call<{ pricingToken: string }>("POST", `/features/${userId}/pricing-token`, { key });
+  return {
+    organizationId: id,
+    serviceName: name,
+    pricingVersion: "0.9.0",
+    userId,
+    groupId,
+    username: given.username,
+    apiKeyId: keys.body.apiKeys.at(-1)?.id ?? "",
+    webhookId: hook.body.id,
+    deliveryId,
+    featureId: `${name.toLowerCase()}-board`,
+    token: issued.body.pricingToken,
+  };
+}
+
+/** What to send to an operation so that it succeeds for who may, about what `target` names. */
+export interface Sample {
+  query?: string;
+  body?: unknown;
+}
+
+type Build = (target: Tenant, caller: { username: string }) => Sample;
+
+const uploaded = (name: string, version: string) => yamlUpload(tasker({ name, version, createdAt: "2025-02-01" }));
+const subscription = ({ serviceName }: Tenant) => ({
+  contractedServices: { [serviceName]: "1.0.0" },
+  subscriptionPlans: { [serviceName]: "BASIC" },
+  subscriptionAddOns: {},
+});
+const inGroup = ({ groupId }: Tenant) => `?groupId=${groupId}`;
+
+/** By method and path; those inside an organization take the one of their path without it where they have none. */
+const SAMPLES: Record<string, Build> = {
+  "GET /users": () => ({ query: "?q=colleague" }),
+  // These two hash for a fifth of a second whoever asks: that they may be called is seen in their 422.
+  "POST /users": () => ({ body: {} }),
+  "POST /users/authenticate": () => ({ body: {} }),
+  "PUT /users/{username}": () => ({ body: { username: "renamed" } }),
+  "PUT /users/{username}/api-key": () => ({ body: {} }),
+  "PUT /users/{username}/role": () => ({ body: { role: "USER" } }),
+  "POST /organizations": (_, { username }) => ({ body: { name: "Third", owner: username } }),
+  "PUT /organizations/{organizationId}": () => ({ body: { name: "Renamed" } }),
+  "POST /organizations/{organizationId}/members": () => ({ body: { username: "freelancer", role: "EVALUATOR" } }),
+  "PUT /organizations/{organizationId}/members/{username}": () => ({ body: { role: "MANAGER" } }),
+  "POST /organizations/{organizationId}/api-keys": () => ({ body: { scope: "EVALUATION" } }),
+  "PUT /organizations/{organizationId}/api-keys/{apiKeyId}": () => ({ body: { expiresAt: null } }),
+  "POST /services": () => ({ body: uploaded("Novel", "1.0.0") }),
+  "PUT /services/{serviceName}": () => ({ body: { name: "Renamed" } }),
+  "POST /services/{serviceName}/pricings": ({ serviceName }) => ({ body: uploaded(serviceName, "2.0.0") }),
+  "GET /services/{serviceName}/diff": () => ({ query: "?from=0.9.0&to=1.0.0" }),
+  "POST /services/{serviceName}/diff": ({ serviceName }) => ({ body: uploaded(serviceName, "2.0.0") }),
+  "POST /services/{serviceName}/novations": () => ({ body: { from: ["1.0.0"] } }),
+  "PUT /organizations/{organizationId}/gate": () => ({ body: { rules: [] } }),
+  "POST /services/{serviceName}/impact": () => ({ body: { action: "disable" } }),
+  "PUT /services/{serviceName}/pricings/{pricingVersion}": () => ({ query: "?availability=active", body: {} }),
+  "POST /contracts": (target) => ({
+    body: {
+      userContact: { userId: "novel", username: "novel" },
+      organizationId: target.organizationId,
+      ...subscription(target),
+    },
+  }),
+  "PUT /contracts": (target) => ({ query: inGroup(target), body: subscription(target) }),
+  "PUT /contracts/{userId}": (target) => ({ body: subscription(target) }),
+  "PUT /contracts/billingPeriod": (target) => ({ query: inGroup(target), body: { autoRenew: true, renewalDays: 5 } }),
+  "PUT /contracts/{userId}/usageLevels": ({ serviceName }) => ({
+    body: { [serviceName.toLowerCase()]: { maxTasks: 1 } },
+  }),
+  "PUT /contracts/{userId}/userContact": () => ({ body: { firstName: "Ada" } }),
+  "PUT /contracts/{userId}/billingPeriod": () => ({ body: { autoRenew: true, renewalDays: 5 } }),
+  "POST /features/{userId}/{featureId}": ({ serviceName }) => ({
+    body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 },
+  }),
+  "POST /ofrep/v1/evaluate/flags": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),
+  "POST /ofrep/v1/evaluate/flags/{key}": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),
+  "POST /webhooks": () => ({ body: { url: "https://novel.example/hook" } }),
+  "PUT /webhooks/{webhookId}": () => ({ body: { description: "new" } }),
+  "POST /pricing-tokens/verify": ({ token }) => ({ body: { token } }),
+  "POST /events/test-event": () => ({ body: { serviceName: "Test", pricingVersion: "1" } }),
+  "GET /cache/get": () => ({ query: "?key=k" }),
+  "POST /cache/set": () => ({ body: { key: "k", value: 1 } }),
+};
+
+const INSIDE = "/organizations/{organizationId}";
+
+/** The name of an operation in tables. */
+export const nameOf = ({ method, path }: Pick<Operation, "method" | "path">): string => `${method} ${path}`;
+
+/** What to send to this operation; throws for one that has a body and no sample, so that a new one cannot be forgotten. */
+export function sampleOf(operation: Operation, target: Tenant, caller: { username: string }): Sample {
+  const { method, path } = operation;
+  const outside = path.startsWith(INSIDE) ? path.slice(INSIDE.length) : path;
+  const build = SAMPLES[nameOf(operation)] ?? SAMPLES[`${method} ${outside}`];
+  if (build !== undefined) return build(target, caller);
+  if (operation.body !== undefined)
+    throw new Error(`${nameOf(operation)} has a body and no sample in ${import.meta.url}`);
+  return {};
+}
+
+/** The path of an operation about what `target` names. */
+export function pathOf(operation: Operation, target: Tenant): string {
+  const values: Record<string, string> = { ...target, key: target.featureId };
+  return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`no tenant has a ${name}, which ${operation.path} needs`);
+    return encodeURIComponent(value);
+  });
+}
+
+/** Parents before their children. */
+const TABLES = [
+  "users",
+  "organizations",
+  "members",
+  "organization_keys",
+  "services",
+  "pricings",
+  "contracts",
+  "contract_services",
+  "contract_history",
+  "contract_states",
+  "usage_levels",
+  "usage_ledger",
+  "usage_resets",
+  "deleted_pricings",
+  "webhook_endpoints",
+  "webhook_deliveries",
+  "pricing_decisions",
+];
+
+/** Remembers the rows of every table that requests change, and puts them back. */
+export async function keepState(api: TestApi): Promise<{ restore(): Promise<void> }> {
+  const { client } = api.database.connection;
+  await client.unsafe(
+    ["create schema kept", ...TABLES.map((name) => `create table kept.${name} as table public.${name}`)].join(";"),
+  );
+  const restoring = [
+    ...TABLES.toReversed().map((name) => `delete from public.${name}`),
+    ...TABLES.map((name) => `insert into public.${name} overriding system value table kept.${name}`),
+  ].join(";");
+  return {
+    restore: async () => {
+      await client.unsafe(restoring);
+      await api.resources.caughtUp?.();
+    },
+  };
+}
+
+/** A digest of every row that speaks of this tenant, in any table but those of the whole instance. */
+export async function stateOf(api: TestApi, tenant: Tenant): Promise<string> {
+  const ids = [tenant.organizationId, tenant.webhookId, tenant.apiKeyId, tenant.userId, tenant.serviceName];
+  const { db } = api.database.connection;
+  const children = await db.execute<{ id: string }>(sql`
+    select id from services where organization_id = ${tenant.organizationId}
+    union all select id from contracts where organization_id = ${tenant.organizationId}
+    union all select owner_id from organizations where id = ${tenant.organizationId}`);
+  const pattern = [...ids, ...children.map(({ id }) => id)].join("|");
+  const rows = [...TABLES, "outbox", "idempotency_keys"].map(
+    (name) => sql`select ${name}::text as t, to_jsonb(x)::text as r from ${sql.identifier(name)} x`,
+  );
+  const [digest] = await db.execute<{ digest: string }>(sql`
+    select md5(string_agg(t || r, '' order by t, r)) as digest
+    from (${sql.join(rows, sql` union all `)}) every where r ~ ${pattern}`);
+  return digest?.digest ?? "";
+}
