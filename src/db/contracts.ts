@@ -3,6 +3,7 @@ import { addPeriod } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
 import { recordStates } from "./contract-states.ts";
+import { type HolderFilter, holdersOf } from "./holders.ts";
 import { isAnyOf, textArray } from "./lists.ts";
 import { contractHistory, contracts, contractServices, pricings, services, usageLevels } from "./schema.ts";
 
@@ -165,6 +166,17 @@ function define<T>(target: Record<string, T>, key: string, value: T): void {
 /** Locks the contracts that match, in id order so that two callers cannot deadlock, until the transaction ends. */
 export async function lockContracts(tx: Database, where: SQL | undefined): Promise<ContractRow[]> {
   return tx.select().from(contracts).where(where).orderBy(asc(contracts.id)).for("update");
+}
+
+/**
+ * Locks the contracts that have these services, as lockContracts does. One that was waited for may have lost them to whoever
+ * held it, and is not among them: what it is looked for by are rows of another table, which the lock does not look at again.
+ */
+export async function lockHolders(tx: Database, filter: HolderFilter): Promise<ContractRow[]> {
+  const locked = await lockContracts(tx, sql`${contracts.id} in (${holdersOf(filter)})`);
+  const rows = await tx.execute<{ contract_id: string }>(holdersOf(filter));
+  const holders = new Set(rows.map((row) => row.contract_id));
+  return locked.filter((row) => holders.has(row.id));
 }
 
 /** One service of a subscription, resolved to rows. */
@@ -429,10 +441,7 @@ export async function removeServicesFromContracts(
 ): Promise<void> {
   const { serviceIds, now } = input;
   if (serviceIds.length === 0) return;
-  const affected = await lockContracts(
-    tx,
-    sql`${contracts.id} in (select contract_id from contract_services where ${isAnyOf(sql`service_id`, serviceIds)})`,
-  );
+  const affected = await lockHolders(tx, { serviceIds });
   const contractIds = affected.map((row) => row.id);
   if (contractIds.length === 0) return;
   await appendHistory(tx, contractIds, now);

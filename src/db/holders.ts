@@ -12,14 +12,14 @@ export interface Holder {
   usage: Record<string, number>;
 }
 
-/** Contracts of a service: all of them, or those on these versions. */
+/** Contracts of any of these services: all of them, or those on these versions. */
 export interface HolderFilter {
-  serviceId: string;
+  serviceIds: readonly string[];
   pricingIds?: readonly string[] | undefined;
 }
 
-const ofThese = ({ serviceId, pricingIds }: HolderFilter) =>
-  sql`cs.service_id = ${serviceId} ${pricingIds === undefined ? sql`` : sql`and ${isAnyOf(sql`cs.pricing_id`, pricingIds)}`}`;
+const ofThese = ({ serviceIds, pricingIds }: HolderFilter) =>
+  sql`${isAnyOf(sql`cs.service_id`, serviceIds)} ${pricingIds === undefined ? sql`` : sql`and ${isAnyOf(sql`cs.pricing_id`, pricingIds)}`}`;
 
 /** Their ids, as a query. */
 export function holdersOf(filter: HolderFilter): SQL {

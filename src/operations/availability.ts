@@ -4,12 +4,12 @@ import type { Configuration } from "../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../core/event-messages.ts";
 import { trackedLimits } from "../core/pricing/compile.ts";
 import { recordStates } from "../db/contract-states.ts";
-import { type Move, moveToVersion } from "../db/contracts.ts";
+import { lockHolders, type Move, moveToVersion } from "../db/contracts.ts";
 import { recordEvents } from "../db/outbox.ts";
 import { listVersions, type ServiceRow, type ServiceView, type VersionRow, versionKey } from "../db/pricings.ts";
 import { pricings, services } from "../db/schema.ts";
 import { audit } from "./audit.ts";
-import { auditOf, checkTarget, decideChange, keepDecision, lockHolders } from "./change-decision.ts";
+import { auditOf, checkTarget, decideChange, keepDecision } from "./change-decision.ts";
 import type { GroupTarget } from "./change-impact.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
@@ -129,7 +129,7 @@ async function novateToNewest(
   },
 ): Promise<PrivateEvent[]> {
   const { service, archivedId, target } = input;
-  const affected = await lockHolders(ctx, { serviceId: service.id, pricingIds: [archivedId] });
+  const affected = await lockHolders(ctx.db, { serviceIds: [service.id], pricingIds: [archivedId] });
   if (affected.length === 0) return [];
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
   const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);

@@ -1,4 +1,4 @@
-import { eq, sql } from "drizzle-orm";
+import { eq } from "drizzle-orm";
 import { isPlatformAdmin } from "../core/access/caller.ts";
 import { checkCertificate } from "../core/change/certificate.ts";
 import { describeConfiguration } from "../core/change/configuration.ts";
@@ -7,10 +7,9 @@ import { checkGate } from "../core/change/gate.ts";
 import type { GateResult, GateRule } from "../core/change/gate.ts";
 import { type CompiledPricing } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
-import { lockContracts, type Move } from "../db/contracts.ts";
-import { holdersOf, type HolderFilter } from "../db/holders.ts";
+import { lockHolders, type Move } from "../db/contracts.ts";
 import type { ServiceRow, VersionRow } from "../db/pricings.ts";
-import { contracts, organizations, pricingDecisions } from "../db/schema.ts";
+import { organizations, pricingDecisions } from "../db/schema.ts";
 import { organizationRole } from "./access.ts";
 import {
   type Assessment,
@@ -55,11 +54,6 @@ export interface Decision {
   readonly report: ImpactView;
 }
 
-/** Locks the contracts that these are, as every change of theirs does first. */
-export function lockHolders(ctx: Context, filter: HolderFilter): Promise<(typeof contracts.$inferSelect)[]> {
-  return lockContracts(ctx.db, sql`${contracts.id} in (${holdersOf(filter)})`);
-}
-
 /**
  * Decides on a change while contracts cannot change: looks at what it does to each, at whether each can go where it is to
  * go, and at the gate. Call it inside the change's transaction, with the service locked and before anything is written.
@@ -80,7 +74,7 @@ export async function decideChange(
   const rules = await loadGateRules(ctx, service.organizationId);
   if (rules.length === 0 && input.isAssessed !== true) return undefined;
   const plan = await planChange(ctx, service, change);
-  await lockHolders(ctx, plan.holders);
+  await lockHolders(ctx.db, plan.holders);
   const assessment = await assessChange(ctx, plan);
   const moves = change.action === "archive" || change.action === "novation" ? await movesOf(plan, assessment) : [];
   const gate = holdAgainst(rules, assessment);

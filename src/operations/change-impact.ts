@@ -95,7 +95,7 @@ export async function planChange(ctx: Context, service: ServiceRow, change: Chan
     version: undefined,
     target: undefined,
     versions: new Map(versions.map((row) => [row.id, row])),
-    holders: { serviceId: service.id },
+    holders: { serviceIds: [service.id] },
     targets: NO_TARGETS,
   };
   if (change.action === "disable") return plan;
@@ -113,7 +113,7 @@ export async function planChange(ctx: Context, service: ServiceRow, change: Chan
     if (target === undefined && version.state === "active") {
       throw new Failure("invalid", `You cannot archive the last active pricing for service ${service.name}`);
     }
-    return { ...plan, version, target, targets, holders: { serviceId: service.id, pricingIds } };
+    return { ...plan, version, target, targets, holders: { serviceIds: [service.id], pricingIds } };
   }
   const target = change.pricingVersion === undefined ? newest() : find(change.pricingVersion);
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
@@ -125,7 +125,7 @@ export async function planChange(ctx: Context, service: ServiceRow, change: Chan
     ...plan,
     target,
     targets,
-    holders: { serviceId: service.id, pricingIds: sources.map((row) => row.id) },
+    holders: { serviceIds: [service.id], pricingIds: sources.map((row) => row.id) },
   };
 }
 

@@ -1,7 +1,7 @@
 import { and, eq, sql, type SQL } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
 import { recordStates } from "../db/contract-states.ts";
-import { lockContracts, recordServiceRemoval } from "../db/contracts.ts";
+import { lockHolders, recordServiceRemoval } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../db/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../db/schema.ts";
@@ -78,10 +78,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
  * locked, so that nobody who still counts under the old name comes after.
  */
 async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string): Promise<void> {
-  const holders = await lockContracts(
-    ctx.db,
-    sql`${contracts.id} in (select contract_id from contract_services where service_id = ${service.id})`,
-  );
+  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
   const contractIds = holders.map((row) => row.id);
   const now = ctx.now();
   await relabelFeatures(ctx.db, {
@@ -97,10 +94,7 @@ async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string
 async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
   if (!isIdentifier(targetId)) throw new Failure("invalid", "INVALID DATA: Invalid organization ID");
   await requireMoveAllowed(ctx, service.organizationId, targetId);
-  const holders = await lockContracts(
-    ctx.db,
-    sql`${contracts.id} in (select contract_id from contract_services where service_id = ${service.id})`,
-  );
+  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
   const holderIds = holders.map((row) => row.id);
   const sharing = await ctx.db
     .selectDistinct({ id: contractServices.contractId })

@@ -1,5 +1,7 @@
-import { sql } from "drizzle-orm";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { eq, sql } from "drizzle-orm";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { removeServicesFromContracts } from "../../src/db/contracts.ts";
+import { services } from "../../src/db/schema.ts";
 import { createTestApi, type Answer, type TestApi } from "../support/api.ts";
 import { eventsDuring, expectBalancesMatchLedger } from "../support/invariants.ts";
 import { pricingText } from "../support/pricings.ts";
@@ -213,5 +215,47 @@ test("consuming while a version is archived leaves every balance equal to its mo
     expect(answers.filter(({ status }) => status >= 500)).toEqual([]);
     await expectBalancesMatchLedger(api.database);
     await to.call("PUT", `/Ledger/pricings/v${round % 2}?availability=active`);
+  }
+});
+
+test("what waits for a contract and then finds that it has lost the service leaves it alone", async () => {
+  const doings: [name: string, doing: (service: string) => Promise<Answer<unknown>>, status: number][] = [
+    ["archiving", (service) => to.archive(service, "1.0.0", { subscriptionPlan: "FREE" }), 200],
+    ["renaming", (service) => to.call("PUT", `/${service}`, { name: `${service} renamed` }), 200],
+    ["moving", (service) => to.call("PUT", `/${service}`, { organizationId: other.id }), 200],
+    ["disabling", (service) => to.call("DELETE", `/${service}`), 204],
+  ];
+  const other = await api.newOrganization(api.callers.owner, "Elsewhere");
+  for (const [name, doing, status] of doings) {
+    const service = `Lost ${name}`;
+    await to.create({ name: service });
+    await to.add({ name: service, version: "2.0.0" });
+    await contract(api, `lost-${name}`, { [service]: { version: "1.0.0", plan: "FREE" } });
+    let answer: Promise<Answer<unknown>> | undefined;
+    const { events } = await eventsDuring(api.database, async () => {
+      await api.database.connection.db.transaction(async (tx) => {
+        await tx.execute(sql`select id from contracts where user_id = ${`lost-${name}`} for update`);
+        answer = doing(service);
+        await vi.waitUntil(async () => {
+          const [row] = await api.database.connection.db.execute<{ n: number }>(
+            sql`select count(*)::integer as n from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
+          );
+          return row?.n === 1;
+        });
+        const [row] = await tx.select().from(services).where(eq(services.name, service));
+        await removeServicesFromContracts(tx, {
+          serviceIds: [row?.id ?? ""],
+          now: new Date("2025-06-15T10:00:00Z"),
+          operationId: `lost ${name}`,
+        });
+      });
+      expect((await answer)?.status).toBe(status);
+    });
+    expect(events.map((event) => event.code)).not.toContain("CONTRACT_NOVATED");
+    const { body } = await api.call<object>("GET", `/contracts/lost-${name}`, { key: api.callers.all.key });
+    expect(body).toMatchObject({
+      contractedServices: {},
+      history: [{ subscriptionPlans: { [service.toLowerCase()]: "FREE" } }],
+    });
   }
 });
