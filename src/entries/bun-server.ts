@@ -10,22 +10,27 @@ interface Bun {
   serve(options: object): BunServer;
 }
 
-/** Longer than the idle time of the usual proxies, so that it is they who close; a stream's heartbeat comes sooner. */
-const IDLE_SECONDS = 75;
+/**
+ * What Bun takes. It ends a connection over which nothing has gone for so long, also while an answer is awaited or a stream
+ * is silent between two heartbeats, of 15 s.
+ */
+const LEAST_IDLE_SECONDS = 20;
+const MOST_IDLE_SECONDS = 255;
 
 /**
- * Serves with Bun's own server. `variable` names the setting that chose the port. StartupProblem when it cannot listen, or
+ * Serves with Bun's own server, which has no other time-outs. `variable` names the setting that chose the port. StartupProblem when it cannot listen, or
  * when this is not Bun.
  */
 export function serveWithBun(
-  options: { port: number; host: string | undefined; [option: string]: unknown },
+  options: { port: number; host: string | undefined; idleSeconds: number; [option: string]: unknown },
   variable: string,
 ): BunServer {
   const bun = (globalThis as { Bun?: Bun }).Bun;
   if (bun === undefined) throw new StartupProblem("This entry is for Bun; `npm start` is the one for Node.");
-  const { port, host, ...rest } = options;
+  const { port, host, idleSeconds, ...rest } = options;
+  const idleTimeout = Math.min(MOST_IDLE_SECONDS, Math.max(LEAST_IDLE_SECONDS, idleSeconds));
   try {
-    return bun.serve({ idleTimeout: IDLE_SECONDS, ...rest, port, hostname: host ?? "::" });
+    return bun.serve({ ...rest, idleTimeout, port, hostname: host ?? "::" });
   } catch (error) {
     throw cannotListen(error, { port, host, variable });
   }

@@ -2,11 +2,12 @@ import { drainBun, serveWithBun, type BunServer } from "./bun-server.ts";
 import { runRest } from "./rest-process.ts";
 
 /* The REST process on Bun. Any number of them may share a database. */
-await runRest(({ fetch, port, host }) => {
+await runRest(({ fetch, port, host, config }) => {
   const server = serveWithBun(
     {
       port,
       host,
+      idleSeconds: config.IDLE_TIMEOUT,
       fetch: (request: Request, server: BunServer) =>
         fetch(request, { clientAddress: () => server.requestIP(request)?.address ?? "" }),
     },

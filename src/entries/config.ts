@@ -154,6 +154,17 @@ const schema = z.object({
   UNKNOWN_KEYS_PER_MINUTE: number("UNKNOWN_KEYS_PER_MINUTE", 1000, 1_000_000),
   KEY_CALLS_PER_SECOND: number("KEY_CALLS_PER_SECOND", 0, 1_000_000),
   SOCKETS_PER_ADDRESS: number("SOCKETS_PER_ADDRESS", 20_000, 1_000_000),
+  /** What may wait for a socket that does not read, in KB, and seconds for which it may. */
+  SOCKET_BUFFER_KB: number("SOCKET_BUFFER_KB", 256, 65_536, 16),
+  SOCKET_STALL_TIMEOUT: number("SOCKET_STALL_TIMEOUT", 5, 300, 1),
+  /** Seconds for which an event stream may not be read. */
+  STREAM_STALL_TIMEOUT: number("STREAM_STALL_TIMEOUT", 30, 300, 1),
+  /** Seconds until the headers, and the whole request, are there, and until the next one begins; see http-server.ts. */
+  HEADERS_TIMEOUT: number("HEADERS_TIMEOUT", 10, 3600, 1),
+  REQUEST_TIMEOUT: number("REQUEST_TIMEOUT", 30, 3600, 1),
+  IDLE_TIMEOUT: number("IDLE_TIMEOUT", 75, 3600, 1),
+  /** All headers of a request together, in KB. */
+  HEADER_LIMIT_KB: number("HEADER_LIMIT_KB", 16, 256, 4),
   /** Event streams that a process has open at once. */
   EVENT_STREAMS: number("EVENT_STREAMS", 1000, 100_000, 1),
   /** Largest body that is no file, and largest pricing, in KB. */
@@ -206,6 +217,12 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   const problems = result.success ? [] : result.error.issues.map((issue) => issue.message);
   if (result.success && result.data.PORT === result.data.EVENTS_PORT) {
     problems.push(`PORT and EVENTS_PORT are both ${result.data.PORT}: REST and the event server need one each.`);
+  }
+  if (result.success && result.data.HEADERS_TIMEOUT > result.data.REQUEST_TIMEOUT) {
+    const { HEADERS_TIMEOUT: headers, REQUEST_TIMEOUT: request } = result.data;
+    problems.push(
+      `HEADERS_TIMEOUT is ${headers} s and REQUEST_TIMEOUT ${request} s: headers are a part of the request, and may not take longer.`,
+    );
   }
   if (given["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
     problems.push("NODE_TLS_REJECT_UNAUTHORIZED=0 trusts whoever answers in place of the database: unset it.");

@@ -65,6 +65,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     log: events,
     findOrganization: (key, address) => organizationOfKey(resources, key, address, config.UNKNOWN_KEYS_PER_MINUTE),
     maxPerAddress: config.SOCKETS_PER_ADDRESS,
+    patience: { bufferedBytes: config.SOCKET_BUFFER_KB * 1024, stallMs: config.SOCKET_STALL_TIMEOUT * 1000 },
     trustedProxies: config.TRUSTED_PROXIES,
     onError: onError.report,
     onCut: (bytes) => {

@@ -3,7 +3,6 @@ import { forwardedAddress } from "../core/access/forwarded.ts";
 import { ENGINE_OPTIONS, MAX_INBOUND_BYTES } from "../events/broadcast.ts";
 import { createAddressLimit } from "../events/address-limit.ts";
 import { ENGINE_PATH, handshakeUrl } from "../events/handshake.ts";
-import { MAX_BUFFERED_BYTES } from "../events/slow-clients.ts";
 import { type BunServer, drainBun, serveWithBun } from "./bun-server.ts";
 import { openEventServer } from "./event-server.ts";
 import { runProcess } from "./lifecycle.ts";
@@ -26,7 +25,7 @@ await runProcess("events", async (started) => {
   const websocket = {
     ...engine.handler().websocket,
     maxPayloadLength: MAX_INBOUND_BYTES,
-    backpressureLimit: MAX_BUFFERED_BYTES,
+    backpressureLimit: config.SOCKET_BUFFER_KB * 1024,
     closeOnBackpressureLimit: true,
     idleTimeout: IDLE_SECONDS,
   };
@@ -54,7 +53,10 @@ await runProcess("events", async (started) => {
     if (!limits.allows(client)) return new Response("too many connections", { status: 403 });
     return engine.handleRequest(rewritten(request, url.origin + address), server);
   };
-  const server = serveWithBun({ port: config.EVENTS_PORT, host: config.HOST, fetch, websocket }, "EVENTS_PORT");
+  const server = serveWithBun(
+    { port: config.EVENTS_PORT, host: config.HOST, idleSeconds: config.IDLE_TIMEOUT, fetch, websocket },
+    "EVENTS_PORT",
+  );
   log("info", "the event server is listening", { port: config.EVENTS_PORT, after: events.position() });
   return async () => {
     await events.beginStop();

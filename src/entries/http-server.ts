@@ -3,21 +3,36 @@ import type { Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { StartupProblem } from "../db/connect.ts";
 
-/** Slow or silent clients lose their connection after this; a request that is being worked on is not limited. */
-const TIMEOUTS = {
-  headersTimeout: 10_000,
-  requestTimeout: 30_000,
-  // Longer than the idle time of the usual proxies, so that it is they who close.
-  keepAliveTimeout: 75_000,
-  connectionsCheckingInterval: 2_000,
-};
+/** Bounds of a connection; times in milliseconds. A request that is being worked on is not limited. */
+export interface ConnectionLimits {
+  /** Until the headers are there, from the connection on; not longer than `requestTimeout`. */
+  headersTimeout: number;
+  /** Until the whole request is there. */
+  requestTimeout: number;
+  /** Until the next request begins. Longer than the idle time of proxies in front, so that it is they who close. */
+  keepAliveTimeout: number;
+  /** Bytes of all headers together. */
+  maxHeaderSize: number;
+}
+
+/** How often Node looks for clients that are too slow, and so how much longer than their time they may have. */
+const LOOK_EVERY_MS = 1000;
 
 /** A request on its way over a connection that was opened for it arrives within this. */
 const PRECONNECTED_MS = 500;
 
-/** An HTTP server over a fetch function; `incoming` and `outgoing` are passed as its bindings. */
-export function createHttpServer(fetch: (request: Request, bindings: object) => Response | Promise<Response>): Server {
-  return createAdaptorServer({ fetch, serverOptions: TIMEOUTS }) as Server;
+/**
+ * An HTTP server over a fetch function; `incoming` and `outgoing` are passed as its bindings. Who is slower, or sends more
+ * headers, than the limits allow is cut; without limits, those of Node hold.
+ */
+export function createHttpServer(
+  fetch: (request: Request, bindings: object) => Response | Promise<Response>,
+  limits?: ConnectionLimits,
+): Server {
+  return createAdaptorServer({
+    fetch,
+    serverOptions: { connectionsCheckingInterval: LOOK_EVERY_MS, ...limits },
+  }) as Server;
 }
 
 /** Listens; StartupProblem with one sentence when it cannot. `variable` names the setting that chose the port. */

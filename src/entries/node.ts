@@ -1,9 +1,10 @@
 import { createHttpServer, drainable, listen } from "./http-server.ts";
 import { runRest } from "./rest-process.ts";
+import { connectionLimitsOf } from "./settings.ts";
 
 /* The REST process on Node. Any number of them may share a database. */
-await runRest(async ({ fetch, port, host }) => {
-  const server = createHttpServer(fetch);
+await runRest(async ({ fetch, port, host, config }) => {
+  const server = createHttpServer(fetch, connectionLimitsOf(config));
   const drain = drainable(server);
   await listen(server, port, host, "PORT");
   return drain;

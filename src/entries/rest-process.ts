@@ -1,5 +1,5 @@
 import { requireMigrated } from "../db/migrate.ts";
-import { databaseOf } from "./config.ts";
+import { type Config, databaseOf } from "./config.ts";
 import { runProcess } from "./lifecycle.ts";
 import { MIGRATIONS } from "./prepare-database.ts";
 import { openApplication } from "./resources.ts";
@@ -11,6 +11,8 @@ export interface Served {
   port: number;
   /** Unset: every address of the machine, IPv4 and IPv6. */
   host: string | undefined;
+  /** What the operator has set for connections. */
+  config: Config;
 }
 
 /** Lets requests in flight finish, at most so long, and returns when nothing is open any more. */
@@ -30,6 +32,7 @@ export function runRest(listen: (served: Served) => Drain | Promise<Drain>): Pro
       fetch: (request, bindings) => app.fetch(request, bindings),
       port: config.PORT,
       host: config.HOST,
+      config,
     });
     log("info", "REST is listening", { port: config.PORT });
     return async () => {

@@ -2,6 +2,7 @@ import type { Timeouts } from "../db/connect.ts";
 import type { HttpSettings } from "../http/route.ts";
 import type { Settings } from "../operations/context.ts";
 import type { Config } from "./config.ts";
+import type { ConnectionLimits } from "./http-server.ts";
 
 /** What operations depend on, of the environment. */
 export function settingsOf(config: Config): Settings {
@@ -28,6 +29,7 @@ export function httpSettingsOf(config: Config): HttpSettings {
     keyCallsPerSecond: config.KEY_CALLS_PER_SECOND,
     maxBodyBytes: config.BODY_LIMIT_KB * 1024,
     maxStreams: config.EVENT_STREAMS,
+    maxStreamStallMs: config.STREAM_STALL_TIMEOUT * 1000,
   };
 }
 
@@ -38,5 +40,15 @@ export function timeoutsOf(config: Config): Timeouts {
     lock: config.DATABASE_LOCK_TIMEOUT * 1000,
     idleInTransaction: config.DATABASE_IDLE_TRANSACTION_TIMEOUT * 1000,
     acquire: config.DATABASE_ACQUIRE_TIMEOUT * 1000,
+  };
+}
+
+/** What a connection of Node's server may take. */
+export function connectionLimitsOf(config: Config): ConnectionLimits {
+  return {
+    headersTimeout: config.HEADERS_TIMEOUT * 1000,
+    requestTimeout: config.REQUEST_TIMEOUT * 1000,
+    keepAliveTimeout: config.IDLE_TIMEOUT * 1000,
+    maxHeaderSize: config.HEADER_LIMIT_KB * 1024,
   };
 }

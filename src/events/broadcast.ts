@@ -4,7 +4,7 @@ import { isPublicCode } from "../core/event-messages.ts";
 import type { EventLog, OutboxEvent } from "../db/outbox.ts";
 import { ENGINE_PATH, type FindOrganization, handshakeUrl, readWish, Refusal, type Wish } from "./handshake.ts";
 import { createAddressLimit } from "./address-limit.ts";
-import { bufferedBytes, connectionOf, cutSlowClients } from "./slow-clients.ts";
+import { bufferedBytes, connectionOf, cutSlowClients, type Patience } from "./slow-clients.ts";
 
 /** The Socket.IO side of the public channel. */
 export interface Broadcast {
@@ -71,6 +71,8 @@ export function createBroadcast(options: {
   maxPerAddress?: number;
   /** Proxies in front, each of which adds itself to X-Forwarded-For. */
   trustedProxies?: number;
+  /** With clients that do not read; absent: the usual one. */
+  patience?: Patience | undefined;
   onError?: (error: unknown) => void;
   onCut?: (bytes: number) => void;
 }): Broadcast {
@@ -83,7 +85,7 @@ export function createBroadcast(options: {
   });
   const pricings = io.of("/pricings");
   const report = options.onError ?? (() => {});
-  const unwatch = cutSlowClients(pricings, options.onCut ?? (() => {}));
+  const unwatch = cutSlowClients(pricings, options.onCut ?? (() => {}), options.patience);
   const findOrganization =
     options.findOrganization ?? (() => Promise.reject(new Refusal("organizationKey is not supported here")));
   const { maxPerAddress = 0, trustedProxies = 0 } = options;

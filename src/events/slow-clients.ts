@@ -1,9 +1,15 @@
 import type { Namespace } from "socket.io";
 
-/** A client that lets more than this wait for it is cut: it comes back and asks for what it missed. */
-export const MAX_BUFFERED_BYTES = 256 * 1024;
-/** So is one that takes nothing for so long although something waits. */
-const MAX_STALL_MS = 5000;
+/** What is allowed to a client that does not read. */
+export interface Patience {
+  /** More than this waiting for it, and it is cut: it comes back and asks for what it missed. */
+  bufferedBytes: number;
+  /** So is one that takes nothing for so long although something waits. */
+  stallMs: number;
+}
+
+/** Where the operator has not said otherwise. */
+const PATIENCE: Patience = { bufferedBytes: 256 * 1024, stallMs: 5000 };
 const LOOK_EVERY_MS = 250;
 
 /** What is looked at of an engine's connection; on Bun `transport.socket` is another one and says less. */
@@ -45,7 +51,11 @@ export function cut(connection: EngineConnection): void {
  * Looks after the clients of a namespace, so that one which does not read costs a bounded amount of memory and nobody
  * else anything. Returns how to stop.
  */
-export function cutSlowClients(namespace: Namespace, onCut: (bytes: number) => void): () => void {
+export function cutSlowClients(
+  namespace: Namespace,
+  onCut: (bytes: number) => void,
+  patience: Patience = PATIENCE,
+): () => void {
   const waitingSince = new WeakMap<EngineConnection, number>();
   namespace.on("connection", (socket) => {
     const connection = connectionOf(socket);
@@ -63,7 +73,7 @@ export function cutSlowClients(namespace: Namespace, onCut: (bytes: number) => v
       }
       const since = waitingSince.get(connection) ?? now;
       waitingSince.set(connection, since);
-      if (bytes <= MAX_BUFFERED_BYTES && now - since <= MAX_STALL_MS) continue;
+      if (bytes <= patience.bufferedBytes && now - since <= patience.stallMs) continue;
       onCut(bytes);
       cut(connection);
     }

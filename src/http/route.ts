@@ -31,6 +31,8 @@ export interface HttpSettings {
   maxBodyBytes?: number;
   /** Event streams at once, in one process; absent: the usual number. */
   maxStreams?: number;
+  /** How long a stream may not be read; absent: the usual time. */
+  maxStreamStallMs?: number;
 }
 
 /** What middleware leaves for routes. `body` is the parsed JSON or form; `{}` when there was none. */

@@ -31,6 +31,13 @@ it("an empty environment has the documented defaults", () => {
     UNKNOWN_KEYS_PER_MINUTE: 1000,
     KEY_CALLS_PER_SECOND: 0,
     SOCKETS_PER_ADDRESS: 20_000,
+    SOCKET_BUFFER_KB: 256,
+    SOCKET_STALL_TIMEOUT: 5,
+    STREAM_STALL_TIMEOUT: 30,
+    HEADERS_TIMEOUT: 10,
+    REQUEST_TIMEOUT: 30,
+    IDLE_TIMEOUT: 75,
+    HEADER_LIMIT_KB: 16,
     EVENT_STREAMS: 1000,
     BODY_LIMIT_KB: 2048,
     PRICING_LIMIT_KB: 2048,
@@ -73,6 +80,19 @@ it("refuses to trust whoever answers in place of the database, and limits that a
     'PAGE_LIMIT must be a whole number from 1 to 1000, not "0".',
     'PRICING_LIMIT_KB must be a whole number from 16 to 2048, not "4096".',
   ]);
+});
+
+it("refuses times for slow clients that are none, and headers that may take longer than their request", () => {
+  const names = ["HEADERS_TIMEOUT", "REQUEST_TIMEOUT", "IDLE_TIMEOUT", "SOCKET_STALL_TIMEOUT", "STREAM_STALL_TIMEOUT"];
+  const problems = problemsOf(() =>
+    readConfig(Object.fromEntries([...names, "HEADER_LIMIT_KB", "SOCKET_BUFFER_KB"].map((name) => [name, "0"]))),
+  );
+  expect(problems).toHaveLength(7);
+  for (const name of names) expect(problems.join("\n")).toContain(`${name} must be a whole number from 1 to `);
+  expect(problemsOf(() => readConfig({ HEADERS_TIMEOUT: "31" }))).toEqual([
+    "HEADERS_TIMEOUT is 31 s and REQUEST_TIMEOUT 30 s: headers are a part of the request, and may not take longer.",
+  ]);
+  expect(problemsOf(() => readConfig({ HEADERS_TIMEOUT: "31", REQUEST_TIMEOUT: "31" }))).toEqual([]);
 });
 
 it("an empty variable counts as unset", () => {

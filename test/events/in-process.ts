@@ -6,6 +6,7 @@ import { type Broadcast, createBroadcast } from "../../src/events/broadcast.ts";
 import { createFeed } from "../../src/events/feed.ts";
 import type { FindOrganization } from "../../src/events/handshake.ts";
 import { createLog, type FollowedLog } from "../../src/events/log.ts";
+import type { Patience } from "../../src/events/slow-clients.ts";
 import type { TestDatabase } from "../support/database.ts";
 
 /** The address of the handshake below an origin. */
@@ -27,7 +28,7 @@ export interface InProcessServer {
 /** Opens one over this database; `pollMs` is long, so that notifications are what moves it. */
 export async function openInProcess(
   database: TestDatabase,
-  options: { pollMs?: number; findOrganization?: FindOrganization } = {},
+  options: { pollMs?: number; findOrganization?: FindOrganization; patience?: Patience } = {},
 ): Promise<InProcessServer> {
   const connection = connect(database.url, { maxConnections: 1 });
   const { newest } = await outboxRange(connection.db);
@@ -38,6 +39,7 @@ export async function openInProcess(
     baseUrlPath: "",
     log,
     onCut: (bytes) => cut.push(bytes),
+    patience: options.patience,
     ...(options.findOrganization === undefined ? {} : { findOrganization: options.findOrganization }),
   });
   const feed = createFeed({

@@ -1,3 +1,4 @@
+import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer } from "../support/event-server.ts";
@@ -48,3 +49,17 @@ it.each(["Node", "Bun"] as const)(
     for (const one of [...clients, again]) one?.close();
   },
 );
+
+it("on Bun a connection over which nothing goes is cut, at the earliest after what a stream's heartbeat takes", async () => {
+  server = await startEventServer(database.url, { IDLE_TIMEOUT: "1" }, "Bun");
+  const { port } = new URL(server.url);
+  const from = performance.now();
+  const received = await new Promise<string>((resolve, reject) => {
+    let text = "";
+    const socket = connect(Number(port), "127.0.0.1", () => socket.write("GET /live HTTP/1.1\r\nHost: a\r\n\r\n"));
+    socket.setEncoding("utf8").on("data", (data: string) => (text += data));
+    socket.on("error", reject).on("close", () => resolve(text));
+  });
+  expect(received).toMatch(/^HTTP\/1\.1 200 /);
+  expect(performance.now() - from).toBeGreaterThan(15_000);
+});

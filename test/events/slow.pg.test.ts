@@ -44,6 +44,27 @@ it("clients that stop reading are cut off before they cost much; the others get 
   healthy.close();
 });
 
+it.each([
+  ["lets more wait than the operator allows", { bufferedBytes: 16 * 1024, stallMs: 3_600_000 }],
+  ["reads nothing for longer than the operator allows", { bufferedBytes: 1e9, stallMs: 300 }],
+])("a client that %s is cut", async (_, patience) => {
+  const strict = await openInProcess(database, { patience });
+  const { port } = new URL(strict.origin);
+  const deaf = await openDeaf(Number(port));
+  const healthy = await openPricings(strict.ws);
+  // Until it is more than the sockets of both sides take.
+  for (let sent = 0; sent < 20; sent += 1) {
+    strict.broadcast.publish({ code: "SERVICE_DISABLED", details: { serviceName: "x".repeat(1_000_000) } });
+    await healthy.frame(2 + sent);
+  }
+  await until(() => strict.cut.length === 1 && deaf.isClosed(), "the end of the one that does not read", 20_000);
+  expect(strict.cut[0]).toBeGreaterThan(16 * 1024);
+  expect(strict.broadcast.clientCount()).toBe(1);
+  healthy.close();
+  deaf.destroy();
+  await strict.close();
+});
+
 it("a frame of more than 10 KB closes the connection it came on, and no other", async () => {
   const talkative = await openPricings(server.ws);
   const other = await openPricings(server.ws);

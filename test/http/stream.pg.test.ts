@@ -178,6 +178,19 @@ it("a comment and the position come while nothing happens; a full process turns 
   expect((await open({ app })).response.status).toBe(200);
 });
 
+it("a stream that is not read for longer than the operator allows is given up", async () => {
+  const app = createApp({
+    open: () => api.resources,
+    settings: { allowedOrigins: [], baseUrlPath: "", maxStreams: 1, maxStreamStallMs: 100 },
+    streams: { heartbeatMs: 20 },
+  });
+  const stalled = (await app.request("/api/v1/events/stream")).body?.getReader();
+  // Where it stands, and a first heartbeat; then nothing more is taken.
+  for (let piece = 0; piece < 2; piece += 1) expect((await stalled?.read())?.done).toBe(false);
+  await expect(stalled?.closed).rejects.toThrow("the client does not read its stream");
+  expect((await open({ app })).response.status).toBe(200);
+});
+
 it("streams end when the process is about to, and those that come then at once", async () => {
   const stopping = new AbortController();
   const app = createApp({

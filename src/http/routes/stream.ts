@@ -7,7 +7,7 @@ import { type AppEnv, context, tell } from "../route.ts";
 /** A process gives this many at once; who is turned away comes back. */
 const MAX_STREAMS = 1000;
 const HEARTBEAT_MS = 15_000;
-/** A client that takes nothing for so long is given up. */
+/** A client that takes nothing for so long is given up, where the operator has not said otherwise. */
 const MAX_STALL_MS = 30_000;
 const RETRY_MS = 1000;
 
@@ -41,6 +41,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
         closed,
         stopping: resources.stopping,
         heartbeatMs,
+        maxStallMs: c.get("settings").maxStreamStallMs ?? MAX_STALL_MS,
         onError: (error) => tell(c, "warn", "a stream cannot read the outbox for now", error),
       });
       return c.body(body, 200, {
@@ -70,6 +71,7 @@ function streamOf(
     /** Failure unauthenticated, forbidden or notFound when the caller may not read on. */
     recheck: () => Promise<void>;
     heartbeatMs: number;
+    maxStallMs: number;
     onError: (error: unknown) => void;
   },
 ): ReadableStream<Uint8Array> {
@@ -104,7 +106,7 @@ function streamOf(
         stalled = setTimeout(() => {
           end();
           controller.error(new Error("the client does not read its stream"));
-        }, MAX_STALL_MS);
+        }, options.maxStallMs);
         return undefined;
       },
       cancel: end,
