@@ -1,5 +1,6 @@
 import type { Contract } from "./answers.ts";
 import { type Call, callWithHeaders } from "./api.ts";
+import { NEAR } from "./parts/usage-bar.tsx";
 
 /** Rows of a page; a hundred is the most that the server gives at once. */
 export const PAGE_SIZE = 20;
@@ -7,6 +8,12 @@ const CHUNK = 100;
 
 export const SEARCH_FIELDS = ["username", "firstName", "lastName", "email"] as const;
 export type SearchField = (typeof SEARCH_FIELDS)[number];
+
+export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
+/** Where a contract is in its billing period. */
+export type ContractState = (typeof CONTRACT_STATES)[number];
+/** What the list can be narrowed to, as the overview counts it. */
+export const CHOSEN_STATES = [...CONTRACT_STATES, "near"] as const;
 
 /** What the address of the page says about which contracts to show. */
 export interface ContractChoice {
@@ -19,7 +26,7 @@ export interface ContractChoice {
   sort: SearchField;
   order: "asc" | "desc";
   page: number;
-  /** What only a look at the contracts themselves tells; "" for any. */
+  /** One of CHOSEN_STATES; "" for any. */
   state: string;
 }
 
@@ -33,7 +40,7 @@ export function choiceFrom(search: URLSearchParams): ContractChoice {
     version: search.get("version") ?? "",
     plan: search.get("plan") ?? "",
     group: search.get("group") ?? "",
-    state: search.get("state") ?? "",
+    state: CHOSEN_STATES.find((state) => state === search.get("state")) ?? "",
     sort: fieldOf(search.get("sort")),
     order: search.get("order") === "desc" ? "desc" : "asc",
     page: Math.max(1, Math.trunc(Number(search.get("page"))) || 1),
@@ -53,6 +60,7 @@ export function queryOf(choice: ContractChoice): NonNullable<Call["query"]> {
   return {
     [choice.field]: choice.text,
     groupId: choice.group,
+    ...(choice.state === "near" ? { near: NEAR } : { state: choice.state }),
     sort: choice.sort,
     order: choice.order,
     page: choice.page,
@@ -66,29 +74,22 @@ export async function readAll(
   to: string,
   query: Call["query"],
   key: string,
-  options: { onProgress?: (done: number, all: number) => void; atMost?: number; signal?: AbortSignal } = {},
-): Promise<{ contracts: Contract[]; total: number }> {
+  onProgress: (done: number, all: number) => void,
+): Promise<Contract[]> {
   const contracts: Contract[] = [];
   for (let page = 1; ; page += 1) {
     const { body, headers } = await callWithHeaders<Contract[]>("GET", to, {
       key,
       query: { ...query, page, limit: CHUNK },
-      signal: options.signal,
     });
     contracts.push(...body);
-    const total = Number(headers.get("x-total-count") ?? contracts.length);
-    options.onProgress?.(contracts.length, total);
-    if (body.length < CHUNK || contracts.length >= (options.atMost ?? Number.POSITIVE_INFINITY)) {
-      return { contracts, total };
-    }
+    onProgress(contracts.length, Number(headers.get("x-total-count") ?? contracts.length));
+    if (body.length < CHUNK) return contracts;
   }
 }
 
 const SOON_MS = 7 * 86_400_000;
 
-export type ContractState = "active" | "renewing" | "ending" | "expired";
-
-/** Where a contract is in its billing period. */
 export function stateOf({ billingPeriod }: Pick<Contract, "billingPeriod">, now: number): ContractState {
   const left = Date.parse(billingPeriod.endDate) - now;
   if (billingPeriod.autoRenew) return "renewing";

@@ -81,6 +81,10 @@ export interface ContractQuery {
         readonly addOns?: Readonly<Record<string, readonly string[]>>;
       }
     | undefined;
+  /** Where they are in their billing periods: `renewing` by themselves, `ending` within a week. */
+  readonly state?: "active" | "renewing" | "ending" | "expired" | undefined;
+  /** Those who have used this share of a limit or more, above 0 and up to 1. */
+  readonly near?: number | undefined;
 }
 
 /** One page of a list: `page` from 1, `limit` up to 100 and 20 by default. */

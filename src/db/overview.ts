@@ -1,30 +1,36 @@
-import { sql } from "drizzle-orm";
+import { sql, type SQL } from "drizzle-orm";
 import type { Database } from "./connect.ts";
 import { isAnyOf } from "./lists.ts";
-import { pricings } from "./schema.ts";
+import { contracts, pricings } from "./schema.ts";
 
-/** How many contracts an organization has, by where they are in their billing periods. */
-export interface StateCounts {
-  total: number;
-  active: number;
-  /** Renew by themselves. */
-  renewing: number;
-  /** End within a week. */
-  ending: number;
-  expired: number;
+/** Where a contract is in its billing period: renews by itself, ends within a week, has ended, or none of these. */
+export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
+export type ContractState = (typeof CONTRACT_STATES)[number];
+
+/** True for a row of `contracts` that is in this state. */
+export function isInState(state: ContractState, now: Date): SQL {
+  const { autoRenew, endDate } = contracts;
+  const moment = sql`${now.toISOString()}::timestamptz`;
+  const soon = sql`${moment} + interval '7 days'`;
+  return {
+    renewing: sql`${autoRenew}`,
+    expired: sql`(not ${autoRenew} and ${endDate} < ${moment})`,
+    ending: sql`(not ${autoRenew} and ${endDate} >= ${moment} and ${endDate} < ${soon})`,
+    active: sql`(not ${autoRenew} and ${endDate} >= ${soon})`,
+  }[state];
 }
 
+/** How many contracts an organization has, by where they are in their billing periods. */
+export type StateCounts = Record<"total" | ContractState, number>;
+
 export async function countContracts(db: Database, organizationId: string, now: Date): Promise<StateCounts> {
-  const moment = sql`${now.toISOString()}::timestamptz`;
-  const [row] = await db.execute<Record<keyof Omit<StateCounts, "active">, number>>(sql`
-    select count(*)::integer as total, count(*) filter (where auto_renew)::integer as renewing,
-      count(*) filter (where not auto_renew and end_date < ${moment})::integer as expired,
-      count(*) filter (where not auto_renew and end_date >= ${moment}
-        and end_date < ${moment} + interval '7 days')::integer as ending
-    from contracts where organization_id = ${organizationId}
+  const counted = CONTRACT_STATES.map(
+    (state) => sql`, count(*) filter (where ${isInState(state, now)})::integer as ${sql.identifier(state)}`,
+  );
+  const [row] = await db.execute<Record<keyof StateCounts, number>>(sql`
+    select count(*)::integer as total${sql.join(counted)} from ${contracts} where organization_id = ${organizationId}
   `);
-  const { total = 0, renewing = 0, expired = 0, ending = 0 } = row ?? {};
-  return { total, active: total - renewing - expired - ending, renewing, ending, expired };
+  return row ?? { total: 0, active: 0, renewing: 0, ending: 0, expired: 0 };
 }
 
 /** What contracts have of one version; there are few of them, however many contracts. */
@@ -73,36 +79,52 @@ export interface NearUser {
   resetTimeStamp: Date | null;
 }
 
+/** From which share on somebody is near a limit, of the limits that there are in an organization. */
+export interface Nearness {
+  organizationId: string;
+  caps: readonly Cap[];
+  share: number;
+  now: Date;
+}
+
+/** Every limit of which a contract has used this share or more in its present period, with the contract's id. */
+function nearLimits({ organizationId, caps, share, now }: Nearness): SQL {
+  const rows = JSON.stringify(
+    caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
+  );
+  return sql`
+    with caps as materialized (
+      select c->>0 as pricing_id, c->>1 as plan, c->>2 as add_ons, c->>3 as limit_name, (c->>4)::numeric as cap
+      from json_array_elements(${rows}::json) c
+    )
+    select c.id, c.user_id, c.username, cs.service_id, u.limit_name, u.consumed, caps.cap, u.reset_at,
+      case when caps.cap = 0 then 1 else u.consumed / caps.cap end as used
+    from contracts c
+    join contract_services cs on cs.contract_id = c.id
+    join caps on caps.pricing_id = cs.pricing_id and caps.plan is not distinct from cs.plan
+      and caps.add_ons is not distinct from cs.add_ons::text
+    join usage_levels u
+      on u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_name = caps.limit_name
+    where c.organization_id = ${organizationId} and u.consumed > 0 and u.consumed >= caps.cap * ${share}::numeric
+      and (u.reset_at is null or u.reset_at >= ${now.toISOString()}::timestamptz)`;
+}
+
+/** True for a row of `contracts` that is near one of its limits. */
+export function isNear(nearness: Nearness): SQL {
+  return sql`${contracts.id} in (select id from (${nearLimits(nearness)}) near)`;
+}
+
 /**
  * How many contracts have used this share of a limit, or more, in its present period, and those that are nearest to one, each
  * with the limit of which most is used.
  */
 export async function findNear(
   db: Database,
-  input: { organizationId: string; caps: readonly Cap[]; share: number; now: Date; atMost: number },
+  input: Nearness & { atMost: number },
 ): Promise<{ total: number; users: NearUser[] }> {
   if (input.caps.length === 0) return { total: 0, users: [] };
-  const caps = JSON.stringify(
-    input.caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
-  );
   const rows = await db.execute<Record<string, string> & { total: number; reset_at: string | null }>(sql`
-    with caps as materialized (
-      select c->>0 as pricing_id, c->>1 as plan, c->>2 as add_ons, c->>3 as limit_name, (c->>4)::numeric as cap
-      from json_array_elements(${caps}::json) c
-    ), near as (
-      select distinct on (c.id) c.user_id, c.username, cs.service_id, u.limit_name, u.consumed, caps.cap, u.reset_at,
-        case when caps.cap = 0 then 1 else u.consumed / caps.cap end as used
-      from contracts c
-      join contract_services cs on cs.contract_id = c.id
-      join caps on caps.pricing_id = cs.pricing_id and caps.plan is not distinct from cs.plan
-        and caps.add_ons is not distinct from cs.add_ons::text
-      join usage_levels u
-        on u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_name = caps.limit_name
-      where c.organization_id = ${input.organizationId} and u.consumed > 0
-        and u.consumed >= caps.cap * ${input.share}::numeric
-        and (u.reset_at is null or u.reset_at >= ${input.now.toISOString()}::timestamptz)
-      order by c.id, used desc, u.limit_name
-    )
+    with near as (select distinct on (id) * from (${nearLimits(input)}) limits order by id, used desc, limit_name)
     select near.*, (select name_key from services s where s.id = near.service_id), (select count(*) from near)::integer as total
     from near order by near.used desc, near.username, near.user_id limit ${input.atMost}::integer
   `);

@@ -375,6 +375,8 @@ const contractOperations: Operation[] = [
       sort: "firstName, lastName, username or email",
       order: "asc or desc",
       filters: "JSON: {services, plans, addOns}",
+      state: "active, renewing (by itself), ending (within a week) or expired, as the overview counts them",
+      near: "Those who have used this share of a limit or more, above 0 and up to 1; within an organization",
     },
     answers: { 200: z.array(answers.contract) },
   },

@@ -167,6 +167,14 @@ export function leadingInteger(text: string | undefined): number | undefined {
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
+/** The share of a limit from which on somebody is near it. */
+export function nearOf(c: Ask): number | undefined {
+  const given = c.req.query("near");
+  if (given === undefined) return undefined;
+  if (/^(0?\.\d{1,6}|1(\.0*)?)$/.test(given) && Number(given) > 0) return Number(given);
+  throw new Failure("invalid", "INVALID DATA: near must be a number above 0 and up to 1");
+}
+
 /** The page of a list that is read from its newest entry on: at most `limit`, older than the one with the id `before`. */
 export function newestFirst(c: Ask): { before: number | undefined; limit: number } {
   const { before, limit = "20" } = c.req.query();

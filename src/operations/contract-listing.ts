@@ -1,9 +1,11 @@
 import { and, asc, desc, eq, or, sql, type SQL } from "drizzle-orm";
 import { type ContractView, viewContracts } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
+import { CONTRACT_STATES, type ContractState, isInState, isNear } from "../db/overview.ts";
 import { serviceKey, versionKey } from "../db/pricings.ts";
 import { contracts } from "../db/schema.ts";
 import { containsText } from "./access.ts";
+import { capsOf } from "./caps.ts";
 import { type Context, pageOf } from "./context.ts";
 import { Failure } from "./errors.ts";
 
@@ -34,6 +36,10 @@ export interface ContractQuery {
   sort: string | undefined;
   order: string | undefined;
   filters: SubscriptionFilters;
+  /** As the overview counts them. */
+  state: string | undefined;
+  /** Those who have used this share of a limit, or more; needs an organization. */
+  near: number | undefined;
 }
 
 const MAX_PAGE = 100;
@@ -43,7 +49,7 @@ export async function listContracts(
   ctx: Context,
   query: ContractQuery,
 ): Promise<{ contracts: ContractView[]; total: number }> {
-  const { sort, order, skip, limit } = readPaging(ctx, query);
+  const { sort, order, skip, limit, state } = readPaging(ctx, query);
   const where = and(
     query.organizationId === undefined ? undefined : eq(contracts.organizationId, query.organizationId),
     query.groupId === undefined ? undefined : eq(contracts.groupId, query.groupId),
@@ -54,6 +60,8 @@ export async function listContracts(
     servicesCondition(query.filters.services),
     plansCondition(query.filters.plans),
     addOnsCondition(query.filters.addOns),
+    state === undefined ? undefined : isInState(state, ctx.now()),
+    await nearCondition(ctx, query),
   );
   const by = sql`${COLUMNS[sort]} collate "C"`;
   const [rows, [counted]] = await Promise.all([
@@ -78,7 +86,7 @@ export async function listContracts(
 function readPaging(
   ctx: Context,
   query: ContractQuery,
-): { sort: SortField; order: "asc" | "desc"; skip: number; limit: number } {
+): { sort: SortField; order: "asc" | "desc"; skip: number; limit: number; state: ContractState | undefined } {
   const errors: string[] = [];
   if ((query.page ?? 0) < 0) errors.push("Page must be greater than or equal to 1");
   if ((query.offset ?? 0) < 0) errors.push("Offset must be greater than or equal to 0");
@@ -89,11 +97,24 @@ function readPaging(
   }
   const order = query.order || "asc";
   if (order !== "asc" && order !== "desc") errors.push("Invalid order value. Please use 'asc' or 'desc'");
+  const state = CONTRACT_STATES.find((each) => each === query.state);
+  if (query.state && state === undefined) {
+    errors.push(`Invalid state. Please use one of the following: ${CONTRACT_STATES.join(", ")}`);
+  }
   if (errors.length > 0 || sort === undefined || (order !== "asc" && order !== "desc")) {
     throw new Failure("invalid", `Errors where found during validation of query params: ${errors.join(" | ")}`);
   }
   const limit = pageOf(ctx, Math.min(query.limit || 20, MAX_PAGE));
-  return { sort, order, limit, skip: query.offset || ((query.page || 1) - 1) * limit };
+  return { sort, order, state, limit, skip: query.offset || ((query.page || 1) - 1) * limit };
+}
+
+async function nearCondition(ctx: Context, { organizationId, near }: ContractQuery): Promise<SQL | undefined> {
+  if (near === undefined) return undefined;
+  if (organizationId === undefined) {
+    throw new Failure("invalid", "INVALID DATA: near can only be asked within an organization");
+  }
+  const caps = await capsOf(ctx, organizationId);
+  return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.now() });
 }
 
 /** True for contracts having a contracted service for which `condition` holds. */

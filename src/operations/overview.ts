@@ -1,19 +1,14 @@
-import { trackedLimits } from "../core/pricing/compile.ts";
-import { UNLIMITED } from "../core/pricing/model.ts";
-import { grant } from "../core/pricing/subscription.ts";
 import {
-  type Cap,
   countContracts,
   countLimitsReached,
   countVersions,
   findNear,
   type NearUser,
-  readConfigurations,
   type StateCounts,
 } from "../db/overview.ts";
 import { organizationRole } from "./access.ts";
+import { capsOf } from "./caps.ts";
 import type { Context } from "./context.ts";
-import { compiledPricings } from "./subscriptions.ts";
 
 const MAX_NEAR = 20;
 
@@ -41,21 +36,4 @@ export async function readOverview(
     limitsReached: { hours, total: await countLimitsReached(ctx.db, organizationId, hours) },
     ...(await countVersions(ctx.db, organizationId)),
   };
-}
-
-/** The limits that somebody can be near to, by what is contracted: limits of contracts are known for each configuration. */
-async function capsOf(ctx: Context, organizationId: string): Promise<Cap[]> {
-  const configurations = await readConfigurations(ctx.db, organizationId);
-  const compiled = await compiledPricings(ctx, configurations);
-  return configurations.flatMap(({ hash, plan, addOns, ...configuration }) => {
-    const pricing = compiled.get(hash);
-    if (pricing === undefined) return [];
-    const { usageLimits } = grant(pricing, plan ?? undefined, addOns ?? {});
-    return trackedLimits(pricing).flatMap(({ name }) => {
-      const cap = usageLimits.get(name);
-      return typeof cap === "number" && cap >= 0 && cap < UNLIMITED
-        ? [{ ...configuration, plan, limitName: name, cap }]
-        : [];
-    });
-  });
 }

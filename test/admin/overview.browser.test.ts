@@ -39,6 +39,13 @@ test("every number of the overview is true and leads to what it counts, and even
   await page.getByRole("link", { name: "Users near a limit 1" }).click();
   await page.getByText("1 contract", { exact: true }).waitFor();
   await page.getByRole("link", { name: "ada" }).waitFor();
+  await page.getByLabel("State").selectOption("expired");
+  await page.getByRole("link", { name: "bob" }).waitFor();
+  await page.getByText("1 contract", { exact: true }).waitFor();
+  await own.open("", "Overview");
+  await page.getByRole("link", { name: "renews by itself" }).click();
+  await page.getByText("1 contract", { exact: true }).waitFor();
+  await page.getByRole("link", { name: "ada" }).waitFor();
   await own.open("", "Overview");
   await page.getByText("Live", { exact: true }).waitFor();
   await own.contract("carol", "FREE");

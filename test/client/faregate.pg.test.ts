@@ -90,6 +90,8 @@ describe("contracts", () => {
     const page = await faregate.contracts.list({ groupId, page: 2, limit: 10, order: "desc" });
     expect(page.total).toBe(103);
     expect(page.contracts.map((one) => one.userContact.userId)).toEqual(names.toReversed().slice(10, 20));
+    const unused = await faregate.contracts.list({ groupId, state: "active", near: 0.5 });
+    expect(unused).toEqual({ contracts: [], total: 0 });
     const none = await faregate.contracts.list({ groupId, filters: { plans: { tasker: ["BASIC"] } } });
     expect(none).toEqual({ contracts: [], total: 0 });
     sent = [];

@@ -139,6 +139,8 @@ const CALLS: [title: string, method: string, path: string, body?: string | FormD
   ["one contract", "GET", "/contracts/one"],
   ["a page of contracts", "GET", "/contracts?limit=20&sort=username"],
   ["contracts by name", "GET", "/contracts?username=one"],
+  ["contracts that end soon", "GET", "/contracts?state=ending"],
+  ["contracts near a limit", "GET", "/contracts?near=0.8"],
   ["the overview", "GET", "/organizations/{organizationId}/overview"],
   ["a new contract", "POST", "/contracts", body(contractFor("two"))],
   ["a novation", "PUT", "/contracts/two", body({ ...contractFor("two"), subscriptionPlans: { tasker: "BASIC" } })],

@@ -140,6 +140,8 @@ test.each([
   ["?limit=-1", "Limit must be greater that or equal to 1"],
   ["?sort=userId", "Invalid sort field. Please use one of the following: firstName, lastName, username, email"],
   ["?sort=__proto__", "Invalid sort field. Please use one of the following: firstName, lastName, username, email"],
+  ["?state=none", "Invalid state. Please use one of the following: active, renewing, ending, expired"],
+  ["?state=constructor", "Invalid state. Please use one of the following: active, renewing, ending, expired"],
   ["?order=up", "Invalid order value. Please use 'asc' or 'desc'"],
   [
     "?page=-1&offset=-2&limit=-3&sort=x&order=y",
@@ -180,6 +182,90 @@ test.each(["not json", '{"services":5}', '{"plans":["PRO"]}', '{"addOns":{"taske
     expect(answer).toMatchObject({ status: 400, body: { error: expect.stringMatching(/^INVALID DATA: /) } });
   },
 );
+
+describe("with contracts in every state and some near a limit,", () => {
+  const DAY = 86_400_000;
+  let mixed: { id: string; key: string };
+  const overview = async (query = "") =>
+    (
+      await api.call<{ contracts: Record<string, number>; near: { total: number } }>(
+        "GET",
+        `/organizations/${mixed.id}/overview${query}`,
+        { key: api.callers.outsider.key },
+      )
+    ).body;
+  beforeAll(async () => {
+    mixed = await api.newOrganization(api.callers.outsider, "Mixed");
+    await upload(api, mixed.key, tasker());
+    const people: [string, object, number?][] = [
+      ["ada", { renewalDays: 30 }, 16],
+      ["bob", { renewalDays: 8 }],
+      ["eve", { renewalDays: 4 }, 20],
+      ["joe", { renewalDays: 1 }, 15],
+      ["kim", { renewalDays: 1, autoRenew: true }, 19],
+    ];
+    for (const [userId, billingPeriod, used] of people) {
+      await contract(api, mixed.key, userId, { billingPeriod });
+      const amounts = { tasker: { maxTasks: used ?? 0 } };
+      await api.call("PUT", `/contracts/${userId}/usageLevels`, { key: mixed.key, body: amounts });
+    }
+    api.setNow(new Date(api.resources.now().getTime() + 2 * DAY));
+  });
+  afterAll(async () => {
+    api.setNow(new Date(api.resources.now().getTime() - 2 * DAY));
+    await api.call("DELETE", `/organizations/${mixed.id}`, { key: api.callers.outsider.key });
+  });
+
+  test.each([
+    ["active", ["ada"]],
+    ["ending", ["bob", "eve"]],
+    ["expired", ["joe"]],
+    ["renewing", ["kim"]],
+  ])("those in the state %s are the ones that the overview counts: %j", async (state, ids) => {
+    expect(await list(`?state=${state}`, mixed.key)).toMatchObject({ ids, total: String(ids.length) });
+    expect((await overview()).contracts[state]).toBe(ids.length);
+  });
+
+  test.each([
+    ["0.8", ["ada", "eve", "kim"]],
+    ["0.75", ["ada", "eve", "joe", "kim"]],
+    ["1", ["eve"]],
+  ])("those who have used %s of a limit are the ones that the overview counts: %j", async (share, ids) => {
+    expect(await list(`?near=${share}`, mixed.key)).toMatchObject({ ids, total: String(ids.length) });
+    expect((await overview(`?near=${share}`)).near.total).toBe(ids.length);
+  });
+
+  test("both are combined with each other, with other filters, order and pages, also inside an organization", async () => {
+    expect(await list("?near=0.8&state=ending", mixed.key)).toMatchObject({ ids: ["eve"], total: "1" });
+    expect(await list("?near=0.8&username=a", mixed.key)).toMatchObject({ ids: ["ada"], total: "1" });
+    expect(await list("?near=0.8&order=desc&limit=1&page=2", mixed.key)).toMatchObject({ ids: ["eve"], total: "3" });
+    const filters = encodeURIComponent(JSON.stringify({ plans: { tasker: ["gold"] } }));
+    expect(await list(`?near=0.8&filters=${filters}`, mixed.key)).toMatchObject({ ids: [], total: "0" });
+    expect(await list("?state=&limit=1", mixed.key)).toMatchObject({ ids: ["ada"], total: "5" });
+    const nested = await list("?near=0.8&limit=2", api.callers.outsider.key, `/organizations/${mixed.id}/contracts`);
+    expect(nested).toMatchObject({ ids: ["ada", "eve"], total: "3" });
+  });
+
+  test("where nothing has a limit nobody is near one", async () => {
+    const empty = await api.newOrganization(api.callers.outsider, "Empty");
+    expect(await list("?near=0.1", empty.key)).toMatchObject({ ids: [], total: "0" });
+  });
+
+  test.each(["", "0", "1.1", "most", "-0.5", "1e-1"])("near=%s is refused with 400", async (near) => {
+    expect(await api.call("GET", `/contracts?near=${near}`, { key: mixed.key })).toMatchObject({
+      status: 400,
+      body: { error: "INVALID DATA: near must be a number above 0 and up to 1" },
+    });
+  });
+
+  test("across organizations limits are not looked at, and states are", async () => {
+    expect(await api.call("GET", "/contracts?near=0.8", { key: api.callers.platformAdmin.key })).toMatchObject({
+      status: 400,
+      body: { error: "INVALID DATA: near can only be asked within an organization" },
+    });
+    expect((await list("?state=renewing", api.callers.platformAdmin.key)).ids).toEqual(["kim"]);
+  });
+});
 
 describe("a GET with a body, over a real connection,", () => {
   let port: number;

@@ -15,11 +15,10 @@ import { csvOf } from "../csv.ts";
 import { formatDay, formatNumber } from "../format.ts";
 import { BulkNovation } from "../parts/bulk-novation.tsx";
 import { ContractFilters } from "../parts/contract-filters.tsx";
-import { type Asked, Empty, Failed, Loaded, Page } from "../parts/page.tsx";
+import { Empty, Failed, Loaded, Page } from "../parts/page.tsx";
 import { Pager } from "../parts/pager.tsx";
 import { Badge, Table } from "../parts/table.tsx";
 import { useAskCounted } from "../queries.ts";
-import { ofState, SCAN_STATES, useScan } from "../scan.ts";
 import { useHere, useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
@@ -30,7 +29,7 @@ export function ContractsPage() {
   const here = useHere();
   const [search] = useSearchParams();
   const choice = choiceFrom(search);
-  const contracts = useContracts(choice);
+  const contracts = useAskCounted<Contract>(`${here.base}/contracts`, queryOf(choice));
   const [selected, setSelected] = useState<readonly Contract[]>([]);
   const [isNovating, setIsNovating] = useState(false);
   const mayNovate = here.may("PUT", "/contracts/x");
@@ -126,20 +125,6 @@ function novationOf({ service, version }: ContractChoice): string {
   return `../${path`services/${service}/novate`}${search}`;
 }
 
-/** The page of contracts that the server gives, or, for a state that it does not filter by, that of those looked at. */
-function useContracts(choice: ContractChoice): Asked<{ rows: Contract[]; total: number }> {
-  const { base } = useHere();
-  const state = SCAN_STATES.find((each) => each === choice.state);
-  const asked = useAskCounted<Contract>(state === undefined ? `${base}/contracts` : undefined, queryOf(choice));
-  const { query, scanned } = useScan(state !== undefined);
-  if (state === undefined) return asked;
-  const { error, refetch } = query;
-  if (query.data === undefined) return { data: undefined, error, refetch };
-  const matching = ofState(scanned, state).map(({ contract }) => contract);
-  const rows = matching.slice((choice.page - 1) * PAGE_SIZE, choice.page * PAGE_SIZE);
-  return { data: { rows, total: matching.length }, error, refetch };
-}
-
 function Row(props: { contract: Contract; isSelected?: boolean; onToggle?: () => void }) {
   const { contract } = props;
   const { userContact, billingPeriod } = contract;
@@ -213,9 +198,9 @@ function Export() {
   const run = async () => {
     setError(null);
     try {
-      const { contracts } = await readAll(`${base}/contracts`, queryOf(choiceFrom(search)), apiKey, {
-        onProgress: (done, all) => setProgress(t.exporting(done, all)),
-      });
+      const contracts = await readAll(`${base}/contracts`, queryOf(choiceFrom(search)), apiKey, (done, all) =>
+        setProgress(t.exporting(done, all)),
+      );
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([csvOf(contracts)], { type: "text/csv" }));
       link.download = "contracts.csv";

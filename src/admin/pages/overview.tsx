@@ -1,13 +1,13 @@
 import { Link } from "react-router";
 import type { Overview } from "../answers.ts";
 import { path } from "../api.ts";
+import { CONTRACT_STATES } from "../contract-list.ts";
 import { formatNumber } from "../format.ts";
 import { EventList } from "../parts/event-list.tsx";
 import { FirstSteps } from "../parts/first-steps.tsx";
 import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
 import { NEAR, UsageBar } from "../parts/usage-bar.tsx";
 import { useAsk } from "../queries.ts";
-import { SCAN_STATES } from "../scan.ts";
 import { useServices } from "../services.ts";
 import { useHere } from "../session.tsx";
 import { useStream } from "../stream.tsx";
@@ -36,14 +36,12 @@ export function OverviewPage() {
           <Loaded query={overview}>
             {({ contracts }) => (
               <ul className="states">
-                {SCAN_STATES.map((state) =>
-                  state === "near" ? null : (
-                    <li key={state}>
-                      <Link to={`contracts?state=${state}`}>{texts.contracts.state[state]}</Link>
-                      <strong>{formatNumber(contracts[state])}</strong>
-                    </li>
-                  ),
-                )}
+                {CONTRACT_STATES.map((state) => (
+                  <li key={state}>
+                    <Link to={`contracts?state=${state}`}>{texts.contracts.state[state]}</Link>
+                    <strong>{formatNumber(contracts[state])}</strong>
+                  </li>
+                ))}
               </ul>
             )}
           </Loaded>

@@ -1,6 +1,5 @@
 import { useSearchParams } from "react-router";
-import { type ContractChoice, SEARCH_FIELDS } from "../contract-list.ts";
-import { SCAN_STATES } from "../scan.ts";
+import { CHOSEN_STATES, type ContractChoice, SEARCH_FIELDS } from "../contract-list.ts";
 import { usePricing, useServices } from "../services.ts";
 import { texts } from "../texts.ts";
 import { Select } from "./field.tsx";
@@ -65,7 +64,7 @@ export function ContractFilters({ choice }: { choice: ContractChoice }) {
         onChange={(state) => set({ state })}
         options={[
           ["", texts.common.all],
-          ...SCAN_STATES.map((state) => [state, state === "near" ? t.near : t.state[state]] as const),
+          ...CHOSEN_STATES.map((state) => [state, state === "near" ? t.near : t.state[state]] as const),
         ]}
       />
       <button type="button" className="button" onClick={() => setSearch({})}>

@@ -48,7 +48,7 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
 }
 
 /** As much of a query as a page needs to know. */
-export type Asked<T> = { data: T | undefined } & Pick<UseQueryResult, "error" | "refetch">;
+type Asked<T> = { data: T | undefined } & Pick<UseQueryResult, "error" | "refetch">;
 
 /** What a query brings, room for it before, and the reason with a way out when it fails. */
 export function Loaded<T>(props: { query: Asked<T>; lines?: number; children: (data: T) => ReactNode }): ReactNode {

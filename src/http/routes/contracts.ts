@@ -7,7 +7,7 @@ import * as contracts from "../../operations/contracts.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger, scope, reply } from "../route.ts";
+import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger, nearOf, scope, reply } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -268,6 +268,8 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       sort: query("sort"),
       order: query("order"),
       filters: filtersOf(c),
+      state: query("state"),
+      near: nearOf(c),
     });
     c.get("headers")["X-Total-Count"] = String(listed.total);
     return json(c, listed.contracts);

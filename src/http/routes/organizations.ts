@@ -17,7 +17,7 @@ import {
   showOrganization,
   updateOrganization,
 } from "../../operations/organizations.ts";
-import { bodyOf, context, expiry, json, leadingInteger, momentOf, type AppEnv, reply } from "../route.ts";
+import { bodyOf, context, expiry, json, leadingInteger, momentOf, nearOf, type AppEnv, reply } from "../route.ts";
 
 /** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
 const text = (required: string, wrongType: string) =>
@@ -82,14 +82,6 @@ export const keyChange = z
   .object({ expiresAt: expiry.optional(), name: keyName }, NO_CHANGE)
   .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE);
 
-/** The share of a limit from which on somebody is near it. */
-function shareOf(c: HonoContext<AppEnv>): number {
-  const given = c.req.query("near");
-  if (given === undefined) return 0.8;
-  if (/^(0?\.\d{1,6}|1(\.0*)?)$/.test(given) && Number(given) > 0) return Number(given);
-  throw new Failure("invalid", "INVALID DATA: near must be a number above 0 and up to 1");
-}
-
 /** How far back limits that were reached are counted. */
 function hoursOf(c: HonoContext<AppEnv>): number {
   const hours = Number(c.req.query("hours") ?? 24);
@@ -148,7 +140,11 @@ export const organizationRoutes = new Hono<AppEnv>()
   .get("/:organizationId/overview", async (c) =>
     json(
       c,
-      await readOverview(context(c), { organizationId: organizationIdOf(c), near: shareOf(c), hours: hoursOf(c) }),
+      await readOverview(context(c), {
+        organizationId: organizationIdOf(c),
+        near: nearOf(c) ?? 0.8,
+        hours: hoursOf(c),
+      }),
     ),
   )
   .post("/:organizationId/api-keys", async (c) => {

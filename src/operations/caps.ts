@@ -1,0 +1,23 @@
+import { trackedLimits } from "../core/pricing/compile.ts";
+import { UNLIMITED } from "../core/pricing/model.ts";
+import { grant } from "../core/pricing/subscription.ts";
+import { type Cap, readConfigurations } from "../db/overview.ts";
+import type { Context } from "./context.ts";
+import { compiledPricings } from "./subscriptions.ts";
+
+/** The limits that somebody can be near to, by what is contracted: limits of contracts are known for each configuration. */
+export async function capsOf(ctx: Context, organizationId: string): Promise<Cap[]> {
+  const configurations = await readConfigurations(ctx.db, organizationId);
+  const compiled = await compiledPricings(ctx, configurations);
+  return configurations.flatMap(({ hash, plan, addOns, ...configuration }) => {
+    const pricing = compiled.get(hash);
+    if (pricing === undefined) return [];
+    const { usageLimits } = grant(pricing, plan ?? undefined, addOns ?? {});
+    return trackedLimits(pricing).flatMap(({ name }) => {
+      const cap = usageLimits.get(name);
+      return typeof cap === "number" && cap >= 0 && cap < UNLIMITED
+        ? [{ ...configuration, plan, limitName: name, cap }]
+        : [];
+    });
+  });
+}
