@@ -4,6 +4,7 @@
  */
 export * from "./front-end.ts";
 export type {
+  AsOf,
   BillingChanges,
   Contract,
   ContractQuery,
@@ -18,12 +19,14 @@ export type { FaregateOptions } from "./faregate.ts";
 export { Faregate } from "./faregate.ts";
 export type {
   AllFeatures,
+  AsOfContract,
   EvaluationOptions,
   FeatureAnswer,
   FeatureOptions,
   FeatureQuery,
   FeatureResult,
   ListedFeature,
+  PastAnswer,
 } from "./features.ts";
 export type { Freshness, OutageOptions } from "./outage.ts";
 export type { Pricing, Service } from "./services.ts";

@@ -41,6 +41,15 @@ export interface Contract extends Subscription {
   readonly history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
 }
 
+/** From what an answer about a past moment was made. Moments are ISO 8601 texts in UTC. */
+export interface AsOf {
+  readonly at: string;
+  /** From when on the contract was in this state, what brought it there, and when it was over: null while it lasts. */
+  readonly since: string;
+  readonly cause: string;
+  readonly until: string | null;
+}
+
 /** A contract to be made. */
 export interface NewContract extends Subscription {
   readonly userContact: UserContact;
@@ -119,6 +128,14 @@ export class Contracts {
   /** @throws ServiceRequestError, of status 404 when the user has none. */
   async get(userId: string, options?: CallOptions): Promise<Contract> {
     return this.transport.ask({ method: "GET", path: pathOf(userId) }, isContract, options);
+  }
+
+  /**
+   * The contract as it was at that moment, but for its contact and group, which are today's.
+   * @throws ServiceRequestError, of status 404 when it was not there yet and 400 for a moment that the record does not reach.
+   */
+  async getAt(userId: string, at: Date | string, options?: CallOptions): Promise<Contract & { readonly asOf: AsOf }> {
+    return this.transport.ask({ method: "GET", path: pathOf(userId), query: { at: instant(at) } }, isPast, options);
   }
 
   /** One page, and how many match in all. */
@@ -231,6 +248,20 @@ export class Contracts {
 
 const pathOf = (userId: string) => `/contracts${segment("userId", userId)}`;
 
+/** The past moment as the service reads it. */
+export function instant(at: Date | string): string {
+  return typeof at === "string" ? at : at.toISOString();
+}
+
+/** Whether an answer is about a past moment: a service that knows none answers about the present. */
+export function hasAsOf(value: unknown): value is { asOf: AsOf } {
+  return isObject(value) && isObject(value["asOf"]);
+}
+
 function isContract(value: unknown): value is Contract {
   return isObject(value) && isObject(value["userContact"]);
+}
+
+function isPast(value: unknown): value is Contract & { asOf: AsOf } {
+  return isContract(value) && hasAsOf(value);
 }

@@ -1,3 +1,4 @@
+import { type AsOf, type Contract, hasAsOf, instant } from "./contracts.ts";
 import type { FeatureId } from "./feature-id.ts";
 import type { Freshness, Outage, OutageOptions } from "./outage.ts";
 import { type FeatureError, isObject, ownValue } from "./pricing-token.ts";
@@ -39,6 +40,24 @@ export interface AllFeatures extends Freshness {
   readonly features: Readonly<Record<string, boolean>>;
   /** Whether a feature is on; false for an id that does not exist. In an outage, what `whenUnreachable` says. */
   isEnabled(id: FeatureId): boolean;
+}
+
+/** What was contracted at a past moment, and the balances that were decided on. */
+export interface AsOfContract extends AsOf {
+  readonly contract: Pick<
+    Contract,
+    "id" | "billingPeriod" | "usageLevels" | "contractedServices" | "subscriptionPlans" | "subscriptionAddOns"
+  > & {
+    /** By service: a version of the same name may have been uploaded since. */
+    readonly pricingIds: Readonly<Record<string, string>>;
+  };
+}
+
+/** What evaluating a feature would have answered at a past moment. */
+export interface PastAnswer extends FeatureResult {
+  readonly remaining: Readonly<Record<string, number | null>> | null;
+  readonly resetAt: Readonly<Record<string, string | null>> | null;
+  readonly asOf: AsOfContract;
 }
 
 /** Which expressions to ask, and what to do in an outage. */
@@ -144,6 +163,33 @@ export class Features {
     return this.askAll(userId, recordOf(isResult), options, true);
   }
 
+  /**
+   * What `evaluate` would have answered at that moment, from the record of what was contracted and used; counts nothing.
+   * @throws ServiceRequestError, of status 404 when there was no contract yet and 400 for a moment that the record does not reach.
+   */
+  async evaluateAt(
+    userId: string,
+    featureId: FeatureId,
+    at: Date | string,
+    options: CallOptions & Pick<FeatureOptions, "server" | "strict" | "consumption"> = {},
+  ): Promise<PastAnswer> {
+    const { server, strict, consumption: body = {} } = options;
+    const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
+    const query = { server, strict, dryRun: true, at: instant(at) };
+    return this.transport.ask({ method: "POST", path, query, body, isRead: true }, isPastAnswer, options);
+  }
+
+  /** The same for all features of a user. */
+  async evaluateAllAt(
+    userId: string,
+    at: Date | string,
+    options: CallOptions & Pick<EvaluationOptions, "server"> = {},
+  ): Promise<{ readonly features: Readonly<Record<string, FeatureResult>>; readonly asOf: AsOfContract }> {
+    const path = `/features${segment("userId", userId)}`;
+    const query = { server: options.server, details: true, at: instant(at) };
+    return this.transport.ask({ method: "POST", path, query, isRead: true }, arePastResults, options);
+  }
+
   /** Undoes what the feature consumed for the user in the last two minutes, or only the newest of it. */
   async revert(
     userId: string,
@@ -190,4 +236,12 @@ function isBoolean(value: unknown): value is boolean {
 
 function isListed(value: unknown): value is ListedFeature {
   return isObject(value) && isObject(value["info"]) && typeof value["service"] === "string";
+}
+
+function isPastAnswer(value: unknown): value is PastAnswer {
+  return isResult(value) && hasAsOf(value);
+}
+
+function arePastResults(value: unknown): value is { features: Record<string, FeatureResult>; asOf: AsOfContract } {
+  return hasAsOf(value) && "features" in value && recordOf(isResult)(value.features);
 }

@@ -305,6 +305,39 @@ describe("usage", () => {
   });
 });
 
+test("a contract and the answers about it are told as they were at a past moment, of which nothing is counted", async () => {
+  const before = api.resources.now();
+  await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 19 } });
+  try {
+    api.setNow(new Date(before.getTime() + 3_600_000));
+    await faregate.contracts.novate(userId, contract({ contractedServices: { tasker: "2.0.0" } }));
+    await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 11 } });
+    const then = await faregate.contracts.getAt(userId, before);
+    expect(then).toMatchObject({
+      contractedServices: { tasker: "1.0.0" },
+      usageLevels: { tasker: { maxTasks: { consumed: 19 } } },
+      asOf: { at: before.toISOString(), cause: "creation", until: api.resources.now().toISOString() },
+    });
+    const consumption = { "tasker-maxTasks": 2 };
+    const asked = await faregate.features.evaluateAt(userId, "tasker-board", before, { consumption, strict: true });
+    expect(asked).toMatchObject({
+      eval: false,
+      limit: { "tasker-maxTasks": 20 },
+      remaining: { "tasker-maxTasks": 1 },
+      asOf: { contract: { contractedServices: { tasker: "1.0.0" } } },
+    });
+    const all = await faregate.features.evaluateAllAt(userId, before.toISOString(), { server: true });
+    expect(all.features["tasker-board"]).toMatchObject({ eval: true, used: { "tasker-maxTasks": 19 } });
+    expect(all.asOf.contract.usageLevels["tasker"]?.["maxTasks"]?.consumed).toBe(19);
+    expect(await usedOf()).toBe(30);
+    const early = new Date(before.getTime() - 1000);
+    await expect(faregate.contracts.getAt(userId, early)).rejects.toMatchObject({ status: 404 });
+    await expect(faregate.features.evaluateAt(userId, "tasker-board", "soon")).rejects.toMatchObject({ status: 400 });
+  } finally {
+    api.setNow(before);
+  }
+});
+
 describe("services", () => {
   test("and their pricings are read", async () => {
     expect((await faregate.services.list({ name: "task" })).map(({ name }) => name)).toEqual(["Tasker"]);
