@@ -20,6 +20,8 @@ import type { BenchRow } from "./pricing.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const CONTRACTS = 400;
+/** What was called a few thousand times runs as it will go on running. */
+const WARM_UP_SECONDS = 3;
 /** What Faregate runs on; the bare handlers always run on Node. */
 const RUNTIME = RUNTIMES.find((name) => name === process.env["BENCH_RUNTIME"]) ?? "Node 20";
 
@@ -127,15 +129,22 @@ async function contractPlain(url: string, key: string): Promise<void> {
 
 /** Requests a second over `seconds` at `connections`; throws when any answer was not 2xx. */
 export async function measure(load: Load, connections: number, seconds: number): Promise<number> {
+  const each = Math.ceil(CONTRACTS / connections);
+  let given = 0;
+  const request = () => {
+    const i = given++ % load.paths.length;
+    return {
+      path: load.paths[i] ?? "",
+      headers: load.keys === undefined ? load.headers : { ...load.headers, "x-api-key": load.keys[i] ?? "" },
+      ...(load.body === undefined ? { method: "GET" as const } : { method: "POST" as const, body: load.body }),
+    };
+  };
   const result = await autocannon({
     url: load.url,
     connections,
     duration: seconds,
-    requests: load.paths.map((path, i) => ({
-      path,
-      headers: load.keys === undefined ? load.headers : { ...load.headers, "x-api-key": load.keys[i] ?? "" },
-      ...(load.body === undefined ? { method: "GET" } : { method: "POST", body: load.body }),
-    })),
+    // A share for each connection, as many of either side: autocannon builds what a connection is to send before it sends.
+    setupClient: (client) => client.setRequests(Array.from({ length: each }, request)),
   });
   if (result.non2xx > 0 || result.errors > 0)
     throw new Error(`${load.url}: ${result.non2xx} refused, ${result.errors} failed`);
@@ -147,8 +156,7 @@ const median = (values: readonly number[]) =>
 
 export async function compare(pair: Pair, rounds: number, seconds: number): Promise<BenchRow> {
   const measured: { against: number; of: number }[] = [];
-  await measure(pair.against, pair.connections, 1);
-  await measure(pair.of, pair.connections, 1);
+  for (const side of [pair.against, pair.of]) await measure(side, pair.connections, WARM_UP_SECONDS);
   for (let round = 0; round < rounds; round += 1) {
     measured.push({
       against: await measure(pair.against, pair.connections, seconds),
