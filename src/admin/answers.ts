@@ -2,6 +2,7 @@ import type { ChangeClass, Subject } from "../core/change/change.ts";
 import type { FeatureComparison, LimitComparison } from "../core/change/compare.ts";
 import type { Price } from "../core/change/configuration.ts";
 import type { Effect } from "../core/change/effect.ts";
+import type { Severity } from "../core/change/finding.ts";
 import type { GateResult, GateRule } from "../core/change/gate.ts";
 import type { ImpactCounts } from "../core/change/impact-report.ts";
 import type { VersionSuggestion } from "../core/change/version-step.ts";
@@ -54,6 +55,12 @@ export interface Service {
   organizationId: string;
   activePricings: Record<string, { id: string } | { url: string }>;
   archivedPricings?: Record<string, { id: string } | { url: string }> | undefined;
+}
+
+/** A service after an upload, with what is allowed in the pricing and does no good. */
+export interface UploadedService extends Service {
+  warnings: { severity: Severity; path: string; line: number; message: string }[];
+  warningsComplete?: false | undefined;
 }
 
 export interface WirePlan {

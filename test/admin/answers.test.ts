@@ -14,6 +14,7 @@ test("the console reads what the server documents", () => {
   expectTypeOf<Answer<"organizationPage">>().toExtend<read.Page<read.Organization>>();
   expectTypeOf<Answer<"userPage">>().toExtend<read.Page<read.User>>();
   expectTypeOf<Answer<"service">>().toExtend<read.Service>();
+  expectTypeOf<Answer<"serviceUploaded">>().toExtend<read.UploadedService>();
   expectTypeOf<Answer<"pricing">>().toExtend<read.WirePricing>();
   expectTypeOf<Answer<"contract">>().toExtend<read.Contract>();
   expectTypeOf<Answer<"featureAnswer">>().toExtend<read.FeatureAnswer>();

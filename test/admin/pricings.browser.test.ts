@@ -77,6 +77,27 @@ test("a version is shown as plans, add-ons, features and the text as it was uplo
   expect(own.complaints).toEqual([]);
 });
 
+test("what is allowed in a pricing and does no good is said when it is saved, each with its line", async () => {
+  const { page } = own;
+  await own.open("/upload", "Upload a pricing");
+  const text = own.sample("beacon");
+  await page
+    .getByLabel("Choose a file")
+    .setInputFiles({ name: "beacon.yml", mimeType: "application/yaml", buffer: Buffer.from(text) });
+  await page.getByText(/^No problem found. Creates the service/).waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  const found = page.locator("section", { hasText: "Saved, and 2 things are worth a look" });
+  await found.getByText("probably a mistake", { exact: true }).waitFor();
+  await found.getByText("worth knowing", { exact: true }).waitFor();
+  const line = text.split("\n").findIndex((each) => each.startsWith("  apiCalls:")) + 1;
+  await found.getByRole("button", { name: `Line ${line}` }).click();
+  await expect.poll(() => page.locator(".cm-activeLine").last().textContent()).toContain("apiCalls:");
+  await expectAccessible(page);
+  await found.getByRole("link", { name: /^Go to / }).click();
+  await page.getByRole("link", { name: "Open version 2025.1" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
 test("a very large pricing is shown too", async () => {
   const { page } = own;
   await own.upload(own.sample("atlas"));

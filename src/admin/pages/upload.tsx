@@ -1,12 +1,13 @@
 import { useEffect, useState } from "react";
-import { useNavigate, useSearchParams } from "react-router";
+import { Link, useNavigate, useSearchParams } from "react-router";
 import type { PricingProblem } from "../../core/pricing/model.ts";
-import type { Service } from "../answers.ts";
+import type { Service, UploadedService } from "../answers.ts";
 import { call, path, Refused } from "../api.ts";
 import { keepDraft, readDraft } from "../drafts.ts";
 import { FileDrop } from "../parts/file-drop.tsx";
 import { Field, Form } from "../parts/field.tsx";
 import { Failed, Loaded, Page, Section } from "../parts/page.tsx";
+import { Badge } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { Yaml } from "../parts/yaml.tsx";
 import { useChange } from "../queries.ts";
@@ -42,23 +43,60 @@ export function UploadPage() {
   );
 }
 
-/** Sends a pricing, and goes to its service. */
+/** Sends a pricing, and goes to its service; where there is something to say about the pricing, that is left to the page. */
 function useUpload(expected: string) {
   const { base, organization } = useHere();
   const go = useNavigate();
   return useChange({
     change: ({ service, body }: { service: string | undefined; body: unknown }, key) =>
-      call<Service>("POST", base + (service === undefined ? "/services" : path`/services/${service}/pricings`), {
-        key,
-        body,
-      }),
+      call<UploadedService>(
+        "POST",
+        base + (service === undefined ? "/services" : path`/services/${service}/pricings`),
+        {
+          key,
+          body,
+        },
+      ),
     touches: () => [`${base}/services`],
     done: (service) => t.saved(service.name),
     after: (service) => {
       keepDraft(organization.id, expected, "");
-      void go(`../${path`services/${service.name}`}`);
+      if (service.warnings.length === 0) void go(toService(service));
     },
   });
+}
+
+const toService = ({ name }: Service): string => `../${path`services/${name}`}`;
+
+const TONES = { error: "danger", warning: "warn", info: "plain" } as const;
+
+/** What was saved although it does no good, each with its line. */
+function Found({ service, onLine }: { service: UploadedService | undefined; onLine?: (line: number) => void }) {
+  if (service === undefined || service.warnings.length === 0) return null;
+  return (
+    <Section title={t.found(service.warnings.length)} lead={t.foundLead}>
+      <ol className="problems">
+        {service.warnings.map(({ severity, path: place, line, message }, index) => (
+          <li key={index}>
+            {onLine === undefined ? (
+              t.line(line)
+            ) : (
+              <button type="button" className="button small" onClick={() => onLine(line)}>
+                {t.goTo(line)}
+              </button>
+            )}{" "}
+            <Badge tone={TONES[severity]}>{t.severity[severity]}</Badge> {message} <code>{place}</code>
+          </li>
+        ))}
+      </ol>
+      {service.warningsComplete === false ? <p className="hint">{t.notAllFound}</p> : null}
+      <div className="actions">
+        <Link className="button primary" to={toService(service)}>
+          {t.toService(service.name)}
+        </Link>
+      </div>
+    </Section>
+  );
 }
 
 function FromText({ services }: { services: readonly Service[] }) {
@@ -110,6 +148,7 @@ function FromText({ services }: { services: readonly Service[] }) {
           {upload.isPending ? t.saving : t.save}
         </button>
       </div>
+      <Found service={upload.data} onLine={(line) => setAt({ line })} />
     </>
   );
 }
@@ -128,6 +167,7 @@ function FromUrl() {
         </button>
       </Form>
       <Failed error={upload.error} />
+      <Found service={upload.data} />
     </Section>
   );
 }

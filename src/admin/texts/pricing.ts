@@ -54,6 +54,12 @@ export const upload = {
   save: "Save",
   saving: "Saving …",
   saved: (name: string) => `The pricing of ${name} is saved.`,
+  found: (count: number) => `Saved, and ${count === 1 ? "something is" : `${count} things are`} worth a look`,
+  foundLead: "All of this is allowed. To change it, upload another version.",
+  notAllFound: "There was no time to look for everything.",
+  severity: { error: "cannot be meant", warning: "probably a mistake", info: "worth knowing" },
+  line: (line: number) => `line ${line}`,
+  toService: (name: string) => `Go to ${name}`,
   tooLarge: "The file is larger than 2 MB, which the server does not take.",
 } as const;
 
