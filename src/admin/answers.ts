@@ -311,6 +311,19 @@ export interface Gate {
   rules: GateRule[];
 }
 
+/** What was known of a change of a service's pricings when it was made. */
+export interface Decision {
+  id: number;
+  at: string;
+  action: "archive" | "activate" | "disable" | "novation";
+  pricingVersion: string | null;
+  actor: { kind: "user" | "key" | "anonymous"; id: string | null };
+  rules: GateResult[];
+  overrideReason: string | null;
+  report: ImpactReport;
+}
+
 export interface DecisionPage {
-  data: { id: number; report: ImpactReport }[];
+  data: Decision[];
+  next: number | null;
 }

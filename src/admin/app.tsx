@@ -33,6 +33,7 @@ const WebhooksPage = lazy(async () => ({ default: (await import("./pages/webhook
 const ComparePage = lazy(async () => ({ default: (await import("./pages/compare.tsx")).ComparePage }));
 const ChangePage = lazy(async () => ({ default: (await import("./pages/change.tsx")).ChangePage }));
 const NovationPage = lazy(async () => ({ default: (await import("./pages/change.tsx")).NovationPage }));
+const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisions.tsx")).DecisionsPage }));
 const GatePage = lazy(async () => ({ default: (await import("./pages/gate.tsx")).GatePage }));
 const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
 const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
@@ -67,6 +68,7 @@ export function App() {
             <Route path="services/:service/activate/:version" element={<ChangePage action="activate" />} />
             <Route path="services/:service/disable" element={<ChangePage action="disable" />} />
             <Route path="services/:service/novate" element={<NovationPage />} />
+            <Route path="services/:service/decisions" element={<DecisionsPage />} />
             <Route path="upload" element={<UploadPage />} />
             <Route path="contracts" element={<ContractsPage />} />
             <Route path="contracts/:userId" element={<ContractPage />} />

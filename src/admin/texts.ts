@@ -1,5 +1,5 @@
 import { account, register, signIn } from "./texts/account.ts";
-import { change, compare, gate } from "./texts/change.ts";
+import { change, compare, decisions, gate } from "./texts/change.ts";
 import { asOf, contract, contracts, novation } from "./texts/contracts.ts";
 import { analytics, audit, cache, health, overview } from "./texts/overview.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
@@ -33,6 +33,7 @@ export const texts = {
   audit,
   compare,
   change,
+  decisions,
   gate,
   playground,
   tokens,

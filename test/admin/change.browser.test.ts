@@ -148,6 +148,30 @@ test("an archived version is activated again after a look at what it means", asy
   expect(own.complaints).toEqual([]);
 });
 
+test("what was decided is kept with the service: what was known, which rules were broken, and why it was done all the same", async () => {
+  const { page } = own;
+  await own.open("/services/Tasker", "Tasker");
+  await page.getByRole("link", { name: "Decisions" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: "Decisions on Tasker" }).waitFor();
+  const titles = page.getByRole("main").getByRole("heading", { level: 2 });
+  await expect.poll(() => titles.allTextContents()).toEqual(["Activate Tasker 1.0.0", "Archive Tasker 1.0.0"]);
+  const archived = page.locator("section", { has: page.getByRole("heading", { name: "Archive Tasker 1.0.0" }) });
+  await archived.getByText("4 contracts are concerned, in 2 configurations. They go to version 2.0.0.").waitFor();
+  await archived.getByText("Lose a feature: 1").waitFor();
+  await archived
+    .getByRole("listitem")
+    .filter({ hasText: /^broken No contract loses a feature/ })
+    .waitFor();
+  await archived.getByText("Agreed with ada by telephone").waitFor();
+  await archived.getByText("Where they went, by configuration (2)").focus();
+  await page.keyboard.press("Enter");
+  await archived.getByRole("row", { name: "1.0.0 FREE BUSINESS 3" }).waitFor();
+  await expectNarrow();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
 test("the rules of the gate are edited by who may, and told to everybody else", async () => {
   const { page } = own;
   await own.open("/gate", "Gate");

@@ -2,6 +2,7 @@ import { useSearchParams } from "react-router";
 import type { AuditPage as Entries } from "../answers.ts";
 import { formatMoment } from "../format.ts";
 import { Empty, Loaded, Page } from "../parts/page.tsx";
+import { OlderPager } from "../parts/pager.tsx";
 import { SearchBox } from "../parts/search-box.tsx";
 import { Table } from "../parts/table.tsx";
 import { useAsk } from "../queries.ts";
@@ -13,20 +14,13 @@ const PAGE_SIZE = 50;
 
 export function AuditPage() {
   const { base } = useHere();
-  const [search, setSearch] = useSearchParams();
-  const before = search.get("before") ?? undefined;
+  const [search] = useSearchParams();
   const entries = useAsk<Entries>(`${base}/audit-log`, {
     action: search.get("action") ?? undefined,
     target: search.get("target") ?? undefined,
-    before,
+    before: search.get("before") ?? undefined,
     limit: PAGE_SIZE,
   });
-  const go = (to: number | null) =>
-    setSearch((now) => {
-      if (to === null) now.delete("before");
-      else now.set("before", String(to));
-      return now;
-    });
   return (
     <Page title={t.title} lead={t.lead}>
       <div className="row">
@@ -64,18 +58,7 @@ export function AuditPage() {
                 ))}
               </Table>
             )}
-            <div className="actions">
-              {before === undefined ? null : (
-                <button type="button" className="button" onClick={() => go(null)}>
-                  {t.newest}
-                </button>
-              )}
-              {next === null ? null : (
-                <button type="button" className="button" onClick={() => go(next)}>
-                  {t.older}
-                </button>
-              )}
-            </div>
+            <OlderPager next={next} />
           </>
         )}
       </Loaded>

@@ -28,6 +28,11 @@ export function ServicePage() {
           <Link className="button" to="compare">
             {t.compare}
           </Link>
+          {here.may("GET", path`/services/${name}/decisions`) ? (
+            <Link className="button" to="decisions">
+              {t.decisions}
+            </Link>
+          ) : null}
           {mayWrite ? (
             <Link className="button" to="novate">
               {t.novate}

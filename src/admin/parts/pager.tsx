@@ -22,3 +22,28 @@ export function Pager({ page, pages }: { page: number; pages: number }) {
     </nav>
   );
 }
+
+/** The same for a list that is read from its newest entry on, by the id `before` in the address. */
+export function OlderPager({ next }: { next: number | null }) {
+  const [search, setSearch] = useSearchParams();
+  const go = (to: number | null) =>
+    setSearch((now) => {
+      if (to === null) now.delete("before");
+      else now.set("before", String(to));
+      return now;
+    });
+  return (
+    <div className="actions">
+      {search.has("before") ? (
+        <button type="button" className="button" onClick={() => go(null)}>
+          {texts.common.newest}
+        </button>
+      ) : null}
+      {next === null ? null : (
+        <button type="button" className="button" onClick={() => go(next)}>
+          {texts.common.older}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -133,6 +133,20 @@ export const change = {
   chooseFrom: "Choose from which versions.",
 } as const;
 
+export const decisions = {
+  title: (service: string) => `Decisions on ${service}`,
+  lead: "What was known of each change of its pricings when it was made, newest first.",
+  empty: "Nothing was archived, activated, disabled or novated together yet.",
+  made: (who: string, at: string) => `By ${who}, ${at}.`,
+  noRules: "The organization had no rules.",
+  overridden: "The gate was closed, and an OWNER went on with this reason:",
+  configurations: (count: string) => `Where they went, by configuration (${count})`,
+  version: "Version",
+  from: "From",
+  to: "To",
+  nowhere: "nowhere",
+} as const;
+
 export const gate = {
   title: "Gate",
   lead: "What changes of your pricings must not do to contracts. Archiving, activating, disabling and novating all are held against these rules first; an OWNER may override them with a reason.",

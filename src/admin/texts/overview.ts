@@ -71,8 +71,6 @@ export const audit = {
   change: "Change",
   filterAction: "Action",
   filterTarget: "Target",
-  older: "Older",
-  newest: "Newest",
   empty: "No entry.",
   kinds: { user: "user", key: "key", anonymous: "nobody signed in" },
   details: "Before and after",

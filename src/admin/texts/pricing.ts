@@ -29,6 +29,7 @@ export const services = {
   renameLead: "Feature ids begin with the name: programs that ask for features have to use the new one.",
   disable: "Disable the service …",
   novate: "Novate all …",
+  decisions: "Decisions",
 } as const;
 
 export const upload = {

@@ -45,6 +45,8 @@ export const common = {
   show: "Show",
   hide: "Hide",
   next: "Next",
+  older: "Older",
+  newest: "Newest",
   previous: "Previous",
   search: "Search",
   none: "None",
