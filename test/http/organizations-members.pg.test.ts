@@ -259,6 +259,44 @@ describe("removing a member (§5.4)", () => {
     expect((await remove(platformAdmin.key, platformAdmin.username)).status).toBe(200);
   });
 
+  describe("of a user who is in two organizations, or in another one only,", () => {
+    let elsewhere: string;
+    beforeAll(async () => {
+      const owner = await api.newUser();
+      ({ id: elsewhere } = await api.newOrganization(owner));
+      await api.resources.db
+        .insert(members)
+        .values({ organizationId: elsewhere, userId: target.id, role: "EVALUATOR" });
+    });
+    const roleElsewhere = async () => {
+      const there = and(eq(members.organizationId, elsewhere), eq(members.userId, target.id));
+      const [row] = await api.resources.db.select({ role: members.role }).from(members).where(there);
+      return row?.role;
+    };
+
+    test("what is changed and removed in one organization stays as it is in the other", async () => {
+      await place("EVALUATOR");
+      expect((await change(callers.owner.key, "target", "ADMIN")).status).toBe(200);
+      expect(await roleElsewhere()).toBe("EVALUATOR");
+      expect((await remove(callers.owner.key, "target")).status).toBe(200);
+      expect(await roleElsewhere()).toBe("EVALUATOR");
+    });
+
+    test("who is no member here is none, whatever it is elsewhere", async () => {
+      const changed = await change(callers.owner.key, "target", "ADMIN");
+      expect(changed).toMatchObject({
+        status: 400,
+        body: { error: "INVALID DATA: User with username target is not a member of the organization." },
+      });
+      const removed = await remove(callers.owner.key, "target");
+      expect(removed).toMatchObject({
+        status: 400,
+        body: { error: `Member with username target not found in organization ${callers.organizationId}.` },
+      });
+      expect(await roleElsewhere()).toBe("EVALUATOR");
+    });
+  });
+
   test("a name that looks like a pattern or a path is nobody's", async () => {
     for (const name of ["%25", "manage_", "..%2F..", "__proto__", "%2A"]) {
       expect((await remove(callers.owner.key, name)).status).toBe(400);
