@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Connection } from "../db/connect.ts";
 import { newestMigration, schemaVersion } from "../db/migrate.ts";
+import { repeatedTransactions } from "../db/repeat.ts";
 import { createRequestMetrics, type Metric, renderMetric, type RequestMetrics } from "../http/metrics.ts";
 import type { Health } from "../http/routes/health.ts";
 import type { CallCounter } from "../operations/analytics.ts";
@@ -91,6 +92,11 @@ export function createHealth(
       gauge("faregate_database_up", "1: the database answers.", database === undefined ? 0 : 1),
       gauge("faregate_database_waiting", "Statements and transactions that wait for a connection.", waiting.now),
       counter("faregate_database_refused_total", "Of those, how many gave that up.", waiting.refused),
+      counter(
+        "faregate_database_repeated_total",
+        "Transactions done again after a deadlock or a serialization failure.",
+        repeatedTransactions(),
+      ),
       ...(database === undefined
         ? []
         : [

@@ -2,6 +2,7 @@ import { createBatch } from "../db/batch.ts";
 import { type Connection, databaseError } from "../db/connect.ts";
 import { type Consumption, countIfUnchanged, countUnderLock, type Decision } from "../db/consumption.ts";
 import { type Addressed, recordEvents } from "../db/outbox.ts";
+import { repeatLost } from "../db/repeat.ts";
 import { keyOf, type Level, type Subject, type SubjectName } from "../db/subjects.ts";
 import { moveLevels } from "../db/usage.ts";
 import { type Context, newId, type Resources } from "./context.ts";
@@ -41,7 +42,7 @@ export function createConsume(
   resources: Omit<Resources, "consume">,
 ): (ask: GroupedAsk) => Promise<FeatureAnswer> {
   const lane = (run: typeof countAtOnce): Lane =>
-    createBatch((asks) => run(connection, resources, asks), { maxAsks: 200, lanes: 1 });
+    createBatch((asks) => repeatLost(() => run(connection, resources, asks)), { maxAsks: 200, lanes: 1 });
   const lanes = Array.from({ length: LANES }, () => lane(countAtOnce));
   /** Contracts that somebody else holds: each with a lane of its own that waits for the lock, while it has callers. */
   const patient = new Map<string, { lane: Lane; callers: number }>();

@@ -1,7 +1,9 @@
+import { PgTransaction } from "drizzle-orm/pg-core";
 import type { Caller } from "../core/access/caller.ts";
 import type { Database } from "../db/connect.ts";
 import type { EventLog } from "../db/outbox.ts";
 import type { Lookups } from "../db/lookups.ts";
+import { repeatLost } from "../db/repeat.ts";
 import type { GroupedAsk } from "./consumption.ts";
 import type { Keyring } from "./credentials.ts";
 import type { FeatureAnswer } from "./decision.ts";
@@ -72,9 +74,17 @@ export const pageOf = ({ settings }: Pick<Resources, "settings">, limit: number)
 
 /**
  * Runs `work` in one transaction: all of it or none. Name the parameter `ctx`, so that the outer handle is out of reach.
- * Deadlocks and serialization failures roll back and are rethrown: see http/errors.ts for what the caller is told.
+ * A transaction that loses to another one, in a deadlock or a serialization failure, is done again a few times, see repeatLost, before that
+ * is thrown (the caller is then told to come back). So `work` does nothing that is not undone with the transaction, and
+ * sends nothing to anybody. Inside another transaction it is a part of that one, which is done again as a whole.
  */
 export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
+  const once = () => transactionOnce(ctx, work);
+  return ctx.db instanceof PgTransaction ? once() : repeatLost(once);
+}
+
+/** The same where `work` is seen from outside before it is over: what loses to another transaction is thrown at once. */
+export function transactionOnce<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   return ctx.db.transaction((tx) => work({ ...ctx, db: tx, consume: undefined }));
 }
 

@@ -7,7 +7,7 @@ import {
   type Watch,
 } from "./change-impact.ts";
 import { type GateView, holdAgainst, loadGateRules } from "./change-decision.ts";
-import { type Context, transaction } from "./context.ts";
+import { type Context, transactionOnce } from "./context.ts";
 import { requireService, type ServiceAddress } from "./service-address.ts";
 
 /**
@@ -21,8 +21,8 @@ export async function openImpact(
   const plan = await planChange(ctx, await requireService(ctx, input), input.change);
   const rules = await loadGateRules(ctx, plan.service.organizationId);
   return (watch) =>
-    // A transaction for its cursor alone: all contracts are read as they were at one moment.
-    transaction(ctx, async (ctx) => {
+    // A transaction for its cursor alone: all contracts are read as they were at one moment. Its progress is told meanwhile.
+    transactionOnce(ctx, async (ctx) => {
       const assessment = await assessChange(ctx, plan, watch);
       return { ...viewImpact(plan, assessment), gate: holdAgainst(rules, assessment) };
     });

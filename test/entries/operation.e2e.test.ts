@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startEventServer, TEST_SECRETS, testKeyring } from "../support/event-server.ts";
+import {
+  METRICS_TOKEN,
+  type RunningServer,
+  startEventServer,
+  TEST_SECRETS,
+  testKeyring,
+} from "../support/event-server.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
 
@@ -8,7 +14,6 @@ import { seedFirstAdmin } from "../../src/operations/users.ts";
 
 let database: TestDatabase;
 let server: RunningServer;
-const METRICS_TOKEN = "metrics-token-of-the-tests";
 const PASSWORD = "a-password-nobody-has";
 
 beforeAll(async () => {

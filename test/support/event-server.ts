@@ -51,6 +51,15 @@ export interface RunningServer {
   stop(): Promise<number | null>;
 }
 
+/** With this as METRICS_TOKEN, a process shows its figures. */
+export const METRICS_TOKEN = "metrics-token-of-the-tests";
+
+/** How often a process has done transactions again that lost to others. */
+export async function repeatedBy({ url }: RunningServer): Promise<number> {
+  const answer = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
+  return Number(/^faregate_database_repeated_total (\d+)$/m.exec(await answer.text())?.[1]);
+}
+
 /** The real event server process over this database, answering everything REST does too. */
 export async function startEventServer(
   databaseUrl: string,

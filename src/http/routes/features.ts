@@ -79,11 +79,15 @@ export const featureRoutes = new Hono<AppEnv>()
       if (at !== undefined) throw new Failure("invalid", "INVALID DATA: at is for asking: a revert is done now");
       if (dryRun) throw new Failure("invalid", "INVALID DATA: A revert cannot be a dry run");
       const latest = flag(c, "latest");
-      return answerOnce(c, async (ctx) => {
+      // Counted once it is done: the work may have to be done again.
+      const done = { reverted: 0 };
+      const answer = await answerOnce(c, async (ctx) => {
         await usage.revertConsumption(ctx, { ...input, latest });
-        ctx.callCounter.totals.reverted += 1;
+        done.reverted = 1;
         return { status: 204 };
       });
+      context(c).callCounter.totals.reverted += done.reverted;
+      return answer;
     }
     const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
     const ask = { ...input, expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun };
@@ -93,9 +97,12 @@ export const featureRoutes = new Hono<AppEnv>()
       }
       return json(c, await evaluateOneAt(context(c), { ...ask, at }));
     }
-    return answerOnce(c, async (ctx) => {
+    const done: { verdict?: "granted" | "denied" } = {};
+    const answer = await answerOnce(c, async (ctx) => {
       const value = await usage.evaluateOne(ctx, ask);
-      if (!dryRun && Object.keys(expected).length > 0) ctx.callCounter.totals[value.eval ? "granted" : "denied"] += 1;
+      if (!dryRun && Object.keys(expected).length > 0) done.verdict = value.eval ? "granted" : "denied";
       return { status: 200, value };
     });
+    if (done.verdict !== undefined) context(c).callCounter.totals[done.verdict] += 1;
+    return answer;
   });
