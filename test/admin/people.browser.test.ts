@@ -23,11 +23,11 @@ test("an organization is created, renamed, and shown as one's own", async () => 
   expect(own.complaints).toEqual([]);
 });
 
-test("a key is made with a scope, shown when asked for, and deleted by who types its beginning", async () => {
+test("a key is made with a scope, shown when asked for, named anew, and deleted by who types its beginning", async () => {
   const { page } = own;
   await own.open("/keys", "API keys", acme);
   await page.getByLabel("Scope").selectOption("EVALUATION");
-  await page.getByLabel("Name").fill("web shop");
+  await page.getByRole("textbox", { name: "Name" }).fill("web shop");
   await page.getByRole("button", { name: "Create key" }).click();
   const row = page.getByRole("row", { name: /^EVALUATION/ });
   await row.getByText("web shop").waitFor();
@@ -38,6 +38,16 @@ test("a key is made with a scope, shown when asked for, and deleted by who types
   await page.getByText(`-H 'x-api-key: ${key}'`).first().waitFor();
   expect(await own.call("GET", "/services", undefined, key)).toEqual([]);
   await expectAccessible(page);
+  await row.getByRole("button", { name: "Rename" }).click();
+  const dialog = page.getByRole("dialog");
+  const rename = dialog.getByRole("button", { name: "Rename", exact: true });
+  await expect.poll(() => dialog.getByLabel("Name").inputValue()).toBe("web shop");
+  await expect.poll(() => rename.isDisabled()).toBe(true);
+  await expectAccessible(page);
+  await dialog.getByLabel("Name").fill("mobile app");
+  await page.keyboard.press("Enter");
+  await page.getByText("The key is called mobile app now.").waitFor();
+  await row.getByText("mobile app").waitFor();
   await row.getByRole("button", { name: "Delete" }).click();
   await page.getByLabel(`Type ${key.slice(0, 12)} to confirm`).fill(key.slice(0, 12));
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();

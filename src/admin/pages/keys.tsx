@@ -3,7 +3,7 @@ import type { KeyScope } from "../../core/access/caller.ts";
 import { denyAddKey, denyKeys, denyRemoveKey } from "../../core/access/membership.ts";
 import type { ApiKey, KeyDetails } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { Confirm } from "../parts/dialog.tsx";
+import { Confirm, Dialog } from "../parts/dialog.tsx";
 import { formatDay } from "../format.ts";
 import { Field, Form, Select } from "../parts/field.tsx";
 import { Samples } from "../parts/samples.tsx";
@@ -20,6 +20,7 @@ const SCOPES: readonly KeyScope[] = ["EVALUATION", "MANAGEMENT", "ALL"];
 export function KeysPage() {
   const { organization, actor, base } = useHere();
   const [deleted, setDeleted] = useState<ApiKey>();
+  const [renamed, setRenamed] = useState<ApiKey>();
   const details = useAsk<KeyDetails[]>(denyKeys(actor) === undefined ? `${base}/api-keys` : undefined);
   const detailsOf = (id: string) => details.data?.find((each) => each.id === id);
   return (
@@ -43,14 +44,25 @@ export function KeysPage() {
                 <td>{dayOr(detailsOf(key.id)?.expiresAt)}</td>
                 <td className="number">
                   {denyKeys(actor) === undefined && denyRemoveKey(actor, key.scope) === undefined ? (
-                    <button
-                      type="button"
-                      className="button small danger"
-                      aria-label={`${t.delete} ${key.scope} ${key.key.slice(0, 12)}`}
-                      onClick={() => setDeleted(key)}
-                    >
-                      {t.delete}
-                    </button>
+                    <span className="actions end">
+                      <button
+                        type="button"
+                        className="button small"
+                        aria-label={`${t.rename} ${key.scope} ${key.key.slice(0, 12)}`}
+                        disabled={details.data === undefined}
+                        onClick={() => setRenamed(key)}
+                      >
+                        {t.rename}
+                      </button>
+                      <button
+                        type="button"
+                        className="button small danger"
+                        aria-label={`${t.delete} ${key.scope} ${key.key.slice(0, 12)}`}
+                        onClick={() => setDeleted(key)}
+                      >
+                        {t.delete}
+                      </button>
+                    </span>
                   ) : null}
                 </td>
               </tr>
@@ -62,6 +74,9 @@ export function KeysPage() {
       <Section title={t.samplesTitle}>
         <Samples />
       </Section>
+      {renamed === undefined ? null : (
+        <RenameKey apiKey={renamed} name={detailsOf(renamed.id)?.name ?? ""} onClose={() => setRenamed(undefined)} />
+      )}
       {deleted === undefined ? null : <DeleteKey apiKey={deleted} onClose={() => setDeleted(undefined)} />}
     </Page>
   );
@@ -109,6 +124,41 @@ function CreateKey() {
       </button>
       <Failed error={create.error} />
     </Form>
+  );
+}
+
+function RenameKey({ apiKey, name: before, onClose }: { apiKey: ApiKey; name: string; onClose: () => void }) {
+  const { base } = useHere();
+  const [name, setName] = useState(before);
+  const rename = useChange({
+    change: (_: undefined, key) =>
+      call<KeyDetails>("PUT", base + path`/api-keys/${apiKey.id}`, { key, body: { name: name.trim() } }),
+    touches: () => [`${base}/api-keys`],
+    done: (changed) => t.renamed(changed.name ?? ""),
+    after: onClose,
+  });
+  return (
+    <Dialog title={t.renameTitle} onClose={onClose}>
+      <Form onSubmit={() => rename.mutate(undefined)}>
+        <p>
+          {apiKey.scope} <code>{apiKey.key.slice(0, 12)}…</code>
+        </p>
+        <Field label={t.name} hint={t.nameHint} value={name} onChange={setName} required />
+        <Failed error={rename.error} />
+        <div className="actions end">
+          <button type="button" className="button" onClick={onClose}>
+            {texts.common.cancel}
+          </button>
+          <button
+            type="submit"
+            className="button primary"
+            disabled={name.trim() === "" || name.trim() === before || rename.isPending}
+          >
+            {t.rename}
+          </button>
+        </div>
+      </Form>
+    </Dialog>
   );
 }
 
