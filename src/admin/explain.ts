@@ -34,7 +34,8 @@ export function countedLimits(subscription: Subscription, pricingOf: PricingOf):
   );
 }
 
-type PricingOf = (service: string, version: string) => CompiledPricing | undefined;
+/** The pricing of a service's version; undefined while it is not known. */
+export type PricingOf = (service: string, version: string) => CompiledPricing | undefined;
 
 function contractedOf(
   subscription: Subscription,

@@ -1,7 +1,7 @@
 import { useQueries, type UseQueryResult } from "@tanstack/react-query";
-import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { Service, WirePricing } from "./answers.ts";
 import { call, path } from "./api.ts";
+import type { PricingOf } from "./explain.ts";
 import { compiledFrom } from "./pricing.ts";
 import { useAsk, useAskCounted } from "./queries.ts";
 import { useHere, useUser } from "./session.tsx";
@@ -28,13 +28,18 @@ export function useContractCount(service: string, version?: string): number | un
   return data?.total;
 }
 
+/** The order in which the server looks for the newest version; those of one date stay in the order of their upload. */
+export const byDate = (one: WirePricing, other: WirePricing): number =>
+  Date.parse(other.createdAt) - Date.parse(one.createdAt);
+
 /**
  * The pricings of these services and versions, as far as they have come; asked for in any spelling, and each remembered
- * as if it had been asked for alone.
+ * as if it had been asked for alone. `failureOf` tells why one does not come.
  */
-export function usePricings(
-  wanted: readonly (readonly [service: string, version: string])[],
-): (service: string, version: string) => CompiledPricing | undefined {
+export function usePricings(wanted: readonly (readonly [service: string, version: string])[]): {
+  pricingOf: PricingOf;
+  failureOf: (service: string, version: string) => Error | undefined;
+} {
   const { base } = useHere();
   const { apiKey } = useUser();
   const distinct = [...new Map(wanted.map((each) => [each.join("\n"), each])).values()];
@@ -48,9 +53,13 @@ export function usePricings(
       };
     }),
   });
-  return (service, version) => {
-    const at = distinct.findIndex(([name, number]) => serviceKey(name) === serviceKey(service) && number === version);
-    const wire = answers[at]?.data;
-    return wire === undefined ? undefined : compiledFrom(serviceKey(service), wire);
+  const answerOf = (service: string, version: string) =>
+    answers[distinct.findIndex(([name, number]) => serviceKey(name) === serviceKey(service) && number === version)];
+  return {
+    pricingOf: (service, version) => {
+      const wire = answerOf(service, version)?.data;
+      return wire === undefined ? undefined : compiledFrom(serviceKey(service), wire);
+    },
+    failureOf: (service, version) => answerOf(service, version)?.error ?? undefined,
   };
 }

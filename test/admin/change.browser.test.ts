@@ -250,6 +250,19 @@ test("all contracts of a version are novated in one step, from the list that was
   expect(own.complaints).toEqual([]);
 });
 
+test("where to is the newest active version by its date, in whatever order they were uploaded", async () => {
+  const { page } = own;
+  await own.upload(next("1.5.0", "2025-06-01"), "Tasker");
+  await own.open("/services/Tasker/novate?from=1.0.0", "Novate all contracts of Tasker");
+  await expect.poll(() => page.getByLabel("To version").inputValue()).toBe("2.0.0");
+  const asked = { action: "novation", from: ["1.0.0"] };
+  const impact = await own.call<{ targetVersion: string }>("POST", "/services/Tasker/impact", asked, own.key);
+  expect(impact.targetVersion).toBe("2.0.0");
+  await own.call("PUT", "/services/Tasker/pricings/1.5.0?availability=archived", { subscriptionPlan: "PRO" }, own.key);
+  await own.call("DELETE", "/services/Tasker/pricings/1.5.0", undefined, own.key);
+  expect(own.complaints).toEqual([]);
+});
+
 test("a configuration that its last contract has left meanwhile is told, and one begins again", async () => {
   const { page } = own;
   await own.open("/services/Tasker/novate?from=1.0.0", "Novate all contracts of Tasker");

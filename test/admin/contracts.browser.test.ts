@@ -118,12 +118,32 @@ test("a contract and the answers about it are shown as they were at a past momen
   expect(own.complaints).toEqual([]);
 });
 
+test("where the version of a past moment has been deleted since, the pages say so", async () => {
+  const { page } = own;
+  const newer = own
+    .sample("tasker")
+    .replace('version: "1.0.0"', 'version: "2.0.0"')
+    .replace("2025-03-01", "2025-09-01");
+  await own.upload(newer, "Tasker");
+  const archive = "/services/Tasker/pricings/1.0.0";
+  await own.call("PUT", `${archive}?availability=archived`, { subscriptionPlan: "FREE" }, own.key);
+  await own.call("DELETE", archive, undefined, own.key);
+  await own.open(`/contracts/ada?at=${encodeURIComponent(past.toISOString())}`, "ada");
+  await page.getByText("Version 1.0.0 of tasker has been deleted since").waitFor();
+  await page.getByText("270 of").waitFor();
+  await expect.poll(() => page.getByRole("status", { name: "Loading" }).count()).toBe(0);
+  await expectAccessible(page);
+  await page.getByRole("link", { name: "See why a feature is on or off" }).click();
+  await page.getByText("Version 1.0.0 of tasker has been deleted since").waitFor();
+  expect(new Set(own.complaints.splice(0))).toEqual(new Set([expect.stringContaining("404")]));
+});
+
 test("a user is contracted by hand, and the contract is deleted by who types the user's id", async () => {
   const { page } = own;
   await own.open("/contracts", "Contracts");
   await page.getByRole("link", { name: "New contract" }).first().click();
   await page.getByLabel("User id").fill("bob@example.org");
-  await page.getByLabel("Version: Tasker").selectOption("1.0.0");
+  await page.getByLabel("Version: Tasker").selectOption("2.0.0");
   await page.getByLabel("Plan: Tasker").selectOption("FREE");
   await expectAccessible(page);
   await page.getByRole("button", { name: "Create contract" }).click();

@@ -1,12 +1,13 @@
 import { useState } from "react";
 import { useParams, useSearchParams } from "react-router";
-import type { Service } from "../answers.ts";
+import type { Service, WirePricing } from "../answers.ts";
 import { path } from "../api.ts";
 import type { ChangeRequest } from "../impact.ts";
 import { ChangeWizard } from "../parts/change-wizard.tsx";
 import { Check, Select } from "../parts/field.tsx";
 import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
 import { useAsk } from "../queries.ts";
+import { byDate } from "../services.ts";
 import { useHere } from "../session.tsx";
 import { texts } from "../texts.ts";
 
@@ -28,19 +29,22 @@ export function NovationPage() {
   const { base } = useHere();
   const { service: name = "" } = useParams();
   const service = useAsk<Service>(base + path`/services/${name}`);
+  const active = useAsk<WirePricing[]>(base + path`/services/${name}/pricings`, { pricingStatus: "active" });
   return (
     <Page title={t.titles.novation(name)} lead={t.leads.novation}>
-      <Loaded query={service}>{(data) => <Versions service={data} />}</Loaded>
+      <Loaded query={service}>
+        {(data) => <Loaded query={active}>{(pricings) => <Versions service={data} pricings={pricings} />}</Loaded>}
+      </Loaded>
     </Page>
   );
 }
 
-function Versions({ service }: { service: Service }) {
+function Versions({ service, pricings }: { service: Service; pricings: readonly WirePricing[] }) {
   const [search] = useSearchParams();
-  const active = Object.keys(service.activePricings);
+  const active = pricings.toSorted(byDate).map(({ version }) => version);
   const versions = Object.keys({ ...service.archivedPricings, ...service.activePricings });
   const asked = search.get("from");
-  const [target, setTarget] = useState(() => active.findLast((version) => version !== asked) ?? active.at(-1) ?? "");
+  const [target, setTarget] = useState(() => active.find((version) => version !== asked) ?? active[0] ?? "");
   const [from, setFrom] = useState<readonly string[]>(() =>
     versions.filter((version) => (asked === null ? version !== target : version === asked)),
   );

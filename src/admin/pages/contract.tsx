@@ -10,7 +10,8 @@ import { Billing } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact } from "../parts/contact.tsx";
 import { Confirm } from "../parts/dialog.tsx";
-import { Loaded, Page, Section, Skeleton } from "../parts/page.tsx";
+import { NoPricing } from "../parts/no-pricing.tsx";
+import { Loaded, Page, Section } from "../parts/page.tsx";
 import { Badge, Table } from "../parts/table.tsx";
 import { UsageSection } from "../parts/usage-section.tsx";
 import { useAsk, useChange } from "../queries.ts";
@@ -99,7 +100,7 @@ function Facts({ contract }: { contract: Contract }) {
 /** What somebody may have and use, and where each of it comes from. */
 function Entitlements({ contract }: { contract: Contract }) {
   const contracted = Object.entries(contract.contractedServices);
-  const pricingOf = usePricings(contracted);
+  const { pricingOf, failureOf } = usePricings(contracted);
   return contracted.map(([service, version]) => {
     const pricing = pricingOf(service, version);
     const choice = choiceOf(contract, service);
@@ -111,7 +112,7 @@ function Entitlements({ contract }: { contract: Contract }) {
         lead={[choice.plan ?? texts.novation.noPlan, ...addOns].join(" + ")}
       >
         {pricing === undefined ? (
-          <Skeleton />
+          <NoPricing failure={failureOf(service, version)} service={service} version={version} />
         ) : (
           <Table label={t.entitlements(service, version)} head={[t.entitlement, t.value, t.source]}>
             {entitlements(pricing, choice).map(({ name, kind, value, from }) => (

@@ -5,6 +5,7 @@ import { path } from "../api.ts";
 import { countedLimits, explainAll, type UsageById } from "../explain.ts";
 import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Explanation } from "../parts/explanation.tsx";
+import { NoPricing } from "../parts/no-pricing.tsx";
 import { Check, Field, Form, Select } from "../parts/field.tsx";
 import { Empty, Failed, Page, Section, Skeleton } from "../parts/page.tsx";
 import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
@@ -67,7 +68,7 @@ function usageById(contract: Contract): UsageById {
 function Invented() {
   const [subscription, setSubscription] = useState<Subscription>(NOTHING);
   const [usage, setUsage] = useState<UsageById>(new Map());
-  const pricingOf = usePricings(Object.entries(subscription.contractedServices));
+  const { pricingOf } = usePricings(Object.entries(subscription.contractedServices));
   return (
     <>
       <Section title={texts.contracts.columns.subscription}>
@@ -95,7 +96,7 @@ function Results(props: { subscription: Subscription; usage: UsageById; user: st
   const [search, setSearch] = useSearchParams();
   const [isServer, setIsServer] = useState(false);
   const contracted = Object.entries(props.subscription.contractedServices);
-  const pricingOf = usePricings(contracted);
+  const { pricingOf, failureOf } = usePricings(contracted);
   const explained = explainAll(props.subscription, pricingOf, props.usage, { server: isServer });
   const chosen = explained.find(({ id }) => id === search.get("feature")) ?? explained[0];
   const choose = (feature: string) =>
@@ -107,7 +108,12 @@ function Results(props: { subscription: Subscription; usage: UsageById; user: st
       { replace: true },
     );
   if (contracted.length === 0) return <Empty>{t.chooseService}</Empty>;
-  if (chosen === undefined) return <Skeleton lines={8} />;
+  if (chosen === undefined) {
+    const lost = contracted.find(([service, version]) => failureOf(service, version) !== undefined);
+    if (lost === undefined) return <Skeleton lines={8} />;
+    const [service, version] = lost;
+    return <NoPricing failure={failureOf(service, version)} service={service} version={version} />;
+  }
   return (
     <div className="columns">
       <Section title={t.featuresTitle}>

@@ -9,7 +9,7 @@ import { Loaded, Page, Section } from "../parts/page.tsx";
 import { ServiceChanges } from "../parts/service-changes.tsx";
 import { Badge } from "../parts/table.tsx";
 import { useAsk, useChange } from "../queries.ts";
-import { useContractCount } from "../services.ts";
+import { byDate, useContractCount } from "../services.ts";
 import { useHere } from "../session.tsx";
 import { texts } from "../texts.ts";
 
@@ -73,7 +73,7 @@ function Timeline({ service }: { service: Service }) {
               const all = [
                 ...now.map((pricing) => ({ pricing, status: "active" as const })),
                 ...before.map((pricing) => ({ pricing, status: "archived" as const })),
-              ].sort((a, b) => b.pricing.createdAt.localeCompare(a.pricing.createdAt));
+              ].sort((one, other) => byDate(one.pricing, other.pricing));
               return (
                 <ol className="timeline">
                   {drafts.map((draft) => (

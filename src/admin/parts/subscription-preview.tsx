@@ -13,7 +13,7 @@ export const TONES = { more: "good", less: "danger", different: "warn" } as cons
 /** What somebody gains and loses who goes from one subscription to another, service by service. */
 export function SubscriptionPreview({ before, after }: { before: Subscription; after: Subscription }) {
   const both = [...Object.entries(before.contractedServices), ...Object.entries(after.contractedServices)];
-  const pricingOf = usePricings(both);
+  const { pricingOf } = usePricings(both);
   const services = [...new Set(both.map(([service]) => service))];
   const isHere = both.every(([service, version]) => pricingOf(service, version) !== undefined);
   if (!isHere) return <Skeleton lines={2} />;

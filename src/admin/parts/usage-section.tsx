@@ -17,7 +17,7 @@ const t = texts.contract;
 /** What of a contract is used up, and changing it for those who may. */
 export function UsageSection({ contract }: { contract: Contract }) {
   const { base, may } = useHere();
-  const pricingOf = usePricings(Object.entries(contract.contractedServices));
+  const { pricingOf } = usePricings(Object.entries(contract.contractedServices));
   const [adjusted, setAdjusted] = useState<Usage>();
   const usage = usageOf(contract, pricingOf);
   const to = path`/contracts/${contract.userContact.userId}/usageLevels`;

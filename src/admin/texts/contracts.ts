@@ -48,6 +48,8 @@ export const novation = {
 } as const;
 
 export const contract = {
+  versionGone: (service: string, version: string) =>
+    `Version ${version} of ${service} has been deleted since: what it gave cannot be shown here any more.`,
   newTitle: "New contract",
   newLead: "Contracts an end user of yours, by the id that your own system has for them.",
   userId: "User id",

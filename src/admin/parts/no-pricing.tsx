@@ -1,0 +1,15 @@
+import { Refused } from "../api.ts";
+import { texts } from "../texts.ts";
+import { Failed, Skeleton } from "./page.tsx";
+
+/** In the place of what a pricing tells: that it is on its way, or why it does not come. */
+export function NoPricing(props: { failure: Error | undefined; service: string; version: string }) {
+  const { failure, service, version } = props;
+  if (failure === undefined) return <Skeleton />;
+  const isGone = failure instanceof Refused && failure.status === 404;
+  return isGone ? (
+    <p className="note warn">{texts.contract.versionGone(service, version)}</p>
+  ) : (
+    <Failed error={failure} />
+  );
+}
