@@ -58,6 +58,30 @@ test("several contracts are novated at once, with what each gains and loses besi
   expect(own.complaints).toEqual([]);
 });
 
+test("of each contract that is novated it is told what came of it, and those that are left can be tried again", async () => {
+  const { page } = own;
+  await own.open("/contracts", "Contracts");
+  await page.getByLabel("Select user-03").check();
+  await page.getByLabel("Select user-04").check();
+  await page.getByRole("button", { name: "Novate 2 selected …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Plan: Tasker").selectOption("PRO");
+  await dialog.getByRole("row", { name: "user-04 not yet" }).waitFor();
+  await own.call("DELETE", "/contracts/user-03", undefined, own.key);
+  await dialog.getByRole("button", { name: "Novate", exact: true }).click();
+  await dialog.getByText("1 could not be novated: see below why.").waitFor();
+  await dialog.getByRole("row", { name: /^user-03 not novated .*not found/ }).waitFor();
+  await dialog.getByRole("row", { name: "user-04 novated" }).waitFor();
+  await expectAccessible(page);
+  await own.contract("user-03", "FREE");
+  await dialog.getByRole("button", { name: "Novate the other 1" }).click();
+  await page.getByText("2 contracts are novated.").waitFor();
+  await expect.poll(() => dialog.count()).toBe(0);
+  const novated = await own.call<{ subscriptionPlans: object }>("GET", "/contracts/user-03", undefined, own.key);
+  expect(novated.subscriptionPlans).toEqual({ tasker: "PRO" });
+  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("404")]);
+});
+
 test("a contract shows what it gives and from where, and how much of it is used", async () => {
   const { page } = own;
   await own.open("/contracts/ada", "ada");

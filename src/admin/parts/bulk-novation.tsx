@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { useRefresh } from "../queries.ts";
@@ -7,12 +7,19 @@ import { texts } from "../texts.ts";
 import { Dialog } from "./dialog.tsx";
 import { SubscriptionEditor } from "./subscription-editor.tsx";
 import { SubscriptionPreview } from "./subscription-preview.tsx";
+import { Badge, Table } from "./table.tsx";
 import { useTell } from "./toast.tsx";
 
 const t = texts.novation;
 const MANY = 3;
 
-/** Novates several contracts to the same subscription, one after the other, and reports those that could not be. */
+/** What came of one contract: novated, or why not; undefined while it has not been tried. */
+type Outcome = "novated" | Error | undefined;
+
+/**
+ * Novates several contracts to the same subscription, one after the other, and tells of each what came of it. It can be
+ * stopped between two of them, and goes on with those that are left.
+ */
 export function BulkNovation({ contracts, onClose }: { contracts: readonly Contract[]; onClose: () => void }) {
   const { base } = useHere();
   const { apiKey } = useUser();
@@ -20,63 +27,99 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
   const tell = useTell();
   const [first] = contracts;
   const [target, setTarget] = useState<Subscription>(() => subscriptionOf(first));
-  const [done, setDone] = useState<number>();
-  const [failures, setFailures] = useState<readonly string[]>([]);
+  const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
+  const [isRunning, setIsRunning] = useState(false);
+  const isStopped = useRef(false);
+  const left = contracts.filter(({ id }) => outcomes.get(id) !== "novated");
   const run = async () => {
-    const failed: string[] = [];
-    for (const [index, { userContact }] of contracts.entries()) {
-      setDone(index);
+    isStopped.current = false;
+    setIsRunning(true);
+    const results = new Map<string, Outcome>();
+    for (const [id, outcome] of outcomes) if (outcome === "novated") results.set(id, outcome);
+    setOutcomes(new Map(results));
+    for (const { id, userContact } of left) {
+      if (isStopped.current) break;
       try {
         await call("PUT", base + path`/contracts/${userContact.userId}`, { key: apiKey, body: target });
+        results.set(id, "novated");
       } catch (error) {
-        failed.push(`${userContact.userId}: ${error instanceof Error ? error.message : String(error)}`);
+        results.set(id, error instanceof Error ? error : new Error(String(error)));
       }
+      setOutcomes(new Map(results));
     }
     refresh([`${base}/contracts`]);
-    setDone(undefined);
-    setFailures(failed);
-    tell(t.finished(contracts.length - failed.length));
-    if (failed.length === 0) onClose();
+    setIsRunning(false);
+    const novated = contracts.filter(({ id }) => results.get(id) === "novated").length;
+    tell(t.finished(novated));
+    if (novated === contracts.length) onClose();
   };
+  const stop = () => {
+    isStopped.current = true;
+  };
+  const close = () => {
+    stop();
+    onClose();
+  };
+  const failed = [...outcomes.values()].filter((outcome) => outcome instanceof Error).length;
   return (
-    <Dialog title={t.title(contracts.length)} onClose={onClose}>
+    <Dialog title={t.title(contracts.length)} onClose={close}>
       <div className="dialog-body">
         <p>{t.lead}</p>
-        <p>
-          <strong>{t.affected}:</strong> {contracts.map(({ userContact }) => userContact.userId).join(", ")}
-        </p>
-        <SubscriptionEditor value={target} onChange={setTarget} />
-        {contracts.slice(0, MANY).map((contract) => (
-          <section key={contract.id}>
-            <h3>{contract.userContact.userId}</h3>
-            <SubscriptionPreview before={contract} after={target} />
-          </section>
-        ))}
-        {failures.length === 0 ? null : (
-          <div className="failed" role="alert">
-            <p>{t.failed(failures.length)}</p>
-            <ul>
-              {failures.map((failure) => (
-                <li key={failure}>{failure}</li>
-              ))}
-            </ul>
-          </div>
+        {isRunning ? null : <SubscriptionEditor value={target} onChange={setTarget} />}
+        {failed === 0 || isRunning ? null : (
+          <p className="failed" role="alert">
+            {t.failed(failed)}
+          </p>
         )}
-        {done === undefined ? null : (
+        {isRunning ? (
           <label>
-            {t.progress(done, contracts.length)} <progress value={done} max={contracts.length} />
+            {t.progress(outcomes.size, contracts.length)} <progress value={outcomes.size} max={contracts.length} />
           </label>
-        )}
+        ) : null}
+        <Table label={t.affected} head={[texts.contracts.columns.user, t.outcome]}>
+          {contracts.map(({ id, userContact }) => (
+            <tr key={id}>
+              <th scope="row">{userContact.userId}</th>
+              <td>
+                <Told outcome={outcomes.get(id)} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+        {isRunning || outcomes.size > 0
+          ? null
+          : contracts.slice(0, MANY).map((contract) => (
+              <section key={contract.id}>
+                <h3>{contract.userContact.userId}</h3>
+                <SubscriptionPreview before={contract} after={target} />
+              </section>
+            ))}
       </div>
       <div className="actions end">
-        <button type="button" className="button" onClick={onClose}>
-          {texts.common.cancel}
-        </button>
-        <button type="button" className="button primary" disabled={done !== undefined} onClick={() => void run()}>
-          {t.confirm}
+        {isRunning ? (
+          <button type="button" className="button" onClick={stop}>
+            {t.stop}
+          </button>
+        ) : (
+          <button type="button" className="button" onClick={close}>
+            {outcomes.size === 0 ? texts.common.cancel : texts.common.close}
+          </button>
+        )}
+        <button type="button" className="button primary" disabled={isRunning} onClick={() => void run()}>
+          {outcomes.size === 0 || isRunning ? t.confirm : t.goOn(left.length)}
         </button>
       </div>
     </Dialog>
+  );
+}
+
+function Told({ outcome }: { outcome: Outcome }) {
+  if (outcome === undefined) return <span className="hint">{t.notTried}</span>;
+  if (outcome === "novated") return <Badge tone="good">{t.novated}</Badge>;
+  return (
+    <>
+      <Badge tone="danger">{t.notNovated}</Badge> {outcome.message}
+    </>
   );
 }
 
