@@ -5,11 +5,12 @@ import * as events from "./events.ts";
 import * as growth from "./growth.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
+import * as restore from "./restore.ts";
 import * as unleash from "./unleash.ts";
 import * as usage from "./usage.ts";
 
 /*
- * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [unleash] …`: every figure is a ratio of two things measured in
+ * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [restore] [unleash] …`: every figure is a ratio of two things measured in
  * this run. Exits 1 when one falls short of its target. With --gate it does when one is more than 30 % below the ratio in
  * ratios.json, measured again before it is believed; with --keep it writes that file and the README's table. BENCH_RUNTIME=Bun, Deno,
  * workerd, "Node 24" … puts Faregate on another runtime.
@@ -17,7 +18,7 @@ import * as usage from "./usage.ts";
 
 const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
-const NAMED = { growth, unleash };
+const NAMED = { growth, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const README = new URL("../../README.md", import.meta.url);
 /** What the machine's mood may take away without anything having become slower. */
