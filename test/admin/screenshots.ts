@@ -37,7 +37,19 @@ beforeAll(async () => {
     await own.call("PUT", `/contracts/${user}/usageLevels`, { tasker: { maxTasks: used - 1 } }, own.key);
     await own.call("POST", `/features/${user}/tasker-board`, { "tasker-maxTasks": 1 }, own.key);
   }
+  for (const [user, days] of LEAVING) {
+    const endDate = new Date(Date.now() + days * 86_400_000).toISOString();
+    await own.call("PUT", `/contracts/${user}/billingPeriod`, { endDate, autoRenew: false }, own.key);
+  }
 });
+
+/** Who does not renew, and how many days are left. */
+const LEAVING: readonly (readonly [user: string, days: number])[] = [
+  ["alan", 21],
+  ["edsger", 5],
+  ["hedy", 0],
+  ["margaret", 3],
+];
 
 async function take(name: string): Promise<void> {
   await own.page.waitForTimeout(400);
