@@ -145,6 +145,10 @@ const schema = z.object({
   MIGRATE: flag("MIGRATE", true),
   /** Whoever shows it may read /metrics; unset: nobody. */
   METRICS_TOKEN: z.string().min(16, "METRICS_TOKEN must have at least 16 characters.").optional(),
+  /** Where spans go, by OTLP over HTTP; unset: nowhere. */
+  OTEL_EXPORTER_OTLP_ENDPOINT: address("OTEL_EXPORTER_OTLP_ENDPOINT", ["http:", "https:"]),
+  /** What spans call this service; unset: which of our processes it is. */
+  OTEL_SERVICE_NAME: z.string().optional(),
   /** Seconds for which a process that is told to end is not ready and still serves. */
   DRAIN_DELAY: number("DRAIN_DELAY", 0, 300),
   /** Proxies in front; see http/client-address.ts. */

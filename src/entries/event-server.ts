@@ -17,6 +17,7 @@ import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
 import { MIGRATIONS } from "./prepare-database.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";
+import { openTracing } from "./tracing.ts";
 import { createPost } from "./webhook-post.ts";
 
 /** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
@@ -51,6 +52,7 @@ export interface EventServer {
 export async function openEventServer({ config, log, tell, hasLauncher }: Process): Promise<EventServer> {
   const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
   if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
+  const traced = await openTracing(config, "faregate-events");
   const opened = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-events-rest", log });
   const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-events-feed" });
   const onError = onceAnOutage((error) => log("warn", "the outbox cannot be read for now", error));
@@ -133,7 +135,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
   });
   const app = config.EVENTS_ONLY
     ? healthApplication(config, opened.health)
-    : applicationOver(config, resources, opened.health, log);
+    : applicationOver(config, resources, { health: opened.health, log, tracing: traced?.tracing });
   await feed.started;
   return {
     broadcast,
@@ -145,7 +147,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       opened.endStreams();
       await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
     },
-    close: async () => void (await Promise.all([connection.close(), opened.close()])),
+    close: async () => void (await Promise.all([connection.close(), opened.close(), traced?.close()])),
   };
 }
 

@@ -3,6 +3,7 @@ import { followChanges } from "../db/changes.ts";
 import { type Connection, connect } from "../db/connect.ts";
 import { createApp, createHealthApp } from "../http/app.ts";
 import type { AppEnv, Log } from "../http/route.ts";
+import type { Tracing } from "../http/tracing.ts";
 import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";
 import { createResources } from "../operations/resources.ts";
@@ -11,6 +12,7 @@ import type { Config, Secrets } from "./config.ts";
 import { createDownload, isPublicAddress } from "./download.ts";
 import { createHealth, type ProcessHealth } from "./health.ts";
 import { httpSettingsOf, settingsOf, timeoutsOf } from "./settings.ts";
+import { openTracing } from "./tracing.ts";
 
 /** What a process opens once, and how it is closed. */
 export interface OpenResources {
@@ -81,13 +83,18 @@ export async function openResources(
 }
 
 /** The REST application over these resources. */
-export function applicationOver(config: Config, resources: Resources, health: ProcessHealth, log: Log): Hono<AppEnv> {
+export function applicationOver(
+  config: Config,
+  resources: Resources,
+  { health, log, tracing }: { health: ProcessHealth; log: Log; tracing: Tracing | undefined },
+): Hono<AppEnv> {
   return createApp({
     open: () => resources,
     settings: httpSettingsOf(config),
     log,
     health,
     metrics: health.requests,
+    tracing,
     readAsset,
     readConsole,
   });
@@ -104,6 +111,14 @@ export async function openApplication(
   secrets: Secrets,
   options: { databaseUrl: string; applicationName: string; log: Log },
 ): Promise<{ app: Hono<AppEnv>; health: ProcessHealth; endStreams(): void; close(): Promise<void> }> {
+  const traced = await openTracing(config, options.applicationName);
   const { resources, health, endStreams, close } = await openResources(config, secrets, options);
-  return { app: applicationOver(config, resources, health, options.log), health, endStreams, close };
+  return {
+    app: applicationOver(config, resources, { health, log: options.log, tracing: traced?.tracing }),
+    health,
+    endStreams,
+    close: async () => {
+      await Promise.all([close(), traced?.close()]);
+    },
+  };
 }

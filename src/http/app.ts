@@ -22,6 +22,7 @@ import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
+import { traceContextOf, type Tracing } from "./tracing.ts";
 
 /** A request that took longer is worth a line. */
 const SLOW_SECONDS = 1;
@@ -53,6 +54,8 @@ export function createApp(options: {
   health?: Health;
   /** Told of each request. */
   metrics?: Pick<RequestMetrics, "record">;
+  /** Follows each request that is not a preflight. */
+  tracing?: Tracing | undefined;
   /** Files of the reference page; without it there is the document but no page. */
   readAsset?: ReadAsset;
   /** Files of the built console; without it there is none. */
@@ -64,7 +67,7 @@ export function createApp(options: {
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, settings.baseUrlPath) });
 
   const allowOrigin = originHeaders(settings);
-  const { metrics } = options;
+  const { metrics, tracing } = options;
   /** Counts an answer, and logs one that failed or was slow. */
   const measure = (c: HonoContext<AppEnv>, status: number) => {
     const seconds = (performance.now() - c.get("startedAt")) / 1000;
@@ -73,6 +76,7 @@ export function createApp(options: {
     const route = routePath(c, -1);
     if (status === 401 || status === 403) noteRefusal(c, route, status);
     metrics?.record(c.req.method, route, status, seconds);
+    c.get("trace")?.end({ route, status, requestId: c.get("requestId") });
     if (!isTrouble && settings.logsRequests !== true) return;
     tell(c, status >= 500 ? "warn" : "info", "request", { route, status, milliseconds: Math.round(seconds * 1000) });
   };
@@ -90,6 +94,9 @@ export function createApp(options: {
     if (c.req.method === "OPTIONS") {
       c.header("x-request-id", requestId);
       return preflight(c, origin);
+    }
+    if (tracing !== undefined) {
+      c.set("trace", tracing.start(c.req.method, traceContextOf(c.req.header("traceparent"))));
     }
     const opened = options.open(c.env);
     c.set("resources", opened instanceof Promise ? await opened : opened);

@@ -6,6 +6,7 @@ import type { Caller } from "../core/access/caller.ts";
 import { scopeOf } from "../operations/access.ts";
 import type { Context, Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
+import { type Trace, traceContextOf } from "./tracing.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 /** What a line is about: fields of their own beside the message. */
@@ -49,6 +50,8 @@ export interface AppEnv {
     headers: Record<string, string>;
     /** True when the answer was made with them already. */
     isComplete: boolean;
+    /** Only where requests are traced. */
+    trace: Trace | undefined;
     /** When it arrived, by `performance.now()`. */
     startedAt: number;
     /** True once nothing but routes and their middleware is left. */
@@ -86,7 +89,7 @@ export function tell(c: Ask, level: LogLevel, message: string, detail?: unknown)
   const caller: Caller | undefined = c.get("caller");
   log(level, message, detail, {
     request: c.get("requestId"),
-    trace: /^[\da-f]{2}-([\da-f]{32})-[\da-f]{16}-[\da-f]{2}$/.exec(c.req.header("traceparent") ?? "")?.[1],
+    trace: c.get("trace")?.id ?? traceContextOf(c.req.header("traceparent"))?.traceId,
     method: c.req.method,
     user: caller?.kind === "user" ? caller.id : undefined,
     key: caller?.kind === "key" ? caller.keyId : undefined,
