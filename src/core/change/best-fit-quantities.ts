@@ -95,9 +95,11 @@ export class Quantities {
       MODES.every((mode) => {
         const facts = this.#after.expressions.get(feature)?.[mode];
         if (facts === undefined || !facts.limits.includes(limit)) return true;
-        // Under another expression, as much as before may not be enough.
+        // Under another expression, as much as before may not be enough; and one that takes a part of the limit may tell
+        // apart what the limit itself does not, where everything is unlimited.
         const sameText = this.#current.side.expressions.get(feature)?.[mode]?.shape === facts.shape;
-        return sameText && facts.allowances.includes(limit);
+        const had = this.#current.grant.usageLimits.get(limit);
+        return sameText && facts.allowances.includes(limit) && !(typeof had === "number" && had > UNLIMITED);
       }),
     );
   }

@@ -10,6 +10,7 @@ import type { Side } from "../../../src/core/change/holding.ts";
 import { compareRanks, costsOf, lossOf, measuresOf, offers } from "../../../src/core/change/loss.ts";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import { everyConfiguration, pricingFrom, twoPricings } from "./small-pricings.ts";
+import "../../support/property-seed.ts";
 
 function rankOf(before: Side, after: Side, configuration: Configuration, target: Configuration): number[] {
   const comparison = compareHoldings(holdingOf(before, configuration), holdingOf(after, target));
@@ -171,6 +172,39 @@ describe("the best fit", { timeout: 120_000 }, () => {
     ...more,
   });
   const board = { board: { value: true } };
+
+  it("has as many units as give an expression what it had, also beyond what is unlimited by itself", () => {
+    const withAddOn = (name: string): Side =>
+      createSide(
+        compilePricing(
+          pricingFrom({
+            features: {
+              half: {
+                valueType: "BOOLEAN",
+                defaultValue: true,
+                type: "DOMAIN",
+                expression: "subscriptionContext['seats'] * 2 < pricingContext['usageLimits']['seats']",
+              },
+            },
+            usageLimits: { seats: { valueType: "NUMERIC", defaultValue: 5, type: "NON_RENEWABLE", trackable: true } },
+            plans: { FREE: { price: 0, features: null } },
+            addOns: {
+              [name]: {
+                price: 1,
+                usageLimitsExtensions: { seats: { value: 100_000_000 } },
+                subscriptionConstraints: { maxQuantity: 4 },
+              },
+            },
+          }),
+        ),
+      );
+    const [before, after] = [withAddOn("packA"), withAddOn("packB")];
+    for (const quantity of [1, 2, 3, 4]) {
+      const proposal = proposeTarget(before, after, { plan: "FREE", addOns: { packA: quantity } });
+      expect(proposal).toMatchObject({ keepsEverything: true, complete: true });
+      expect(proposal?.target.addOns).toEqual({ packB: quantity });
+    }
+  });
 
   it("is not certified for who would lose, for nothing in return, what adds nothing", () => {
     const nothing = { price: 0, usageLimitsExtensions: { seats: { value: 0 } } };
