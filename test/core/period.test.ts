@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { addPeriod, nextBoundary } from "../../src/core/period.ts";
 import { PERIOD_UNITS } from "../../src/core/pricing/model.ts";
+import "../support/property-seed.ts";
 
 const at = (text: string): Date => new Date(text);
 

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { serializeTokenPayload, tokenFeature } from "../../src/core/pricing-token.ts";
+import "../support/property-seed.ts";
 
 type Limits = Record<string, number | boolean | null> | null;
 const result = (limit: Limits, used: Record<string, number> | null) => ({ eval: true, limit, used, error: null });

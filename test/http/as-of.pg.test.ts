@@ -7,6 +7,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { ADD_ONS_ONLY, consume, contract, show, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { yamlUpload } from "../support/uploads.ts";
+import "../support/property-seed.ts";
 
 const DAY = 86_400_000;
 

@@ -7,6 +7,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { type ContractAnswer } from "../support/service-calls.ts";
 import { yamlUpload } from "../support/uploads.ts";
+import "../support/property-seed.ts";
 
 /* What the dry run says of a change is what evaluation answers once it is made: random pricings, contracts and changes. */
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, show, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
+import "../support/property-seed.ts";
 
 /*
  * Everything that moves a balance, in random order, beside a model that is a few maps. Amounts are whole and small and the

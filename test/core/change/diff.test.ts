@@ -10,6 +10,7 @@ import { evaluateBoolean, prepareEvaluation } from "../../../src/core/pricing/ev
 import type { Pricing } from "../../../src/core/pricing/model.ts";
 import { checkSubscription, grant } from "../../../src/core/pricing/subscription.ts";
 import { everyConfiguration, FEATURES, LIMITS, smallPricing, twoPricings } from "./small-pricings.ts";
+import "../../support/property-seed.ts";
 
 const TURNED: Readonly<Record<ChangeClass, ChangeClass>> = {
   widening: "narrowing",

@@ -10,6 +10,7 @@ import { evaluateFeature, prepareEvaluation } from "../../../src/core/pricing/ev
 import { parsePricing } from "../../../src/core/pricing/parse.ts";
 import { checkSubscription, grant } from "../../../src/core/pricing/subscription.ts";
 import { everyConfiguration, FEATURES, smallPricing, twoPricings } from "./small-pricings.ts";
+import "../../support/property-seed.ts";
 
 const usageLevels = fc.record({
   tasks: fc.constantFrom(0, 1, 2, 2.5, 3, 4, 5, 6, 10, 11, 25),

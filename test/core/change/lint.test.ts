@@ -8,6 +8,7 @@ import { evaluateBoolean, prepareEvaluation } from "../../../src/core/pricing/ev
 import { parsePricing } from "../../../src/core/pricing/parse.ts";
 import { grant } from "../../../src/core/pricing/subscription.ts";
 import { everyConfiguration, smallPricing } from "./small-pricings.ts";
+import "../../support/property-seed.ts";
 
 const HEAD = `saasName: Acme
 syntaxVersion: "3.0"

@@ -16,6 +16,7 @@ import { parsePricing } from "../../../src/core/pricing/parse.ts";
 import { checkSubscription, grant } from "../../../src/core/pricing/subscription.ts";
 import { pricingToWire } from "../../../src/core/pricing/wire.ts";
 import { accept, CASE_FILES, readCases, TODAY } from "./case-file.ts";
+import "../../support/property-seed.ts";
 
 const TEXTS = CASE_FILES.flatMap((file) => readCases(file).map((each) => each.text));
 
