@@ -155,6 +155,7 @@ const schema = z.object({
   TRUSTED_PROXIES: number("TRUSTED_PROXIES", 0, 10),
   /** Limits; 0: none. */
   ACCOUNT_CALLS_PER_MINUTE: number("ACCOUNT_CALLS_PER_MINUTE", 3000, 1_000_000),
+  FAILED_SIGN_INS_PER_MINUTE: number("FAILED_SIGN_INS_PER_MINUTE", 10, 1_000_000, 1),
   UNKNOWN_KEYS_PER_MINUTE: number("UNKNOWN_KEYS_PER_MINUTE", 1000, 1_000_000),
   KEY_CALLS_PER_SECOND: number("KEY_CALLS_PER_SECOND", 0, 1_000_000),
   SOCKETS_PER_ADDRESS: number("SOCKETS_PER_ADDRESS", 20_000, 1_000_000),
@@ -174,6 +175,9 @@ const schema = z.object({
   /** Largest body that is no file, and largest pricing, in KB. */
   BODY_LIMIT_KB: number("BODY_LIMIT_KB", 2048, 65_536, 16),
   PRICING_LIMIT_KB: number("PRICING_LIMIT_KB", 2048, 2048, 16),
+  /** Deepest nesting of a body, and of a pricing. */
+  BODY_DEPTH_LIMIT: number("BODY_DEPTH_LIMIT", 1000, 1000, 16),
+  PRICING_DEPTH_LIMIT: number("PRICING_DEPTH_LIMIT", 32, 32, 8),
   /** Most entries of a page, where a listing's own limit is not lower. */
   PAGE_LIMIT: number("PAGE_LIMIT", 1000, 1000, 1),
   /** Connections a process may open for requests. */

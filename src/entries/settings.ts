@@ -13,6 +13,8 @@ export function settingsOf(config: Config): Settings {
     publicUrl: config.PUBLIC_URL,
     webhookAllowedHosts: config.WEBHOOK_ALLOWED_HOSTS,
     accountCallsPerMinute: config.ACCOUNT_CALLS_PER_MINUTE,
+    failedSignInsPerMinute: config.FAILED_SIGN_INS_PER_MINUTE,
+    maxPricingDepth: config.PRICING_DEPTH_LIMIT,
     maxPricingBytes: config.PRICING_LIMIT_KB * 1024,
     maxPageSize: config.PAGE_LIMIT,
   };
@@ -28,6 +30,7 @@ export function httpSettingsOf(config: Config): HttpSettings {
     unknownKeysPerMinute: config.UNKNOWN_KEYS_PER_MINUTE,
     keyCallsPerSecond: config.KEY_CALLS_PER_SECOND,
     maxBodyBytes: config.BODY_LIMIT_KB * 1024,
+    maxBodyDepth: config.BODY_DEPTH_LIMIT,
     maxStreams: config.EVENT_STREAMS,
     maxStreamStallMs: config.STREAM_STALL_TIMEOUT * 1000,
   };

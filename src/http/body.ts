@@ -1,11 +1,13 @@
 import { getMultipartBoundary, type MultipartPart, parseMultipart } from "@remix-run/multipart-parser";
 import type { Context as HonoContext } from "hono";
-import { Failure } from "../operations/errors.ts";
+import { Failure, tooDeep } from "../operations/errors.ts";
 import { maxPricingBytes } from "../operations/pricing-source.ts";
 import type { AppEnv } from "./route.ts";
 
 /** JSON and form bodies, where the operator has not said otherwise. */
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
+/** How deeply a body may be nested, where the operator has not said otherwise. */
+const MAX_DEPTH = 1000;
 /** A multipart body may hold one file of the full size, and this as its wrapping. */
 const WRAPPING_BYTES = 64 * 1024;
 const TOO_LARGE = "File too large";
@@ -97,10 +99,30 @@ function parseForm(text: string): Record<string, unknown> {
   return root;
 }
 
-function parseBody(contentType: string, text: string): unknown {
+/** Whether lists and objects of a JSON text stand in each other deeper than this; brackets within strings are none. */
+function isDeeper(text: string, limit: number): boolean {
+  // So many brackets would not even fit into most bodies.
+  if (text.length <= 2 * limit) return false;
+  let depth = 0;
+  let isText = false;
+  for (let i = 0; i < text.length; i += 1) {
+    const found = text[i];
+    if (isText) {
+      if (found === "\\") i += 1;
+      else if (found === '"') isText = false;
+    } else if (found === '"') isText = true;
+    else if (found === "[" || found === "{") depth += 1;
+    else if (found === "]" || found === "}") depth -= 1;
+    if (depth > limit) return true;
+  }
+  return false;
+}
+
+function parseBody(contentType: string, text: string, maxDepth: number): unknown {
   const mediaType = contentType.split(";")[0]?.trim().toLowerCase();
   if (mediaType === "application/x-www-form-urlencoded") return parseForm(text);
   if (mediaType !== "application/json" || text.trim() === "") return {};
+  if (isDeeper(text, maxDepth)) throw tooDeep(undefined);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -119,7 +141,7 @@ export async function readBody(c: HonoContext<AppEnv>): Promise<void> {
   const contentType = c.req.header("content-type") ?? "";
   const declared = Number(c.req.header("content-length") ?? 0);
   const multipart = /^multipart\/form-data\b/i.test(contentType);
-  const limit = c.get("settings").maxBodyBytes ?? MAX_BODY_BYTES;
+  const { maxBodyBytes: limit = MAX_BODY_BYTES, maxBodyDepth = MAX_DEPTH } = c.get("settings");
   if (declared > (multipart ? maxPricingBytes(c.get("resources")) + WRAPPING_BYTES : limit)) {
     throw new Failure("tooLarge", multipart ? TOO_LARGE : bodyTooLarge(limit));
   }
@@ -127,15 +149,15 @@ export async function readBody(c: HonoContext<AppEnv>): Promise<void> {
     c.set("body", {});
   } else if (c.req.method === "GET" || c.req.method === "HEAD") {
     const hidden = declared > 0 || c.req.header("transfer-encoding") ? hiddenBody(c.env) : undefined;
-    c.set("body", hidden === undefined ? {} : parseBody(contentType, await readText(hidden, limit)));
+    c.set("body", hidden === undefined ? {} : parseBody(contentType, await readText(hidden, limit), maxBodyDepth));
   } else if (declared > 0) {
     // No more than was declared can come: there is nothing to count, and runtimes read a whole body fastest themselves.
-    c.set("body", parseBody(contentType, await received(c.req.raw.text())));
+    c.set("body", parseBody(contentType, await received(c.req.raw.text()), maxBodyDepth));
   } else if (c.req.header("content-length") === "0") {
     c.set("body", {});
   } else {
     const stream = c.req.raw.body;
-    c.set("body", stream === null ? {} : parseBody(contentType, await readText(streamOf(stream), limit)));
+    c.set("body", stream === null ? {} : parseBody(contentType, await readText(streamOf(stream), limit), maxBodyDepth));
   }
 }
 

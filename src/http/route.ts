@@ -30,6 +30,8 @@ export interface HttpSettings {
   keyCallsPerSecond?: number;
   /** Largest body that is no file; absent: the usual one. */
   maxBodyBytes?: number;
+  /** Deepest nesting of a body; absent: the usual one. */
+  maxBodyDepth?: number;
   /** Event streams at once, in one process; absent: the usual number. */
   maxStreams?: number;
   /** How long a stream may not be read; absent: the usual time. */

@@ -53,6 +53,10 @@ export interface Settings {
   allowTestEvents?: boolean | undefined;
   /** Sign-ins and sign-ups a minute and address; 0: no limit; absent: the usual one. */
   accountCallsPerMinute?: number | undefined;
+  /** Failed sign-ins a minute and name; absent: the usual number. */
+  failedSignInsPerMinute?: number | undefined;
+  /** Deepest nesting of a pricing's text; absent: the deepest that there may be. */
+  maxPricingDepth?: number | undefined;
   /** Largest text of a pricing; absent: the usual one. */
   maxPricingBytes?: number | undefined;
   /** Most entries of a page, where a listing's own limit is not lower; absent: that limit. */

@@ -70,7 +70,9 @@ export function jsonText(value: unknown): string {
   }
 }
 
-const tooDeep = (cause: unknown) => new Failure("invalid", "INVALID DATA: The body is nested too deeply", { cause });
+/** The failure for a value that is nested more deeply than is taken. */
+export const tooDeep = (cause: unknown): Failure =>
+  new Failure("invalid", "INVALID DATA: The body is nested too deeply", { cause });
 
 /** Driver codes and SQLSTATE classes that mean: the database is away, overloaded or at odds with others; nothing was changed. */
 const UNAVAILABLE =

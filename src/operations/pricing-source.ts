@@ -32,8 +32,8 @@ export const maxPricingBytes = ({ settings }: Pick<Context, "settings">): number
  * Turns a source into a pricing. Failure invalid with the first problem as its sentence and all of them in `problems`.
  * Source: contract services-pricings §4.2.
  */
-export function readPricing(source: PricingSource, now: Date): Pricing {
-  const result = parsePricing(source.text, now);
+export function readPricing(ctx: Pick<Context, "settings" | "now">, source: PricingSource): Pricing {
+  const result = parsePricing(source.text, ctx.now(), ctx.settings.maxPricingDepth);
   if (result.ok) return result.pricing;
   const [first] = result.problems;
   const sentence = first?.message ?? "The file does not contain valid YAML content.";

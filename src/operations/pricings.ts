@@ -82,7 +82,7 @@ export async function diffDraft(
   ctx: Context,
   input: ServiceAddress & { from: string | undefined; source: PricingSource },
 ): Promise<PricingDiff> {
-  const draft = readPricing(input.source, ctx.now());
+  const draft = readPricing(ctx, input.source);
   const service = await requireService(ctx, input);
   const newest = async () => (await listVersions(ctx.db, service.id)).find(({ state }) => state === "active")?.version;
   const { row } = await findPricing(ctx, { ...input, version: input.from ?? (await newest()) ?? "" });
@@ -112,7 +112,7 @@ export async function addPricing(
   ctx: Context,
   input: { organizationId: string; serviceName: string; source: PricingSource },
 ): Promise<ServiceView & UploadReport> {
-  const pricing = readPricing(input.source, ctx.now());
+  const pricing = readPricing(ctx, input.source);
   if (pricing.saasName !== input.serviceName) {
     throw new Failure(
       "invalid",

@@ -57,7 +57,7 @@ export async function createService(
   ctx: Context,
   input: { organizationId: string; source: PricingSource },
 ): Promise<ServiceView & UploadReport> {
-  const pricing = readPricing(input.source, ctx.now());
+  const pricing = readPricing(ctx, input.source);
   const exists = () => new Failure("invalid", `Invalid request: Service ${pricing.saasName} already exists`);
   const report = reviewPricing(pricing, input.source);
   try {

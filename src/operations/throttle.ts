@@ -9,7 +9,7 @@ import { Failure } from "./errors.ts";
  */
 
 const WINDOW_MS = 60_000;
-/** Failed sign-ins a minute and name. Source: contract README, decision 18. */
+/** Failed sign-ins a minute and name, where the operator has not said otherwise. Source: contract README, decision 18. */
 const MAX_FAILURES = 10;
 /** Slow hashes asked for and not finished; a process computes about ten a second. */
 const MAX_PENDING_HASHES = 600;
@@ -43,13 +43,15 @@ export async function throttleSignInEverywhere<T>(
   // Not the name: people type their password there.
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(name)));
   const bucket = `sign-in ${Array.from(digest.slice(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
-  return throttleSignIn(name, ctx.now, async () => {
+  const limit = ctx.settings.failedSignInsPerMinute ?? MAX_FAILURES;
+  const attempt = async () => {
     const now = ctx.now();
-    if ((await readRate(ctx.db, bucket, now)) >= MAX_FAILURES) throw tooManyFailures(secondsToNextMinute(now));
+    if ((await readRate(ctx.db, bucket, now)) >= limit) throw tooManyFailures(secondsToNextMinute(now));
     const result = await signIn();
     if (result === undefined) await countRate(ctx.db, bucket, now);
     return result;
-  });
+  };
+  return throttleSignIn(name, ctx.now, attempt, limit);
 }
 
 function tooManyFailures(retryAfterSeconds: number): Failure {
@@ -86,12 +88,13 @@ export async function boundHashing<T>(work: () => Promise<T>): Promise<T> {
 
 /**
  * Runs one sign-in attempt for this name; `signIn` resolves to undefined when it failed, and only failures count.
- * Failure tooManyRequests, before any work, after 10 failures within a minute, whether the name exists or not.
+ * Failure tooManyRequests, before any work, after `limit` failures within a minute, whether the name exists or not.
  */
 export async function throttleSignIn<T>(
   name: string,
   now: () => Date,
   signIn: () => Promise<T | undefined>,
+  limit: number = MAX_FAILURES,
 ): Promise<T | undefined> {
   // No user has so long a name; kept one by one, such names would be a way to fill the memory.
   const bucket = name.length > 256 ? "" : name;
@@ -99,11 +102,11 @@ export async function throttleSignIn<T>(
   for (;;) {
     forgetOldFailures(attempts, now().getTime());
     const oldest = attempts.failures[0];
-    if (oldest !== undefined && attempts.failures.length >= MAX_FAILURES) {
+    if (oldest !== undefined && attempts.failures.length >= limit) {
       throw tooManyFailures(Math.max(1, Math.ceil((oldest + WINDOW_MS - now().getTime()) / 1000)));
     }
     // Attempts in flight may all fail: more of them than failures are left must wait for their outcome.
-    if (attempts.failures.length + attempts.running.length < MAX_FAILURES) break;
+    if (attempts.failures.length + attempts.running.length < limit) break;
     await Promise.race(attempts.running);
     attempts = attemptsOf(bucket);
   }

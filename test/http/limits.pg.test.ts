@@ -264,6 +264,48 @@ it.each([100, 20_000, 300_000])(
   },
 );
 
+it("nesting is taken as deep as the operator allows, of bodies and of pricings; brackets in texts are none", async () => {
+  const app = createApp({
+    open: () => ({ ...api.resources, settings: { ...api.resources.settings, maxPricingDepth: 8 } }),
+    settings: { allowedOrigins: [], baseUrlPath: "", maxBodyDepth: 16 },
+  });
+  const { all, platformAdmin } = api.callers;
+  const nest = (levels: number, inside = "") => `${"[".repeat(levels)}${inside}${"]".repeat(levels)}`;
+  const keep = (value: string) =>
+    app.request("/api/v1/cache/set", {
+      method: "POST",
+      headers: { "x-api-key": platformAdmin.key, "content-type": "application/json" },
+      body: `{"key":"${crypto.randomUUID()}","value":${value}}`,
+    });
+  // The body itself is one level.
+  expect((await keep(nest(15, '"[[[[[[[[\\"[[[[[[["'))).status).toBe(200);
+  const refused = await keep(nest(16));
+  expect(refused.status).toBe(400);
+  expect(await refused.json()).toEqual({ error: "INVALID DATA: The body is nested too deeply" });
+  const form = new FormData();
+  form.append("pricing", new Blob([`saasName: ${nest(8)}`]), "pricing.yml");
+  const uploaded = await app.request("/api/v1/services", {
+    method: "POST",
+    headers: { "x-api-key": all.key },
+    body: form,
+  });
+  expect(uploaded.status).toBe(400);
+  expect(await uploaded.text()).toContain("nesting deeper than 8 levels is not accepted");
+});
+
+it("failed sign-ins of a name are refused beyond what the operator sets", async () => {
+  const app = createApp({
+    open: () => ({ ...api.resources, settings: { ...api.resources.settings, failedSignInsPerMinute: 2 } }),
+    settings: { allowedOrigins: [], baseUrlPath: "" },
+  });
+  const guess = async () => {
+    const body = JSON.stringify({ username: "guessed-twice", password: "wrong" });
+    const headers = { "content-type": "application/json" };
+    return (await app.request("/api/v1/users/authenticate", { method: "POST", headers, body })).status;
+  };
+  expect([await guess(), await guess(), await guess()]).toEqual([401, 401, 429]);
+});
+
 describe("sizes that the operator has set", () => {
   it("hold for bodies, declared or not, and for pricings on their own", async () => {
     const app = createApp({

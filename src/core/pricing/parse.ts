@@ -161,10 +161,10 @@ function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<st
  * decides what a future date is. Problems of kind `key` are complete messages, all others are details of a parsing
  * error. Source: pricing2yaml.md.
  */
-export function parsePricing(text: string, now: Date): Result {
+export function parsePricing(text: string, now: Date, maxDepth?: number): Result {
   const source = text.startsWith("\uFEFF") ? text.slice(1) : text;
   const problems = new Problems();
-  const document = readYaml(source);
+  const document = readYaml(source, maxDepth);
   if (!document.ok) return { ok: false, problems: [{ kind: "yaml", path: "", ...document.failure }] };
   const { root } = document;
   if (root === null) {

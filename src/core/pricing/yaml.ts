@@ -49,13 +49,15 @@ const CORE_TAGS = /^!!(?:str|int|float|bool|null|map|seq|timestamp)$/;
 /** Builds the tree of one document from the parser's events. */
 class TreeBuilder {
   readonly #source: string;
+  readonly #maxDepth: number;
   readonly #frames: Frame[] = [];
   readonly #anchors = new Map<string, Anchor>();
   #repeated = 0;
   root: TreeValue = null;
 
-  constructor(source: string) {
+  constructor(source: string, maxDepth: number) {
     this.#source = source;
+    this.#maxDepth = maxDepth;
   }
 
   build(events: readonly Event[]): TreeValue {
@@ -89,8 +91,8 @@ class TreeBuilder {
 
   #open(event: MappingEvent | SequenceEvent, collection: TreeMap | TreeList): void {
     if (event.tagStart >= 0) this.#tag(event);
-    if (this.#frames.length >= MAX_DEPTH)
-      throw new Refusal(`nesting deeper than ${MAX_DEPTH} levels is not accepted`, event.start);
+    if (this.#frames.length >= this.#maxDepth)
+      throw new Refusal(`nesting deeper than ${this.#maxDepth} levels is not accepted`, event.start);
     const anchor = event.anchorStart < 0 ? undefined : this.#name(event);
     if (anchor !== undefined) this.#anchors.set(anchor, { value: collection, weight: 0 });
     this.#frames.push({
@@ -214,7 +216,10 @@ export function positions(text: string): (offset: number) => { line: number; col
  * merge keys by a budget charged before it happens. Tags other than YAML's own scalars and collections are refused.
  * Source: pricing2yaml.md §1; reliability T11.
  */
-export function readYaml(source: string): { ok: true; root: TreeValue } | { ok: false; failure: YamlFailure } {
+export function readYaml(
+  source: string,
+  maxDepth: number = MAX_DEPTH,
+): { ok: true; root: TreeValue } | { ok: false; failure: YamlFailure } {
   const refuse = (message: string, offset: number) => {
     const position = positions(source)(offset);
     return {
@@ -225,18 +230,18 @@ export function readYaml(source: string): { ok: true; root: TreeValue } | { ok: 
   if (source.length > MAX_DOCUMENT_LENGTH) return refuse("the document is longer than 2 MB", 0);
   try {
     // One level more than collections may nest: the library counts the scalars inside as a level of their own.
-    const events = parseEvents(source, { maxDepth: MAX_DEPTH + 2 });
+    const events = parseEvents(source, { maxDepth: maxDepth + 2 });
     const documents = events.filter((event) => event.type === EVENT_ID.DOCUMENT).length;
     if (documents > 1) {
       const failure = { message: "expected a single document in the stream, but found more", line: 1, column: 1 };
       return { ok: false, failure };
     }
-    return { ok: true, root: new TreeBuilder(source).build(events) };
+    return { ok: true, root: new TreeBuilder(source, maxDepth).build(events) };
   } catch (error) {
     if (error instanceof Refusal) return refuse(error.message, error.offset);
     if (error instanceof YAMLException) {
       const deep = error.reason.startsWith("nesting exceeded");
-      const message = deep ? `nesting deeper than ${MAX_DEPTH} levels is not accepted` : error.reason;
+      const message = deep ? `nesting deeper than ${maxDepth} levels is not accepted` : error.reason;
       return refuse(message, error.mark?.position ?? 0);
     }
     // The parser recurses: should the bound on nesting ever fail us, this is a document, not a fault of ours.
