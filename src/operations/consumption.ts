@@ -3,6 +3,7 @@ import { type Connection, databaseError } from "../db/connect.ts";
 import { type Consumption, countIfUnchanged, countUnderLock, type Decision } from "../db/consumption.ts";
 import { type Addressed, recordEvents } from "../db/outbox.ts";
 import { repeatLost } from "../db/repeat.ts";
+import type { Lookups } from "../db/lookups.ts";
 import { keyOf, type Level, type Subject, type SubjectName } from "../db/subjects.ts";
 import { moveLevels } from "../db/usage.ts";
 import { type Context, newId, type Resources } from "./context.ts";
@@ -42,7 +43,7 @@ export function createConsume(
   resources: Omit<Resources, "consume">,
 ): (ask: GroupedAsk) => Promise<FeatureAnswer> {
   const lane = (run: typeof countAtOnce): Lane =>
-    createBatch((asks) => repeatLost(() => run(connection, resources, asks)), { maxAsks: 200, lanes: 1 });
+    createBatch((asks) => run(connection, resources, asks), { maxAsks: 200, lanes: 1 });
   const lanes = Array.from({ length: LANES }, () => lane(countAtOnce));
   /** Contracts that somebody else holds: each with a lane of its own that waits for the lock, while it has callers. */
   const patient = new Map<string, { lane: Lane; callers: number }>();
@@ -113,20 +114,31 @@ async function countAtOnce(
   const verdicts = new Map<GroupedAsk, Verdict | Error>();
   let open = groupByContract(asks);
   for (let round = 0; round < ROUNDS && open.length > 0; round += 1) {
+    try {
+      open = await countRound(open, round === 0 ? resources.lookups.lastSeen : resources.lookups.subject);
+    } catch (error) {
+      // What an earlier round counted is counted: only who is still waiting hears of it.
+      if (round === 0 || !(error instanceof Error)) throw error;
+      for (const ask of open.flatMap((group) => group.asks)) verdicts.set(ask, error);
+      open = [];
+    }
+  }
+  return asks.map((ask) => verdicts.get(ask) ?? "busy");
+
+  /** Those that turn out to have changed. */
+  async function countRound(groups: readonly Group[], read: Lookups["subject"]): Promise<Group[]> {
     const cases = await Promise.all(
-      open.map(async (group) => {
-        const subject = await (round === 0
-          ? resources.lookups.lastSeen(group.name)
-          : resources.lookups.subject(group.name));
+      groups.map(async (group) => {
+        const subject = await read(group.name);
         return subject === null ? undefined : { group, ...(await decideAll(resources, subject, group.asks, now)) };
       }),
     );
-    for (const [i, group] of open.entries()) {
+    for (const [i, group] of groups.entries()) {
       if (cases[i] === undefined) for (const ask of group.asks) verdicts.set(ask, contractNotFound(ask.userId));
     }
     const decided = cases.filter((one) => one !== undefined);
-    const outcomes = await countIfUnchanged(connection, decided, now);
-    open = [];
+    const outcomes = await repeatLost(() => countIfUnchanged(connection, decided, now));
+    const changed: Group[] = [];
     for (const [i, { group, subject, answers, after }] of decided.entries()) {
       const outcome = outcomes[i];
       if (outcome?.kind === "counted") {
@@ -134,11 +146,11 @@ async function countAtOnce(
         resources.lookups.saw(group.name, subject, after(outcome.version));
       } else {
         resources.lookups.saw(group.name, subject, undefined);
-        if (outcome?.kind === "changed") open.push(group);
+        if (outcome?.kind === "changed") changed.push(group);
       }
     }
+    return changed;
   }
-  return asks.map((ask) => verdicts.get(ask) ?? "busy");
 }
 
 /** The same with the contracts locked first, however long that takes up to `PATIENCE_MS`. */
@@ -150,7 +162,7 @@ async function countUnderLocks(
   const now = resources.now();
   const groups = groupByContract(asks);
   const names = groups.map((group) => group.name);
-  return countUnderLock(connection, { names, now, lockWaitMs: PATIENCE_MS }, async (subjects) => {
+  const decideUnder = async (subjects: ReadonlyMap<string, Subject>) => {
     const verdicts = new Map<GroupedAsk, Verdict | Error>();
     const decisions: Decision[] = [];
     for (const group of groups) {
@@ -164,7 +176,8 @@ async function countUnderLocks(
       decisions.push(decision);
     }
     return { result: asks.map((ask) => verdicts.get(ask) ?? "alone"), decisions };
-  });
+  };
+  return repeatLost(() => countUnderLock(connection, { names, now, lockWaitMs: PATIENCE_MS }, decideUnder));
 }
 
 interface Group {

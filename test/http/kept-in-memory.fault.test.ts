@@ -152,3 +152,35 @@ test("fractions that a double cannot hold are summed by the database, whatever i
   expect(await consumed(api, key, "fractions")).toBe(1.2);
   await expectBalancesMatchLedger(api.database);
 });
+
+test("a group of which some are counted before the rest loses to another transaction counts nobody twice", async () => {
+  const { key } = api.callers.all;
+  // Enough that each of the two groups at work has some of them.
+  const users = Array.from({ length: 16 }, (_, i) => `grouped-${i}`);
+  const consumeAll = (which: number, of: readonly string[]) =>
+    Promise.all(
+      of.map((user) => ask(which, `/features/${user}/tasker-board`, { key, body: { "tasker-maxTasks": 1 } })),
+    );
+  for (const user of users) await contract(api, key, user);
+  await consumeAll(0, users);
+  // The other application counts: what the first one has seen of half of them is over now, and it is not told.
+  const stale = users.filter((_, i) => i % 4 < 2);
+  await consumeAll(1, stale);
+  const { client } = api.database.connection;
+  await client.unsafe(`
+    create sequence losses;
+    create function lose_first() returns trigger language plpgsql as $$ begin
+      if (select user_id from contracts where id = new.contract_id) in (${stale.map((user) => `'${user}'`).join()})
+        and nextval('losses') <= 2
+      then raise exception using errcode = '40001', message = 'lost to another transaction'; end if;
+      return new;
+    end $$;
+    create trigger lose_first before insert on usage_ledger for each row execute function lose_first();
+  `);
+  for (const { status } of await consumeAll(0, users)) expect(status).toBe(200);
+  const [lost] = await client<{ n: number }[]>`select last_value::integer as n from losses`;
+  expect(lost?.n).toBeGreaterThan(1);
+  await client.unsafe("drop trigger lose_first on usage_ledger");
+  for (const user of users) expect(await consumed(api, key, user)).toBe(stale.includes(user) ? 3 : 2);
+  await expectBalancesMatchLedger(api.database);
+});
