@@ -71,7 +71,7 @@ export async function issuePricingToken(ctx: Context, input: { userId: string; m
   const { server } = input.mode;
   const last = signed.get(prepared.subject);
   if (last?.iat === iat && last.server === server) return last.token;
-  const token = signToken(ctx, prepared, { ...input, iat });
+  const token = signToken(ctx, prepared, { iat, ...input });
   signed.set(prepared.subject, { iat, server, token });
   return token;
 }

@@ -90,7 +90,7 @@ export const featureRoutes = new Hono<AppEnv>()
       return answer;
     }
     const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
-    const ask = { ...input, expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun };
+    const ask = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, ...input };
     if (at !== undefined) {
       if (!dryRun && Object.keys(expected).length > 0) {
         throw new Failure("invalid", "INVALID DATA: at is for asking: the past cannot be consumed, but in a dry run");
