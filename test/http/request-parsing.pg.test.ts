@@ -102,7 +102,12 @@ describe("bodies", () => {
   test("a JSON nested without end is refused or ignored, and the server lives", async () => {
     const { status } = await put("[".repeat(1_000_000), JSON_TYPE);
     expect(status).toBe(400);
-    expect((await put(`{"x":${"[".repeat(5000)}${"]".repeat(5000)}}`, JSON_TYPE)).status).toBe(404);
+    const nested = (depth: number) => put(`{"x":${"[".repeat(depth)}${"]".repeat(depth)}}`, JSON_TYPE);
+    expect(await nested(900)).toMatchObject(NOT_FOUND);
+    expect(await nested(5000)).toMatchObject({
+      status: 400,
+      body: { error: "INVALID DATA: The body is nested too deeply" },
+    });
   });
 
   test.each<[string, string, number]>([
