@@ -271,8 +271,11 @@ test("a configuration that its last contract has left meanwhile is told, and one
   const [{ subscriptionPlans = {} }] = [await contractNow("ada")];
   const plan = (subscriptionPlans as Record<string, string>)["tasker"] ?? "";
   await page.getByRole("radio", { name: new RegExp(`^Where 1.0.0, ${plan}.* goes: PRO$`) }).check();
+  // What the choice means is asked for at once: that is to be known before the contract goes.
+  const novate = page.getByRole("button", { name: "Novate …" });
+  await expect.poll(() => novate.isEnabled()).toBe(true);
   await own.call("DELETE", "/contracts/ada", undefined, own.key);
-  await page.getByRole("button", { name: "Novate …" }).click();
+  await novate.click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Type 2.0.0 to confirm").fill("2.0.0");
   await dialog.getByRole("button", { name: "Novate", exact: true }).click();
