@@ -15,8 +15,9 @@ let repeated = 0;
 export const repeatedTransactions = (): number => repeated;
 
 /**
- * Does a whole transaction again, up to three times within three seconds, each after a short pause, when Postgres has undone it for the sake of
- * another one; any other error is thrown as it is. Whatever `work` does outside of the database it does as often.
+ * Does `work`, one whole transaction and never two in a row, again when Postgres has undone it for the sake of another one:
+ * up to three times within three seconds, each after a short pause. Any other error is thrown as it is. Whatever `work` does
+ * outside of the database it does as often.
  */
 export async function repeatLost<T>(work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + PATIENCE_MS;

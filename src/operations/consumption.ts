@@ -1,9 +1,9 @@
 import { createBatch } from "../db/batch.ts";
 import { type Connection, databaseError } from "../db/connect.ts";
 import { type Consumption, countIfUnchanged, countUnderLock, type Decision } from "../db/consumption.ts";
+import type { Lookups } from "../db/lookups.ts";
 import { type Addressed, recordEvents } from "../db/outbox.ts";
 import { repeatLost } from "../db/repeat.ts";
-import type { Lookups } from "../db/lookups.ts";
 import { keyOf, type Level, type Subject, type SubjectName } from "../db/subjects.ts";
 import { moveLevels } from "../db/usage.ts";
 import { type Context, newId, type Resources } from "./context.ts";

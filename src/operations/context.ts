@@ -78,9 +78,9 @@ export const pageOf = ({ settings }: Pick<Resources, "settings">, limit: number)
 
 /**
  * Runs `work` in one transaction: all of it or none. Name the parameter `ctx`, so that the outer handle is out of reach.
- * A transaction that loses to another one, in a deadlock or a serialization failure, is done again a few times, see repeatLost, before that
- * is thrown (the caller is then told to come back). So `work` does nothing that is not undone with the transaction, and
- * sends nothing to anybody. Inside another transaction it is a part of that one, which is done again as a whole.
+ * One that loses to another, in a deadlock or a serialization failure, is done again a few times, see repeatLost, before
+ * that is thrown (the caller is then told to come back). So `work` does nothing that is not undone with the transaction,
+ * and sends nothing to anybody. Inside another transaction it is a part of that one, which is done again as a whole.
  */
 export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   const once = () => transactionOnce(ctx, work);

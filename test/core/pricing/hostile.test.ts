@@ -8,19 +8,29 @@ import { accept, TODAY } from "./case-file.ts";
 const HEAD = `saasName: Acme\nsyntaxVersion: "3.0"\ncreatedAt: "2025-01-01"\ncurrency: USD\n`;
 const BOARD = `features:\n  board: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN}\n`;
 
-/** The first problem, and how long the verdict took. */
 /** Time that this process has computed: what others on the machine take is not the parser's. */
 function computedMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
 }
 
+/** The first problem, and how long the verdict took. */
 function judge(text: string): { message: string | undefined; milliseconds: number; count: number } {
   const start = computedMs();
   const result = parsePricing(text, TODAY);
   const milliseconds = computedMs() - start;
   const problems = result.ok ? [] : result.problems;
   return { message: problems[0]?.message, milliseconds, count: problems.length };
+}
+
+/** The machine is shared: the fastest of a few verdicts is what the text costs. */
+function fastestOf(text: string): ReturnType<typeof judge> {
+  let fastest = judge(text);
+  for (let again = 0; again < 9 && fastest.milliseconds > 200; again++) {
+    const verdict = judge(text);
+    if (verdict.milliseconds < fastest.milliseconds) fastest = verdict;
+  }
+  return fastest;
 }
 
 function billionLaughs(levels: number): string {
@@ -53,7 +63,7 @@ describe("hostile documents are decided quickly", () => {
     ["a lone surrogate", `${HEAD}${BOARD}custom: {a: x\uD800y}`, "the stream contains non-printable characters"],
     ["two megabytes and a bit", "a".repeat(2_200_000), "the document is longer than 2 MB"],
   ])("%s", (_, text, message) => {
-    const verdict = judge(text);
+    const verdict = fastestOf(text);
     expect(verdict.message).toContain(message);
     expect(verdict.milliseconds).toBeLessThan(250);
   });
@@ -120,13 +130,9 @@ describe("hostile documents are decided quickly", () => {
     ["a timestamp for backtracking", `${HEAD}custom: {a: 2025-01-01 ${" ".repeat(100_000)}x}\n`],
     ["a number for backtracking", `${HEAD}custom: {a: ${"1_".repeat(100_000)}x}\n`],
   ])("%s: at most 256 KB within a quarter of a second", (_, text) => {
-    const once = judge(text.slice(0, 262_144));
-    // The machine is shared: the fastest of a few verdicts is what the text costs.
-    let { milliseconds } = once;
-    for (let again = 0; again < 9 && milliseconds > 200; again++)
-      milliseconds = Math.min(milliseconds, judge(text.slice(0, 262_144)).milliseconds);
-    expect(milliseconds).toBeLessThan(250);
-    expect(once.count).toBeLessThanOrEqual(1_000);
+    const verdict = fastestOf(text.slice(0, 262_144));
+    expect(verdict.milliseconds).toBeLessThan(250);
+    expect(verdict.count).toBeLessThanOrEqual(1_000);
   });
 
   it("two megabytes of features are read in reasonable time", () => {
