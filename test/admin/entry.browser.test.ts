@@ -103,11 +103,14 @@ test("somebody registers and is in an organization of their own", async () => {
 
 test("on a phone nothing is wider than the screen and the pages are behind one button", async () => {
   const { page } = own;
+  const width = () => page.evaluate(() => document.documentElement.scrollWidth);
   await page.setViewportSize({ width: 375, height: 700 });
+  await page.getByRole("button", { name: "Organization" }).getByText("grace's Organization").waitFor();
+  expect(await width()).toBeLessThanOrEqual(375);
   await page.getByRole("button", { name: "Open the menu" }).click();
   await page.getByRole("link", { name: "Health" }).click();
-  await page.getByRole("heading", { level: 1 }).waitFor();
-  expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(375);
+  await page.getByRole("heading", { level: 1, name: "Health" }).waitFor();
+  expect(await width()).toBeLessThanOrEqual(375);
   await page.setViewportSize({ width: 1280, height: 800 });
   expect(own.complaints).toEqual([]);
 });
