@@ -42,6 +42,12 @@ const REPAIRS: readonly Repair[] = [
     put: "    ;(query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n    query = null\n",
   },
   {
+    file: "connection.js",
+    why: "A connection that was lost while a new one asked for the types of arrays ended the process: nobody waits for that.",
+    find: "        return fetchArrayTypes()\n",
+    put: "        return fetchArrayTypes().catch(() => {})\n",
+  },
+  {
     file: "index.js",
     why: "What follows in a transaction whose connection was lost and made anew ran outside of any transaction.",
     find: "      , prepare = null\n",

@@ -1,4 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect as connectTo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -89,4 +90,34 @@ it("under load, a database killed twice costs failed statements and nothing else
   expect(sums?.["a"]).toBe(sums?.["rows"]);
   expect(sums?.["b"]).toBe(sums?.["rows"]);
   expect(sums?.["rows"]).toBeGreaterThanOrEqual(acknowledged);
+});
+
+it("a connection that is ended while it asks for the types of arrays costs a statement at most", async () => {
+  let cuts = 1;
+  const between = createServer((client) => {
+    const server = connectTo(Number(new URL(postgres.url).port), "127.0.0.1");
+    for (const socket of [client, server]) socket.on("error", () => {});
+    client.on("close", () => server.destroy());
+    server.pipe(client, { end: false });
+    client.on("data", (data) => {
+      if (cuts === 0 || !data.includes("typarray")) return void server.write(data);
+      cuts -= 1;
+      // As Postgres says it when it is shut down.
+      const fields = Buffer.from("SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0");
+      const head = Buffer.from([0x45, 0, 0, 0, fields.length + 4]);
+      client.end(Buffer.concat([head, fields]));
+      return void server.destroy();
+    });
+  });
+  await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
+  const address = between.address();
+  const url = new URL(postgres.url);
+  url.port = String(typeof address === "object" ? address?.port : "");
+  const other = connect(url.href, { maxConnections: 1 });
+  await other.client`select 1 as one`.catch(() => {});
+  expect(cuts).toBe(0);
+  expect((await other.client`select 2 as two`)[0]).toEqual({ two: 2 });
+  await other.close();
+  between.close();
+  expect(uncaught).toEqual([]);
 });
