@@ -104,6 +104,7 @@ function FromText({ services }: { services: readonly Service[] }) {
   const [search] = useSearchParams();
   const expected = search.get("service") ?? "";
   const [text, setText] = useState(() => readDraft(organization.id, expected));
+  const [saved, setSaved] = useState("");
   const [at, setAt] = useState<{ line: number }>();
   const verdict = useVerdict(text);
   const upload = useUpload(expected);
@@ -111,7 +112,10 @@ function FromText({ services }: { services: readonly Service[] }) {
   const target = verdict.state === "valid" ? targetOf(verdict, services, expected) : undefined;
   const fromServer = upload.error instanceof Refused ? upload.error.problems : [];
   const problems = verdict.state === "broken" ? verdict.problems : fromServer;
+  // What is saved has a version of its own now, and that is no problem of the text.
+  const isSaved = upload.isSuccess && text === saved;
   const save = () => {
+    setSaved(text);
     const form = new FormData();
     form.append("pricing", new Blob([text], { type: "application/yaml" }), "pricing.yml");
     upload.mutate({ service: target?.service, body: form });
@@ -122,7 +126,7 @@ function FromText({ services }: { services: readonly Service[] }) {
       <Yaml text={text} label={t.editor} onChange={setText} problems={problems} at={at} />
       <div role="status" className="verdict">
         {verdict.state === "checking" ? t.checking : null}
-        {verdict.state === "valid" ? `${t.valid} ${target?.sentence ?? ""}` : null}
+        {verdict.state === "valid" && !isSaved ? `${t.valid} ${target?.sentence ?? ""}` : null}
         {problems.length > 0 ? <strong>{t.problems(problems.length)}</strong> : null}
       </div>
       {problems.length > 0 ? (
@@ -142,7 +146,7 @@ function FromText({ services }: { services: readonly Service[] }) {
         <button
           type="button"
           className="button primary"
-          disabled={target?.isPossible !== true || upload.isPending}
+          disabled={target?.isPossible !== true || upload.isPending || isSaved}
           onClick={save}
         >
           {upload.isPending ? t.saving : t.save}
