@@ -17,6 +17,7 @@ export default defineConfig({
             "test/**/*.browser.test.ts",
             "test/**/*.fault.test.ts",
           ],
+          maxWorkers: 2,
         },
       },
       {
@@ -25,6 +26,7 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
+          maxWorkers: 2,
         },
       },
       {
@@ -33,6 +35,7 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
+          maxWorkers: 2,
           setupFiles: ["test/react/resolve-react-19.ts"],
           alias: [{ find: /^(?<name>react|react-dom)(?=$|\/)/, replacement: "$<name>19" }],
         },
