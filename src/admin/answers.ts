@@ -220,14 +220,28 @@ export interface Overview {
     }[];
   };
   limitsReached: { hours: number; total: number };
+  denials: { hours: number; total: number };
   activeVersions: number;
+}
+
+export interface DenialReport {
+  total: number;
+  /** Those that were refused most. */
+  features: { featureId: string; total: number; limitReached: number }[];
+}
+
+/** Who did something; without a name by the id, if there is anybody. */
+export interface Doer {
+  kind: "user" | "key" | "anonymous";
+  id: string | null;
+  name: string | null;
 }
 
 export interface AuditPage {
   data: {
     id: number;
     at: string;
-    actor: { kind: "user" | "key" | "anonymous"; id: string | null };
+    actor: Doer;
     action: string;
     target: string;
     before?: unknown;
@@ -317,7 +331,7 @@ export interface Decision {
   at: string;
   action: "archive" | "activate" | "disable" | "novation";
   pricingVersion: string | null;
-  actor: { kind: "user" | "key" | "anonymous"; id: string | null };
+  actor: Doer;
   rules: GateResult[];
   overrideReason: string | null;
   report: ImpactReport;

@@ -28,6 +28,14 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       group by l.contract_id, l.service_id, l.limit_name
       having sum(l.delta) <> 0`,
   },
+  {
+    rule: "no movement is of a contract that is gone",
+    violations: `
+      select l.contract_id, l.service_id, l.limit_name, 0 as consumed, sum(l.delta) as moved
+      from usage_ledger l
+      where not exists (select from contracts c where c.id = l.contract_id)
+      group by l.contract_id, l.service_id, l.limit_name`,
+  },
 ];
 
 /** A balance that its movements do not explain. */

@@ -1,4 +1,5 @@
 import type { KeyScope, PlatformRole } from "../core/access/caller.ts";
+import type { AtOnce } from "../core/at-once.ts";
 import { leastRecentlyUsed } from "../core/least-recently-used.ts";
 import { createBatch } from "./batch.ts";
 import type { Changes } from "./changes.ts";
@@ -27,12 +28,13 @@ export interface UserRow {
  * read after they were asked for always.
  */
 export interface Lookups {
-  organizationKey(keyHash: string): Promise<OrganizationKeyRow | null>;
-  userByKey(keyHash: string): Promise<UserRow | null>;
+  /** What is kept is there at once. */
+  organizationKey(keyHash: string): AtOnce<OrganizationKeyRow | null>;
+  userByKey(keyHash: string): AtOnce<UserRow | null>;
   /** The end user's contract with its balances as they are now. */
   subject(name: SubjectName): Promise<Subject | null>;
   /** The same with balances as they were last seen, which may be at once and out of date. */
-  lastSeen(name: SubjectName): Promise<Subject | null>;
+  lastSeen(name: SubjectName): AtOnce<Subject | null>;
   /** Takes note of balances that are newer than those of `before`, which was seen here; without `after`, forgets them. */
   saw(name: SubjectName, before: Subject, after: Subject | undefined): void;
 }
@@ -58,7 +60,7 @@ export function createLookups({ client }: Connection, changes?: Changes): Lookup
       if (mayKeep()) for (const [hash, row] of rows) keys.put(hash, row);
       return hashes.map((hash) => rows.get(hash) ?? null);
     }, GROUPING);
-    return async (hash: string) => keys.get(hash) ?? ask(hash);
+    return (hash: string) => keys.get(hash) ?? ask(hash);
   };
   const whole = createBatch<SubjectName, Subject | null>(async (names) => {
     const mayKeep = kept.begin();
@@ -102,7 +104,7 @@ export function createLookups({ client }: Connection, changes?: Changes): Lookup
       kept.replace(key, known, now);
       return now;
     },
-    lastSeen: async (name) => kept.get(keyOf(name)) ?? whole(name),
+    lastSeen: (name) => kept.get(keyOf(name)) ?? whole(name),
     saw: (name, before, after) => kept.replace(keyOf(name), before, after),
   };
 }

@@ -1,7 +1,8 @@
 import { sql, type SQL } from "drizzle-orm";
+import type { OffReason } from "../core/ofrep.ts";
 import type { Database } from "./connect.ts";
 import { isAnyOf } from "./lists.ts";
-import { contracts, pricings } from "./schema.ts";
+import { contracts, denials, pricings } from "./schema.ts";
 
 /** Where a contract is in its billing period: renews by itself, ends within a week, has ended, or none of these. */
 export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
@@ -156,6 +157,36 @@ export async function countLimitsReached(db: Database, organizationId: string, h
       and created_at >= now() - ${hours}::integer * interval '1 hour'
   `);
   return row?.total ?? 0;
+}
+
+/** How often a feature was refused, and how often of these because a limit was used up. */
+export interface DeniedFeature {
+  featureId: string;
+  total: number;
+  limitReached: number;
+}
+
+/** Since so many hours ago, up to the beginning of an hour: how often features were refused, and which ones most. */
+export async function countDenials(
+  db: Database,
+  input: { organizationId: string; now: Date; hours: number; atMost: number },
+): Promise<{ total: number; features: DeniedFeature[] }> {
+  const since = new Date(input.now.getTime() - input.hours * 3_600_000);
+  const limitReached: OffReason = "LIMIT_REACHED";
+  const rows = await db.execute<Record<"overall" | "total" | "limited", string> & { feature_id: string }>(sql`
+    select feature_id, sum(count) as total, coalesce(sum(count) filter (where reason = ${limitReached}), 0) as limited,
+      sum(sum(count)) over () as overall
+    from ${denials} where organization_id = ${input.organizationId} and hour > ${since.toISOString()}::timestamptz
+    group by feature_id order by total desc, feature_id limit ${input.atMost}::integer
+  `);
+  return {
+    total: Number(rows[0]?.overall ?? 0),
+    features: rows.map(({ feature_id, total, limited }) => ({
+      featureId: feature_id,
+      total: Number(total),
+      limitReached: Number(limited),
+    })),
+  };
 }
 
 /** Enabled services, and the versions of them that can be contracted. */

@@ -42,6 +42,18 @@ export function compactLedger(db: Database, now: Date, days: number): Promise<nu
   });
 }
 
+/** Removes counts of denials that are older than any overview of them reaches. Returns how many. */
+export function pruneDenials(db: Database, now: Date): Promise<number> {
+  return untilDone(async () => {
+    const gone = await db.execute(sql`
+      delete from denials where (organization_id, hour, feature_id, reason) in (
+        select organization_id, hour, feature_id, reason from denials
+        where hour < ${before(now, 8)}::timestamptz order by hour limit ${BATCH}::integer for update skip locked
+      ) returning 1`);
+    return gone.length;
+  });
+}
+
 /** Removes answers to calls with an Idempotency-Key that are not given again any more. Returns how many. */
 export function pruneIdempotencyKeys(db: Database, now: Date): Promise<number> {
   return untilDone(async () => {

@@ -18,6 +18,7 @@ import {
 } from "drizzle-orm/pg-core";
 import type { GateRule, GateResult } from "../core/change/gate.ts";
 import type { EventDetails } from "../core/event-messages.ts";
+import type { OffReason } from "../core/ofrep.ts";
 import type { Pricing } from "../core/pricing/model.ts";
 import type { StateCause } from "./contract-states.ts";
 import type { SubjectService } from "./subjects.ts";
@@ -399,11 +400,8 @@ export const usageLedger = pgTable(
     revertedAt: moment("reverted_at"),
   },
   (t) => [
-    foreignKey({
-      name: "usage_ledger_contract_fk",
-      columns: [t.contractId],
-      foreignColumns: [contracts.id],
-    }).onDelete("cascade"),
+    // Without a foreign key, which would look the contract up again for each row that its lock was taken for: whoever writes
+    // here holds the contract's row, and a trigger takes the rows away with it.
     index("usage_ledger_level_idx").on(t.contractId, t.serviceId, t.limitName, t.id),
     // What a revert looks for: one feature's last two minutes, in a ledger that only grows.
     index("usage_ledger_feature_idx")
@@ -589,6 +587,26 @@ export const analyticsDays = pgTable("analytics_days", {
   apiCalls: bigint("api_calls", { mode: "number" }).notNull().default(0),
   evaluations: bigint("evaluations", { mode: "number" }).notNull().default(0),
 });
+
+/** How often an organization's callers were told that an end user may not use a feature, by hour; kept for eight days. */
+export const denials = pgTable(
+  "denials",
+  {
+    organizationId: text("organization_id")
+      .notNull()
+      .references(() => organizations.id, { onDelete: "cascade" }),
+    /** The moment at which the hour begins, in UTC. */
+    hour: moment("hour").notNull(),
+    /** `<service>-<feature>`, as it was asked for. */
+    featureId: text("feature_id").notNull(),
+    reason: text("reason").$type<OffReason>().notNull(),
+    count: bigint("count", { mode: "number" }).notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "denials_pk", columns: [t.organizationId, t.hour, t.featureId, t.reason] }),
+    index("denials_hour_idx").on(t.hour),
+  ],
+);
 
 /** Entries of the cache endpoints: values of the platform ADMIN's own, which nothing in the server reads. */
 export const cacheEntries = pgTable("cache_entries", {

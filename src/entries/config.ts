@@ -162,6 +162,12 @@ const schema = z.object({
   /** What may wait for a socket that does not read, in KB, and seconds for which it may. */
   SOCKET_BUFFER_KB: number("SOCKET_BUFFER_KB", 256, 65_536, 16),
   SOCKET_STALL_TIMEOUT: number("SOCKET_STALL_TIMEOUT", 5, 300, 1),
+  /** Longest message from a socket, in KB. */
+  SOCKET_MESSAGE_KB: number("SOCKET_MESSAGE_KB", 10, 976, 1),
+  /** Password hashes that a process computes at once, and that may wait in it. */
+  PASSWORD_HASHES: number("PASSWORD_HASHES", 2, 64, 1),
+  PASSWORD_HASHES_WAITING: number("PASSWORD_HASHES_WAITING", 600, 100_000, 1),
+  WEBHOOKS_PER_ORGANIZATION: number("WEBHOOKS_PER_ORGANIZATION", 20, 1000, 1),
   /** Seconds for which an event stream may not be read. */
   STREAM_STALL_TIMEOUT: number("STREAM_STALL_TIMEOUT", 30, 300, 1),
   /** Seconds until the headers, and the whole request, are there, and until the next one begins; see http-server.ts. */

@@ -66,6 +66,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     baseUrlPath: config.BASE_URL_PATH,
     log: events,
     findOrganization: (key, address) => organizationOfKey(resources, key, address, config.UNKNOWN_KEYS_PER_MINUTE),
+    maxInboundBytes: config.SOCKET_MESSAGE_KB * 1024,
     maxPerAddress: config.SOCKETS_PER_ADDRESS,
     patience: { bufferedBytes: config.SOCKET_BUFFER_KB * 1024, stallMs: config.SOCKET_STALL_TIMEOUT * 1000 },
     trustedProxies: config.TRUSTED_PROXIES,

@@ -1,6 +1,6 @@
 import { Server as Engine } from "@socket.io/bun-engine";
 import { forwardedAddress } from "../core/access/forwarded.ts";
-import { ENGINE_OPTIONS, MAX_INBOUND_BYTES } from "../events/broadcast.ts";
+import { ENGINE_OPTIONS } from "../events/broadcast.ts";
 import { createAddressLimit } from "../events/address-limit.ts";
 import { ENGINE_PATH, handshakeUrl } from "../events/handshake.ts";
 import { type BunServer, drainBun, serveWithBun } from "./bun-server.ts";
@@ -24,7 +24,7 @@ await runProcess("events", async (started) => {
   events.broadcast.bind(engine);
   const websocket = {
     ...engine.handler().websocket,
-    maxPayloadLength: MAX_INBOUND_BYTES,
+    maxPayloadLength: config.SOCKET_MESSAGE_KB * 1024,
     backpressureLimit: config.SOCKET_BUFFER_KB * 1024,
     closeOnBackpressureLimit: true,
     idleTimeout: IDLE_SECONDS,

@@ -5,7 +5,7 @@ import { createApp, createHealthApp } from "../http/app.ts";
 import type { AppEnv, Log } from "../http/route.ts";
 import type { Tracing } from "../http/tracing.ts";
 import type { Resources } from "../operations/context.ts";
-import { createKeyring } from "../operations/credentials.ts";
+import { allowHashes, createKeyring } from "../operations/credentials.ts";
 import { createResources } from "../operations/resources.ts";
 import { readAsset, readConsole } from "./assets.ts";
 import type { Config, Secrets } from "./config.ts";
@@ -35,6 +35,7 @@ export async function openResources(
   options: { databaseUrl: string; applicationName: string; log?: Log },
 ): Promise<OpenResources> {
   const { databaseUrl, applicationName, log } = options;
+  allowHashes(config.PASSWORD_HASHES);
   const maxConnections = config.DATABASE_POOL_SIZE;
   const connection = connect(databaseUrl, { applicationName, maxConnections, timeouts: timeoutsOf(config) });
   let listening = true;

@@ -14,6 +14,8 @@ export function settingsOf(config: Config): Settings {
     webhookAllowedHosts: config.WEBHOOK_ALLOWED_HOSTS,
     accountCallsPerMinute: config.ACCOUNT_CALLS_PER_MINUTE,
     failedSignInsPerMinute: config.FAILED_SIGN_INS_PER_MINUTE,
+    maxWaitingHashes: config.PASSWORD_HASHES_WAITING,
+    maxWebhooks: config.WEBHOOKS_PER_ORGANIZATION,
     maxPricingDepth: config.PRICING_DEPTH_LIMIT,
     maxPricingBytes: config.PRICING_LIMIT_KB * 1024,
     maxPageSize: config.PAGE_LIMIT,

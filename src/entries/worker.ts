@@ -5,7 +5,7 @@ import { createApp } from "../http/app.ts";
 import type { AppEnv } from "../http/route.ts";
 import type { ReadAsset } from "../http/routes/documentation.ts";
 import type { Resources } from "../operations/context.ts";
-import { createKeyring } from "../operations/credentials.ts";
+import { allowHashes, createKeyring } from "../operations/credentials.ts";
 import { createPricingCache } from "../operations/pricing-cache.ts";
 import { createResources } from "../operations/resources.ts";
 import { databaseOf, readConfig } from "./config.ts";
@@ -50,6 +50,7 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
   const config = readConfig({ ...Object.fromEntries(texts), DATABASE_URL: bindings.HYPERDRIVE.connectionString });
   const { databaseUrl, secrets } = databaseOf(config, false);
   const log = createLog(config.LOG_LEVEL, "worker", console.log);
+  allowHashes(config.PASSWORD_HASHES);
   const usesNotedAt = leastRecentlyUsed<number>(1000);
   const shared = {
     keyring: await createKeyring(secrets),

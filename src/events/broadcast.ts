@@ -33,7 +33,7 @@ type HttpServer = Exclude<Parameters<Server["attach"]>[0], number> & {
 /** Times and sizes of the engine, as it announces them. Source: contract features-events §9.1. */
 export const ENGINE_OPTIONS = { pingInterval: 25_000, pingTimeout: 20_000, maxHttpBufferSize: 1_000_000 };
 /** What clients send is ignored, so what is longer than this is no mistake: it closes the connection. */
-export const MAX_INBOUND_BYTES = 10 * 1024;
+const MAX_INBOUND_BYTES = 10 * 1024;
 
 /** Clients that get messages of two fields. */
 const PLAIN = "plain";
@@ -67,6 +67,8 @@ export function createBroadcast(options: {
   log?: EventLog;
   /** Finds the organization of a key that was shown from this address; Refusal for a wrong one. */
   findOrganization?: (organizationKey: string, address: string) => Promise<string>;
+  /** Longest message from a client; absent: the usual one. On Bun its own server is told. */
+  maxInboundBytes?: number;
   /** Connections an address may have; 0 or absent: any number. */
   maxPerAddress?: number;
   /** Proxies in front, each of which adds itself to X-Forwarded-For. */
@@ -133,7 +135,7 @@ export function createBroadcast(options: {
     },
     attach: (server) => {
       io.attach(server);
-      limitInbound(io.engine);
+      limitInbound(io.engine, options.maxInboundBytes ?? MAX_INBOUND_BYTES);
       if (maxPerAddress > 0) limitAddresses(io.engine, maxPerAddress, trustedProxies);
       const rewrite = (isUpgrade: boolean) => (request: { url?: string }) => {
         request.url = handshakeUrl(request.url ?? "/", options.baseUrlPath, isUpgrade) ?? request.url ?? "/";
@@ -244,12 +246,12 @@ function limitAddresses(given: object, limit: number, trustedProxies: number): v
 type WebSocketServer = new (options: { maxPayload?: number }) => object;
 
 /** The engine announces one number for both directions, and clients rely on it; what is enforced is less. */
-function limitInbound(engine: object): void {
+function limitInbound(engine: object, maxPayload: number): void {
   const { opts, init } = engine as { opts: { wsEngine: WebSocketServer }; init(): void };
   const Unlimited = opts.wsEngine;
   opts.wsEngine = class extends Unlimited {
     constructor(given: { maxPayload?: number }) {
-      super({ ...given, maxPayload: MAX_INBOUND_BYTES });
+      super({ ...given, maxPayload });
     }
   };
   // It does the same whenever the HTTP server begins to listen.

@@ -2,7 +2,7 @@ import { asc, lte } from "drizzle-orm";
 import type { Database } from "../db/connect.ts";
 import { outboxRange } from "../db/outbox.ts";
 import { pruneRates } from "../db/rate-counters.ts";
-import { compactLedger, pruneAuditLog, pruneIdempotencyKeys } from "../db/retention.ts";
+import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../db/retention.ts";
 import { outbox, webhookCursor } from "../db/schema.ts";
 import { pruneDeliveries } from "./webhook-rows.ts";
 
@@ -57,6 +57,7 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
   await pruneOutbox(db, now, { days: days.events });
   await pruneDeliveries(db, { days: days.events, keep: KEEP_DELIVERIES });
   await pruneIdempotencyKeys(db, now);
+  await pruneDenials(db, now);
   await pruneRates(db, now);
   await pruneAuditLog(db, now, days.audit);
   await compactLedger(db, now, days.ledger);

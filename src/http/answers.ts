@@ -37,6 +37,19 @@ export const organizationKey = z.strictObject({
   expiresAt: moment.nullable(),
   lastUsedAt: moment.nullable(),
 });
+export const denialReport = z.strictObject({
+  hours: z.number(),
+  total: z.number().describe("Answers that refused one feature, asked for or consumed, but for dry runs"),
+  features: z
+    .array(
+      z.strictObject({
+        featureId: z.string(),
+        total: z.number(),
+        limitReached: z.number().describe("Of these, because a limit was used up"),
+      }),
+    )
+    .describe("Those that were refused most, at most 200"),
+});
 export const overview = z.strictObject({
   contracts: z.strictObject({
     total: z.number(),
@@ -45,6 +58,7 @@ export const overview = z.strictObject({
     ending: z.number().describe("End within a week"),
     expired: z.number(),
   }),
+  denials: z.strictObject({ hours: z.number(), total: z.number() }),
   near: z.strictObject({
     share: z.number().describe("Of a limit that is used: from there on somebody is near it"),
     total: z.number(),
@@ -66,13 +80,18 @@ export const overview = z.strictObject({
   services: z.number(),
   activeVersions: z.number(),
 });
+const actor = z.strictObject({
+  kind: z.enum(["user", "key", "anonymous"]),
+  id: id.nullable(),
+  name: z.string().nullable().describe("The user's or the key's as it is now; null where it has none or is gone"),
+});
 export const auditPage = z.strictObject({
   data: z.array(
     z.strictObject({
       id: z.number(),
       at: moment,
       organizationId: id.nullable(),
-      actor: z.strictObject({ kind: z.enum(["user", "key", "anonymous"]), id: id.nullable() }),
+      actor,
       action: z.string(),
       target: z.string(),
       before: z.unknown(),
@@ -365,7 +384,7 @@ export const decisionPage = z.strictObject({
       at: moment,
       action: z.enum(["archive", "activate", "disable", "novation"]),
       pricingVersion: z.string().nullable(),
-      actor: z.strictObject({ kind: z.enum(["user", "key", "anonymous"]), id: id.nullable() }),
+      actor,
       rules: gateResults,
       overrideReason: z.string().nullable(),
       report: impactReport,

@@ -5,8 +5,17 @@ import { Failure } from "../operations/errors.ts";
 import { API_PREFIX, authenticate, countCall, gate, isOfrep, limitCalls, noteRefusal } from "./authenticate.ts";
 import { readBody } from "./body.ts";
 import { answerError } from "./errors.ts";
+import { RegExpOrTrieRouter } from "./router.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { type AppEnv, type HttpSettings, json, type Log, requireSingleQueryParameters, tell } from "./route.ts";
+import {
+  type AppEnv,
+  type HttpSettings,
+  json,
+  type Log,
+  newRequest,
+  requireSingleQueryParameters,
+  tell,
+} from "./route.ts";
 import { changeRoutes } from "./routes/changes.ts";
 import { consoleRoutes } from "./routes/console.ts";
 import { auditLogRoutes } from "./routes/audit-log.ts";
@@ -26,6 +35,9 @@ import { traceContextOf, type Tracing } from "./tracing.ts";
 
 /** A request that took longer is worth a line. */
 const SLOW_SECONDS = 1;
+
+/** Last words of routes that stand where others have a parameter. */
+export const API_ENDINGS = ["/pricing-token"] as const;
 
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "Content-Security-Policy":
@@ -64,19 +76,23 @@ export function createApp(options: {
   streams?: Parameters<typeof streamRoutes>[0];
 }): Hono<AppEnv> {
   const { settings } = options;
-  const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, settings.baseUrlPath) });
+  const server = { settings, log: options.log };
+  const app = new Hono<AppEnv>({
+    getPath: (request) => normalisePath(request.url, settings.baseUrlPath),
+    router: new RegExpOrTrieRouter(API_ENDINGS),
+  });
 
   const allowOrigin = originHeaders(settings);
   const { metrics, tracing } = options;
   /** Counts an answer, and logs one that failed or was slow. */
   const measure = (c: HonoContext<AppEnv>, status: number) => {
-    const seconds = (performance.now() - c.get("startedAt")) / 1000;
+    const seconds = (performance.now() - c.get("request").startedAt) / 1000;
     const isTrouble = status >= 500 || seconds > SLOW_SECONDS;
     // The pattern, never the path: what paths contain is somebody's.
     const route = routePath(c, -1);
     if (status === 401 || status === 403) noteRefusal(c, route, status);
     metrics?.record(c.req.method, route, status, seconds);
-    c.get("trace")?.end({ route, status, requestId: c.get("requestId") });
+    c.get("request").trace?.end({ route, status, requestId: c.get("request").id });
     if (!isTrouble && settings.logsRequests !== true) return;
     tell(c, status >= 500 ? "warn" : "info", "request", { route, status, milliseconds: Math.round(seconds * 1000) });
   };
@@ -84,28 +100,26 @@ export function createApp(options: {
   app.use(async (c, next) => {
     const given = c.req.header("x-request-id");
     const requestId = given !== undefined && /^[\w.-]{1,64}$/.test(given) ? given : crypto.randomUUID();
-    c.set("requestId", requestId);
-    c.set("settings", settings);
-    if (options.log !== undefined) c.set("log", options.log);
-    c.set("startedAt", performance.now());
-    c.set("isComplete", false);
-    c.set("headers", { "x-request-id": requestId });
+    const request = newRequest(requestId);
+    c.set("server", server);
+    c.set("request", request);
     const origin = allowOrigin(c);
     if (c.req.method === "OPTIONS") {
       c.header("x-request-id", requestId);
       return preflight(c, origin);
     }
     if (tracing !== undefined) {
-      c.set("trace", tracing.start(c.req.method, traceContextOf(c.req.header("traceparent"))));
+      request.trace = tracing.start(c.req.method, traceContextOf(c.req.header("traceparent")));
     }
     const opened = options.open(c.env);
     c.set("resources", opened instanceof Promise ? await opened : opened);
     requireDecodablePath(c);
-    await readBody(c);
-    c.set("isEntered", true);
+    const read = readBody(c);
+    if (read !== undefined) await read;
+    request.isEntered = true;
     await next();
     // An answer that a route made in its own way, a stream for one.
-    if (!c.get("isComplete")) for (const [name, value] of Object.entries(c.get("headers"))) c.header(name, value);
+    if (!request.isComplete) for (const [name, value] of Object.entries(request.headers)) c.header(name, value);
     measure(c, c.res.status);
     return undefined;
   });
@@ -113,9 +127,11 @@ export function createApp(options: {
   app.get("/static/pricings/:file", publicPricing);
   if (options.readConsole !== undefined) app.route("/", consoleRoutes(settings.baseUrlPath, options.readConsole));
   app.use(async (c, next) => {
-    await authenticate(c);
+    const authenticated = authenticate(c);
+    if (authenticated !== undefined) await authenticated;
     if (settings.keyCallsPerSecond) limitCalls(c, settings.keyCallsPerSecond);
-    await gate(c);
+    const passed = gate(c);
+    if (passed !== undefined) await passed;
     countCall(c);
     requireSingleQueryParameters(c);
     await next();
@@ -149,7 +165,7 @@ export function createApp(options: {
   app.onError((error, c) => {
     const answer = answerError(error, c, isOfrep(c.req.path) ? ofrepFailure : undefined);
     // Refused before it got past the first middleware, which then does not see how it ends.
-    if (!c.get("isEntered")) measure(c, answer.status);
+    if (!c.get("request").isEntered) measure(c, answer.status);
     return answer;
   });
   return app;
@@ -157,9 +173,11 @@ export function createApp(options: {
 
 /** The health of a process that answers nothing else. */
 export function createHealthApp(baseUrlPath: string, health: Health): Hono<AppEnv> {
+  const server = { settings: { allowedOrigins: [], baseUrlPath }, log: undefined };
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, baseUrlPath) });
   app.use(async (c, next) => {
-    c.set("headers", {});
+    c.set("server", server);
+    c.set("request", newRequest(crypto.randomUUID()));
     await next();
   });
   app.route("/", healthRoutes(health));
@@ -199,7 +217,7 @@ function originHeaders(settings: HttpSettings): (c: HonoContext<AppEnv>) => stri
   return (c) => {
     const origin = c.req.header("origin");
     const isAllowed = origin === undefined || allowed(origin);
-    const headers = Object.assign(c.get("headers"), SECURITY_HEADERS);
+    const headers = Object.assign(c.get("request").headers, SECURITY_HEADERS);
     if (isAllowed) {
       headers["Vary"] = "Origin";
       headers["Access-Control-Allow-Credentials"] = "true";

@@ -1,4 +1,5 @@
 import type { Context as HonoContext } from "hono";
+import type { AtOnce } from "../core/at-once.ts";
 import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { denyAtGate, findRule } from "../core/access/permissions.ts";
 import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
@@ -27,14 +28,30 @@ function sentKey(c: HonoContext<AppEnv>): string | undefined {
 }
 
 /** Turns the key into `c.get("caller")`; a key that is present and wrong is refused everywhere, public routes included. */
-export async function authenticate(c: HonoContext<AppEnv>): Promise<void> {
-  const resources = c.get("resources");
+export function authenticate(c: HonoContext<AppEnv>): AtOnce<void> {
   try {
-    c.set("caller", await identifyCaller(resources, sentKey(c)));
+    const caller = identifyCaller(c.get("resources"), sentKey(c));
+    if (!(caller instanceof Promise)) return c.set("caller", caller);
+    return caller.then(
+      (known) => c.set("caller", known),
+      (error: unknown) => {
+        throw refusalOf(c, error);
+      },
+    );
   } catch (error) {
-    if (!(error instanceof Failure) || error.code !== "unauthenticated") throw error;
-    throw unknownKeyFailure(addressOf(c), resources.now(), error, c.get("settings").unknownKeysPerMinute);
+    throw refusalOf(c, error);
   }
+}
+
+/** An unknown key is refused less politely to who tries many. */
+function refusalOf(c: HonoContext<AppEnv>, error: unknown): unknown {
+  if (!(error instanceof Failure) || error.code !== "unauthenticated") return error;
+  return unknownKeyFailure(
+    addressOf(c),
+    c.get("resources").now(),
+    error,
+    c.get("server").settings.unknownKeysPerMinute,
+  );
 }
 
 /** Refuses callers who come more often than the operator wants. */
@@ -46,7 +63,7 @@ export function limitCalls(c: HonoContext<AppEnv>, callsPerSecond: number): void
  * Asks the permission table, then, for a path inside an organization, whether it exists and what the caller is in it.
  * Route and rule are matched on the same path, so no spelling reaches a route that the table did not see.
  */
-export async function gate(c: HonoContext<AppEnv>): Promise<void> {
+export function gate(c: HonoContext<AppEnv>): AtOnce<void> {
   const caller = c.get("caller");
   const path = apiPath(c.req.path);
   const rule = path === undefined ? findRule(c.req.method, c.req.path, "/") : findRule(c.req.method, path);
@@ -57,7 +74,8 @@ export async function gate(c: HonoContext<AppEnv>): Promise<void> {
       details: denial.details,
     });
   }
-  if (rule?.members !== undefined) await requireRole(c, path?.split("/")[2] ?? "", rule.members);
+  if (rule?.members !== undefined) return requireRole(c, path?.split("/")[2] ?? "", rule.members);
+  return undefined;
 }
 
 async function requireRole(c: HonoContext<AppEnv>, organizationId: string, roles: readonly string[]): Promise<void> {
@@ -87,7 +105,7 @@ export function noteRefusal(c: HonoContext<AppEnv>, route: string, status: numbe
   const caller: Caller = c.get("caller") ?? { kind: "anonymous" };
   const named = /^\/organizations\/([^/]+)/.exec(apiPath(c.req.path) ?? "")?.[1] ?? "";
   const organizationId = caller.kind === "key" ? caller.organizationId : isIdentifier(named) ? named : null;
-  refusals.note({ caller, organizationId, route: `${method} ${route}`, status, requestId: c.get("requestId") }, now());
+  refusals.note({ caller, organizationId, route: `${method} ${route}`, status, requestId: c.get("request").id }, now());
 }
 
 /** Counts what passed the gate for analytics; the answer never waits for it. */

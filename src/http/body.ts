@@ -1,5 +1,6 @@
 import { getMultipartBoundary, type MultipartPart, parseMultipart } from "@remix-run/multipart-parser";
 import type { Context as HonoContext } from "hono";
+import type { AtOnce } from "../core/at-once.ts";
 import { Failure, tooDeep } from "../operations/errors.ts";
 import { maxPricingBytes } from "../operations/pricing-source.ts";
 import type { AppEnv } from "./route.ts";
@@ -8,6 +9,7 @@ import type { AppEnv } from "./route.ts";
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
 /** How deeply a body may be nested, where the operator has not said otherwise. */
 const MAX_DEPTH = 1000;
+const JSON_TYPE = "application/json";
 /** A multipart body may hold one file of the full size, and this as its wrapping. */
 const WRAPPING_BYTES = 64 * 1024;
 const TOO_LARGE = "File too large";
@@ -119,9 +121,9 @@ function isDeeper(text: string, limit: number): boolean {
 }
 
 function parseBody(contentType: string, text: string, maxDepth: number): unknown {
-  const mediaType = contentType.split(";")[0]?.trim().toLowerCase();
+  const mediaType = contentType === JSON_TYPE ? JSON_TYPE : contentType.split(";")[0]?.trim().toLowerCase();
   if (mediaType === "application/x-www-form-urlencoded") return parseForm(text);
-  if (mediaType !== "application/json" || text.trim() === "") return {};
+  if (mediaType !== JSON_TYPE || text.trim() === "") return {};
   if (isDeeper(text, maxDepth)) throw tooDeep(undefined);
   let value: unknown;
   try {
@@ -137,28 +139,26 @@ function parseBody(contentType: string, text: string, maxDepth: number): unknown
  * Leaves the parsed body in `c.get("body")`: JSON or form, `{}` for an empty body or another content type.
  * Multipart is left for the routes that take a file. Source: contract users-organizations §1.2.
  */
-export async function readBody(c: HonoContext<AppEnv>): Promise<void> {
+export function readBody(c: HonoContext<AppEnv>): AtOnce<void> {
   const contentType = c.req.header("content-type") ?? "";
-  const declared = Number(c.req.header("content-length") ?? 0);
-  const multipart = /^multipart\/form-data\b/i.test(contentType);
-  const { maxBodyBytes: limit = MAX_BODY_BYTES, maxBodyDepth = MAX_DEPTH } = c.get("settings");
-  if (declared > (multipart ? maxPricingBytes(c.get("resources")) + WRAPPING_BYTES : limit)) {
-    throw new Failure("tooLarge", multipart ? TOO_LARGE : bodyTooLarge(limit));
+  const length = c.req.header("content-length");
+  const declared = Number(length ?? 0);
+  const isMultipart = contentType !== JSON_TYPE && /^multipart\/form-data\b/i.test(contentType);
+  const { maxBodyBytes: limit = MAX_BODY_BYTES, maxBodyDepth = MAX_DEPTH } = c.get("server").settings;
+  if (declared > (isMultipart ? maxPricingBytes(c.get("resources")) + WRAPPING_BYTES : limit)) {
+    throw new Failure("tooLarge", isMultipart ? TOO_LARGE : bodyTooLarge(limit));
   }
-  if (multipart || contentType === "") {
-    c.set("body", {});
-  } else if (c.req.method === "GET" || c.req.method === "HEAD") {
+  const parse = (text: string) => c.set("body", parseBody(contentType, text, maxBodyDepth));
+  if (isMultipart || contentType === "") return c.set("body", {});
+  if (c.req.method === "GET" || c.req.method === "HEAD") {
     const hidden = declared > 0 || c.req.header("transfer-encoding") ? hiddenBody(c.env) : undefined;
-    c.set("body", hidden === undefined ? {} : parseBody(contentType, await readText(hidden, limit), maxBodyDepth));
-  } else if (declared > 0) {
-    // No more than was declared can come: there is nothing to count, and runtimes read a whole body fastest themselves.
-    c.set("body", parseBody(contentType, await received(c.req.raw.text()), maxBodyDepth));
-  } else if (c.req.header("content-length") === "0") {
-    c.set("body", {});
-  } else {
-    const stream = c.req.raw.body;
-    c.set("body", stream === null ? {} : parseBody(contentType, await readText(streamOf(stream), limit), maxBodyDepth));
+    return hidden === undefined ? c.set("body", {}) : readText(hidden, limit).then(parse);
   }
+  // No more than was declared can come: there is nothing to count, and runtimes read a whole body fastest themselves.
+  if (declared > 0) return received(c.req.raw.text()).then(parse);
+  if (length === "0") return c.set("body", {});
+  const stream = c.req.raw.body;
+  return stream === null ? c.set("body", {}) : readText(streamOf(stream), limit).then(parse);
 }
 
 /** What a field of a form holds: its file's text, exactly as sent, or its plain text. */

@@ -38,7 +38,8 @@ export function answerError(error: unknown, c: HonoContext<AppEnv>, bodyOf: Fail
     if (needsOperator(failure.cause)) {
       tell(c, "error", "the database refuses, and will until an operator acts: npm run doctor", failure.cause);
     } else if (failure.code === "unavailable") tell(c, "warn", "the database is unavailable", failure.cause);
-    if (failure.retryAfterSeconds !== undefined) c.get("headers")["Retry-After"] = String(failure.retryAfterSeconds);
+    if (failure.retryAfterSeconds !== undefined)
+      c.get("request").headers["Retry-After"] = String(failure.retryAfterSeconds);
     return json(c, bodyOf(failure, c), STATUS[failure.code]);
   }
   if (error instanceof HTTPException && error.status < 500) {

@@ -1,4 +1,5 @@
 import type { Context as HonoContext } from "hono";
+import { type AtOnce, goOn } from "../core/at-once.ts";
 import type { Context } from "../operations/context.ts";
 import { Failure, jsonText } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
@@ -16,12 +17,19 @@ interface Answer {
  * Answers with what `work` says. With an `Idempotency-Key` header, `work` is done once: another call with the same key and
  * the same method, path, query and body within 24 hours gets the same status and body and `Idempotent-Replayed: true`.
  */
-export async function answerOnce(c: HonoContext<AppEnv>, work: (ctx: Context) => Promise<Answer>): Promise<Response> {
+export function answerOnce(c: HonoContext<AppEnv>, work: (ctx: Context) => AtOnce<Answer>): AtOnce<Response> {
   const key = c.req.header("idempotency-key")?.trim();
-  if (key === undefined) {
-    const { status, value } = await work(context(c));
-    return respond(c, status, value === undefined ? null : JSON.stringify(value));
-  }
+  if (key !== undefined) return answerByKey(c, key, work);
+  return goOn(work(context(c)), ({ status, value }) =>
+    respond(c, status, value === undefined ? null : JSON.stringify(value)),
+  );
+}
+
+async function answerByKey(
+  c: HonoContext<AppEnv>,
+  key: string,
+  work: (ctx: Context) => AtOnce<Answer>,
+): Promise<Response> {
   if (key === "" || key.length > MAX_KEY_LENGTH) {
     throw new Failure("invalid", `INVALID DATA: The Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
   }
@@ -33,7 +41,7 @@ export async function answerOnce(c: HonoContext<AppEnv>, work: (ctx: Context) =>
       return { status, body: value === undefined ? null : JSON.stringify(value) };
     },
   );
-  if (answer.replayed) c.get("headers")["Idempotent-Replayed"] = "true";
+  if (answer.replayed) c.get("request").headers["Idempotent-Replayed"] = "true";
   return respond(c, answer.status, answer.body);
 }
 

@@ -196,12 +196,19 @@ const organizationOperations: Operation[] = [
   {
     method: "GET",
     path: "/organizations/{organizationId}/overview",
-    summary: "Contracts by state, who is near a limit, limits reached lately, active versions",
+    summary: "Contracts by state, who is near a limit, limits reached and denials lately, active versions",
     query: {
       near: "From which share of a limit on somebody is near it, above 0 and up to 1; 0.8 by default",
-      hours: "How far back limits that were reached are counted, 1 to 168; 24 by default",
+      hours: "How far back limits reached and denials are counted, the latter by whole hours, 1 to 168; 24 by default",
     },
     answers: { 200: answers.overview },
+  },
+  {
+    method: "GET",
+    path: "/organizations/{organizationId}/denials",
+    summary: "How often features were refused lately, and which ones most",
+    query: { hours: "How far back they are counted, by whole hours, 1 to 168; 24 by default" },
+    answers: { 200: answers.denialReport },
   },
   {
     method: "GET",

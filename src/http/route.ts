@@ -38,26 +38,36 @@ export interface HttpSettings {
   maxStreamStallMs?: number;
 }
 
+/** What is known of a request before anybody is asked. */
+export interface RequestState {
+  id: string;
+  /** When it arrived, by `performance.now()`. */
+  startedAt: number;
+  /** Headers of the answer, whatever it will be; a route may add to them. */
+  headers: Record<string, string>;
+  /** True when the answer was made with them already. */
+  isComplete: boolean;
+  /** True once nothing but routes and their middleware is left. */
+  isEntered: boolean;
+  /** Only where requests are traced. */
+  trace: Trace | undefined;
+}
+
+export function newRequest(id: string): RequestState {
+  const headers = { "x-request-id": id };
+  return { id, startedAt: performance.now(), headers, isComplete: false, isEntered: false, trace: undefined };
+}
+
 /** What middleware leaves for routes. `body` is the parsed JSON or form; `{}` when there was none. */
 export interface AppEnv {
   Bindings: object;
+  /** Few and not one a fact: each is an entry of a map that every request fills. */
   Variables: {
+    server: { settings: HttpSettings; log: Log | undefined };
+    request: RequestState;
     resources: Resources;
     caller: Caller;
-    requestId: string;
-    settings: HttpSettings;
-    log: Log | undefined;
     body: unknown;
-    /** Headers of the answer, whatever it will be; a route may add to them. */
-    headers: Record<string, string>;
-    /** True when the answer was made with them already. */
-    isComplete: boolean;
-    /** Only where requests are traced. */
-    trace: Trace | undefined;
-    /** When it arrived, by `performance.now()`. */
-    startedAt: number;
-    /** True once nothing but routes and their middleware is left. */
-    isEntered: boolean | undefined;
   };
 }
 
@@ -65,12 +75,12 @@ type Ask = HonoContext<AppEnv>;
 
 /** The operation's context of this request. What is added comes first: V8 copies six times faster than it adds to a copy. */
 export function context(c: Ask): Context {
-  return { caller: c.get("caller"), requestId: c.get("requestId"), ...c.get("resources") };
+  return { caller: c.get("caller"), requestId: c.get("request").id, ...c.get("resources") };
 }
 
 /** Who sent this request, as far as that can be known; empty when it cannot. */
 export function addressOf(c: Ask): string {
-  const forwarded = forwardedAddress(c.req.header("x-forwarded-for"), c.get("settings").trustedProxies ?? 0);
+  const forwarded = forwardedAddress(c.req.header("x-forwarded-for"), c.get("server").settings.trustedProxies ?? 0);
   if (forwarded !== undefined) return forwarded;
   const told = fieldOf(c.env, "clientAddress");
   if (typeof told === "function") return String(told());
@@ -85,13 +95,13 @@ export function fieldOf(value: unknown, name: string): unknown {
 
 /** Logs a line about this request; what it is about is only looked up now. */
 export function tell(c: Ask, level: LogLevel, message: string, detail?: unknown): void {
-  const log = c.get("log");
+  const log = c.get("server").log;
   if (log === undefined) return;
   // Set by a middleware that a refused request has not reached.
   const caller: Caller | undefined = c.get("caller");
   log(level, message, detail, {
-    request: c.get("requestId"),
-    trace: c.get("trace")?.id ?? traceContextOf(c.req.header("traceparent"))?.traceId,
+    request: c.get("request").id,
+    trace: c.get("request").trace?.id ?? traceContextOf(c.req.header("traceparent"))?.traceId,
     method: c.req.method,
     user: caller?.kind === "user" ? caller.id : undefined,
     key: caller?.kind === "key" ? caller.keyId : undefined,
@@ -109,8 +119,9 @@ export function reply(
   status: number,
   headers?: Readonly<Record<string, string>>,
 ): Response {
-  c.set("isComplete", true);
-  return new Response(body, { status, headers: Object.assign(c.get("headers"), headers) });
+  const request = c.get("request");
+  request.isComplete = true;
+  return new Response(body, { status, headers: Object.assign(request.headers, headers) });
 }
 
 /** The texts of answers that are kept, so that they are not written out again. */

@@ -1,4 +1,5 @@
 import { and, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
+import { type AtOnce, goOn } from "../core/at-once.ts";
 import type { Caller, OrganizationRole } from "../core/access/caller.ts";
 import { members, organizations } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
@@ -9,37 +10,41 @@ import { Failure } from "./errors.ts";
  * Turns the value of x-api-key into who is asking; an absent or empty value is an anonymous caller.
  * Failure unauthenticated for a wrong prefix or an unknown key. Source: contract users-organizations §2.
  */
-export async function identifyCaller(resources: Resources, apiKey: string | undefined): Promise<Caller> {
+export function identifyCaller(resources: Resources, apiKey: string | undefined): AtOnce<Caller> {
   if (apiKey === undefined || apiKey === "") return { kind: "anonymous" };
   if (apiKey.startsWith("usr_")) {
-    const user = await findKey(resources, apiKey, resources.lookups.userByKey);
-    if (user === null) throw new Failure("unauthenticated", "INVALID DATA: Invalid API Key");
-    const { id, username, role } = user;
-    resources.keyUses.note("user", id, resources.now());
-    return { kind: "user", id, username, role };
+    return goOn(findKey(resources, apiKey, resources.lookups.userByKey), (user): Caller => {
+      if (user === null) throw new Failure("unauthenticated", "INVALID DATA: Invalid API Key");
+      const { id, username, role } = user;
+      resources.keyUses.note("user", id, resources.now());
+      return { kind: "user", id, username, role };
+    });
   }
   if (apiKey.startsWith("org_")) {
-    const key = await findKey(resources, apiKey, resources.lookups.organizationKey);
-    if (key === null) throw new Failure("unauthenticated", "Invalid Organization API Key");
-    const { keyId, organizationId, scope } = key;
-    resources.keyUses.note("key", keyId, resources.now());
-    return { kind: "key", keyId, organizationId, scope };
+    return goOn(findKey(resources, apiKey, resources.lookups.organizationKey), (key): Caller => {
+      if (key === null) throw new Failure("unauthenticated", "Invalid Organization API Key");
+      const { keyId, organizationId, scope } = key;
+      resources.keyUses.note("key", keyId, resources.now());
+      return { kind: "key", keyId, organizationId, scope };
+    });
   }
   throw new Failure("unauthenticated", 'Invalid API Key format. API Keys must start with "usr_" or "org_"');
 }
 
 /** What a key that is not over belongs to; also a key that is stored under the server's secret before this one. */
-async function findKey<Found extends { expiresAtMs: number | null }>(
+function findKey<Found extends { expiresAtMs: number | null }>(
   { keyring, now }: Resources,
   apiKey: string,
-  lookUp: (hash: string) => Promise<Found | null>,
-): Promise<Found | null> {
-  let found = await lookUp(await hashApiKey(keyring, apiKey));
-  if (found === null && keyring.previous !== undefined) {
-    found = await lookUp(await hashApiKey(keyring.previous, apiKey));
-  }
-  const isOver = found?.expiresAtMs != null && found.expiresAtMs <= now().getTime();
-  return isOver ? null : found;
+  lookUp: (hash: string) => AtOnce<Found | null>,
+): AtOnce<Found | null> {
+  const { previous } = keyring;
+  const current = goOn(hashApiKey(keyring, apiKey), lookUp);
+  const found =
+    previous === undefined ? current : goOn(current, (known) => known ?? goOn(hashApiKey(previous, apiKey), lookUp));
+  return goOn(found, (known) => {
+    const isOver = known?.expiresAtMs != null && known.expiresAtMs <= now().getTime();
+    return isOver ? null : known;
+  });
 }
 
 /** True for 24 lower-case or upper-case hex digits, the form of every identifier. */

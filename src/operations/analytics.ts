@@ -1,25 +1,39 @@
 import { gte, sql } from "drizzle-orm";
+import type { OffReason } from "../core/ofrep.ts";
 import type { Database } from "../db/connect.ts";
 import { analyticsDays } from "../db/schema.ts";
 import type { Context } from "./context.ts";
 
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 /**
- * Counts calls in memory and adds them to the day's row in one statement a second: a row that every request updated would
- * be the slowest thing in the system. What a crash can lose is the last second of a statistic, never of a balance.
+ * Counts calls and denials in memory and adds them to their rows in one statement a second each: a row that every request
+ * updated would be the slowest thing in the system. What a crash can lose is the last second of a statistic, never of a
+ * balance.
  */
 export interface CallCounter {
   count(now: Date, evaluation: boolean): void;
+  countDenial(now: Date, organizationId: string, featureId: string, reason: OffReason): void;
   /** Since the process began, for its metrics. */
   totals: { evaluations: number; granted: number; denied: number; reverted: number };
   /** Writes what has been counted; concurrent calls share the work. Failures keep the counts for the next flush. */
   flush(): Promise<void>;
 }
 
+/** Denials of one feature for one reason in one hour. */
+interface Denials {
+  organizationId: string;
+  hour: string;
+  featureId: string;
+  reason: OffReason;
+  count: number;
+}
+
 /** A counter over this database; the owner calls flush from time to time and at the end. */
 export function createCallCounter(db: Database): CallCounter {
   let pending = new Map<string, { calls: number; evaluations: number }>();
+  let denied = new Map<string, Denials>();
   let last = Promise.resolve();
 
   const add = (day: string, calls: number, evaluations: number) => {
@@ -31,6 +45,12 @@ export function createCallCounter(db: Database): CallCounter {
       sofar.evaluations += evaluations;
     }
   };
+  const addDenials = (denials: Denials) => {
+    const key = [denials.organizationId, denials.hour, denials.reason, denials.featureId].join(" ");
+    const sofar = denied.get(key);
+    if (sofar === undefined) denied.set(key, denials);
+    else sofar.count += denials.count;
+  };
   /** Written out once a day and not once a request. */
   let today = { number: Number.NaN, name: "" };
   const dayOf = (now: Date) => {
@@ -38,7 +58,27 @@ export function createCallCounter(db: Database): CallCounter {
     if (number !== today.number) today = { number, name: now.toISOString().slice(0, 10) };
     return today.name;
   };
-  const write = async () => {
+  const writeDenials = async () => {
+    if (denied.size === 0) return;
+    const taken = denied;
+    denied = new Map();
+    try {
+      // Not of an organization that is gone; in one order, so that processes do not wait for each other in a circle.
+      await db.execute(sql`
+        insert into denials (organization_id, hour, feature_id, reason, count)
+        select o.id, given.hour, given."featureId", given.reason, given.count
+        from json_to_recordset(${JSON.stringify([...taken.values()])}::json)
+          as given ("organizationId" text, hour timestamptz, "featureId" text, reason text, count bigint)
+        join organizations o on o.id = given."organizationId"
+        order by o.id, given.hour, given."featureId", given.reason
+        for key share of o
+        on conflict on constraint denials_pk do update set count = denials.count + excluded.count`);
+    } catch (error) {
+      for (const denials of taken.values()) addDenials(denials);
+      throw error;
+    }
+  };
+  const writeCalls = async () => {
     if (pending.size === 0) return;
     const taken = pending;
     pending = new Map();
@@ -67,9 +107,16 @@ export function createCallCounter(db: Database): CallCounter {
       if (evaluation) totals.evaluations += 1;
       add(dayOf(now), 1, evaluation ? 1 : 0);
     },
+    countDenial: (now, organizationId, featureId, reason) => {
+      const hour = new Date(Math.floor(now.getTime() / HOUR_MS) * HOUR_MS).toISOString();
+      addDenials({ organizationId, hour, featureId, reason, count: 1 });
+    },
     flush: () => {
       // Each flush follows the one before, so that who waits for it finds everything written that was counted before.
-      last = last.catch(() => {}).then(write);
+      last = last
+        .catch(() => {})
+        .then(writeCalls)
+        .then(writeDenials);
       return last;
     },
   };

@@ -1,6 +1,7 @@
 import { and, desc, eq, gte, inArray, lt } from "drizzle-orm";
-import { auditLog } from "../db/schema.ts";
+import { type Actor, withActors } from "../db/actors.ts";
 import type { Database } from "../db/connect.ts";
+import { auditLog } from "../db/schema.ts";
 import { AUDIT_ACTIONS } from "./audit.ts";
 import { type Context, pageOf } from "./context.ts";
 import { REFUSED_ACTION } from "./refusals.ts";
@@ -10,7 +11,7 @@ export interface AuditEntry {
   id: number;
   at: Date;
   organizationId: string | null;
-  actor: { kind: "user" | "key" | "anonymous"; id: string | null };
+  actor: Actor;
   action: string;
   target: string;
   before: unknown;
@@ -60,8 +61,6 @@ export async function readAuditLog(
 ): Promise<{ data: AuditEntry[]; next: number | null }> {
   const limit = pageOf(ctx, input.query.limit);
   const rows = await auditRows(ctx.db, { ...input, query: { ...input.query, limit } });
-  const data = rows
-    .slice(0, limit)
-    .map(({ actorKind, actorId, ...entry }) => ({ ...entry, actor: { kind: actorKind, id: actorId } }));
+  const data = await withActors(ctx.db, rows.slice(0, limit));
   return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null };
 }

@@ -126,7 +126,7 @@ async function countAtOnce(
   return asks.map((ask) => verdicts.get(ask) ?? "busy");
 
   /** Those that turn out to have changed. */
-  async function countRound(groups: readonly Group[], read: Lookups["subject"]): Promise<Group[]> {
+  async function countRound(groups: readonly Group[], read: Lookups["lastSeen"]): Promise<Group[]> {
     const cases = await Promise.all(
       groups.map(async (group) => {
         const subject = await read(group.name);
@@ -261,7 +261,7 @@ function decideOne(
     const involved = involvedLevels(prepared, ask);
     const { contractId } = prepared.subject;
     const { organizationId, featureId } = ask;
-    const reached = limitsReached(prepared, ask, result.limit, balances, (id) => result.used?.[id] ?? 0);
+    const reached = limitsReached(prepared, ask, involved, result.limit, balances, (id) => result.used?.[id] ?? 0);
     for (const event of reached) events.push({ organizationId, event });
     for (const { id, level } of involved) {
       const { serviceId, limitName } = level;
@@ -289,7 +289,7 @@ export async function evaluateAlone(ctx: Context, ask: Ask): Promise<FeatureAnsw
     );
     const used = new Map(involved.map(({ id }, i) => [id, moved[i]?.consumed ?? 0]));
     const counted = { ...result, used: mapValues(result.used ?? {}, (id, sum) => used.get(id) ?? sum) };
-    const reached = limitsReached(prepared, ask, result.limit, prepared.usage, (id) => used.get(id) ?? 0);
+    const reached = limitsReached(prepared, ask, involved, result.limit, prepared.usage, (id) => used.get(id) ?? 0);
     const organizationId = evaluatedOrganization(ctx);
     await recordEvents(
       ctx.db,

@@ -55,6 +55,10 @@ export interface Settings {
   accountCallsPerMinute?: number | undefined;
   /** Failed sign-ins a minute and name; absent: the usual number. */
   failedSignInsPerMinute?: number | undefined;
+  /** Password hashes that may wait in this process; absent: the usual number. */
+  maxWaitingHashes?: number | undefined;
+  /** Webhooks an organization may have; absent: the usual number. */
+  maxWebhooks?: number | undefined;
   /** Deepest nesting of a pricing's text; absent: the deepest that there may be. */
   maxPricingDepth?: number | undefined;
   /** Largest text of a pricing; absent: the usual one. */

@@ -1,3 +1,4 @@
+import type { AtOnce } from "../core/at-once.ts";
 import { type LeastRecentlyUsed, leastRecentlyUsed } from "../core/least-recently-used.ts";
 
 /*
@@ -103,18 +104,19 @@ async function deriveApiKeysKeys(secret: string): Promise<Protection> {
 type Protection = Pick<Keyring, "lookup" | "seal">;
 
 /** Keys are shown on every request; hashing one costs more than looking it up. */
-const hashes = new WeakMap<Protection, LeastRecentlyUsed<Promise<string>>>();
+const hashes = new WeakMap<Protection, LeastRecentlyUsed<string>>();
 const MAX_HASHES = 10_000;
 
-/** The form in which an API key is looked up. */
-export function hashApiKey(keyring: Protection, apiKey: string): Promise<string> {
-  let known = hashes.get(keyring);
-  if (known === undefined) hashes.set(keyring, (known = leastRecentlyUsed(MAX_HASHES)));
-  return known.get(apiKey) ?? known.put(apiKey, computeHash(keyring, apiKey));
+/** The form in which an API key is looked up; at once for one that was shown before. */
+export function hashApiKey(keyring: Protection, apiKey: string): AtOnce<string> {
+  return hashes.get(keyring)?.get(apiKey) ?? computeHash(keyring, apiKey);
 }
 
 async function computeHash(keyring: Protection, apiKey: string): Promise<string> {
-  return hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
+  const hash = hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
+  const known = hashes.get(keyring) ?? leastRecentlyUsed<string>(MAX_HASHES);
+  hashes.set(keyring, known);
+  return known.put(apiKey, hash);
 }
 
 /** A fresh API key (prefix and 32 random bytes in hex) with the two forms it is stored in. */
@@ -177,8 +179,13 @@ async function open(keyring: Protection, sealed: string): Promise<string> {
  */
 const ROUNDS = 6;
 const ITERATIONS = 100_000;
-/** Hashes run outside the event loop but on the same cores: more than two at once starve everything else. */
-const CONCURRENT_HASHES = 2;
+/** Hashes run outside the event loop but on the same cores: on two of them, more than two at once starve everything else. */
+let concurrentHashes = 2;
+
+/** Sets how many password hashes this process computes at once. */
+export function allowHashes(atOnce: number): void {
+  concurrentHashes = atOnce;
+}
 
 let running = 0;
 const waiting: (() => void)[] = [];
@@ -198,7 +205,7 @@ async function slowHash(password: string, salt: Uint8Array<ArrayBuffer>, rounds:
 
 /** Runs work that keeps a core busy when it is its turn. */
 async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (running >= CONCURRENT_HASHES) await new Promise<void>((resolve) => waiting.push(resolve));
+  if (running >= concurrentHashes) await new Promise<void>((resolve) => waiting.push(resolve));
   else running += 1;
   try {
     return await work();

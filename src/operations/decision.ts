@@ -1,6 +1,8 @@
 import type { PrivateEvent } from "../core/event-messages.ts";
+import type { OffReason } from "../core/ofrep.ts";
 import {
   checkExpectedConsumption,
+  evaluateBoolean,
   evaluateFeature,
   type FeatureResult,
   involvedLimits,
@@ -71,11 +73,12 @@ export function involvedLevels(
 export function limitsReached(
   prepared: Prepared,
   ask: Ask,
+  involved: ReturnType<typeof involvedLevels>,
   limits: FeatureResult["limit"],
   before: ReadonlyMap<string, number>,
   after: (id: string) => number,
 ): PrivateEvent[] {
-  return involvedLevels(prepared, ask).flatMap(({ id, level }): PrivateEvent[] => {
+  return involved.flatMap(({ id, level }): PrivateEvent[] => {
     const limit = limits?.[id];
     const consumed = after(id);
     if (typeof limit !== "number" || consumed < limit || (before.get(id) ?? 0) >= limit) return [];
@@ -113,4 +116,24 @@ export function mapValues<T>(map: Record<string, T>, change: (key: string, value
   const result: Record<string, T> = {};
   for (const [key, value] of Object.entries(map)) result[key] = change(key, value);
   return result;
+}
+
+/** Why a feature is off: tells by evaluating once more as if nothing had been used. */
+export function offReason(
+  { evaluation, usage }: Prepared,
+  featureId: string,
+  { used }: FeatureResult,
+  mode: Mode,
+): OffReason {
+  if (used === null) return "NOT_GRANTED";
+  const unused = new Map(Array.from(usage.keys(), (id) => [id, 0]));
+  return evaluateBoolean(evaluation, featureId, unused, mode) ? "LIMIT_REACHED" : "NOT_GRANTED";
+}
+
+/** The same as far as the answer alone tells: a limit without anything left is why, if there is one that ever gave something. */
+export function likelyOffReason({ limit, used }: FeatureResult): OffReason {
+  const isUsedUp = Object.entries(limit ?? {}).some(
+    ([id, allowed]) => typeof allowed === "number" && allowed > 0 && (used?.[id] ?? 0) >= allowed,
+  );
+  return isUsedUp ? "LIMIT_REACHED" : "NOT_GRANTED";
 }

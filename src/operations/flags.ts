@@ -1,15 +1,21 @@
-import { type OffReason, ofrepEvaluationFailure, type OfrepFailure, ofrepFlag, type OfrepFlag } from "../core/ofrep.ts";
-import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from "../core/pricing/evaluate.ts";
+import { ofrepEvaluationFailure, type OfrepFailure, ofrepFlag, type OfrepFlag } from "../core/ofrep.ts";
+import { evaluateFeature, featureIds, type FeatureResult } from "../core/pricing/evaluate.ts";
 import type { Context } from "./context.ts";
-import { explained } from "./decision.ts";
-import { type Mode, type Prepared, prepareSubject } from "./subject.ts";
+import { explained, offReason } from "./decision.ts";
+import { evaluatedOrganization, type Mode, type Prepared, prepareSubject } from "./subject.ts";
 
-/** One feature as a flag of OpenFeature's protocol. Counts nothing. Failures as prepareSubject's. */
+/** One feature as a flag of OpenFeature's protocol. Consumes nothing; a denial is counted. Failures as prepareSubject's. */
 export async function evaluateFlag(
   ctx: Context,
   input: { userId: string; featureId: string; mode: Mode },
 ): Promise<OfrepFlag | OfrepFailure> {
-  return flagOf(await prepareSubject(ctx, input.userId), input.featureId, input.mode);
+  const prepared = await prepareSubject(ctx, input.userId);
+  const result = evaluateFeature(prepared.evaluation, input.featureId, prepared.usage, input.mode);
+  if (!result.eval && result.error === null) {
+    const reason = offReason(prepared, input.featureId, result, input.mode);
+    ctx.callCounter.countDenial(ctx.now(), evaluatedOrganization(ctx), input.featureId, reason);
+  }
+  return flagOf(prepared, input.featureId, result, input.mode);
 }
 
 /** Every feature that has an expression, those left out that the contract's pricing context does not have. */
@@ -19,22 +25,13 @@ export async function evaluateFlags(
 ): Promise<(OfrepFlag | OfrepFailure)[]> {
   const prepared = await prepareSubject(ctx, input.userId);
   return featureIds(prepared.evaluation, input.mode)
-    .map((id) => flagOf(prepared, id, input.mode))
+    .map((id) => flagOf(prepared, id, evaluateFeature(prepared.evaluation, id, prepared.usage, input.mode), input.mode))
     .filter((flag) => !("errorCode" in flag && flag.errorCode === "FLAG_NOT_FOUND"));
 }
 
-function flagOf(prepared: Prepared, featureId: string, mode: Mode): OfrepFlag | OfrepFailure {
-  const { evaluation, usage } = prepared;
-  const result = evaluateFeature(evaluation, featureId, usage, mode);
+function flagOf(prepared: Prepared, featureId: string, result: FeatureResult, mode: Mode): OfrepFlag | OfrepFailure {
   if (result.error !== null) return ofrepEvaluationFailure(featureId, result.error);
   const ask = { userId: "", featureId, expected: {}, mode, strict: false, dryRun: false, explain: true };
-  const answer = explained(prepared, result, ask, usage);
+  const answer = explained(prepared, result, ask, prepared.usage);
   return ofrepFlag(featureId, answer, result.eval ? undefined : offReason(prepared, featureId, result, mode));
-}
-
-/** Tells by evaluating once more as if nothing had been used. */
-function offReason({ evaluation, usage }: Prepared, featureId: string, { used }: FeatureResult, mode: Mode): OffReason {
-  if (used === null) return "NOT_GRANTED";
-  const unused = new Map(Array.from(usage.keys(), (id) => [id, 0]));
-  return evaluateBoolean(evaluation, featureId, unused, mode) ? "LIMIT_REACHED" : "NOT_GRANTED";
 }

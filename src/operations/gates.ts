@@ -1,5 +1,6 @@
 import { and, desc, eq, lt } from "drizzle-orm";
 import type { GateRule } from "../core/change/gate.ts";
+import { withActors } from "../db/actors.ts";
 import { versionKey } from "../db/pricings.ts";
 import { organizations, pricingDecisions, pricings } from "../db/schema.ts";
 import { audit } from "./audit.ts";
@@ -58,15 +59,16 @@ export async function listDecisions(
     )
     .orderBy(desc(pricingDecisions.id))
     .limit(input.limit + 1);
-  const data = rows.slice(0, input.limit).map(({ id, at, action, version, actorKind, actorId, ...known }) => ({
+  const decided = await withActors(ctx.db, rows.slice(0, input.limit));
+  const data = decided.map(({ id, at, action, version, actor, rules, overrideReason, report }) => ({
     id,
     at,
     action,
     pricingVersion: version,
-    actor: { kind: actorKind, id: actorId },
-    rules: known.rules,
-    overrideReason: known.overrideReason,
-    report: known.report,
+    actor,
+    rules,
+    overrideReason,
+    report,
   }));
   return { data, next: rows.length > input.limit ? (data.at(-1)?.id ?? null) : null };
 }

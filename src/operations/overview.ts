@@ -1,7 +1,9 @@
 import {
   countContracts,
+  countDenials,
   countLimitsReached,
   countVersions,
+  type DeniedFeature,
   findNear,
   type NearUser,
   type StateCounts,
@@ -11,12 +13,14 @@ import { capsOf } from "./caps.ts";
 import type { Context } from "./context.ts";
 
 const MAX_NEAR = 20;
+const MAX_DENIED = 200;
 
 /** What an organization looks at first; exact, however many contracts it has. */
 export interface Overview {
   contracts: StateCounts;
   near: { share: number; total: number; users: NearUser[] };
   limitsReached: { hours: number; total: number };
+  denials: { hours: number; total: number };
   services: number;
   activeVersions: number;
 }
@@ -34,6 +38,28 @@ export async function readOverview(
     contracts: await countContracts(ctx.db, organizationId, now),
     near: { share, ...(await findNear(ctx.db, { organizationId, caps, share, now, atMost: MAX_NEAR })) },
     limitsReached: { hours, total: await countLimitsReached(ctx.db, organizationId, hours) },
+    denials: { hours, total: (await denialsOf(ctx, input)).total },
     ...(await countVersions(ctx.db, organizationId)),
   };
+}
+
+/** How often features of an organization were refused, and which ones most. */
+export interface DenialReport {
+  hours: number;
+  total: number;
+  features: DeniedFeature[];
+}
+
+/** Of so many hours, as denials are counted. Failure notFound for an unknown organization. */
+export async function readDenials(
+  ctx: Context,
+  input: { organizationId: string; hours: number },
+): Promise<DenialReport> {
+  await organizationRole(ctx, input.organizationId);
+  return { hours: input.hours, ...(await denialsOf(ctx, input)) };
+}
+
+async function denialsOf(ctx: Context, { organizationId, hours }: { organizationId: string; hours: number }) {
+  await ctx.callCounter.flush();
+  return countDenials(ctx.db, { organizationId, now: ctx.now(), hours, atMost: MAX_DENIED });
 }

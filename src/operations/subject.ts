@@ -1,4 +1,5 @@
 import { eq } from "drizzle-orm";
+import { type AtOnce, goOn } from "../core/at-once.ts";
 import { findPlan } from "../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../core/pricing/evaluate.ts";
 import { grant } from "../core/pricing/subscription.ts";
@@ -50,15 +51,17 @@ export async function prepareSubject(ctx: Context, userId: string): Promise<Prep
  * The same for one feature, or for all of them. Where no expression reads a balance, the answer is made from what is known
  * of the contract, without asking the database again.
  */
-export async function prepareFor(
+export function prepareFor(
   ctx: Context,
   { userId, featureId, mode }: { userId: string; featureId?: string; mode: Mode },
-): Promise<Prepared> {
-  const seen = await ctx.lookups.lastSeen({ organizationId: evaluatedOrganization(ctx), userId });
-  if (seen === null) throw contractNotFound(userId);
-  if (isOver(seen, ctx.now())) return prepareSubject(ctx, userId);
-  const prepared = await prepare(ctx, seen);
-  return readsUsage(prepared.evaluation, mode, featureId) ? prepareSubject(ctx, userId) : prepared;
+): AtOnce<Prepared> {
+  return goOn(ctx.lookups.lastSeen({ organizationId: evaluatedOrganization(ctx), userId }), (seen) => {
+    if (seen === null) throw contractNotFound(userId);
+    if (isOver(seen, ctx.now())) return prepareSubject(ctx, userId);
+    return goOn(prepare(ctx, seen), (prepared) =>
+      readsUsage(prepared.evaluation, mode, featureId) ? prepareSubject(ctx, userId) : prepared,
+    );
+  });
 }
 
 /** Whether the contract or a balance has reached the end of its period. Failure invalid when the contract may not renew. */
@@ -95,8 +98,8 @@ export async function withLockedSubject<T>(
   });
 }
 
-export async function prepare(ctx: Resources, subject: Subject): Promise<Prepared> {
-  return { subject, evaluation: await evaluationOf(ctx, subject), usage: usageOf(subject) };
+export function prepare(ctx: Resources, subject: Subject): AtOnce<Prepared> {
+  return goOn(evaluationOf(ctx, subject), (evaluation) => ({ subject, evaluation, usage: usageOf(subject) }));
 }
 
 function isOver(subject: Subject, now: Date): boolean {
@@ -150,7 +153,7 @@ function usageOf(subject: Subject): Map<string, number> {
 /** By the very list of services that they were made from, which is never written to. */
 const evaluations = new WeakMap<Subject["services"], Evaluation>();
 
-function evaluationOf(ctx: Resources, subject: Subject): Evaluation | Promise<Evaluation> {
+function evaluationOf(ctx: Resources, subject: Subject): AtOnce<Evaluation> {
   return evaluations.get(subject.services) ?? findEvaluation(ctx, subject);
 }
 

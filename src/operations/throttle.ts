@@ -11,7 +11,7 @@ import { Failure } from "./errors.ts";
 const WINDOW_MS = 60_000;
 /** Failed sign-ins a minute and name, where the operator has not said otherwise. Source: contract README, decision 18. */
 const MAX_FAILURES = 10;
-/** Slow hashes asked for and not finished; a process computes about ten a second. */
+/** Slow hashes asked for and not finished, where the operator has not said otherwise; a process computes about ten a second. */
 const MAX_PENDING_HASHES = 600;
 
 /** Sign-ins and sign-ups a minute and address, where the operator has not said otherwise: everybody behind one proxy or one office is one address. */
@@ -74,8 +74,8 @@ let pendingHashes = 0;
  * Runs work that hashes a password for somebody without a key.
  * Failure tooManyRequests when so many wait that the answer would come too late to be of use.
  */
-export async function boundHashing<T>(work: () => Promise<T>): Promise<T> {
-  if (pendingHashes >= MAX_PENDING_HASHES) {
+export async function boundHashing<T>(work: () => Promise<T>, mostWaiting: number = MAX_PENDING_HASHES): Promise<T> {
+  if (pendingHashes >= mostWaiting) {
     throw new Failure("tooManyRequests", "Too many requests. Please try again later", { retryAfterSeconds: 10 });
   }
   pendingHashes += 1;

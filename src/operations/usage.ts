@@ -1,4 +1,5 @@
 import { eq } from "drizzle-orm";
+import { type AtOnce, goOn } from "../core/at-once.ts";
 import { evaluateFeature } from "../core/pricing/evaluate.ts";
 import { type ContractView, viewContracts } from "../db/contracts.ts";
 import { serviceKey } from "../db/pricings.ts";
@@ -10,21 +11,30 @@ import { type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, findContract } from "./contract-address.ts";
 import { Failure } from "./errors.ts";
 import { evaluateAlone } from "./consumption.ts";
-import { type Ask, decide, explained, type FeatureAnswer } from "./decision.ts";
+import { type Ask, decide, explained, type FeatureAnswer, likelyOffReason } from "./decision.ts";
 import { evaluatedOrganization, type Mode, prepareFor, withLockedSubject } from "./subject.ts";
 
 /**
  * Evaluates one feature and, where `expected` names its limits and it is granted, counts that use: check and count are one
  * step under the contract's lock, over all limits of the expression or none. Source: contract features-events §6.
  */
-export async function evaluateOne(ctx: Context, ask: Ask): Promise<FeatureAnswer> {
+export function evaluateOne(ctx: Context, ask: Ask): AtOnce<FeatureAnswer> {
   const asksOnly = ask.dryRun || Object.keys(ask.expected).length === 0;
   if (asksOnly) {
-    const prepared = await prepareFor(ctx, ask);
-    return explained(prepared, decide(prepared, ask).result, ask, prepared.usage);
+    return goOn(prepareFor(ctx, ask), (prepared) =>
+      explained(prepared, decide(prepared, ask).result, ask, prepared.usage),
+    );
   }
   if (ctx.consume !== undefined) return ctx.consume({ organizationId: evaluatedOrganization(ctx), ...ask });
   return evaluateAlone(ctx, ask);
+}
+
+/** Counts what was answered to a question that was no dry run: consumptions for the metrics, denials for the overview. */
+export function countVerdict(ctx: Context, { featureId, expected }: Ask, answer: FeatureAnswer): void {
+  const { callCounter } = ctx;
+  if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
+  if (answer.eval || answer.error !== null) return;
+  callCounter.countDenial(ctx.now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
 }
 
 /**

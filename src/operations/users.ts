@@ -54,7 +54,7 @@ export async function authenticate(
     boundHashing(async () => {
       const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
       return (await verifyPassword(input.password, found?.passwordHash)) ? found : undefined;
-    }),
+    }, ctx.settings.maxWaitingHashes),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
   if (isOutdated(user.passwordHash)) await rehash(ctx, user, input.password);
@@ -104,7 +104,7 @@ export async function createUser(
   const passwordHash =
     ctx.caller.kind === "user"
       ? await hashPassword(input.password)
-      : await boundHashing(() => hashPassword(input.password));
+      : await boundHashing(() => hashPassword(input.password), ctx.settings.maxWaitingHashes);
   const name = `${input.username}'s Organization`;
   const row = await refusingTakenName(() =>
     transaction(ctx, (ctx) => insertUser(ctx, { ...input, role, passwordHash, organizationName: name })),

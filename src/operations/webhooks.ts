@@ -156,8 +156,9 @@ export async function createWebhook(
       .select({ number: count() })
       .from(webhookEndpoints)
       .where(eq(webhookEndpoints.organizationId, organizationId));
-    if ((held?.number ?? 0) >= MAX_ENDPOINTS) {
-      throw new Failure("conflict", `CONFLICT: An organization can have at most ${MAX_ENDPOINTS} webhooks`);
+    const most = ctx.settings.maxWebhooks ?? MAX_ENDPOINTS;
+    if ((held?.number ?? 0) >= most) {
+      throw new Failure("conflict", `CONFLICT: An organization can have at most ${most} webhooks`);
     }
     const now = ctx.now();
     const [row] = await ctx.db

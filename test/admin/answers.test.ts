@@ -22,6 +22,7 @@ test("the console reads what the server documents", () => {
   expectTypeOf<Answer<"webhook">>().toExtend<read.Webhook>();
   expectTypeOf<Answer<"delivery">>().toExtend<read.Delivery>();
   expectTypeOf<Answer<"organizationKey">>().toExtend<read.KeyDetails>();
+  expectTypeOf<Answer<"denialReport">>().toExtend<read.DenialReport>();
   expectTypeOf<Answer<"overview">>().toExtend<read.Overview>();
   expectTypeOf<Answer<"auditPage">>().toExtend<read.AuditPage>();
   expectTypeOf<Answer<"diff">>().toExtend<read.Diff>();

@@ -154,6 +154,10 @@ test("what was decided is kept with the service: what was known, which rules wer
   await page.getByRole("link", { name: "Decisions" }).focus();
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { level: 1, name: "Decisions on Tasker" }).waitFor();
+  await page
+    .getByText(/^By user admin, /)
+    .first()
+    .waitFor();
   const titles = page.getByRole("main").getByRole("heading", { level: 2 });
   await expect.poll(() => titles.allTextContents()).toEqual(["Activate Tasker 1.0.0", "Archive Tasker 1.0.0"]);
   const archived = page.locator("section", { has: page.getByRole("heading", { name: "Archive Tasker 1.0.0" }) });

@@ -31,6 +31,7 @@ test("every number of the overview is true and leads to what it counts, and even
   await page.getByRole("link", { name: "Contracts 2" }).waitFor();
   await page.getByRole("link", { name: "Active versions 1" }).waitFor();
   await page.getByRole("link", { name: "Limits reached 1" }).waitFor();
+  await page.getByRole("link", { name: "Denied features 0" }).waitFor();
   await expect
     .poll(async () => (await page.getByRole("listitem").filter({ hasText: "expired" }).textContent()) ?? "")
     .toBe("expired1");
@@ -53,11 +54,32 @@ test("every number of the overview is true and leads to what it counts, and even
   expect(own.complaints).toEqual([]);
 });
 
+test("how often features were denied, and why, leads to the playground", async () => {
+  const { page } = own;
+  // The limit is used up, and FREE has no export.
+  for (const feature of ["board", "board", "export"])
+    await own.call("POST", `/features/ada/tasker-${feature}`, {}, own.key);
+  await own.open("", "Overview");
+  await page.getByRole("link", { name: "Denied features 3" }).click();
+  await page.getByRole("heading", { level: 1, name: "Denied features" }).waitFor();
+  await page.getByText("3 in all").waitFor();
+  await page.getByRole("row", { name: "tasker-board 2 2 0" }).waitFor();
+  await page.getByRole("row", { name: "tasker-export 1 0 1" }).waitFor();
+  await expectAccessible(page);
+  await page.getByLabel("Period").selectOption("7 days");
+  await expect.poll(() => new URL(page.url()).search).toBe("?hours=168");
+  await page.getByRole("row", { name: "tasker-board 2 2 0" }).waitFor();
+  await page.getByRole("link", { name: "tasker-board" }).click();
+  await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
 test("who changed what is in the audit log", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Audit log" }).click();
   await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
   await page.getByRole("table").waitFor();
+  await page.getByRole("row", { name: /key .* contract\.create ada/ }).waitFor();
   await page.getByText("Before and after").first().click();
   await expectAccessible(page);
   expect(own.complaints).toEqual([]);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { compactLedger, pruneAuditLog, pruneIdempotencyKeys } from "../../src/db/retention.ts";
+import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../../src/db/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consumed, contract, tasker, upload } from "../support/contracting.ts";
 
@@ -58,6 +58,48 @@ it("compacting beside callers who go on consuming loses and doubles nothing", as
   expect((await checkLedger(api.resources.db)).violations).toEqual([]);
 });
 
+it("the movements of a contract go with it, also while it is consumed from and the ledger is compacted", async () => {
+  const { key } = api.callers.all;
+  const { client } = api.database.connection;
+  const users = Array.from({ length: 20 }, (_, i) => `leaver-${i}`);
+  const consume = (user: string) =>
+    api.call("POST", `/features/${user}/tasker-board`, { key, body: { "tasker-maxTasks": 1 } });
+  for (const user of users) await contract(api, key, user, { billingPeriod: { renewalDays: 365 } });
+  await Promise.all([...users, ...users].map(consume));
+  await client`update usage_ledger set created_at = now() - interval '40 days'`;
+  const leave = async (user: string, uses: number) => {
+    const statuses: number[] = [];
+    for (let i = 0; i < uses; i += 1) statuses.push((await consume(user)).status);
+    const together = [consume(user), api.call("DELETE", `/contracts/${user}`, { key }), consume(user)];
+    return [...statuses, ...(await Promise.all(together)).map(({ status }) => status)];
+  };
+  const leaving = users.map((user, i) => leave(user, i % 10));
+  const compacting = Array.from({ length: 4 }, () => compactLedger(api.resources.db, now, 30));
+  expect(new Set((await Promise.all(leaving)).flat())).toEqual(new Set([200, 204, 404]));
+  await Promise.all(compacting);
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+  expect(await client`select from contracts where user_id like 'leaver-%'`).toHaveLength(0);
+});
+
+it("the movements of an organization go with it", async () => {
+  const { client } = api.database.connection;
+  const { owner } = api.callers;
+  const { id, key } = await api.newOrganization(owner, "Leaving");
+  await upload(api, key, tasker({ name: "Leaving" }));
+  await contract(api, key, "ada", {
+    contractedServices: { leaving: "1.0.0" },
+    subscriptionPlans: { leaving: "PRO" },
+    subscriptionAddOns: {},
+  });
+  const use = { key, body: { "leaving-maxTasks": 3 } };
+  expect((await api.call("POST", "/features/ada/leaving-board", use)).body).toMatchObject({ eval: true });
+  const [row] = await client`select id from contracts where organization_id = ${id}`;
+  const movements = () => client`select from usage_ledger where contract_id = ${row?.["id"] ?? ""}`;
+  expect(await movements()).toHaveLength(1);
+  expect((await api.call("DELETE", `/organizations/${id}`, { key: owner.key })).status).toBe(204);
+  expect(await movements()).toHaveLength(0);
+});
+
 it("movements of the last day stay, whatever is asked for", async () => {
   const { key } = api.callers.all;
   await contract(api, key, "eve", { billingPeriod: { renewalDays: 365 } });
@@ -93,4 +135,15 @@ it("answers to old Idempotency-Keys go, young ones stay", async () => {
     select 's', i::text, 'f', 200, now() - (i % 3) * interval '20 hours' from generate_series(1, 3000) i`;
   expect(await pruneIdempotencyKeys(api.resources.db, now)).toBe(1000);
   expect((await client`select count(*)::int as n from idempotency_keys where scope = 's'`)[0]).toEqual({ n: 2000 });
+});
+
+it("denials go after eight days, in many steps", async () => {
+  const { client } = api.database.connection;
+  await client`
+    insert into denials (organization_id, hour, feature_id, reason, count)
+    select ${api.callers.organizationId}, date_trunc('hour', now()) - (i % 16) * interval '1 day', i::text, 'NOT_GRANTED', 1
+    from generate_series(1, 4000) i`;
+  expect(await pruneDenials(api.resources.db, now)).toBe(2000);
+  expect(await pruneDenials(api.resources.db, now)).toBe(0);
+  expect((await client`select count(*)::int as n from denials`)[0]).toEqual({ n: 2000 });
 });

@@ -50,6 +50,22 @@ it.each(["Node", "Bun"] as const)(
   },
 );
 
+it.each(["Node", "Bun"] as const)(
+  "how long a message from a client may be is for the operator to say on %s",
+  async (runtime) => {
+    server = await startEventServer(database.url, { SOCKET_MESSAGE_KB: "2" }, runtime);
+    const client = await openRaw(server.url.replace("http", "ws") + HANDSHAKE);
+    await client.frame(0);
+    client.send("40/pricings,");
+    await client.frame(1);
+    client.send(`42/pricings,["message","${"x".repeat(1900)}"]`);
+    client.send("40/elsewhere,");
+    expect(await client.frame(2)).toContain("44/elsewhere");
+    client.send(`42/pricings,["message","${"x".repeat(2100)}"]`);
+    expect(await client.closed).toBeGreaterThan(1000);
+  },
+);
+
 it("on Bun a connection over which nothing goes is cut, at the earliest after what a stream's heartbeat takes", async () => {
   server = await startEventServer(database.url, { IDLE_TIMEOUT: "1" }, "Bun");
   const { port } = new URL(server.url);

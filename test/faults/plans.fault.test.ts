@@ -36,6 +36,7 @@ const LARGE = new Set([
   "audit_log",
   "idempotency_keys",
   "pricing_decisions",
+  "denials",
 ]);
 
 interface Plan {
@@ -101,6 +102,9 @@ async function seed(): Promise<void> {
   await sql`insert into pricing_decisions (service_id, pricing_id, action, at, actor_kind, rules, report)
     select 'service-' || (n % ${ORGANIZATIONS} + 1), 'pricing-' || (n % ${ORGANIZATIONS} + 1), 'novation', now(), 'user', '[]', '{}'
     from generate_series(1, 20000) n`;
+  await sql`insert into denials (organization_id, hour, feature_id, reason, count)
+    select 'org-' || (n % ${ORGANIZATIONS} + 1), date_trunc('hour', now()) - (n % 200) * interval '1 hour', 'tasker-' || n, 'NOT_GRANTED', 1
+    from generate_series(1, 20000) n`;
   await sql`insert into idempotency_keys (scope, key, fingerprint, created_at)
     select 'org-' || (n % ${ORGANIZATIONS} + 1), 'seeded-' || n, 'seeded', now() from generate_series(1, 20000) n`;
   await sql`insert into outbox (id, organization_id, code, details)
@@ -142,6 +146,7 @@ const CALLS: [title: string, method: string, path: string, body?: string | FormD
   ["contracts that end soon", "GET", "/contracts?state=ending"],
   ["contracts near a limit", "GET", "/contracts?near=0.8"],
   ["the overview", "GET", "/organizations/{organizationId}/overview"],
+  ["denials", "GET", "/organizations/{organizationId}/denials"],
   ["a new contract", "POST", "/contracts", body(contractFor("two"))],
   ["a novation", "PUT", "/contracts/two", body({ ...contractFor("two"), subscriptionPlans: { tasker: "BASIC" } })],
   ["usage put right", "PUT", "/contracts/two/usageLevels", body({ tasker: { maxTasks: 1 } })],

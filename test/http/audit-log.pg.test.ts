@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { AuditEntry } from "../../src/operations/audit-log.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { contractFor } from "../support/contracting.ts";
+import { contractFor, tasker, upload } from "../support/contracting.ts";
 import { callStep, changeAccounts, changeServices, type Take } from "../support/every-change.ts";
 
 let api: TestApi;
@@ -116,6 +116,30 @@ describe("reading it", () => {
     expect((await read(`actorId=${owner.id}`)).body.data).toHaveLength(6);
     const window = await read("from=2025-06-16T01:00:00Z&to=2025-06-16T03:00:00Z");
     expect(window.body.data.map((entry) => entry.target)).toEqual(["Paged 1", "Paged 0"]);
+  });
+
+  it("says who it was as they are called now, and only the id of who is gone", async () => {
+    const { owner, platformAdmin } = api.callers;
+    const { id } = await api.newOrganization(owner, "Named");
+    const path = `/organizations/${id}`;
+    const made = await api.call<{ apiKeys: { id: string; key: string; name?: string }[] }>("POST", `${path}/api-keys`, {
+      key: owner.key,
+      body: { scope: "ALL", name: "Deployments" },
+    });
+    const byKey = made.body.apiKeys.at(-1);
+    await upload(api, byKey?.key ?? "", tasker({ name: "Named" }));
+    const helper = await api.newUser("helper");
+    await api.call("POST", `${path}/members`, { key: owner.key, body: { username: "helper", role: "ADMIN" } });
+    await api.call("PUT", path, { key: helper.key, body: { name: "Named again" } });
+    const actors = async () =>
+      (await api.call<Page>("GET", `${path}/audit-log`, { key: owner.key })).body.data.map(({ actor }) => actor);
+    expect((await actors()).slice(0, 3)).toEqual([
+      { kind: "user", id: helper.id, name: "helper" },
+      { kind: "user", id: owner.id, name: "owner" },
+      { kind: "key", id: byKey?.id, name: "Deployments" },
+    ]);
+    await api.call("DELETE", "/users/helper", { key: platformAdmin.key });
+    expect(await actors()).toContainEqual({ kind: "user", id: helper.id, name: null });
   });
 
   it("an organization reads its own entries and no others", async () => {

@@ -37,7 +37,7 @@ describe("attempts to change something that are refused", () => {
     expect(entries).toEqual([
       expect.objectContaining({
         organizationId,
-        actor: { kind: "key", id: expect.any(String) },
+        actor: { kind: "key", id: expect.any(String), name: null },
         action: "access.refuse",
         target: expect.stringMatching(/^DELETE /),
         before: null,
@@ -54,7 +54,7 @@ describe("attempts to change something that are refused", () => {
       expect((await api.call("PUT", `/organizations/${organizationId}`, { key, body })).status).toBe(403);
     }
     const ours = await refusals(owner.key, `/organizations/${organizationId}/audit-log`);
-    expect(ours.map(({ actor }) => actor)).toEqual([{ kind: "user", id: evaluator.id }]);
+    expect(ours.map(({ actor }) => actor)).toEqual([{ kind: "user", id: evaluator.id, name: "evaluator" }]);
     const all = await refusals(platformAdmin.key);
     expect(all.map(({ actor, organizationId: of }) => [actor.id, of]).toSorted()).toEqual(
       [

@@ -48,7 +48,7 @@ it("an organization key works until the moment that it was given, and is then an
   api.setNow(later(10));
   const refused = await api.call("GET", "/services", { key });
   expect(refused).toMatchObject({ status: 401, body: { error: "Invalid Organization API Key" } });
-  await expect(identifyCaller(api.resources, key)).rejects.toMatchObject({ code: "unauthenticated" });
+  await expect((async () => identifyCaller(api.resources, key))()).rejects.toMatchObject({ code: "unauthenticated" });
 });
 
 it("a key is rotated by adding another one and letting the first end after an overlap", async () => {
@@ -179,7 +179,7 @@ it("with the secret replaced, keys work while the old one is known, and without 
         now: () => START,
       });
     const after = await resourcesWith();
-    await expect(identifyCaller(after, all.key)).rejects.toMatchObject({ code: "unauthenticated" });
+    await expect((async () => identifyCaller(after, all.key))()).rejects.toMatchObject({ code: "unauthenticated" });
     const between = await resourcesWith("api keys secret of the tests, 32 bytes or more");
     expect(await identifyCaller(between, all.key)).toMatchObject({ kind: "key", keyId: all.id });
     expect(await identifyCaller(between, owner.key)).toMatchObject({ kind: "user", username: "owner" });

@@ -44,6 +44,25 @@ const signUp = (username: string, address: string, app = api.app) =>
     from(address),
   );
 
+it("an organization may have as many webhooks as the operator says", async () => {
+  const few = {
+    ...api.resources,
+    settings: { ...api.resources.settings, maxWebhooks: 2, webhookAllowedHosts: ["127.0.0.1"] },
+  };
+  const app = createApp({ open: () => few, settings: { allowedOrigins: [], baseUrlPath: "" } });
+  const { key } = await api.newOrganization(api.callers.owner);
+  const create = () =>
+    app.request("/api/v1/webhooks", {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-api-key": key },
+      body: JSON.stringify({ url: "http://127.0.0.1:9/hook" }),
+    });
+  expect([(await create()).status, (await create()).status]).toEqual([201, 201]);
+  const refused = await create();
+  expect(refused.status).toBe(409);
+  expect(await refused.json()).toEqual({ error: "CONFLICT: An organization can have at most 2 webhooks" });
+});
+
 describe("sign-ins and sign-ups of one address", () => {
   it("are counted together, across processes, and refused beyond the limit until the minute is over", async () => {
     expect((await signIn()).status).toBe(200);

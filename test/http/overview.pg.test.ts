@@ -30,6 +30,7 @@ it("an organization without anything has an overview of zeros", async () => {
     contracts: { total: 0, active: 0, renewing: 0, ending: 0, expired: 0 },
     near: { share: 0.8, total: 0, users: [] },
     limitsReached: { hours: 24, total: 0 },
+    denials: { hours: 24, total: 0 },
     services: 0,
     activeVersions: 0,
   });

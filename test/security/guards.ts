@@ -66,8 +66,8 @@ export const GUARDS: readonly Guard[] = [
   guard(
     "operations/access.ts",
     "a key that is over is unknown",
-    "return isOver ? null : found;",
-    "return isOver && found === null ? null : found;",
+    "return isOver ? null : known;",
+    "return isOver && known === null ? null : known;",
     inFile("http/key-rotation.pg.test.ts"),
   ),
   guard(

@@ -55,7 +55,7 @@ export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
     body: newcomer,
     entry: {
       organizationId: null,
-      actor: { kind: "user", id: platformAdmin.id },
+      actor: { kind: "user", id: platformAdmin.id, name: platformAdmin.username },
       target: "newcomer",
       before: null,
       after: expect.objectContaining({ username: "newcomer", role: "USER" }),
@@ -190,7 +190,8 @@ export async function changeServices(
     body: contractFor("ada", { groupId: "g" }),
     entry: {
       target: "ada",
-      actor: below === "" ? expect.objectContaining({ kind: "key" }) : { kind: "user", id: owner.id },
+      actor:
+        below === "" ? expect.objectContaining({ kind: "key" }) : { kind: "user", id: owner.id, name: owner.username },
       after: expect.objectContaining({
         contractedServices: { tasker: "1.0.0" },
         subscriptionPlans: { tasker: "PRO" },

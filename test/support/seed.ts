@@ -1,3 +1,4 @@
+import type { AtOnce } from "../../src/core/at-once.ts";
 import type { Sql } from "postgres";
 import type { Connection } from "../../src/db/connect.ts";
 import { createApp } from "../../src/http/app.ts";
@@ -59,7 +60,7 @@ export async function spread(
     organizations,
     contracts,
     hashOf,
-  }: { organizations: number; contracts: number; hashOf?: (n: number) => Promise<string> },
+  }: { organizations: number; contracts: number; hashOf?: (n: number) => AtOnce<string> },
 ): Promise<void> {
   const [model] = await sql<{ service: string; pricing: string; contract: string }[]>`
     select cs.service_id as service, cs.pricing_id as pricing, cs.contract_id as contract from contract_services cs limit 1`;

@@ -38,7 +38,8 @@ export function AuditPage() {
                   <tr key={entry.id}>
                     <td>{formatMoment(entry.at)}</td>
                     <td>
-                      {t.kinds[entry.actor.kind]} <code>{entry.actor.id}</code>
+                      {t.kinds[entry.actor.kind]}{" "}
+                      <code title={entry.actor.id ?? undefined}>{entry.actor.name ?? entry.actor.id}</code>
                     </td>
                     <th scope="row">
                       <code>{entry.action}</code>

@@ -41,7 +41,7 @@ export function DecisionsPage() {
 function Made({ service, decision }: { service: string; decision: Decision }) {
   const { action, pricingVersion, actor, rules, overrideReason, report } = decision;
   const version = pricingVersion ?? report.targetVersion ?? "";
-  const who = `${texts.audit.kinds[actor.kind]}${actor.id === null ? "" : ` ${actor.id}`}`;
+  const who = `${texts.audit.kinds[actor.kind]} ${actor.name ?? actor.id ?? ""}`.trim();
   const passed = rules.every((rule) => rule.passed);
   return (
     <Section title={texts.change.titles[action](service, version)} lead={t.made(who, formatMoment(decision.at))}>

@@ -20,7 +20,7 @@ export function OverviewPage() {
   const services = useServices();
   const overview = useAsk<Overview>(`${useHere().base}/overview`, { near: NEAR });
   const stream = useStream();
-  const { contracts, near, limitsReached, activeVersions } = overview.data ?? {};
+  const { contracts, near, limitsReached, denials, activeVersions } = overview.data ?? {};
   const isNew = services.data?.length === 0;
   return (
     <Page title={t.title}>
@@ -28,7 +28,8 @@ export function OverviewPage() {
       <div className="numbers">
         <NumberLink to="contracts" label={t.contracts} value={contracts?.total} />
         <NumberLink to="contracts?state=near" label={t.near} value={near?.total} />
-        <NumberLink to="events?code=USAGE_LIMIT_REACHED" label={t.denials} value={limitsReached?.total} />
+        <NumberLink to="events?code=USAGE_LIMIT_REACHED" label={t.limitsReached} value={limitsReached?.total} />
+        <NumberLink to="denials" label={t.denials} value={denials?.total} />
         <NumberLink to="services" label={t.versions} value={activeVersions} />
       </div>
       <div className="columns">

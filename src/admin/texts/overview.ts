@@ -5,7 +5,8 @@ export const overview = {
   near: "Users near a limit",
   nearLead: "Four fifths of a limit or more are used.",
   nobodyNear: "Nobody is near a limit.",
-  denials: "Limits reached",
+  limitsReached: "Limits reached",
+  denials: "Denied features",
   versions: "Active versions",
   events: "What happened last",
   allEvents: "All events",
@@ -20,6 +21,19 @@ export const overview = {
     ask: "Ask whether a feature is on",
     askText: "From your back end, or in your front end with the React library:",
   },
+} as const;
+
+export const denials = {
+  title: "Denied features",
+  lead: "How often your callers were told that somebody may not use a feature. Dry runs and questions about all features at once are not counted.",
+  period: "Period",
+  periods: { 24: "24 hours", 168: "7 days" },
+  empty: "No feature was denied.",
+  total: (count: string) => `${count} in all`,
+  feature: "Feature",
+  denials: "Denials",
+  limitReached: "A limit was used up",
+  notGranted: "Not in what is contracted",
 } as const;
 
 export const analytics = {

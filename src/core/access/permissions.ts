@@ -73,6 +73,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
   { pattern: "/organizations/*/overview", methods: ["GET"], access: USER_KEYS, members: READERS },
+  { pattern: "/organizations/*/denials", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/audit-log", methods: ["GET"], access: USER_KEYS, members: REMOVERS },
   { pattern: "/organizations/**", methods: ALL_METHODS, access: USER_KEYS },
 
@@ -140,25 +141,53 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/docs/**", methods: ["GET"], access: "public" },
 ];
 
-/** The rows of one base as they are asked on every request: patterns taken apart once. */
-const compiled = (base: Base) =>
-  PERMISSION_RULES.filter((rule) => (rule.base ?? "/api/v1") === base).map((rule) => {
-    const parts = rule.pattern.split("/").filter(Boolean);
+interface CompiledRule {
+  rule: PermissionRule;
+  /** Whether anything may follow. */
+  isOpen: boolean;
+  /** The segments that there must be, `*` for any. */
+  fixed: readonly string[];
+}
+
+/** The rows of one base by method and first segment, in the order of the table: every request asks for one. */
+function compiled(base: Base): ReadonlyMap<string, readonly CompiledRule[]> {
+  const rules = new Map<string, CompiledRule[]>();
+  for (const rule of PERMISSION_RULES.filter((each) => (each.base ?? "/api/v1") === base)) {
+    const parts = segmentsOf(rule.pattern);
     const isOpen = parts.at(-1) === "**";
-    return { rule, isOpen, fixed: isOpen ? parts.slice(0, -1) : parts };
-  });
+    const fixed = isOpen ? parts.slice(0, -1) : parts;
+    for (const method of rule.methods) {
+      const key = keyOf(method, fixed);
+      rules.set(key, [...(rules.get(key) ?? []), { rule, isOpen, fixed }]);
+    }
+  }
+  return rules;
+}
 const COMPILED = { "/api/v1": compiled("/api/v1"), "/": compiled("/") };
+
+function segmentsOf(path: string): string[] {
+  return path.split("/").filter(Boolean);
+}
+
+function keyOf(method: string, segments: readonly string[]): string {
+  return `${method} ${segments[0] ?? ""}`;
+}
 
 /** The row that decides this method and path (relative to `base`, HEAD counts as GET); undefined when there is none. */
 export function findRule(method: string, path: string, base: Base = "/api/v1"): PermissionRule | undefined {
-  const asked = method === "HEAD" ? "GET" : method;
-  const segments = path.split("/").filter(Boolean);
-  return COMPILED[base].find(
-    ({ rule, isOpen, fixed }) =>
-      (isOpen ? segments.length >= fixed.length : segments.length === fixed.length) &&
-      fixed.every((part, i) => part === "*" || part === segments[i]) &&
-      rule.methods.some((known) => known === asked),
-  )?.rule;
+  const segments = segmentsOf(path);
+  const rules = COMPILED[base].get(keyOf(method === "HEAD" ? "GET" : method, segments)) ?? [];
+  for (const { rule, isOpen, fixed } of rules) {
+    if ((isOpen ? segments.length >= fixed.length : segments.length === fixed.length) && fits(fixed, segments)) {
+      return rule;
+    }
+  }
+  return undefined;
+}
+
+function fits(fixed: readonly string[], segments: readonly string[]): boolean {
+  for (let i = 0; i < fixed.length; i += 1) if (fixed[i] !== "*" && fixed[i] !== segments[i]) return false;
+  return true;
 }
 
 /** Why a caller was turned away; K is a missing key (401), the others are refusals (403). Letters as in the contract. */

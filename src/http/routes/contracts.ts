@@ -271,7 +271,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       state: query("state"),
       near: nearOf(c),
     });
-    c.get("headers")["X-Total-Count"] = String(listed.total);
+    c.get("request").headers["X-Total-Count"] = String(listed.total);
     return json(c, listed.contracts);
   })
   .post("/", async (c) => {

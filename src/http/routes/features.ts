@@ -1,5 +1,8 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
+import { type AtOnce, goOn } from "../../core/at-once.ts";
+import type { Context } from "../../operations/context.ts";
+import type { FeatureAnswer } from "../../operations/decision.ts";
 import { evaluateAllAt, evaluateOneAt } from "../../operations/as-of.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/features.ts";
@@ -71,38 +74,49 @@ export const featureRoutes = new Hono<AppEnv>()
     const pricingToken = await features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
     return json(c, { pricingToken });
   })
-  .post("/:userId/:featureId", async (c) => {
+  .post("/:userId/:featureId", (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
     const dryRun = flag(c, "dryRun");
     const at = instantOf(c, "at");
     if (flag(c, "revert")) {
       if (at !== undefined) throw new Failure("invalid", "INVALID DATA: at is for asking: a revert is done now");
       if (dryRun) throw new Failure("invalid", "INVALID DATA: A revert cannot be a dry run");
-      const latest = flag(c, "latest");
-      // Counted once it is done: the work may have to be done again.
-      const done = { reverted: 0 };
-      const answer = await answerOnce(c, async (ctx) => {
-        await usage.revertConsumption(ctx, { ...input, latest });
-        done.reverted = 1;
-        return { status: 204 };
-      });
-      context(c).callCounter.totals.reverted += done.reverted;
-      return answer;
+      return revert(c, { ...input, latest: flag(c, "latest") });
     }
     const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
     const ask = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, ...input };
-    if (at !== undefined) {
-      if (!dryRun && Object.keys(expected).length > 0) {
-        throw new Failure("invalid", "INVALID DATA: at is for asking: the past cannot be consumed, but in a dry run");
-      }
-      return json(c, await evaluateOneAt(context(c), { ...ask, at }));
+    if (at === undefined) return evaluate(c, ask);
+    if (!dryRun && Object.keys(expected).length > 0) {
+      throw new Failure("invalid", "INVALID DATA: at is for asking: the past cannot be consumed, but in a dry run");
     }
-    const done: { verdict?: "granted" | "denied" } = {};
-    const answer = await answerOnce(c, async (ctx) => {
-      const value = await usage.evaluateOne(ctx, ask);
-      if (!dryRun && Object.keys(expected).length > 0) done.verdict = value.eval ? "granted" : "denied";
+    return goOn(evaluateOneAt(context(c), { ...ask, at }), (answer) => json(c, answer));
+  });
+
+/** Counts it once it is done: the work may have to be done again. */
+async function revert(c: Ask, input: Parameters<typeof usage.revertConsumption>[1]): Promise<Response> {
+  const done = { reverted: 0 };
+  const answer = await answerOnce(c, async (ctx) => {
+    await usage.revertConsumption(ctx, input);
+    done.reverted = 1;
+    return { status: 204 };
+  });
+  c.get("resources").callCounter.totals.reverted += done.reverted;
+  return answer;
+}
+
+/** Counts the verdict once it is known for good, for the same reason. */
+function evaluate(c: Ask, ask: Parameters<typeof usage.evaluateOne>[1]): AtOnce<Response> {
+  const done: { ctx?: Context; value?: FeatureAnswer } = {};
+  const answered = answerOnce(c, (ctx) =>
+    goOn(usage.evaluateOne(ctx, ask), (value) => {
+      done.ctx = ctx;
+      done.value = value;
       return { status: 200, value };
-    });
-    if (done.verdict !== undefined) context(c).callCounter.totals[done.verdict] += 1;
+    }),
+  );
+  return goOn(answered, (answer) => {
+    if (done.ctx !== undefined && done.value !== undefined && !ask.dryRun)
+      usage.countVerdict(done.ctx, ask, done.value);
     return answer;
   });
+}

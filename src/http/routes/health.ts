@@ -32,7 +32,7 @@ export function healthRoutes(health: Health): Hono<AppEnv> {
   if (metricsToken === undefined || health.metrics === undefined) return routes;
   return routes.get("/metrics", async (c) => {
     if (!(await isToken(c.req.header("authorization"), metricsToken))) {
-      c.get("headers")["WWW-Authenticate"] = "Bearer";
+      c.get("request").headers["WWW-Authenticate"] = "Bearer";
       return json(c, { error: "METRICS_TOKEN is asked for as a Bearer token" }, 401);
     }
     const type = "text/plain; version=0.0.4; charset=utf-8";

@@ -8,7 +8,7 @@ import {
   listOrganizationKeys,
   removeOrganizationKey,
 } from "../../operations/keys.ts";
-import { readOverview } from "../../operations/overview.ts";
+import { readDenials, readOverview } from "../../operations/overview.ts";
 import { addMember, changeMemberRole, removeMember } from "../../operations/members.ts";
 import {
   createOrganization,
@@ -146,6 +146,9 @@ export const organizationRoutes = new Hono<AppEnv>()
         hours: hoursOf(c),
       }),
     ),
+  )
+  .get("/:organizationId/denials", async (c) =>
+    json(c, await readDenials(context(c), { organizationId: organizationIdOf(c), hours: hoursOf(c) })),
   )
   .post("/:organizationId/api-keys", async (c) => {
     const body = Array.isArray(c.get("body")) ? {} : bodyOf(c, keyRequest);

@@ -25,7 +25,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
   let open = 0;
   return new Hono<AppEnv>().get("/events/stream", async (c) => {
     const lastEventId = eventIdOf(c.req.header("last-event-id") ?? c.req.query("lastEventId"));
-    if (open >= (options.maxStreams ?? c.get("settings").maxStreams ?? MAX_STREAMS)) {
+    if (open >= (options.maxStreams ?? c.get("server").settings.maxStreams ?? MAX_STREAMS)) {
       throw new Failure("unavailable", "Too many event streams are open. Please try again", { retryAfterSeconds: 5 });
     }
     open += 1;
@@ -41,7 +41,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
         closed,
         stopping: resources.stopping,
         heartbeatMs,
-        maxStallMs: c.get("settings").maxStreamStallMs ?? MAX_STALL_MS,
+        maxStallMs: c.get("server").settings.maxStreamStallMs ?? MAX_STALL_MS,
         onError: (error) => tell(c, "warn", "a stream cannot read the outbox for now", error),
       });
       return c.body(body, 200, {

@@ -1,0 +1,57 @@
+import { Link, useSearchParams } from "react-router";
+import type { DenialReport } from "../answers.ts";
+import { path } from "../api.ts";
+import { formatNumber } from "../format.ts";
+import { Select } from "../parts/field.tsx";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
+import { Table } from "../parts/table.tsx";
+import { useAsk } from "../queries.ts";
+import { useHere } from "../session.tsx";
+import { texts } from "../texts.ts";
+
+const t = texts.denials;
+/** How far back one may look, in hours; the first is what the overview shows. */
+const PERIODS = ["24", "168"] as const;
+
+export function DenialsPage() {
+  const [search, setSearch] = useSearchParams();
+  const hours = PERIODS.find((each) => each === search.get("hours")) ?? PERIODS[0];
+  const denials = useAsk<DenialReport>(`${useHere().base}/denials`, { hours });
+  return (
+    <Page title={t.title} lead={t.lead}>
+      <div className="row">
+        <Select
+          label={t.period}
+          value={hours}
+          onChange={(chosen) => setSearch({ hours: chosen })}
+          options={PERIODS.map((each) => [each, t.periods[each]])}
+        />
+      </div>
+      <Loaded query={denials} lines={6}>
+        {({ total, features }) =>
+          features.length === 0 ? (
+            <Empty>{t.empty}</Empty>
+          ) : (
+            <>
+              <p>{t.total(formatNumber(total))}</p>
+              <Table label={t.title} head={[t.feature, t.denials, t.limitReached, t.notGranted]}>
+                {features.map((feature) => (
+                  <tr key={feature.featureId}>
+                    <th scope="row">
+                      <Link to={path`../playground?subject=invented&feature=${feature.featureId}`}>
+                        <code>{feature.featureId}</code>
+                      </Link>
+                    </th>
+                    <td>{formatNumber(feature.total)}</td>
+                    <td>{formatNumber(feature.limitReached)}</td>
+                    <td>{formatNumber(feature.total - feature.limitReached)}</td>
+                  </tr>
+                ))}
+              </Table>
+            </>
+          )
+        }
+      </Loaded>
+    </Page>
+  );
+}
