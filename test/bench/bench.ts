@@ -12,7 +12,8 @@ import * as usage from "./usage.ts";
 /*
  * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [restore] [unleash] …`: every figure is a ratio of two things measured in
  * this run. Exits 1 when one falls short of its target. With --gate it does when one is more than 30 % below the ratio in
- * ratios.json, measured again before it is believed; with --keep it writes that file and the README's table. BENCH_RUNTIME=Bun, Deno,
+ * ratios.json, measured again before it is believed; with --keep it writes that file and the README's table. What is committed of it
+ * are the lowest ratios of the machines at hand. BENCH_RUNTIME=Bun, Deno,
  * workerd, "Node 24" … puts Faregate on another runtime.
  */
 
