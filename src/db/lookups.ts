@@ -32,7 +32,7 @@ export interface Lookups {
   organizationKey(keyHash: string): AtOnce<OrganizationKeyRow | null>;
   userByKey(keyHash: string): AtOnce<UserRow | null>;
   /** The end user's contract with its balances as they are now. */
-  subject(name: SubjectName): Promise<Subject | null>;
+  subject(name: SubjectName): AtOnce<Subject | null>;
   /** The same with balances as they were last seen, which may be at once and out of date. */
   lastSeen(name: SubjectName): AtOnce<Subject | null>;
   /** Takes note of balances that are newer than those of `before`, which was seen here; without `after`, forgets them. */
@@ -72,6 +72,16 @@ export function createLookups({ client }: Connection, changes?: Changes): Lookup
     const found = await readBalances(client, known);
     return known.map(({ contractId }) => found.get(contractId) ?? null);
   }, GROUPING);
+  const withBalances = async (name: SubjectName, key: string, known: Subject) => {
+    const levels = await balances(known);
+    // Its own row has changed: then so may have everything else.
+    if (levels === null) return whole(name);
+    // The same object for the same state, so that what is made from it can be kept with it.
+    if (levels.every((level, i) => level === known.levels[i])) return known;
+    const now = { ...known, levels };
+    kept.replace(key, known, now);
+    return now;
+  };
   return {
     organizationKey: byHash(
       (hashes) => client<({ hash: string } & OrganizationKeyRow)[]>`
@@ -91,18 +101,11 @@ export function createLookups({ client }: Connection, changes?: Changes): Lookup
         from users where previous_api_key_hash = any(${hashes})`,
       ({ id, username, role, expiresAtMs }) => ({ id, username, role, expiresAtMs }),
     ),
-    subject: async (name) => {
+    subject: (name) => {
       const key = keyOf(name);
       const known = kept.get(key);
       if (known === undefined) return whole(name);
-      const levels = known.levels.length === 0 ? known.levels : await balances(known);
-      // Its own row has changed: then so may have everything else.
-      if (levels === null) return whole(name);
-      // The same object for the same state, so that what is made from it can be kept with it.
-      if (levels.every((level, i) => level === known.levels[i])) return known;
-      const now = { ...known, levels };
-      kept.replace(key, known, now);
-      return now;
+      return known.levels.length === 0 ? known : withBalances(name, key, known);
     },
     lastSeen: (name) => kept.get(keyOf(name)) ?? whole(name),
     saw: (name, before, after) => kept.replace(keyOf(name), before, after),

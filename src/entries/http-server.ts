@@ -64,31 +64,30 @@ export function cannotListen(
  * returns when nothing is open any more, or by force after `deadlineMs`.
  */
 export function drainable(server: Server): (deadlineMs: number) => Promise<void> {
-  const answering = new Set<ServerResponse>();
-  const connections = new Set<Socket>();
+  /** Each with the last answer on it: kept until the next one, which costs less than to take note of its end. */
+  const connections = new Map<Socket, ServerResponse | undefined>();
   let draining = false;
   const closeAfter = (response: ServerResponse) => {
     if (!response.headersSent) response.setHeader("Connection", "close");
   };
-  server.prependListener("request", (_, response: ServerResponse) => {
-    answering.add(response);
-    response.once("close", () => answering.delete(response));
+  server.prependListener("request", ({ socket }, response: ServerResponse) => {
+    connections.set(socket, response);
     if (draining) closeAfter(response);
   });
   server.on("connection", (socket) => {
-    connections.add(socket);
+    connections.set(socket, undefined);
     socket.once("close", () => connections.delete(socket));
   });
   return async (deadlineMs) => {
     draining = true;
-    for (const response of answering) closeAfter(response);
+    for (const response of connections.values()) if (response !== undefined) closeAfter(response);
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     const since = Date.now();
     const idle = setInterval(() => {
       server.closeIdleConnections();
       // Clients connect ahead of a need; what has never been used is not idle to Node.
       if (Date.now() - since < PRECONNECTED_MS) return;
-      for (const socket of connections) if (socket.bytesRead === 0) socket.destroy();
+      for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy();
     }, 50);
     const force = setTimeout(() => server.closeAllConnections(), deadlineMs);
     await closed;

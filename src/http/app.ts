@@ -1,5 +1,6 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { routePath } from "hono/route";
+import { goOn } from "../core/at-once.ts";
 import type { Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
 import { API_PREFIX, authenticate, countCall, gate, isOfrep, limitCalls, noteRefusal } from "./authenticate.ts";
@@ -39,7 +40,9 @@ const SLOW_SECONDS = 1;
 /** Last words of routes that stand where others have a parameter. */
 export const API_ENDINGS = ["/pricing-token"] as const;
 
-const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+/** A literal and not a spread or an assignment of one: V8 makes it five times faster, and every request has it. */
+const securityHeaders = (requestId: string): Record<string, string> => ({
+  "x-request-id": requestId,
   "Content-Security-Policy":
     "default-src 'self';base-uri 'self';font-src 'self' https: data:;form-action 'self';frame-ancestors 'self';img-src 'self' data:;object-src 'none';script-src 'self';script-src-attr 'none';style-src 'self' https: 'unsafe-inline'",
   "Cross-Origin-Opener-Policy": "same-origin",
@@ -52,7 +55,7 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "X-Frame-Options": "SAMEORIGIN",
   "X-Permitted-Cross-Domain-Policies": "none",
   "X-XSS-Protection": "0",
-};
+});
 
 /**
  * The whole REST application, for any runtime. `open` returns the resources of a request and is the only seam to it;
@@ -100,7 +103,7 @@ export function createApp(options: {
   app.use(async (c, next) => {
     const given = c.req.header("x-request-id");
     const requestId = given !== undefined && /^[\w.-]{1,64}$/.test(given) ? given : crypto.randomUUID();
-    const request = newRequest(requestId);
+    const request = newRequest(requestId, securityHeaders(requestId));
     c.set("server", server);
     c.set("request", request);
     const origin = allowOrigin(c);
@@ -126,20 +129,23 @@ export function createApp(options: {
   if (options.health !== undefined) app.route("/", healthRoutes(options.health));
   app.get("/static/pricings/:file", publicPricing);
   if (options.readConsole !== undefined) app.route("/", consoleRoutes(settings.baseUrlPath, options.readConsole));
-  app.use(async (c, next) => {
-    const authenticated = authenticate(c);
-    if (authenticated !== undefined) await authenticated;
-    if (settings.keyCallsPerSecond) limitCalls(c, settings.keyCallsPerSecond);
-    const passed = gate(c);
-    if (passed !== undefined) await passed;
-    countCall(c);
-    requireSingleQueryParameters(c);
-    await next();
-    // Who is told that a change is made finds it in the next request: what is kept of it here has gone by then.
+  app.use((c, next) => {
+    const admitted = goOn(authenticate(c), () => {
+      if (settings.keyCallsPerSecond) limitCalls(c, settings.keyCallsPerSecond);
+      return goOn(gate(c), () => {
+        countCall(c);
+        requireSingleQueryParameters(c);
+      });
+    });
     const { method } = c.req;
-    if (method !== "GET" && method !== "HEAD" && !c.req.path.startsWith(`${API_PREFIX}/features`)) {
-      await c.get("resources").caughtUp?.();
-    }
+    const isChange = method !== "GET" && method !== "HEAD" && !c.req.path.startsWith(`${API_PREFIX}/features`);
+    if (admitted === undefined && !isChange) return next();
+    return (async () => {
+      await admitted;
+      await next();
+      // Who is told that a change is made finds it in the next request: what is kept of it here has gone by then.
+      if (isChange) await c.get("resources").caughtUp?.();
+    })();
   });
 
   app.route(`${API_PREFIX}/users`, userRoutes);
@@ -177,7 +183,8 @@ export function createHealthApp(baseUrlPath: string, health: Health): Hono<AppEn
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, baseUrlPath) });
   app.use(async (c, next) => {
     c.set("server", server);
-    c.set("request", newRequest(crypto.randomUUID()));
+    const requestId = crypto.randomUUID();
+    c.set("request", newRequest(requestId, { "x-request-id": requestId }));
     await next();
   });
   app.route("/", healthRoutes(health));
@@ -206,7 +213,7 @@ function requireDecodablePath(c: HonoContext<AppEnv>): void {
 }
 
 /**
- * Adds CORS and security headers to the answer, and returns the request's origin if it is allowed.
+ * Adds CORS headers to the answer, and returns the request's origin if it is allowed.
  * Source: contract users-organizations §1.3, §1.7.
  */
 function originHeaders(settings: HttpSettings): (c: HonoContext<AppEnv>) => string | undefined {
@@ -217,8 +224,8 @@ function originHeaders(settings: HttpSettings): (c: HonoContext<AppEnv>) => stri
   return (c) => {
     const origin = c.req.header("origin");
     const isAllowed = origin === undefined || allowed(origin);
-    const headers = Object.assign(c.get("request").headers, SECURITY_HEADERS);
     if (isAllowed) {
+      const { headers } = c.get("request");
       headers["Vary"] = "Origin";
       headers["Access-Control-Allow-Credentials"] = "true";
       if (origin !== undefined) {

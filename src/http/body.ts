@@ -50,7 +50,7 @@ async function received<T>(reading: Promise<T>): Promise<T> {
 }
 
 async function readText(chunks: AsyncIterable<Uint8Array>, limit: number): Promise<string> {
-  return new TextDecoder().decode(await received(readBytes(chunks, limit)));
+  return new TextDecoder().decode(await readBytes(chunks, limit));
 }
 
 async function* streamOf(body: ReadableStream<Uint8Array>): AsyncIterable<Uint8Array> {
@@ -135,6 +135,15 @@ function parseBody(contentType: string, text: string, maxDepth: number): unknown
   return value;
 }
 
+async function parseArriving(
+  c: HonoContext<AppEnv>,
+  contentType: string,
+  arriving: Promise<string>,
+  maxDepth: number,
+): Promise<void> {
+  c.set("body", parseBody(contentType, await received(arriving), maxDepth));
+}
+
 /**
  * Leaves the parsed body in `c.get("body")`: JSON or form, `{}` for an empty body or another content type.
  * Multipart is left for the routes that take a file. Source: contract users-organizations §1.2.
@@ -148,17 +157,20 @@ export function readBody(c: HonoContext<AppEnv>): AtOnce<void> {
   if (declared > (isMultipart ? maxPricingBytes(c.get("resources")) + WRAPPING_BYTES : limit)) {
     throw new Failure("tooLarge", isMultipart ? TOO_LARGE : bodyTooLarge(limit));
   }
-  const parse = (text: string) => c.set("body", parseBody(contentType, text, maxBodyDepth));
   if (isMultipart || contentType === "") return c.set("body", {});
   if (c.req.method === "GET" || c.req.method === "HEAD") {
     const hidden = declared > 0 || c.req.header("transfer-encoding") ? hiddenBody(c.env) : undefined;
-    return hidden === undefined ? c.set("body", {}) : readText(hidden, limit).then(parse);
+    return hidden === undefined
+      ? c.set("body", {})
+      : parseArriving(c, contentType, readText(hidden, limit), maxBodyDepth);
   }
   // No more than was declared can come: there is nothing to count, and runtimes read a whole body fastest themselves.
-  if (declared > 0) return received(c.req.raw.text()).then(parse);
+  if (declared > 0) return parseArriving(c, contentType, c.req.raw.text(), maxBodyDepth);
   if (length === "0") return c.set("body", {});
   const stream = c.req.raw.body;
-  return stream === null ? c.set("body", {}) : readText(streamOf(stream), limit).then(parse);
+  return stream === null
+    ? c.set("body", {})
+    : parseArriving(c, contentType, readText(streamOf(stream), limit), maxBodyDepth);
 }
 
 /** What a field of a form holds: its file's text, exactly as sent, or its plain text. */

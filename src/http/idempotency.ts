@@ -3,7 +3,7 @@ import { type AtOnce, goOn } from "../core/at-once.ts";
 import type { Context } from "../operations/context.ts";
 import { Failure, jsonText } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
-import { type AppEnv, context, scope, reply } from "./route.ts";
+import { type AppEnv, context, reply, replyJson, scope } from "./route.ts";
 
 const MAX_KEY_LENGTH = 255;
 
@@ -47,7 +47,7 @@ async function answerByKey(
 
 function respond(c: HonoContext<AppEnv>, status: Answer["status"], body: string | null): Response {
   if (status === 204) return reply(c, null, 204);
-  return reply(c, body ?? "null", status, { "Content-Type": "application/json; charset=utf-8" });
+  return replyJson(c, body ?? "null", status);
 }
 
 /** SHA-256 over everything that makes two requests the same; who sent it is not part of it. */

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { forwardedAddress } from "../core/access/forwarded.ts";
 import type { Caller } from "../core/access/caller.ts";
 import { scopeOf } from "../operations/access.ts";
-import type { Context, Resources } from "../operations/context.ts";
+import { type Context, contextOf, type Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
 import { type Trace, traceContextOf } from "./tracing.ts";
 
@@ -53,8 +53,7 @@ export interface RequestState {
   trace: Trace | undefined;
 }
 
-export function newRequest(id: string): RequestState {
-  const headers = { "x-request-id": id };
+export function newRequest(id: string, headers: Record<string, string>): RequestState {
   return { id, startedAt: performance.now(), headers, isComplete: false, isEntered: false, trace: undefined };
 }
 
@@ -73,9 +72,9 @@ export interface AppEnv {
 
 type Ask = HonoContext<AppEnv>;
 
-/** The operation's context of this request. What is added comes first: V8 copies six times faster than it adds to a copy. */
+/** The operation's context of this request. */
 export function context(c: Ask): Context {
-  return { caller: c.get("caller"), requestId: c.get("request").id, ...c.get("resources") };
+  return contextOf(c.get("resources"), c.get("caller"), c.get("request").id);
 }
 
 /** Who sent this request, as far as that can be known; empty when it cannot. */
@@ -121,22 +120,29 @@ export function reply(
 ): Response {
   const request = c.get("request");
   request.isComplete = true;
-  return new Response(body, { status, headers: Object.assign(request.headers, headers) });
+  if (headers !== undefined) Object.assign(request.headers, headers);
+  return new Response(body, { status, headers: request.headers });
 }
 
-/** The texts of answers that are kept, so that they are not written out again. */
+/** The same for a text that is JSON, with the content type that the contract asks for everywhere. */
+export function replyJson(c: Ask, text: string, status: number): Response {
+  c.get("request").headers["Content-Type"] = "application/json; charset=utf-8";
+  return reply(c, text, status);
+}
+
+/** The texts of frozen answers, so that they are not written out again. */
 const texts = new WeakMap<object, string>();
 
-/** The same as {@link json} for a value that nobody writes to: the same object is the same text. */
-export function keptJson(c: Ask, value: object): Response {
+function textOf(value: unknown): string {
+  if (typeof value !== "object" || value === null || !Object.isFrozen(value)) return JSON.stringify(value);
   const text = texts.get(value) ?? JSON.stringify(value);
   texts.set(value, text);
-  return reply(c, text, 200, { "Content-Type": "application/json; charset=utf-8" });
+  return text;
 }
 
-/** A JSON answer with the content type that the contract asks for everywhere. */
+/** A value as an answer. One that is frozen is written out once, however often it is given: what it holds must not change either. */
 export function json(c: Ask, value: unknown, status: ContentfulStatusCode = 200): Response {
-  return reply(c, JSON.stringify(value), status, { "Content-Type": "application/json; charset=utf-8" });
+  return replyJson(c, textOf(value), status);
 }
 
 /** The organization a call is about; undefined for a platform ADMIN who named none: then all of them. */

@@ -1,3 +1,4 @@
+import type { Caller } from "../core/access/caller.ts";
 import { createBatch } from "../db/batch.ts";
 import { type Connection, databaseError } from "../db/connect.ts";
 import { type Consumption, countIfUnchanged, countUnderLock, type Decision } from "../db/consumption.ts";
@@ -6,7 +7,7 @@ import { type Addressed, recordEvents } from "../db/outbox.ts";
 import { repeatLost } from "../db/repeat.ts";
 import { keyOf, type Level, type Subject, type SubjectName } from "../db/subjects.ts";
 import { moveLevels } from "../db/usage.ts";
-import { type Context, newId, type Resources } from "./context.ts";
+import { type Context, contextOf, newId, type Resources } from "./context.ts";
 import { contractNotFound } from "./contract-address.ts";
 import {
   type Ask,
@@ -74,7 +75,7 @@ export function createConsume(
         let verdict: Verdict = patient.has(key) ? await inPatience(key, ask) : await usual(ask);
         if (verdict === "busy" && (patient.has(key) || patient.size < MAX_PATIENT))
           verdict = await inPatience(key, ask);
-        if (verdict === "alone") return await evaluateAlone(contextOf(resources, ask), ask);
+        if (verdict === "alone") return await evaluateAlone(contextOf(resources, callerOf(ask)), ask);
         if (verdict !== "busy") return verdict;
         if (Date.now() > deadline) throw tooBusy();
         await new Promise((resolve) => setTimeout(resolve, pause));
@@ -299,10 +300,7 @@ export async function evaluateAlone(ctx: Context, ask: Ask): Promise<FeatureAnsw
   });
 }
 
-/** The context in which a grouped ask is answered alone. */
-function contextOf(resources: Omit<Resources, "consume">, ask: GroupedAsk): Context {
-  return {
-    ...resources,
-    caller: { kind: "key", keyId: "", organizationId: ask.organizationId, scope: "EVALUATION" },
-  };
+/** Who asks, where a grouped ask is answered alone. */
+function callerOf({ organizationId }: GroupedAsk): Caller {
+  return { kind: "key", keyId: "", organizationId, scope: "EVALUATION" };
 }

@@ -32,13 +32,13 @@ export interface Resources {
    * Fetches the text at a public https address within 5 s, re-checking every redirect; Failure invalid otherwise.
    * Absent where a runtime cannot do it safely: pricings are then taken as files only.
    */
-  download?: (address: URL, maxBytes: number) => Promise<string>;
+  download?: ((address: URL, maxBytes: number) => Promise<string>) | undefined;
   /** Whether an IP address is one of the public internet; absent where a runtime cannot say: then it is seen when used. */
-  isPublicAddress?: (address: string) => boolean;
+  isPublicAddress?: ((address: string) => boolean) | undefined;
   /** Events as an event server follows them; without it, streams ask the database every second. */
-  eventLog?: EventLog;
+  eventLog?: EventLog | undefined;
   /** Aborted when the process is about to end: streams end then. */
-  stopping?: AbortSignal;
+  stopping?: AbortSignal | undefined;
 }
 
 /** What an operator decides that operations depend on. */
@@ -73,7 +73,30 @@ export interface Settings {
 export interface Context extends Resources {
   caller: Caller;
   /** Goes into the audit log; absent where nobody asked by request. */
-  requestId?: string;
+  requestId?: string | undefined;
+}
+
+/** The context of one caller. Field by field, which V8 makes many times faster than a spread: every request has one. */
+export function contextOf(resources: Resources, caller: Caller, requestId?: string): Context {
+  return {
+    caller,
+    requestId,
+    db: resources.db,
+    lookups: resources.lookups,
+    caughtUp: resources.caughtUp,
+    keyring: resources.keyring,
+    pricingCache: resources.pricingCache,
+    callCounter: resources.callCounter,
+    keyUses: resources.keyUses,
+    refusals: resources.refusals,
+    settings: resources.settings,
+    now: resources.now,
+    consume: resources.consume,
+    download: resources.download,
+    isPublicAddress: resources.isPublicAddress,
+    eventLog: resources.eventLog,
+    stopping: resources.stopping,
+  } satisfies Record<keyof Context, unknown>;
 }
 
 /** So many entries of a page as were asked for, or as the operator allows. */

@@ -1,5 +1,6 @@
 import { CompactSign, errors, jwtVerify } from "jose";
 import { and, asc, eq } from "drizzle-orm";
+import { type AtOnce, goOn } from "../core/at-once.ts";
 import {
   contexts,
   type Evaluation,
@@ -21,35 +22,37 @@ import { compiledPricings } from "./subscriptions.ts";
 /** Answers about all features that depend on no balance, by the evaluation that they are made from and can only be made from. */
 const kept = new WeakMap<Evaluation, Map<string, object>>();
 
-async function evaluateEach<T>(
+function evaluateEach<T>(
   ctx: Context,
   { userId, mode }: { userId: string; mode: Mode },
   kind: "booleans" | "details",
   evaluate: (evaluation: Evaluation, id: string, usage: ReadonlyMap<string, number>, mode: Mode) => T,
-): Promise<Record<string, T>> {
-  const { evaluation, usage } = await prepareFor(ctx, { userId, mode });
-  const answer = () => {
+): AtOnce<Record<string, T>> {
+  return goOn(prepareFor(ctx, { userId, mode }), ({ evaluation, usage }) => {
+    const name = `${kind} ${mode.server}`;
+    const known = kept.get(evaluation)?.get(name);
+    if (known !== undefined) return known as Record<string, T>;
     const result: Record<string, T> = {};
     for (const id of featureIds(evaluation, mode)) result[id] = evaluate(evaluation, id, usage, mode);
+    if (!readsUsage(evaluation, mode)) keep(evaluation, name, result);
     return result;
-  };
-  if (readsUsage(evaluation, mode)) return answer();
-  const name = `${kind} ${mode.server}`;
+  });
+}
+
+function keep(evaluation: Evaluation, name: string, answer: object): void {
   const answers = kept.get(evaluation) ?? new Map<string, object>();
   kept.set(evaluation, answers);
-  const known = (answers.get(name) ?? answer()) as Record<string, T>;
-  answers.set(name, known);
-  return known;
+  answers.set(name, Object.freeze(answer));
 }
 
 /**
- * Every feature of every contracted service that has an expression: true or false. The answer may be the same object as
- * before: it is not to be written to. Source: contract features-events §4.
+ * Every feature of every contracted service that has an expression: true or false. The answer is frozen where it
+ * can only be the same again. Source: contract features-events §4.
  */
 export function evaluateAll(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): Promise<Readonly<Record<string, boolean>>> {
+): AtOnce<Readonly<Record<string, boolean>>> {
   return evaluateEach(ctx, input, "booleans", evaluateBoolean);
 }
 
@@ -57,30 +60,50 @@ export function evaluateAll(
 export function evaluateAllDetailed(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): Promise<Readonly<Record<string, FeatureResult>>> {
+): AtOnce<Readonly<Record<string, FeatureResult>>> {
   return evaluateEach(ctx, input, "details", evaluateFeature);
 }
 
-/** The last token of a contract and its balances as they were read: signed again, it would be the same within its second. */
-const signed = new WeakMap<Subject, { iat: number; server: boolean; token: Promise<string> }>();
-
-/** A signed pricing token with the details of every feature. Source: contract features-events §7. */
-export async function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): Promise<string> {
-  const prepared = await prepareSubject(ctx, input.userId);
-  const iat = Math.floor(ctx.now().getTime() / 1000);
-  const { server } = input.mode;
-  const last = signed.get(prepared.subject);
-  if (last?.iat === iat && last.server === server) return last.token;
-  const token = signToken(ctx, prepared, { iat, ...input });
-  signed.set(prepared.subject, { iat, server, token });
-  return token;
+/** A token as it is answered. */
+export interface IssuedToken {
+  readonly pricingToken: string;
 }
 
-function signToken(
+/**
+ * The last token of each contract and its balances as they were read, of one second: signed again within it, a token would
+ * be the same.
+ */
+const issued = { iat: 0, bySubject: new Map<Subject, { server: boolean; token: AtOnce<IssuedToken> }>() };
+
+/** A signed pricing token with the details of every feature, frozen. Source: contract features-events §7. */
+export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): AtOnce<IssuedToken> {
+  return goOn(prepareSubject(ctx, input.userId), (prepared) => {
+    const { subject } = prepared;
+    const { server } = input.mode;
+    const iat = Math.floor(ctx.now().getTime() / 1000);
+    if (issued.iat !== iat) {
+      issued.iat = iat;
+      issued.bySubject = new Map();
+    }
+    const { bySubject } = issued;
+    const last = bySubject.get(subject);
+    if (last?.server === server) return last.token;
+    const token = signToken(ctx, prepared, { iat, ...input });
+    const mine: { server: boolean; token: AtOnce<IssuedToken> } = { server, token };
+    bySubject.set(subject, mine);
+    token.then(
+      (known) => (mine.token = known),
+      () => bySubject.delete(subject),
+    );
+    return token;
+  });
+}
+
+async function signToken(
   ctx: Context,
   { evaluation, usage }: Prepared,
   { userId, mode, iat }: { userId: string; mode: Mode; iat: number },
-): Promise<string> {
+): Promise<IssuedToken> {
   const { pricingContext, subscriptionContext } = contexts(evaluation, usage);
   const features: PricingTokenPayload["features"] = {};
   for (const id of featureIds(evaluation, mode)) {
@@ -94,9 +117,10 @@ function signToken(
     exp: iat + ctx.settings.tokenLifetimeSeconds,
     sub: userId,
   });
-  return new CompactSign(new TextEncoder().encode(payload))
+  const pricingToken = await new CompactSign(new TextEncoder().encode(payload))
     .setProtectedHeader({ alg: "HS256" })
     .sign(ctx.keyring.token);
+  return Object.freeze({ pricingToken });
 }
 
 /**

@@ -20,11 +20,11 @@ export function createResources(
     keyring: Keyring;
     settings: Settings;
     now?: Resources["now"];
-    download?: NonNullable<Resources["download"]>;
+    download?: Resources["download"];
     changes?: Changes;
     /** Given where it outlives these resources. */
     pricingCache?: PricingCache;
-    isPublicAddress?: NonNullable<Resources["isPublicAddress"]>;
+    isPublicAddress?: Resources["isPublicAddress"];
   },
 ): Resources {
   const { changes, ...given } = options;

@@ -40,11 +40,12 @@ export function evaluatedOrganization(ctx: Context): string {
  * Loads the end user's contract, renews what is due, and prepares the evaluation. Takes no lock unless something is due.
  * Failure notFound without contract, invalid when it has expired. Source: contract features-events §2, contracts §12.
  */
-export async function prepareSubject(ctx: Context, userId: string): Promise<Prepared> {
-  const subject = await ctx.lookups.subject({ organizationId: evaluatedOrganization(ctx), userId });
-  if (subject === null) throw contractNotFound(userId);
-  if (needsRenewal(subject, ctx.now())) return withLockedSubject(ctx, userId, async (_, prepared) => prepared);
-  return prepare(ctx, subject);
+export function prepareSubject(ctx: Context, userId: string): AtOnce<Prepared> {
+  return goOn(ctx.lookups.subject({ organizationId: evaluatedOrganization(ctx), userId }), (subject) => {
+    if (subject === null) throw contractNotFound(userId);
+    if (needsRenewal(subject, ctx.now())) return withLockedSubject(ctx, userId, async (_, prepared) => prepared);
+    return prepare(ctx, subject);
+  });
 }
 
 /**
@@ -58,8 +59,8 @@ export function prepareFor(
   return goOn(ctx.lookups.lastSeen({ organizationId: evaluatedOrganization(ctx), userId }), (seen) => {
     if (seen === null) throw contractNotFound(userId);
     if (isOver(seen, ctx.now())) return prepareSubject(ctx, userId);
-    return goOn(prepare(ctx, seen), (prepared) =>
-      readsUsage(prepared.evaluation, mode, featureId) ? prepareSubject(ctx, userId) : prepared,
+    return goOn(evaluationOf(ctx, seen), (evaluation) =>
+      readsUsage(evaluation, mode, featureId) ? prepareSubject(ctx, userId) : preparedOf(seen, evaluation),
     );
   });
 }
@@ -99,7 +100,11 @@ export async function withLockedSubject<T>(
 }
 
 export function prepare(ctx: Resources, subject: Subject): AtOnce<Prepared> {
-  return goOn(evaluationOf(ctx, subject), (evaluation) => ({ subject, evaluation, usage: usageOf(subject) }));
+  return goOn(evaluationOf(ctx, subject), (evaluation) => preparedOf(subject, evaluation));
+}
+
+function preparedOf(subject: Subject, evaluation: Evaluation): Prepared {
+  return { subject, evaluation, usage: usageOf(subject) };
 }
 
 function isOver(subject: Subject, now: Date): boolean {

@@ -150,44 +150,56 @@ interface CompiledRule {
 }
 
 /** The rows of one base by method and first segment, in the order of the table: every request asks for one. */
-function compiled(base: Base): ReadonlyMap<string, readonly CompiledRule[]> {
-  const rules = new Map<string, CompiledRule[]>();
+function compiled(base: Base): ReadonlyMap<string, ReadonlyMap<string, readonly CompiledRule[]>> {
+  const rules = new Map<string, Map<string, CompiledRule[]>>();
   for (const rule of PERMISSION_RULES.filter((each) => (each.base ?? "/api/v1") === base)) {
-    const parts = segmentsOf(rule.pattern);
+    const parts = rule.pattern.split("/").filter(Boolean);
     const isOpen = parts.at(-1) === "**";
     const fixed = isOpen ? parts.slice(0, -1) : parts;
     for (const method of rule.methods) {
-      const key = keyOf(method, fixed);
-      rules.set(key, [...(rules.get(key) ?? []), { rule, isOpen, fixed }]);
+      const bySegment = rules.get(method) ?? new Map<string, CompiledRule[]>();
+      rules.set(method, bySegment);
+      const first = fixed[0] ?? "";
+      bySegment.set(first, [...(bySegment.get(first) ?? []), { rule, isOpen, fixed }]);
     }
   }
   return rules;
 }
 const COMPILED = { "/api/v1": compiled("/api/v1"), "/": compiled("/") };
 
-function segmentsOf(path: string): string[] {
-  return path.split("/").filter(Boolean);
-}
-
-function keyOf(method: string, segments: readonly string[]): string {
-  return `${method} ${segments[0] ?? ""}`;
-}
-
 /** The row that decides this method and path (relative to `base`, HEAD counts as GET); undefined when there is none. */
 export function findRule(method: string, path: string, base: Base = "/api/v1"): PermissionRule | undefined {
-  const segments = segmentsOf(path);
-  const rules = COMPILED[base].get(keyOf(method === "HEAD" ? "GET" : method, segments)) ?? [];
-  for (const { rule, isOpen, fixed } of rules) {
-    if ((isOpen ? segments.length >= fixed.length : segments.length === fixed.length) && fits(fixed, segments)) {
-      return rule;
-    }
-  }
+  const start = segmentAfter(path, 0);
+  const rules = COMPILED[base].get(method === "HEAD" ? "GET" : method)?.get(path.slice(start, endOf(path, start)));
+  for (const each of rules ?? []) if (fits(each, path)) return each.rule;
   return undefined;
 }
 
-function fits(fixed: readonly string[], segments: readonly string[]): boolean {
-  for (let i = 0; i < fixed.length; i += 1) if (fixed[i] !== "*" && fixed[i] !== segments[i]) return false;
-  return true;
+/*
+ * Paths are read where they are: cut into segments, they would cost every request more than all of its rules. Slashes that
+ * follow each other are one, and one at the end is none.
+ */
+
+function segmentAfter(path: string, position: number): number {
+  let at = position;
+  while (path[at] === "/") at += 1;
+  return at;
+}
+
+function endOf(path: string, start: number): number {
+  const slash = path.indexOf("/", start);
+  return slash < 0 ? path.length : slash;
+}
+
+function fits({ fixed, isOpen }: CompiledRule, path: string): boolean {
+  let start = segmentAfter(path, 0);
+  for (const segment of fixed) {
+    const end = endOf(path, start);
+    const isSame = end - start === segment.length && path.startsWith(segment, start);
+    if (end === start || (segment !== "*" && !isSame)) return false;
+    start = segmentAfter(path, end);
+  }
+  return isOpen || start === path.length;
 }
 
 /** Why a caller was turned away; K is a missing key (401), the others are refusals (403). Letters as in the contract. */

@@ -8,7 +8,7 @@ import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/features.ts";
 import * as usage from "../../operations/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, instantOf, json, keptJson, leadingInteger } from "../route.ts";
+import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -59,20 +59,21 @@ export const featureRoutes = new Hono<AppEnv>()
       }),
     );
   })
-  .post("/:userId", async (c) => {
+  .post("/:userId", (c) => {
     const input = { userId: userId(c), mode: mode(c) };
     const at = instantOf(c, "at");
-    if (at !== undefined)
-      return json(c, await evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }));
+    if (at !== undefined) {
+      return goOn(evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }), (all) => json(c, all));
+    }
     const evaluate = flag(c, "details") ? features.evaluateAllDetailed : features.evaluateAll;
-    return keptJson(c, await evaluate(context(c), input));
+    return goOn(evaluate(context(c), input), (all) => json(c, all));
   })
-  .post("/:userId/pricing-token", async (c) => {
+  .post("/:userId/pricing-token", (c) => {
     if (instantOf(c, "at") !== undefined) {
       throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
     }
-    const pricingToken = await features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
-    return json(c, { pricingToken });
+    const issued = features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
+    return goOn(issued, (token) => json(c, token));
   })
   .post("/:userId/:featureId", (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
