@@ -10,13 +10,20 @@ class Late extends Error {
   readonly code = "READ_TIMEOUT";
 }
 
+/** Patience is cut into so many parts: what a process does not hear because it is busy itself is at most one of them. */
+const LOOKS = 10;
+
 function inTime<Answer>(work: Promise<Answer>, patienceMs: number | undefined): Promise<Answer> {
   if (patienceMs === undefined) return work;
-  let timer: ReturnType<typeof setTimeout> | undefined;
+  let timer: ReturnType<typeof setInterval> | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Late("the database did not answer in time")), patienceMs);
+    let looks = 0;
+    timer = setInterval(() => {
+      looks += 1;
+      if (looks === LOOKS) reject(new Late("the database did not answer in time"));
+    }, patienceMs / LOOKS);
   });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+  return Promise.race([work, late]).finally(() => clearInterval(timer));
 }
 
 /**

@@ -28,3 +28,18 @@ it("without a patience a round may take as long as it takes", async () => {
   );
   expect(await Promise.all([ask(1), ask(2), ask(3)])).toEqual([1, 2, 3]);
 });
+
+it("an answer is not late that a busy process could not hear", async () => {
+  const ask = createBatch<number, number>(
+    async (asks) => {
+      for (let step = 0; step < 3; step += 1) await new Promise((resolve) => setTimeout(resolve, 1));
+      return asks;
+    },
+    { maxAsks: 1, lanes: 1, patienceMs: 100 },
+  );
+  const answer = ask(1);
+  await new Promise<void>(queueMicrotask);
+  const until = performance.now() + 300;
+  while (performance.now() < until);
+  expect(await answer).toBe(1);
+});
