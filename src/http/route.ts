@@ -125,9 +125,9 @@ export function reply(
 }
 
 /** The same for a text that is JSON, with the content type that the contract asks for everywhere. */
-export function replyJson(c: Ask, text: string, status: number): Response {
+export function replyJson(c: Ask, text: string, status: number, headers?: Readonly<Record<string, string>>): Response {
   c.get("request").headers["Content-Type"] = "application/json; charset=utf-8";
-  return reply(c, text, status);
+  return reply(c, text, status, headers);
 }
 
 /** The texts of frozen answers, so that they are not written out again. */

@@ -1,6 +1,6 @@
 import { Hono, type Context as HonoContext } from "hono";
 import type { Resources } from "../../operations/context.ts";
-import { type AppEnv, json, reply } from "../route.ts";
+import { type AppEnv, json, reply, replyJson } from "../route.ts";
 
 /** What an operator's tools may ask of a process. */
 export interface Health {
@@ -41,10 +41,8 @@ export function healthRoutes(health: Health): Hono<AppEnv> {
 }
 
 function statusOf(c: HonoContext<AppEnv>, body: object, status = 200): Response {
-  const type = { "Content-Type": "application/json; charset=utf-8" };
-  return reply(c, JSON.stringify(body), status, {
+  return replyJson(c, JSON.stringify(body), status, {
     ...NO_STORE,
-    ...type,
     ...(status === 503 ? { "Retry-After": "1" } : {}),
   });
 }

@@ -5,7 +5,7 @@ import type { Context } from "../../operations/context.ts";
 import { asFailure } from "../../operations/errors.ts";
 import * as flags from "../../operations/flags.ts";
 import { type FailureBody, UNEXPECTED } from "../errors.ts";
-import { type AppEnv, context, json, reply } from "../route.ts";
+import { type AppEnv, context, json, reply, replyJson } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -66,14 +66,14 @@ function isNamed(tag: string, header: string | undefined): boolean {
   return names.includes(tag) || names.includes("*");
 }
 
-/** OpenFeature's Remote Evaluation Protocol. Evaluates and never counts. Source: open-feature/protocol, service/openapi.yaml. */
+/** OpenFeature's Remote Evaluation Protocol. Evaluates and never consumes. Source: open-feature/protocol, service/openapi.yaml. */
 export const ofrepRoutes = new Hono<AppEnv>()
   .post("/", (c) =>
     answer(c, undefined, async (ctx, input) => {
       const body = JSON.stringify({ flags: await flags.evaluateFlags(ctx, input) });
       const tag = await entityTag(body);
       if (isNamed(tag, c.req.header("if-none-match"))) return reply(c, null, 304, { ETag: tag });
-      return reply(c, body, 200, { ETag: tag, "Content-Type": "application/json; charset=utf-8" });
+      return replyJson(c, body, 200, { ETag: tag });
     }),
   )
   .post("/:key", (c) => {
