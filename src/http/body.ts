@@ -9,6 +9,8 @@ import type { AppEnv } from "./route.ts";
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
 /** How deeply a body may be nested, where the operator has not said otherwise. */
 const MAX_DEPTH = 1000;
+/** More than anybody fills in; each costs several times what the same bytes do in JSON. */
+const MAX_FORM_FIELDS = 10_000;
 const JSON_TYPE = "application/json";
 /** A multipart body may hold one file of the full size, and this as its wrapping. */
 const WRAPPING_BYTES = 64 * 1024;
@@ -79,9 +81,14 @@ function hiddenBody(bindings: unknown): AsyncIterable<Uint8Array> | undefined {
 
 /**
  * `a[b][c]=1` as nested objects, `a[]=1&a[]=2` and `a=1&a=2` as lists; without a prototype to pollute.
- * Names nested deeper than any body of the contract are left out.
+ * Names nested deeper than any body of the contract are left out. Failure tooLarge for more fields than any form has.
  */
 function parseForm(text: string): Record<string, unknown> {
+  let fields = 1;
+  for (let at = text.indexOf("&"); at >= 0; at = text.indexOf("&", at + 1)) {
+    fields += 1;
+    if (fields > MAX_FORM_FIELDS) throw new Failure("tooLarge", `The form has more than ${MAX_FORM_FIELDS} fields`);
+  }
   const root: Record<string, unknown> = Object.create(null);
   for (const [name, value] of new URLSearchParams(text)) {
     const path = name.split(/\]\[|[[\]]/).filter((part, i) => i === 0 || part !== "");

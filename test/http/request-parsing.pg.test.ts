@@ -122,6 +122,15 @@ describe("bodies", () => {
     expect((await put(body, FORM_TYPE)).status).toBe(status);
   });
 
+  test("a form of 10000 fields is read, one of more is refused", async () => {
+    const form = (fields: number) => `name=x${"&a=1".repeat(fields - 1)}`;
+    expect((await put(form(10_000), FORM_TYPE)).status).toBe(404);
+    expect(await put(form(10_001), FORM_TYPE)).toMatchObject({
+      status: 413,
+      body: { error: "The form has more than 10000 fields" },
+    });
+  });
+
   test("a whole contract may come as a form with nested keys", async () => {
     const form = new FormData();
     form.append("pricing", new Blob([pricingText({ name: "Formed" })]), "p.yml");
