@@ -83,13 +83,13 @@ describe("B13: the figures of everybody", () => {
 describe("G7: a body from nobody knows whom", () => {
   const MOST = 2_000_000;
   it.each([
-    ["nested lists", "[".repeat(MOST)],
-    ["nested objects", '{"a":'.repeat(MOST / 5)],
-    ["one long number", `{"a":${"9".repeat(MOST - 10)}}`],
-    ["many names", `{${Array.from({ length: MOST / 12 }, (_, i) => `"${i.toString(36)}":1`).join(",")}}`],
-    ["the same name", `{${Array.from({ length: MOST / 6 }, () => '"a":1').join(",")}}`],
-    ["a form of many fields", "a=1&".repeat(MOST / 4)],
-  ])("of %s costs less than half a second, is refused, and leaves nothing", async (_, body) => {
+    ["nested lists", "[".repeat(MOST), 400],
+    ["nested objects", '{"a":'.repeat(MOST / 5), 400],
+    ["one long number", `{"a":${"9".repeat(MOST - 10)}}`, 401],
+    ["many names", `{${Array.from({ length: MOST / 12 }, (_, i) => `"${i.toString(36)}":1`).join(",")}}`, 401],
+    ["the same name", `{${Array.from({ length: MOST / 6 }, () => '"a":1').join(",")}}`, 401],
+    ["a form of many fields", "a=1&".repeat(MOST / 4), 413],
+  ])("of %s costs less than half a second, is refused, and leaves nothing", async (_, body, status) => {
     const headers = {
       "content-type": body.startsWith("a=") ? "application/x-www-form-urlencoded" : "application/json",
     };
@@ -98,8 +98,7 @@ describe("G7: a body from nobody knows whom", () => {
     const refused = await api.call("POST", "/contracts", { body, headers });
     const known = await api.call("POST", "/contracts", { body, headers, key: "usr_nobody" });
     expect(performance.now() - from).toBeLessThan(1000);
-    expect([400, 401, 413]).toContain(refused.status);
-    expect([400, 401, 413]).toContain(known.status);
+    expect([refused.status, known.status]).toEqual([status, status]);
     expect(process.memoryUsage().rss - memory).toBeLessThan(300e6);
   });
 });

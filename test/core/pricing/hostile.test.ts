@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import { evaluateFeature, prepareEvaluation } from "../../../src/core/pricing/evaluate.ts";
 import { parsePricing } from "../../../src/core/pricing/parse.ts";
@@ -23,25 +23,16 @@ function judge(text: string): { message: string | undefined; milliseconds: numbe
   return { message: problems[0]?.message, milliseconds, count: problems.length };
 }
 
-/** A quarter of a megabyte as anybody may write it; a verdict over it takes some 25 ms. */
-const HONEST = `${HEAD}features:\n${Array.from({ length: 4_000 }, (_, i) => `  f${i + 10}: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN}\n`).join("")}`;
-beforeAll(() => {
-  for (let again = 0; again < 5; again++) judge(HONEST);
-});
-const MOST_TIMES = 10;
-
-/**
- * How many times as long the verdict over a text takes as that over an honest one. The machine is shared and of any speed:
- * both are judged one after the other, and the least of a few tries is what the text costs.
- */
-function compare(text: string): ReturnType<typeof judge> & { times: number } {
-  let least = { ...judge(text), times: Infinity };
-  for (let again = 0; again < 9 && least.times > MOST_TIMES; again++) {
-    const honest = judge(HONEST).milliseconds;
+/** The machine is shared, and slow for seconds on end: the fastest verdict of so many milliseconds is what the text costs. */
+const TRIES_MS = 20_000;
+function fastestOf(text: string): ReturnType<typeof judge> {
+  const until = performance.now() + TRIES_MS;
+  let fastest = judge(text);
+  while (fastest.milliseconds > 200 && performance.now() < until) {
     const verdict = judge(text);
-    least = { ...verdict, times: Math.min(least.times, verdict.milliseconds / honest) };
+    if (verdict.milliseconds < fastest.milliseconds) fastest = verdict;
   }
-  return least;
+  return fastest;
 }
 
 function billionLaughs(levels: number): string {
@@ -74,9 +65,9 @@ describe("hostile documents are decided quickly", () => {
     ["a lone surrogate", `${HEAD}${BOARD}custom: {a: x\uD800y}`, "the stream contains non-printable characters"],
     ["two megabytes and a bit", "a".repeat(2_200_000), "the document is longer than 2 MB"],
   ])("%s", (_, text, message) => {
-    const verdict = compare(text);
+    const verdict = fastestOf(text);
     expect(verdict.message).toContain(message);
-    expect(verdict.times).toBeLessThan(MOST_TIMES);
+    expect(verdict.milliseconds).toBeLessThan(250);
   });
 
   it("the parser survives deep nesting again and again", () => {
@@ -140,9 +131,9 @@ describe("hostile documents are decided quickly", () => {
     ["a url for backtracking", `${HEAD}url: http://${"a.".repeat(100_000)}\n`],
     ["a timestamp for backtracking", `${HEAD}custom: {a: 2025-01-01 ${" ".repeat(100_000)}x}\n`],
     ["a number for backtracking", `${HEAD}custom: {a: ${"1_".repeat(100_000)}x}\n`],
-  ])("%s: at most 256 KB take no longer than ten honest ones", (_, text) => {
-    const verdict = compare(text.slice(0, 262_144));
-    expect(verdict.times).toBeLessThan(MOST_TIMES);
+  ])("%s: at most 256 KB within a quarter of a second", (_, text) => {
+    const verdict = fastestOf(text.slice(0, 262_144));
+    expect(verdict.milliseconds).toBeLessThan(250);
     expect(verdict.count).toBeLessThanOrEqual(1_000);
   });
 
