@@ -147,24 +147,13 @@ interface BalancesRow {
   levels: [string, number, string | null][] | null;
 }
 
-/** By the function, which is planned once; for one alone the plan is the same each time, and the detour is not worth it. */
-function balancesOf(client: postgres.ISql, [id = "", ...others]: readonly string[]): PromiseLike<BalancesRow[]> {
-  if (others.length > 0) {
-    return client<BalancesRow[]>`select id, version, levels from faregate_balances(${[id, ...others]}::text[])`;
-  }
-  return client<BalancesRow[]>`
-    select c.id, c.xmin::text as version, (
-      select json_agg(json_build_array(u.xmin::text, u.consumed, u.reset_at) order by u.position, u.service_id collate "C")
-      from usage_levels u where u.contract_id = c.id) as levels
-    from contracts c where c.id = ${id}`;
-}
-
 /**
  * The levels of contracts as they are now, by contract id, a third of the work of reading all about them. Missing are
  * those whose rest has changed too: they must be read anew.
  */
 export async function readBalances(client: postgres.ISql, known: readonly Known[]): Promise<Map<string, SeenLevel[]>> {
-  const rows = await balancesOf(client, [...new Set(known.map((one) => one.contractId))]);
+  const ids = [...new Set(known.map((one) => one.contractId))];
+  const rows = await client<BalancesRow[]>`select id, version, levels from faregate_balances(${ids}::text[])`;
   const found = new Map(rows.map((row) => [row.id, row]));
   const result = new Map<string, SeenLevel[]>();
   for (const { contractId, version, levels } of known) {
