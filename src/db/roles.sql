@@ -9,7 +9,7 @@
 -- faregate_owner  owns the schema and migrates it: DATABASE_OWNER_URL, and no server process has it.
 -- faregate_app    what the server is: DATABASE_URL. Reads and writes rows; makes, changes and empties no table. It adds to
 --                 the audit log, to the ledger and to the record of contracts, and can neither change nor delete what is in
---                 them: their retention goes through two functions of the owner's, which leave the last days alone.
+--                 them: their retention goes through functions of the owner's, which leave the last days alone.
 -- faregate_read   for reports: reads everything but passwords, keys and secrets, hashed or sealed as they are.
 --
 -- test/db/roles.pg.test.ts runs the server as faregate_app through everything that it can be asked to change.

@@ -299,7 +299,8 @@ export const contractHistory = pgTable(
 
 /**
  * What decides evaluations of a contract, as it was from `since` until the next row: written in the transaction of each such
- * change, append-only, so that a past moment can be asked about. Balances of that moment are in the ledger.
+ * change, append-only, so that a past moment can be asked about. Balances of that moment are in the ledger; what was over
+ * before the ledger begins goes with the contract's next row (a trigger).
  */
 export const contractStates = pgTable(
   "contract_states",

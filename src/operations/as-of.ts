@@ -56,17 +56,18 @@ async function findPast(ctx: Context, address: ContractAddress, at: Date): Promi
   if (record === undefined)
     throw new Failure("invalid", `INVALID DATA: There is no record of the contract of ${userId}`);
   const { first, state, ledgerStart } = record;
-  if (state === null) {
-    const start = first.since.toISOString();
-    throw first.cause === "creation"
-      ? new Failure(
-          "notFound",
-          `Contract with userId ${userId} not found at ${at.toISOString()}: it begins at ${start}`,
-        )
-      : new Failure("invalid", `INVALID DATA: The record of the contract of ${userId} starts at ${start}`);
+  const start = first.since.toISOString();
+  if (state === null && first.cause === "creation") {
+    throw new Failure(
+      "notFound",
+      `Contract with userId ${userId} not found at ${at.toISOString()}: it begins at ${start}`,
+    );
   }
   if (ledgerStart !== null && at.getTime() < ledgerStart.getTime()) {
     throw new Failure("invalid", `INVALID DATA: The record of usage starts at ${ledgerStart.toISOString()}`);
+  }
+  if (state === null) {
+    throw new Failure("invalid", `INVALID DATA: The record of the contract of ${userId} starts at ${start}`);
   }
   if (!record.isComplete) {
     throw new Failure(

@@ -100,6 +100,44 @@ it("the movements of an organization go with it", async () => {
   expect(await movements()).toHaveLength(0);
 });
 
+it("states of a contract that were over before the ledger begins go with its next change, and no others", async () => {
+  const { key } = api.callers.all;
+  const { client } = api.database.connection;
+  const bill = async (days: number) => {
+    api.setNow(daysAgo(days));
+    const body = { endDate: daysAgo(days - 365).toISOString(), autoRenew: true, renewalDays: days };
+    expect((await api.call("PUT", "/contracts/carl/billingPeriod", { key, body })).status).toBe(200);
+  };
+  await client`update usage_ledger_start set at = null`;
+  api.setNow(daysAgo(60));
+  const { id } = await contract(api, key, "carl", { billingPeriod: { renewalDays: 365 } });
+  await contract(api, key, "dora", { billingPeriod: { renewalDays: 365 } });
+  for (const days of [58, 56, 54, 20]) await bill(days);
+  await api.call("POST", "/features/carl/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
+  await client`update usage_ledger set created_at = ${daysAgo(35).toISOString()} where contract_id = ${id}`;
+  api.setNow(now);
+  const at = (days: number, user = "carl") =>
+    api.call("GET", `/contracts/${user}?at=${daysAgo(days).toISOString()}`, { key });
+  const states = async () =>
+    (
+      await client<{ days: number }[]>`
+      select renewal_days as days from contract_states where contract_id = ${id} order by id`
+    ).map(({ days }) => days);
+  const asked = await Promise.all([34, 21].map((days) => at(days)));
+  expect(asked.map(({ body }) => body["billingPeriod"])).toMatchObject([{ renewalDays: 54 }, { renewalDays: 54 }]);
+  await compactLedger(api.resources.db, now, 30);
+  expect(await states()).toEqual([365, 58, 56, 54, 20]);
+  await bill(5);
+  api.setNow(now);
+  expect(await states()).toEqual([54, 20, 5]);
+  expect((await Promise.all([34, 21].map((days) => at(days)))).map(({ body }) => body)).toEqual(
+    asked.map(({ body }) => body),
+  );
+  expect((await at(57)).body["error"]).toMatch("INVALID DATA: The record of usage starts at");
+  // Who did not change keeps the state that lasts.
+  expect((await at(34, "dora")).status).toBe(200);
+});
+
 it("movements of the last day stay, whatever is asked for", async () => {
   const { key } = api.callers.all;
   await contract(api, key, "eve", { billingPeriod: { renewalDays: 365 } });
