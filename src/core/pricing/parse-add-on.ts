@@ -2,7 +2,8 @@ import { emptyRecord, UNLIMITED } from "./model.ts";
 import type { AddOn, FeatureValue, LimitValue, SubscriptionConstraints } from "./model.ts";
 import { featureShape, limitShape, readOverrides, readPrice, readPrivate } from "./parse-plan.ts";
 import type { Catalogue } from "./parse-plan.ts";
-import { nameFault, readDescription, readLimitValue, readUnit, readValue, textItems } from "./parse-value.ts";
+import { nameFault, readDescription, readLimitValue, readUnit, readValue } from "./parse-value.ts";
+import type { NamedItem } from "./parse-value.ts";
 import type { Section } from "./problems.ts";
 import { isList, isMap, shown } from "./tree.ts";
 
@@ -49,7 +50,7 @@ function readAddOnNames(section: Section, field: "dependsOn" | "excludes", pendi
   }
   for (const [index, item] of value.items.entries())
     pending.push({ section, field, name: shown(item.value), index, at: item.at });
-  return textItems(value) ?? [];
+  return value.items.map((item) => shown(item.value));
 }
 
 function readFeatures(section: Section, addOn: string, catalogue: Catalogue): Record<string, FeatureValue> {
@@ -166,12 +167,12 @@ function sizeOf(section: Section, key: string): number {
  */
 export function readAddOn(
   section: Section,
-  name: string,
+  { name, given }: NamedItem,
   catalogue: Catalogue,
   plans: { readonly names: ReadonlySet<string>; readonly inOrder: readonly string[] },
   pending: PendingName[],
 ): AddOn | undefined {
-  const fault = nameFault("Addon", name);
+  const fault = nameFault("Addon", given);
   if (fault !== undefined) {
     section.fail("", fault);
     return undefined;

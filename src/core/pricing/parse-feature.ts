@@ -2,6 +2,7 @@ import { explainRefusal, parseExpression } from "./expression.ts";
 import { AUTOMATION_TYPES, FEATURE_TYPES, INTEGRATION_TYPES, RENDER_MODES, VALUE_TYPES } from "./model.ts";
 import type { Feature, FeatureType, FeatureValue, RenderMode, ValueType } from "./model.ts";
 import { isWebAddress, nameFault, oneOf, readDescription, readValue } from "./parse-value.ts";
+import type { NamedItem } from "./parse-value.ts";
 import type { ValueShape } from "./parse-value.ts";
 import type { Section } from "./problems.ts";
 import { isList, shown } from "./tree.ts";
@@ -211,8 +212,12 @@ export function hasValueFields(section: Section): boolean {
  * One feature, checked in the order of the reference; reports what is wrong and answers undefined or a stand-in then.
  * `tags` are those it may carry, undefined when the pricing's list of them was refused.
  */
-export function readFeature(section: Section, name: string, tags: readonly string[] | undefined): Feature | undefined {
-  const fault = hasValueFields(section) ? nameFault("Feature", name) : "The feature must be an object of type Feature";
+export function readFeature(
+  section: Section,
+  { name, given }: NamedItem,
+  tags: readonly string[] | undefined,
+): Feature | undefined {
+  const fault = hasValueFields(section) ? nameFault("Feature", given) : "The feature must be an object of type Feature";
   if (fault !== undefined) {
     section.fail("", fault);
     return undefined;

@@ -14,6 +14,9 @@ export type PricingHeader = Omit<Pricing, "syntaxVersion" | "features" | "usageL
 /** Names that reach into prototypes when an object is keyed by them. Source: pricing2yaml.md §3. */
 export const RESERVED_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 
+/** As long as a name: versions are in addresses, and in indexes. */
+const MAX_VERSION_LENGTH = 255;
+
 /** What a formula could never name is a slip, or an attack on readers that build patterns from names. */
 const VARIABLE_NAME = /^[\p{L}\p{N}_$-]+$/u;
 
@@ -67,6 +70,13 @@ function readCreatedAt(section: Section, now: Date): Date {
 function readVersion(section: Section, createdAt: Date): string {
   const value = section.value("version");
   if (value === null) return versionOfDay(createdAt);
+  if (typeof value === "string" && value.length > MAX_VERSION_LENGTH) {
+    section.fail(
+      "version",
+      `The version field of the pricing must have at most ${MAX_VERSION_LENGTH} characters. Received: ${value.length}`,
+    );
+    return "";
+  }
   if (typeof value === "string" && value.trim() !== "") return value;
   section.fail(
     "version",
@@ -132,16 +142,14 @@ export function invalidKey(map: string, key: string): string {
   return `Invalid key in ${map}: "${key}". Keys must not contain "." or other invalid characters.`;
 }
 
-/** A value as JSON can carry it: dates as written, endless numbers as null, reserved keys left out. */
-function asJson(value: TreeValue): JsonValue {
-  if (isList(value)) return value.items.map((item) => asJson(item.value));
+/** A value as plain data: dates as written, reserved keys left out. An endless number becomes null where it is stored. */
+function asData(value: TreeValue): JsonValue {
+  if (isList(value)) return value.items.map((item) => asData(item.value));
   if (isDate(value)) return value.text;
-  if (isMap(value)) {
-    const record = emptyRecord<JsonValue>();
-    for (const [key, entry] of value.entries) if (!RESERVED_KEYS.has(key)) record[key] = asJson(entry.value);
-    return record;
-  }
-  return typeof value === "number" && !Number.isFinite(value) ? null : value;
+  if (!isMap(value)) return value;
+  const record = emptyRecord<JsonValue>();
+  for (const [key, entry] of value.entries) if (!RESERVED_KEYS.has(key)) record[key] = asData(entry.value);
+  return record;
 }
 
 /** The `variables`; lists and maps only where the syntax has them. Source: pricing2yaml.md §3, README.md decision 14. */
@@ -162,9 +170,8 @@ function readVariables(section: Section, nested: boolean): Record<string, JsonVa
       );
       continue;
     }
-    const simple =
-      typeof value === "string" || typeof value === "boolean" || (typeof value === "number" && Number.isFinite(value));
-    if (simple || (nested && (isMap(value) || isList(value)))) variables[key] = asJson(value);
+    const simple = typeof value === "string" || typeof value === "boolean" || typeof value === "number";
+    if (simple || (nested && (isMap(value) || isList(value)))) variables[key] = asData(value);
     else
       section.failAt(
         `variables.${key}`,
@@ -187,7 +194,7 @@ function readCustom(section: Section): Record<string, JsonValue> {
   const custom = emptyRecord<JsonValue>();
   const map = readMap(section, "custom", "The custom field must be an object of type {[key: string]: any}");
   for (const [key, { value, at }] of map?.entries ?? [])
-    if (!refuseReserved(section, "custom", key, at)) custom[key] = asJson(value);
+    if (!refuseReserved(section, "custom", key, at)) custom[key] = asData(value);
   return custom;
 }
 

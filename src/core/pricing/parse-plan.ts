@@ -2,7 +2,7 @@ import { evaluateFormula } from "./formula.ts";
 import { emptyRecord, UNLIMITED } from "./model.ts";
 import type { Feature, FeatureValue, JsonValue, LimitValue, Plan, UsageLimit } from "./model.ts";
 import { nameFault, readDescription, readLimitValue, readUnit, readValue } from "./parse-value.ts";
-import type { ValueShape } from "./parse-value.ts";
+import type { NamedItem, ValueShape } from "./parse-value.ts";
 import type { Section } from "./problems.ts";
 import { isMap, shown } from "./tree.ts";
 import type { TreeMap } from "./tree.ts";
@@ -16,6 +16,11 @@ export interface Catalogue {
   readonly variables: Readonly<Record<string, JsonValue>>;
 }
 
+/** What JSON can carry of a price without an end. */
+function finite(price: number): number {
+  return price === Infinity ? UNLIMITED : price;
+}
+
 /** The `price` of a plan or add-on: a number, a text, or the result of a formula. Source: pricing2yaml.md §8. */
 export function readPrice(section: Section, variables: Readonly<Record<string, JsonValue>>): number | string {
   const value = section.value("price");
@@ -25,7 +30,7 @@ export function readPrice(section: Section, variables: Readonly<Record<string, J
       "The price field must not be null or undefined. Please ensure that the price field is present and it's a number",
     );
   } else if (typeof value === "number" && !Number.isNaN(value)) {
-    if (value >= 0) return value === Infinity ? UNLIMITED : value;
+    if (value >= 0) return finite(value);
     section.fail("price", `The price field must be a positive number. Received: ${value} `);
   } else if (typeof value !== "string") {
     section.fail(
@@ -37,7 +42,7 @@ export function readPrice(section: Section, variables: Readonly<Record<string, J
     if ("price" in result) return result.price;
     section.fail("price", result.message);
   } else {
-    return /^\d+(?:\.\d+)?$/.test(value) ? Number(value) : value;
+    return /^\d+(?:\.\d+)?$/.test(value) ? finite(Number(value)) : value;
   }
   return 0;
 }
@@ -117,9 +122,9 @@ function readPlanLimits(section: Section, plan: string, catalogue: Catalogue): R
  * One plan with its effective values, checked in the order of the reference. An override is a mapping with `value`; a
  * bare scalar changes nothing, a mapping without `value` brings the default back. Source: pricing2yaml.md §6.
  */
-export function readPlan(section: Section, name: string, catalogue: Catalogue): Plan | undefined {
+export function readPlan(section: Section, { name, given }: NamedItem, catalogue: Catalogue): Plan | undefined {
   const fault = section.map.entries.has("features")
-    ? nameFault("Plan", name)
+    ? nameFault("Plan", given)
     : "The plan must be an object of type Plan";
   if (fault !== undefined) {
     section.fail("", fault);

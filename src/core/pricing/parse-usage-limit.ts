@@ -3,6 +3,7 @@ import type { LimitType, LimitValue, Period, PeriodUnit, UsageLimit } from "./mo
 import { LIMIT_TYPES } from "./model.ts";
 import { hasValueFields, readRender, readValues, readValueType } from "./parse-feature.ts";
 import { nameFault, oneOf, readDescription, readUnit } from "./parse-value.ts";
+import type { NamedItem } from "./parse-value.ts";
 import type { Section } from "./problems.ts";
 import { isList, isMap, shown } from "./tree.ts";
 
@@ -99,9 +100,13 @@ function readLinkedFeatures(section: Section, features: ReadonlySet<string>): re
 }
 
 /** One usage limit, checked in the order of the reference; `features` are the names a limit may be linked to. */
-export function readUsageLimit(section: Section, name: string, features: ReadonlySet<string>): UsageLimit | undefined {
+export function readUsageLimit(
+  section: Section,
+  { name, given }: NamedItem,
+  features: ReadonlySet<string>,
+): UsageLimit | undefined {
   const fault = hasValueFields(section)
-    ? nameFault("Usage Limit", name)
+    ? nameFault("Usage Limit", given)
     : "The usage limit must be an object of type UsageLimit";
   if (fault !== undefined) {
     section.fail("", fault);

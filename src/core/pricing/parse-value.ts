@@ -1,7 +1,7 @@
 import { PAYMENT_METHODS, UNLIMITED } from "./model.ts";
 import type { FeatureValue, LimitValue, ValueType } from "./model.ts";
 import type { Section } from "./problems.ts";
-import { isDate, isList, isMap, shown } from "./tree.ts";
+import { isDate, isList, isMap, shown, valueOf } from "./tree.ts";
 import type { TreeEntry, TreeMap, TreeValue } from "./tree.ts";
 
 /** The fields that features, limits, plans and add-ons have in common. Every reader reports and answers a stand-in. */
@@ -112,6 +112,8 @@ export function oneOf<Word extends string>(allowed: readonly Word[], text: strin
 /** The name under which an entry of one of the four maps is known, and the mapping itself. */
 export interface NamedItem {
   readonly name: string;
+  /** What stands where the name should be. */
+  readonly given: TreeValue;
   readonly entry: TreeEntry;
   readonly map: TreeMap | undefined;
   /** The key as a path segment. */
@@ -125,14 +127,14 @@ export interface NamedItem {
 export function namedItems(value: TreeValue): NamedItem[] {
   if (isMap(value))
     return [...value.entries].map(([key, entry]) => {
-      return { name: key.trim(), entry, key, map: isMap(entry.value) ? entry.value : undefined };
+      return { name: key.trim(), given: key, entry, key, map: isMap(entry.value) ? entry.value : undefined };
     });
   if (!isList(value)) return [];
   return value.items.map((entry, index) => {
     const map = isMap(entry.value) ? entry.value : undefined;
-    const given = map?.entries.get("name")?.value;
+    const given = map === undefined ? null : valueOf(map, "name");
     const name = typeof given === "string" ? given.trim() : String(index);
-    return { name, entry, key: String(index), map };
+    return { name, given, entry, key: String(index), map };
   });
 }
 

@@ -72,18 +72,19 @@ class MapReader {
   read<Item>(
     map: MapName,
     items: readonly NamedItem[],
-    read: (section: Section, name: string) => Item | undefined,
+    read: (section: Section, item: NamedItem) => Item | undefined,
   ): Item[] {
     const { item: word, shape } = WORDS[map];
     const results: Item[] = [];
     const seen = new Set<string>();
-    for (const { name, entry, map: fields, key } of items) {
+    for (const named of items) {
+      const { name, entry, map: fields, key } = named;
       const prefix = `Error parsing ${word} ${name}. Error: `;
       const section = this.#root.below(fields ?? this.#root.map, `${map}.${key}`, entry.at, prefix);
       if (fields === undefined) section.fail("", shape);
       else if (seen.has(name)) section.fail("", `The name ${name} is used twice`);
       else {
-        const result = read(section, name);
+        const result = read(section, named);
         if (result !== undefined) results.push(result);
       }
       seen.add(name);
@@ -102,18 +103,24 @@ function namesOf(items: readonly NamedItem[]): Set<string> {
   return new Set(items.map((item) => item.name));
 }
 
+/** As it is read again once it is stored: JSON has null for numbers without an end. */
+function asStored<Data extends object>(data: Data): Data {
+  return JSON.parse(JSON.stringify(data));
+}
+
 function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems: Problems): Pricing {
   const section = new Section(problems, root, "", 0, "");
-  const header = readHeader(section, now, version === "3.1");
+  const { variables, ...rest } = readHeader(section, now, version === "3.1");
+  const header = { ...rest, variables: asStored(variables), custom: asStored(rest.custom) };
   const maps = new MapReader(section, problems);
 
   const tags = section.value("tags") === null ? [] : textItems(section.value("tags"));
   const featureItems = maps.items("features");
-  const features: Feature[] = maps.read("features", featureItems, (at, name) => readFeature(at, name, tags));
+  const features: Feature[] = maps.read("features", featureItems, (at, item) => readFeature(at, item, tags));
   const featureNames = namesOf(featureItems);
   const limitItems = maps.items("usageLimits");
-  const usageLimits: UsageLimit[] = maps.read("usageLimits", limitItems, (at, name) =>
-    readUsageLimit(at, name, featureNames),
+  const usageLimits: UsageLimit[] = maps.read("usageLimits", limitItems, (at, item) =>
+    readUsageLimit(at, item, featureNames),
   );
 
   const planItems = maps.items("plans");
@@ -128,13 +135,13 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
     usageLimits: byName(usageLimits),
     featureNames,
     limitNames: namesOf(limitItems),
-    variables: header.variables,
+    variables,
   };
-  const plans: Plan[] = maps.read("plans", planItems, (at, name) => readPlan(at, name, catalogue));
+  const plans: Plan[] = maps.read("plans", planItems, (at, item) => readPlan(at, item, catalogue));
   const planNames = { names: namesOf(planItems), inOrder: planItems.map((item) => item.name) };
   const pending: PendingName[] = [];
-  const addOns: AddOn[] = maps.read("addOns", addOnItems, (at, name) =>
-    readAddOn(at, name, catalogue, planNames, pending),
+  const addOns: AddOn[] = maps.read("addOns", addOnItems, (at, item) =>
+    readAddOn(at, item, catalogue, planNames, pending),
   );
   checkAddOnNames(pending, namesOf(addOnItems), problems);
   return { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };

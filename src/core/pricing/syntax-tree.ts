@@ -31,7 +31,8 @@ const UNARY: ReadonlySet<string> = new Set(["!", "-", "+"]);
 export class TreeReader<Leaf> {
   readonly tokens: readonly Token[];
   #next = 0;
-  #depth = 0;
+  /** The text itself is no level. */
+  #depth = -1;
   readonly #leaf: (reader: TreeReader<Leaf>, token: Token) => Tree<Leaf> | undefined;
   readonly #suffix: ((reader: TreeReader<Leaf>, tree: Tree<Leaf>) => Tree<Leaf>) | undefined;
 

@@ -33,11 +33,11 @@ const WORDS: ReadonlyMap<string, boolean | number | null> = new Map<string, bool
   [".NAN", NaN],
 ]);
 
-/** Midnight UTC of a calendar day; NaN when the calendar has no such day (the built-in would roll over to the next). */
+/** Midnight UTC of a calendar day; NaN when the calendar has no such day (the built-in would roll over, and has a year 0). */
 export function utcDay(year: number, month: number, day: number): number {
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
-  return date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() : NaN;
+  return year > 0 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day ? date.getTime() : NaN;
 }
 
 function readTimestamp(text: string): TreeDate | undefined {
