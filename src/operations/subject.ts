@@ -49,8 +49,8 @@ export function prepareSubject(ctx: Context, userId: string): AtOnce<Prepared> {
 }
 
 /**
- * The same for one feature, or for all of them. Where no expression reads a balance, the answer is made from what is known
- * of the contract, without asking the database again.
+ * The same for one feature, or for all of them. Where no expression reads a balance and nothing is due, the answer is made
+ * from what is known of the contract, without asking the database again.
  */
 export function prepareFor(
   ctx: Context,
@@ -58,7 +58,8 @@ export function prepareFor(
 ): AtOnce<Prepared> {
   return goOn(ctx.lookups.lastSeen({ organizationId: evaluatedOrganization(ctx), userId }), (seen) => {
     if (seen === null) throw contractNotFound(userId);
-    if (isOver(seen, ctx.now())) return prepareSubject(ctx, userId);
+    const now = ctx.now();
+    if (isOver(seen, now) || hasDue(seen, now)) return prepareSubject(ctx, userId);
     return goOn(evaluationOf(ctx, seen), (evaluation) =>
       readsUsage(evaluation, mode, featureId) ? prepareSubject(ctx, userId) : preparedOf(seen, evaluation),
     );
@@ -67,7 +68,11 @@ export function prepareFor(
 
 /** Whether the contract or a balance has reached the end of its period. Failure invalid when the contract may not renew. */
 export function needsRenewal(subject: Subject, now: Date): boolean {
-  return isExpired(subject, now) || subject.levels.some((level) => isDue(level, now));
+  return isExpired(subject, now) || hasDue(subject, now);
+}
+
+function hasDue(subject: Subject, now: Date): boolean {
+  return subject.levels.some((level) => isDue(level, now));
 }
 
 /**

@@ -46,11 +46,9 @@ export async function revertConsumption(
   input: { userId: string; featureId: string; latest: boolean; mode: Mode },
 ): Promise<void> {
   const { userId, featureId, latest } = input;
-  await withLockedSubject(ctx, userId, async (ctx, { subject, evaluation, usage }) => {
+  const isKnown = await withLockedSubject(ctx, userId, async (ctx, { subject, evaluation, usage }) => {
     const known = evaluateFeature(evaluation, featureId, usage, input.mode);
-    if (known.error?.code === "FLAG_NOT_FOUND") {
-      throw new Failure("notFound", `Feature ${featureId} not found in contract for userId ${userId}`);
-    }
+    if (known.error?.code === "FLAG_NOT_FOUND") return false;
     const now = ctx.now();
     await revertFeature(ctx.db, {
       contractId: subject.contractId,
@@ -60,7 +58,10 @@ export async function revertConsumption(
       operationId: newId(now),
       now,
     });
+    return true;
   });
+  // What was due is renewed all the same.
+  if (!isKnown) throw new Failure("notFound", `Feature ${featureId} not found in contract for userId ${userId}`);
 }
 
 /** How PUT usageLevels changes balances. Source: contract contracts §9. */

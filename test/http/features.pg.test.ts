@@ -336,6 +336,78 @@ describe("one feature's result", () => {
   });
 });
 
+describe("a balance that is named in full", () => {
+  test("is the one of this moment, of this contract, in every answer", async () => {
+    await upload(
+      api,
+      key,
+      `
+saasName: Full
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  quoted: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: 'subscriptionContext["full-calls"] < 3' }
+  spaced: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "subscriptionContext[ 'full-calls' ] < 3" }
+usageLimits:
+  calls: { valueType: NUMERIC, defaultValue: 100, unit: call, type: NON_RENEWABLE, trackable: true }
+plans:
+  ONLY: { price: 0, features: }
+`,
+    );
+    for (const user of ["full-ada", "full-bob"])
+      await contract(api, key, user, {
+        contractedServices: { full: "1.0.0" },
+        subscriptionPlans: { full: "ONLY" },
+        subscriptionAddOns: {},
+      });
+    const answers = async (user: string) => [
+      (await ask(user)).body,
+      (await ask(`${user}?server=true`)).body,
+      { "full-quoted": (await ask(`${user}/full-quoted`)).body["eval"] },
+      { "full-spaced": (await ask(`${user}/full-spaced?details=true`)).body["eval"] },
+    ];
+    const all = (value: boolean) => [
+      { "full-quoted": value, "full-spaced": value },
+      { "full-quoted": value, "full-spaced": value },
+      { "full-quoted": value },
+      { "full-spaced": value },
+    ];
+    const add = (user: string, calls: number) =>
+      api.call("PUT", `/contracts/${user}/usageLevels`, { key, body: { full: { calls } } });
+    expect(await answers("full-ada")).toEqual(all(true));
+    await add("full-bob", 5);
+    expect(await answers("full-bob")).toEqual(all(false));
+    expect(await answers("full-ada")).toEqual(all(true));
+    await add("full-ada", 5);
+    expect(await answers("full-ada")).toEqual(all(false));
+  });
+});
+
+describe("whatever is asked", () => {
+  test.each([
+    ["a feature without limits", "/tasker-darkMode"],
+    ["a feature that does not exist", "/tasker-nothing"],
+    ["a feature with a limit", "/tasker-board"],
+    ["every feature", ""],
+    ["a token", "/pricing-token"],
+    ["a revert", "/tasker-board?revert=true"],
+    ["a revert of a feature that does not exist", "/tasker-nothing?revert=true"],
+  ])("by %s, what is due is renewed", async (_, path) => {
+    await consume(api, key, userId, { "tasker-maxTasks": 3 });
+    await api.call("PUT", `/contracts/${userId}/billingPeriod`, { key, body: { endDate: "2030-01-01" } });
+    await ask(`${userId}/tasker-darkMode`);
+    api.setNow(new Date("2025-07-15T12:00:00.001Z"));
+    expect((await show(api, key, userId)).usageLevels["tasker"]?.["maxTasks"]?.consumed).toBe(3);
+    await ask(`${userId}${path}`);
+    expect((await show(api, key, userId)).usageLevels["tasker"]?.["maxTasks"]).toEqual({
+      consumed: 0,
+      resetTimeStamp: "2025-08-15T12:00:00.000Z",
+    });
+  });
+});
+
 describe("consuming", () => {
   const used = (n: number, limit = 20, on = true) => ({
     eval: on,

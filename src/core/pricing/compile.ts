@@ -30,6 +30,8 @@ export interface CompiledExpression {
   readonly features: readonly InvolvedUsage[];
   /** Usage it names without prefix: the involved limits. */
   readonly usage: readonly InvolvedUsage[];
+  /** Whether its value depends on a balance; also one that it names in full, which is no involved limit. */
+  readonly readsUsage: boolean;
   /** Keys of the form `pricingContext['usageLevels']['key']`, which never has a value. */
   readonly usageLevels: readonly string[];
   /** Whether the text names a context at all. */
@@ -119,7 +121,8 @@ function compileExpression(text: string | undefined, field: string, slots: Slots
   const result = parseExpression(text);
   if (!result.ok) {
     const failure = explainRefusal(field, result.refusal);
-    return { run: () => undefined, features: [], usage: [], usageLevels: [], mentionsContext: true, failure };
+    const none = { features: [], usage: [], usageLevels: [] };
+    return { run: () => undefined, ...none, readsUsage: false, mentionsContext: true, failure };
   }
   const { expression } = result;
   return {
@@ -130,7 +133,10 @@ function compileExpression(text: string | undefined, field: string, slots: Slots
     ),
     features: involved(expression, "feature", slots.features),
     usage: involved(expression, "usage", slots.limits),
-    usageLevels: expression.references.filter((each) => each.to === "usageLevel").map((each) => each.key),
+    readsUsage: expression.references.some((each) => each.to === "usage"),
+    usageLevels: expression.references
+      .filter((each) => each.to === "usageLevel" && each.rewritten)
+      .map((each) => each.key),
     mentionsContext: expression.mentionsContext,
   };
 }

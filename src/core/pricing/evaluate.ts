@@ -266,7 +266,7 @@ export function readsUsage(evaluation: Evaluation, mode: EvaluationMode, feature
   }
   const found = locateFeature(evaluation, featureId);
   const bound = found === undefined ? undefined : expressionOf(found.feature, mode);
-  return bound !== undefined && bound.usageIds.length > 0;
+  return bound?.expression.readsUsage === true;
 }
 
 /** Both contexts as tokens and answers show them. Source: features-events.md §2. */

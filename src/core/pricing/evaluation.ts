@@ -108,8 +108,8 @@ function buildLayout(pricing: CompiledPricing, serviceName: string): Layout {
   const limitIds = pricing.pricing.usageLimits.map((limit) => idOf(serviceName, limit.name));
   const limits = new Map(limitIds.map((id, slot) => [id, slot]));
   const bound = [...features.values()];
-  const clientReadsUsage = bound.some(({ client }) => client !== undefined && client.usageIds.length > 0);
-  const serverReadsUsage = bound.some(({ server }) => server !== undefined && server.usageIds.length > 0);
+  const clientReadsUsage = bound.some(({ client }) => client?.expression.readsUsage === true);
+  const serverReadsUsage = bound.some(({ server }) => server?.expression.readsUsage === true);
   return { features, limits, limitIds, clientFeatureIds, serverFeatureIds, clientReadsUsage, serverReadsUsage };
 }
 

@@ -164,5 +164,19 @@ export function grant(
       if (typeof current === "number") usageLimits.set(name, current + value * quantity);
     }
   }
-  return { features, usageLimits };
+  if (base !== undefined) return { features, usageLimits };
+  return {
+    features: inOrderOf(pricing.pricing.features, features),
+    usageLimits: inOrderOf(pricing.pricing.usageLimits, usageLimits),
+  };
+}
+
+/** The same values in the order of the file. */
+function inOrderOf<Value>(items: readonly { readonly name: string }[], values: ReadonlyMap<string, Value>) {
+  const ordered = new Map<string, Value>();
+  for (const { name } of items) {
+    const value = values.get(name);
+    if (value !== undefined) ordered.set(name, value);
+  }
+  return ordered;
 }
