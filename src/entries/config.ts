@@ -123,7 +123,7 @@ const schema = z.object({
   DATA_DIR: z.string().default(".data"),
   BASE_URL_PATH: subPath,
   /** The address under which clients reach this server. */
-  PUBLIC_URL: address("PUBLIC_URL", ["http:", "https:"]),
+  PUBLIC_URL: address("PUBLIC_URL", ["http:", "https:"]).transform((text) => text?.replace(/\/+$/, "")),
   ALLOWED_ORIGINS: list,
   ADMIN_USER: z.string().default("admin"),
   /** Unset: generated at first start and printed once. */

@@ -71,29 +71,30 @@ interface FetchedOnce {
 export function createDownload(options: {
   allowedHosts: readonly string[];
   fetchOnce?: FetchOnce;
-}): (address: URL, maxBytes: number) => Promise<string> {
+}): (given: string, maxBytes: number) => Promise<string> {
   const { fetchOnce = fetchOnceChecked } = options;
   const allowed = new Set(options.allowedHosts.map((host) => host.toLowerCase()));
-  return async (address, maxBytes) => {
+  return async (given, maxBytes) => {
     const signal = AbortSignal.timeout(TIMEOUT_MS);
     try {
-      const { bytes } = await follow(address, (at) => open(at, allowed, fetchOnce, signal));
-      return decode(await readBytes(bytes, maxBytes, address));
+      const { bytes } = await follow(given, (at) => open(at, allowed, fetchOnce, signal));
+      return decode(await readBytes(bytes, maxBytes, given));
     } catch (error) {
       if (error instanceof Failure) throw error;
       throw signal.aborted
-        ? new Failure("invalid", `Timeout fetching pricing from URL: ${address.href}`, { cause: error })
-        : failed(address, "", error);
+        ? new Failure("invalid", `Timeout fetching pricing from URL: ${given}`, { cause: error })
+        : failed(given, "", error);
     }
   };
 }
 
-const failed = (address: URL, why: string, cause?: unknown) =>
-  new Failure("invalid", `Failed to fetch pricing from URL: ${address.href}${why}`, { cause });
+/** Tells of the address as it was given. */
+const failed = (given: string, why: string, cause?: unknown) =>
+  new Failure("invalid", `Failed to fetch pricing from URL: ${given}${why}`, { cause });
 
 /** The answer with status 2xx at the end of the redirects. */
-async function follow(start: URL, open: (address: URL) => Promise<FetchedOnce>): Promise<FetchedOnce> {
-  let at = start;
+async function follow(start: string, open: (address: URL) => Promise<FetchedOnce>): Promise<FetchedOnce> {
+  let at = new URL(start);
   for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
     const fetched = await open(at);
     const { status, location } = fetched;
@@ -176,12 +177,12 @@ export function notPublicHost(host: string): Failure {
   return new Failure("invalid", `Invalid URL: ${host} is not an address of the public internet`);
 }
 
-async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, address: URL): Promise<Uint8Array> {
+async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, given: string): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of from) {
     size += chunk.byteLength;
-    if (size > maxBytes) throw failed(address, `, more than ${maxBytes} bytes`);
+    if (size > maxBytes) throw failed(given, `, more than ${maxBytes} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

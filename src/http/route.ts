@@ -181,12 +181,14 @@ export function requireSingleQueryParameters(c: Ask): void {
   }
 }
 
-/** An integer read by its leading digits ("5abc" is 5); undefined when there are none. Source: users-organizations §1.2. */
+/**
+ * An integer read by its leading digits ("5abc" is 5), the nearest one that can be counted with; undefined when there are
+ * none. Source: users-organizations §1.2.
+ */
 export function leadingInteger(text: string | undefined): number | undefined {
   const digits = /^\s*([+-]?\d+)/.exec(text ?? "")?.[1];
   if (digits === undefined) return undefined;
-  const value = Number(digits);
-  return Number.isSafeInteger(value) ? value : undefined;
+  return Math.min(Math.max(Number(digits), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER);
 }
 
 /** The share of a limit from which on somebody is near it. */

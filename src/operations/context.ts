@@ -32,7 +32,7 @@ export interface Resources {
    * Fetches the text at a public https address within 5 s, re-checking every redirect; Failure invalid otherwise.
    * Absent where a runtime cannot do it safely: pricings are then taken as files only.
    */
-  download?: ((address: URL, maxBytes: number) => Promise<string>) | undefined;
+  download?: ((address: string, maxBytes: number) => Promise<string>) | undefined;
   /** Whether an IP address is one of the public internet; absent where a runtime cannot say: then it is seen when used. */
   isPublicAddress?: ((address: string) => boolean) | undefined;
   /** Events as an event server follows them; without it, streams ask the database every second. */

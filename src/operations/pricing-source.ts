@@ -33,13 +33,28 @@ export const maxPricingBytes = ({ settings }: Pick<Context, "settings">): number
  * Source: contract services-pricings §4.2.
  */
 export function readPricing(ctx: Pick<Context, "settings" | "now">, source: PricingSource): Pricing {
+  const { pricing, refusal } = readKeysLast(ctx, source);
+  if (refusal !== undefined) throw refusal;
+  return pricing;
+}
+
+/**
+ * The same for who looks at keys last: a pricing with an illegal key comes with its `refusal`, which is then to be thrown.
+ * Source: contract services-pricings §4.8.
+ */
+export function readKeysLast(
+  ctx: Pick<Context, "settings" | "now">,
+  source: PricingSource,
+): { pricing: Pricing; refusal?: Failure } {
   const result = parsePricing(source.text, ctx.now(), ctx.settings.maxPricingDepth);
-  if (result.ok) return result.pricing;
+  if (result.ok) return result;
+  const problems = result.problems.map(({ message, path, line, column }) => ({ message, path, line, column }));
   const [first] = result.problems;
   const sentence = first?.message ?? "The file does not contain valid YAML content.";
-  throw new Failure("invalid", first?.kind === "key" ? sentence : `Pricing parsing error: ${sentence}`, {
-    problems: result.problems.map(({ message, path, line, column }) => ({ message, path, line, column })),
-  });
+  if (first?.kind === "key" && result.pricing !== undefined) {
+    return { pricing: result.pricing, refusal: new Failure("invalid", sentence, { problems }) };
+  }
+  throw new Failure("invalid", `Pricing parsing error: ${sentence}`, { problems });
 }
 
 /** Size of the expectations of one upload. */
@@ -127,7 +142,7 @@ export async function fetchPricing(ctx: Context, address: unknown): Promise<Pric
   if (ctx.download === undefined) {
     throw new Failure("invalid", "This server takes pricings as files only: URLs cannot be fetched safely here");
   }
-  return { text: await ctx.download(new URL(address), maxPricingBytes(ctx)), url: address };
+  return { text: await ctx.download(address, maxPricingBytes(ctx)), url: address };
 }
 
 const pathPart = (text: string) =>

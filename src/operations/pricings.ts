@@ -9,7 +9,14 @@ import { deletedPricings, pricings } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
-import { insertPricing, type PricingSource, readPricing, reviewPricing, type UploadReport } from "./pricing-source.ts";
+import {
+  insertPricing,
+  type PricingSource,
+  readKeysLast,
+  readPricing,
+  reviewPricing,
+  type UploadReport,
+} from "./pricing-source.ts";
 import {
   type PricingAddress,
   requireService,
@@ -112,7 +119,7 @@ export async function addPricing(
   ctx: Context,
   input: { organizationId: string; serviceName: string; source: PricingSource },
 ): Promise<ServiceView & UploadReport> {
-  const pricing = readPricing(ctx, input.source);
+  const { pricing, refusal } = readKeysLast(ctx, input.source);
   if (pricing.saasName !== input.serviceName) {
     throw new Failure(
       "invalid",
@@ -121,7 +128,7 @@ export async function addPricing(
   }
   const duplicate = () =>
     new Failure("invalid", `Pricing version ${pricing.version} already exists for service ${input.serviceName}`);
-  const report = reviewPricing(pricing, input.source);
+  const report = refusal === undefined ? reviewPricing(pricing, input.source) : { warnings: [] };
   try {
     return await transaction(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
@@ -130,6 +137,7 @@ export async function addPricing(
         .from(pricings)
         .where(and(eq(pricings.serviceId, service.id), eq(pricings.versionKey, versionKey(pricing.version))));
       if (held !== undefined) throw duplicate();
+      if (refusal !== undefined) throw refusal;
       await insertPricing(ctx, { service, pricing, source: input.source });
       await audit(ctx, {
         action: "pricing.create",

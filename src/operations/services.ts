@@ -99,6 +99,10 @@ export async function createService(
     });
   } catch (error) {
     if (violates(error, "services_name_unique")) throw exists();
+    // The organization was deleted meanwhile.
+    if (violates(error, "services_organization_fk")) {
+      throw new Failure("notFound", `Organization with ID ${input.organizationId} not found`, { cause: error });
+    }
     throw error;
   }
 }

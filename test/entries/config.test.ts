@@ -121,10 +121,15 @@ it.each(["0", "1.5", "4000", "week"])("EVENT_RETENTION_DAYS %s is refused in one
   ]);
 });
 
-it("lists are split at semicolons and a sub-path loses its trailing slash", () => {
-  const config = readConfig({ ALLOWED_ORIGINS: " http://a.example ; http://b.example;", BASE_URL_PATH: "/space/" });
+it("lists are split at semicolons; a sub-path and a public address lose their trailing slash", () => {
+  const config = readConfig({
+    ALLOWED_ORIGINS: " http://a.example ; http://b.example;",
+    BASE_URL_PATH: "/space/",
+    PUBLIC_URL: "https://faregate.example/",
+  });
   expect(config.ALLOWED_ORIGINS).toEqual(["http://a.example", "http://b.example"]);
   expect(config.BASE_URL_PATH).toBe("/space");
+  expect(config.PUBLIC_URL).toBe("https://faregate.example");
 });
 
 it("every problem is reported at once, each in a sentence that names its variable", () => {

@@ -77,7 +77,7 @@ describe("without an allowed host", () => {
     ["https://LOCALHOST."],
   ])("%s is refused at connect time and no connection arrives", async (origin) => {
     const { port, connections } = await listening(createTcpServer());
-    await expect(nowhere(new URL(`${origin}:${port}/p.yml`), LIMIT)).rejects.toMatchObject(
+    await expect(nowhere(`${origin}:${port}/p.yml`, LIMIT)).rejects.toMatchObject(
       fails(/^Invalid URL: .* is not an address of the public internet$/),
     );
     expect(connections()).toBe(0);
@@ -91,7 +91,7 @@ describe("without an allowed host", () => {
     ["gopher://127.0.0.1/", 'Protocol "gopher:" not supported. Expected "https:"'],
     ["https://name:secret@example.org/", "Invalid URL: an address with a name or password is not fetched"],
   ])("%s is refused", async (address, message) => {
-    await expect(nowhere(new URL(address), LIMIT)).rejects.toMatchObject(fails(message));
+    await expect(nowhere(address, LIMIT)).rejects.toMatchObject(fails(message));
   });
 });
 
@@ -102,7 +102,7 @@ describe("from an allowed host", () => {
       sent = request.headers;
       response.end("\uFEFFa: Grüße\r\n");
     });
-    const text = await fromHere(new URL(`http://127.0.0.1:${port}/p.yml`), LIMIT);
+    const text = await fromHere(`http://127.0.0.1:${port}/p.yml`, LIMIT);
     expect(text).toBe("\uFEFFa: Grüße\r\n");
     expect(Object.keys(sent).sort()).toEqual(["accept", "accept-encoding", "connection", "host", "user-agent"]);
   });
@@ -110,10 +110,10 @@ describe("from an allowed host", () => {
   test("the permission is for that host and, where one is named, that port only", async () => {
     const { port, connections } = await http((_, response) => response.end("x"));
     const other = createDownload({ allowedHosts: [`127.0.0.1:${port + 1}`, "localhost"] });
-    await expect(other(new URL(`http://127.0.0.1:${port}/`), LIMIT)).rejects.toMatchObject({ code: "invalid" });
+    await expect(other(`http://127.0.0.1:${port}/`, LIMIT)).rejects.toMatchObject({ code: "invalid" });
     expect(connections()).toBe(0);
     const exact = createDownload({ allowedHosts: [`127.0.0.1:${port}`] });
-    expect(await exact(new URL(`http://127.0.0.1:${port}/`), LIMIT)).toBe("x");
+    expect(await exact(`http://127.0.0.1:${port}/`, LIMIT)).toBe("x");
   });
 
   test.each([
@@ -125,7 +125,7 @@ describe("from an allowed host", () => {
     ["a file", "file:///etc/passwd"],
   ])("a redirect to %s is refused like a first address", async (_, location) => {
     const { port } = await http((__, response) => response.writeHead(302, { location }).end());
-    await expect(fromHere(new URL(`http://127.0.0.1:${port}/`), LIMIT)).rejects.toMatchObject(
+    await expect(fromHere(`http://127.0.0.1:${port}/`, LIMIT)).rejects.toMatchObject(
       fails(/^(Protocol "\w+:" not supported|Invalid URL: .* public internet$)/),
     );
   });
@@ -136,20 +136,20 @@ describe("from an allowed host", () => {
       if (left === 0) response.end("there");
       else response.writeHead(status, { location: `/${left - 1}` }).end();
     });
-    expect(await fromHere(new URL(`http://127.0.0.1:${port}/3`), LIMIT)).toBe("there");
-    await expect(fromHere(new URL(`http://127.0.0.1:${port}/4`), LIMIT)).rejects.toMatchObject(
+    expect(await fromHere(`http://127.0.0.1:${port}/3`, LIMIT)).toBe("there");
+    await expect(fromHere(`http://127.0.0.1:${port}/4`, LIMIT)).rejects.toMatchObject(
       fails(`Failed to fetch pricing from URL: http://127.0.0.1:${port}/4, more than 3 redirects`),
     );
   });
 
   test.each([203, 204, 299])("status %i is an answer", async (status) => {
     const { port } = await http((_, response) => response.writeHead(status).end());
-    expect(await fromHere(new URL(`http://127.0.0.1:${port}/`), LIMIT)).toBe("");
+    expect(await fromHere(`http://127.0.0.1:${port}/`, LIMIT)).toBe("");
   });
 
   test.each([300, 304, 400, 401, 404, 500, 503])("status %i fails with its number", async (status) => {
     const { port } = await http((_, response) => response.writeHead(status).end());
-    await expect(fromHere(new URL(`http://127.0.0.1:${port}/p.yml`), LIMIT)).rejects.toMatchObject(
+    await expect(fromHere(`http://127.0.0.1:${port}/p.yml`, LIMIT)).rejects.toMatchObject(
       fails(`Failed to fetch pricing from URL: http://127.0.0.1:${port}/p.yml, status: ${status}`),
     );
   });
@@ -165,7 +165,7 @@ describe("from an allowed host", () => {
         more();
       } else response.end("x".repeat(Number(request.url?.slice(1))));
     });
-    const at = (path: string) => fromHere(new URL(`http://127.0.0.1:${port}/${path}`), LIMIT);
+    const at = (path: string) => fromHere(`http://127.0.0.1:${port}/${path}`, LIMIT);
     expect(await at("1000")).toHaveLength(LIMIT);
     await expect(at("1001")).rejects.toMatchObject(fails(/more than 1000 bytes$/));
     await expect(at("endless")).rejects.toMatchObject(fails(/more than 1000 bytes$/));
@@ -174,7 +174,7 @@ describe("from an allowed host", () => {
 
   test("a body that is not UTF-8 is no YAML", async () => {
     const { port } = await http((_, response) => response.end(Buffer.from([0x61, 0xff])));
-    await expect(fromHere(new URL(`http://127.0.0.1:${port}/`), LIMIT)).rejects.toMatchObject(
+    await expect(fromHere(`http://127.0.0.1:${port}/`, LIMIT)).rejects.toMatchObject(
       fails("Pricing parsing error: The file does not contain valid YAML content."),
     );
   });
@@ -182,17 +182,17 @@ describe("from an allowed host", () => {
   test("who closes the connection, or does not listen, has failed", async () => {
     const { port } = await listening(createTcpServer((socket) => socket.destroy()));
     const closed = `http://127.0.0.1:${port}/`;
-    await expect(fromHere(new URL(closed), LIMIT)).rejects.toMatchObject(
-      fails(`Failed to fetch pricing from URL: ${closed}`),
-    );
-    await expect(fromHere(new URL("http://127.0.0.1:1/"), LIMIT)).rejects.toMatchObject(
+    await expect(fromHere(closed, LIMIT)).rejects.toMatchObject(fails(`Failed to fetch pricing from URL: ${closed}`));
+    await expect(fromHere("http://127.0.0.1:1/", LIMIT)).rejects.toMatchObject(
       fails("Failed to fetch pricing from URL: http://127.0.0.1:1/"),
     );
+    const asGiven = "HTTP://127.0.0.1:1/a/../b?c=d e#f";
+    await expect(fromHere(asGiven, LIMIT)).rejects.toMatchObject(fails(`Failed to fetch pricing from URL: ${asGiven}`));
     const { port: half } = await http((_, response) => {
       response.writeHead(200, { "content-length": "100" }).write("half");
       setTimeout(() => response.destroy(), 20);
     });
-    await expect(fromHere(new URL(`http://127.0.0.1:${half}/`), LIMIT)).rejects.toMatchObject({ code: "invalid" });
+    await expect(fromHere(`http://127.0.0.1:${half}/`, LIMIT)).rejects.toMatchObject({ code: "invalid" });
   });
 
   test(
@@ -211,7 +211,7 @@ describe("from an allowed host", () => {
       await Promise.all(
         [silent, trickling, slow].map(({ port }) => {
           const address = `http://127.0.0.1:${port}/`;
-          return expect(fromHere(new URL(address), LIMIT)).rejects.toMatchObject(
+          return expect(fromHere(address, LIMIT)).rejects.toMatchObject(
             fails(`Timeout fetching pricing from URL: ${address}`),
           );
         }),
@@ -235,7 +235,7 @@ describe("certificates", () => {
     process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
     try {
       const download = createDownload({ allowedHosts: ["localhost"] });
-      await expect(download(new URL(`https://localhost:${port}/`), LIMIT)).rejects.toMatchObject(
+      await expect(download(`https://localhost:${port}/`, LIMIT)).rejects.toMatchObject(
         fails(`Failed to fetch pricing from URL: https://localhost:${port}/`),
       );
     } finally {
@@ -252,7 +252,7 @@ describe("certificates", () => {
       import { createDownload } from ${JSON.stringify(module)};
       const download = createDownload({ allowedHosts: ["localhost", "127.0.0.1"] });
       const results = await Promise.all(["localhost", "127.0.0.1"].map((host) =>
-        download(new URL("https://" + host + ":${port}/"), 1000).catch((error) => error.message)));
+        download("https://" + host + ":${port}/", 1000).catch((error) => error.message)));
       console.log(JSON.stringify(results));`;
     const output = await new Promise<string>((resolve) => {
       const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", script], {

@@ -163,7 +163,6 @@ describe.each(FAMILIES)("%s by URL", (family) => {
     ["the metadata address", () => "https://169.254.169.254/latest/meta-data", /^Invalid URL: /],
     ["a host of this machine", () => "https://localhost/x.yml", /^Invalid URL: /],
     ["content that is no pricing", () => publish("/none", "]"), /^Pricing parsing error: /],
-    ["an illegal key", () => publish("/key", pricingText({ plans: `\n  "a.b": { price: 0, unit: u, features: null }`, addOns: " {}" })), /^Invalid key in plans: "a\.b"\./], // prettier-ignore
     ["a file over 2 MB", () => publish("/big", `#${"x".repeat(2 * 1024 * 1024)}`), /more than 2097152 bytes$/],
   ])("%s is refused with 400 on both endpoints, stores nothing and records nothing", async (_, address, error) => {
     const pricing = address();
@@ -176,6 +175,21 @@ describe.each(FAMILIES)("%s by URL", (family) => {
       expect(events).toEqual([]);
     }
     expect((await to.call("GET", "/Acme")).status).toBe(404);
+  });
+
+  test("an illegal key is refused with 400 on both endpoints, on the second one after an unknown service", async () => {
+    const name = mine("Keys");
+    const plans = `\n  "a.b": { price: 0, unit: u, features: null }`;
+    const pricing = publish(`/${name}`, pricingText({ name, version: "2.0.0", plans, addOns: " {}" }));
+    const refused = { status: 400, body: { error: expect.stringMatching(/^Invalid key in plans: "a\.b"\./) } };
+    expect(await to.call("POST", "", { pricing })).toMatchObject(refused);
+    expect(await to.call("POST", `/${name}/pricings`, { pricing })).toMatchObject({ status: 404 });
+    await to.create({ name });
+    const { result, events } = await eventsDuring(api.database, () =>
+      to.call("POST", `/${name}/pricings`, { pricing }),
+    );
+    expect(result).toMatchObject(refused);
+    expect(events).toEqual([]);
   });
 });
 

@@ -44,63 +44,56 @@ describe.each(FAMILIES)("%s/{serviceName}/pricings", (family) => {
 
     // In the order in which they are checked: each row also has every later fault that it can have.
     const NAME = "Checked";
+    const odd = { plans: `\n  "a b": { price: 0, unit: u, features: null }`, addOns: " {}" };
     test.each<[string, string, () => unknown, number, string]>([
       ["no file or address", NAME, () => ({}), 400, "No file or URL provided"],
       ["unreadable content", NAME, () => yamlUpload("]"), 400, "Pricing parsing error: "],
       [
         "a file of another service, even of an unknown one",
         "Unknown",
-        () => yamlUpload(pricingText({ name: "Other" })),
+        () => yamlUpload(pricingText({ name: "Other", ...odd })),
         400,
         "Invalid request: The service name in the pricing file (Other) does not match the service name in the URL (Unknown)",
       ],
       [
         "a file whose name differs in letter case",
         NAME,
-        () => yamlUpload(pricingText({ name: NAME.toUpperCase() })),
+        () => yamlUpload(pricingText({ name: NAME.toUpperCase(), ...odd })),
         400,
         "Invalid request: The service name in the pricing file (CHECKED) does not match the service name in the URL (Checked)",
       ],
       [
         "an unknown service",
         "Unknown",
-        () => yamlUpload(pricingText({ name: "Unknown" })),
+        () => yamlUpload(pricingText({ name: "Unknown", ...odd })),
         404,
         "NOT FOUND: Service with name Unknown",
       ],
       [
         "a version that is active",
         NAME,
-        () => yamlUpload(pricingText({ name: NAME })),
+        () => yamlUpload(pricingText({ name: NAME, ...odd })),
         400,
         "Pricing version 1.0.0 already exists for service Checked",
       ],
       [
         "the same version with underscores",
         NAME,
-        () => yamlUpload(pricingText({ name: NAME, version: "1_0_0" })),
+        () => yamlUpload(pricingText({ name: NAME, version: "1_0_0", ...odd })),
         400,
         "Pricing version 1_0_0 already exists for service Checked",
       ],
       [
         "a version that is archived",
         NAME,
-        () => yamlUpload(pricingText({ name: NAME, version: "0.9" })),
+        () => yamlUpload(pricingText({ name: NAME, version: "0.9", ...odd })),
         400,
         "Pricing version 0.9 already exists for service Checked",
       ],
       [
         "an illegal key",
         NAME,
-        () =>
-          yamlUpload(
-            pricingText({
-              name: NAME,
-              version: "7",
-              plans: `\n  "a b": { price: 0, unit: u, features: null }`,
-              addOns: " {}",
-            }),
-          ),
+        () => yamlUpload(pricingText({ name: NAME, version: "7", ...odd })),
         400,
         'Invalid key in plans: "a b". Keys must not contain "." or other invalid characters.',
       ],

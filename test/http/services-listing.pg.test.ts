@@ -80,7 +80,10 @@ describe.each(FAMILIES)("GET %s", (family) => {
     ["offset=abc", NAMES],
     ["page=9007199254740991&limit=1000", []],
     ["offset=9007199254740991", []],
-    ["page=99999999999999999999999", NAMES],
+    ["page=99999999999999999999999", []],
+    ["offset=99999999999999999999999", []],
+    ["limit=99999999999999999999999", NAMES],
+    ["limit=-99999999999999999999999", NAMES],
     ["unknown=1&filters=x&sort=name", NAMES],
     ["name=", NAMES],
   ])("?%s is read as the contract says", async (query, names) => {

@@ -61,6 +61,26 @@ test("twenty uploads of distinct services at once are all created, with gapless 
   expect(events).toHaveLength(20);
 });
 
+test("a creation while its organization is deleted is done before it or finds nobody, never an error of the server", async () => {
+  const { owner } = api.callers;
+  for (let round = 0; round < 12; round += 1) {
+    const { id, key } = await api.newOrganization(owner, `Leaving ${round}`);
+    const creations = [0, 1, 2].flatMap((i) => [
+      api.call("POST", "/services", { key, body: yamlUpload(pricingText({ name: `Top ${i}` })) }),
+      api.call("POST", `/organizations/${id}/services`, {
+        key: owner.key,
+        body: yamlUpload(pricingText({ name: `Nested ${i}` })),
+      }),
+    ]);
+    const [removed, ...answers] = await Promise.all([
+      api.call("DELETE", `/organizations/${id}`, { key: owner.key }),
+      ...creations,
+    ]);
+    expect(removed.status).toBe(204);
+    for (const { status } of answers) expect([201, 401, 404]).toContain(status);
+  }
+});
+
 test("two archivings at once leave one active version, every time", async () => {
   await to.create({ name: "Pair", version: "a" });
   await to.add({ name: "Pair", version: "b" });

@@ -14,7 +14,10 @@ import { detectSyntaxVersion, upgrade } from "./upgrade.ts";
 import type { SyntaxVersion } from "./upgrade.ts";
 import { readYaml } from "./yaml.ts";
 
-type Result = { ok: true; pricing: Pricing } | { ok: false; problems: readonly PricingProblem[] };
+type Result =
+  | { ok: true; pricing: Pricing }
+  /** `pricing` as far as it could be read: all of it, where the first problem is a key. */
+  | { ok: false; problems: readonly PricingProblem[]; pricing?: Pricing };
 
 const MAPS = ["features", "usageLimits", "plans", "addOns"] as const;
 type MapName = (typeof MAPS)[number];
@@ -187,5 +190,5 @@ export function parsePricing(text: string, now: Date, maxDepth?: number): Result
   }
   upgrade(map, detected.version, (message, path, at) => problems.add("pricing", message, path, at));
   const pricing = readPricing(map, detected.version, now, problems);
-  return problems.none ? { ok: true, pricing } : { ok: false, problems: problems.list(source) };
+  return problems.none ? { ok: true, pricing } : { ok: false, problems: problems.list(source), pricing };
 }
