@@ -86,9 +86,11 @@ export async function changeUsage(
     let before: readonly Level[];
     let after: readonly Level[];
     if (input.change.kind === "increment") {
-      // What was used before the boundary belongs to the period that is over.
-      const current = await renewDue(ctx.db, contract.id, levels, { operationId, now });
-      const movements = await increments(ctx, contract.id, current, input.change.amounts);
+      const { amounts } = input.change;
+      // What was used before the boundary belongs to the period that is over. An empty body changes nothing.
+      const isEmpty = Object.keys(amounts).length === 0;
+      const current = isEmpty ? levels : await renewDue(ctx.db, contract.id, levels, { operationId, now });
+      const movements = await increments(ctx, contract.id, current, amounts);
       before = movements.map(({ level }) => level);
       after = await moveLevels(ctx.db, contract.id, movements, { kind: "adjust", operationId, now });
     } else {

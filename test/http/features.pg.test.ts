@@ -408,6 +408,17 @@ describe("whatever is asked", () => {
   });
 });
 
+test("an empty change of balances leaves what is due, an amount is added to the new period", async () => {
+  await consume(api, key, userId, { "tasker-maxTasks": 3 });
+  api.setNow(new Date("2025-07-15T12:00:00.001Z"));
+  const change = (body: unknown) => api.call("PUT", `/contracts/${userId}/usageLevels`, { key, body });
+  const level = async () => (await show(api, key, userId)).usageLevels["tasker"]?.["maxTasks"];
+  expect((await change({})).status).toBe(200);
+  expect(await level()).toEqual({ consumed: 3, resetTimeStamp: "2025-07-15T12:00:00.000Z" });
+  expect((await change({ tasker: { maxTasks: 1 } })).status).toBe(200);
+  expect(await level()).toEqual({ consumed: 1, resetTimeStamp: "2025-08-15T12:00:00.000Z" });
+});
+
 describe("consuming", () => {
   const used = (n: number, limit = 20, on = true) => ({
     eval: on,
