@@ -172,5 +172,7 @@ export function databaseError(error: unknown): { code: string; constraint: strin
 
 /** True when the error is a violation of exactly this constraint (unique, foreign key or check). */
 export function violates(error: unknown, constraint: string): boolean {
-  return databaseError(error)?.constraint === constraint;
+  const found = databaseError(error);
+  // Other errors name an index too: that what it was to hold is too long, for one.
+  return found?.constraint === constraint && found.code.startsWith("23");
 }

@@ -632,7 +632,7 @@ export const auditLog = pgTable(
     actorId: text("actor_id"),
     /** What was done to what kind of thing, such as `contract.novate`. */
     action: text("action").notNull(),
-    /** Which one, by the name that the interface knows it by. */
+    /** Which one, by the name that the interface knows it by, no longer than an entry of an index may be. */
     target: text("target").notNull(),
     before: json("before"),
     after: json("after"),

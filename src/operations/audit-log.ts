@@ -2,7 +2,7 @@ import { and, desc, eq, gte, inArray, lt } from "drizzle-orm";
 import { type Actor, withActors } from "../db/actors.ts";
 import type { Database } from "../db/connect.ts";
 import { auditLog } from "../db/schema.ts";
-import { AUDIT_ACTIONS } from "./audit.ts";
+import { AUDIT_ACTIONS, auditTarget } from "./audit.ts";
 import { type Context, pageOf } from "./context.ts";
 import { REFUSED_ACTION } from "./refusals.ts";
 
@@ -43,7 +43,7 @@ export function auditRows(db: Database, input: { organizationId: string | undefi
       and(
         input.organizationId === undefined ? undefined : eq(auditLog.organizationId, input.organizationId),
         action === undefined ? undefined : inArray(auditLog.action, [action, ...named]),
-        target === undefined ? undefined : eq(auditLog.target, target),
+        target === undefined ? undefined : eq(auditLog.target, auditTarget(target)),
         actorId === undefined ? undefined : eq(auditLog.actorId, actorId),
         from === undefined ? undefined : gte(auditLog.at, from),
         to === undefined ? undefined : lt(auditLog.at, to),

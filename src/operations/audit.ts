@@ -48,11 +48,15 @@ export interface Change {
   action: AuditAction;
   /** Null for what belongs to the whole instance. */
   organizationId: string | null;
-  /** The name that the interface knows it by. */
+  /** The name that the interface knows it by; what is long is cut, see auditTarget. */
   target: string;
   before?: object | undefined;
   after?: object | undefined;
 }
+
+/** A name as the log has it: its first 512 characters. Names of organizations have no bound, and entries of an index do. */
+export const auditTarget = (name: string): string =>
+  name.length <= 512 ? name : Array.from(name.slice(0, 1024)).slice(0, 512).join("");
 
 /** Writes down one change; see auditAll. */
 export function audit(ctx: Context, change: Change): Promise<void> {
@@ -71,7 +75,7 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
     changes.map(({ action, organizationId, target, before, after }) => ({
       action,
       organization_id: organizationId,
-      target,
+      target: auditTarget(target),
       before: before ?? null,
       after: after ?? null,
     })),

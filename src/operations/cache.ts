@@ -1,4 +1,5 @@
 import { and, eq, gt, lte, sql } from "drizzle-orm";
+import { equalJson } from "../core/change/change.ts";
 import { cacheEntries } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
@@ -12,16 +13,19 @@ export interface CacheEntry {
   expirationInSeconds: number;
 }
 
+/** Read here: the driver and Drizzle would both read it, and make a number of a text that looks like one. */
+const VALUE_TEXT = sql<string>`${cacheEntries.value}::text`;
+
 /**
  * The value kept under this key, letters of any case; null when there is none or its time is over. Nothing in the server
  * reads or writes these entries. Source: contract features-events §11.
  */
 export async function readCache(ctx: Context, key: string): Promise<unknown> {
   const [entry] = await ctx.db
-    .select({ value: cacheEntries.value })
+    .select({ text: VALUE_TEXT })
     .from(cacheEntries)
     .where(and(eq(cacheEntries.key, key.toLowerCase()), gt(cacheEntries.expiresAt, ctx.now())));
-  return entry === undefined ? null : entry.value;
+  return entry === undefined ? null : JSON.parse(entry.text);
 }
 
 /**
@@ -35,18 +39,16 @@ export async function writeCache(ctx: Context, entry: CacheEntry): Promise<void>
   // As text, because null is a value here and the column's own null is not.
   const value = sql`${jsonText(entry.value)}::json`;
   await transaction(ctx, async (ctx) => {
-    const written = await ctx.db
+    // An entry that there is stays as it is, and is ours until the end. Values are compared here: jsonb does not take all of them.
+    const [held] = await ctx.db
       .insert(cacheEntries)
       .values({ key, value, expiresAt })
-      .onConflictDoUpdate({
-        target: cacheEntries.key,
-        set: { value: sql`excluded.value`, expiresAt },
-        setWhere: sql`${cacheEntries.value}::jsonb = excluded.value::jsonb or ${lte(cacheEntries.expiresAt, now)}`,
-      })
-      .returning({ key: cacheEntries.key });
-    if (written.length === 0) {
+      .onConflictDoUpdate({ target: cacheEntries.key, set: { key } })
+      .returning({ text: VALUE_TEXT, expiresAt: cacheEntries.expiresAt });
+    if (held !== undefined && held.expiresAt > now && !equalJson(JSON.parse(held.text), entry.value)) {
       throw new Failure("conflict", "Value already exists in cache, please use a different key.");
     }
+    await ctx.db.update(cacheEntries).set({ value, expiresAt }).where(eq(cacheEntries.key, key));
     await audit(ctx, { action: "cache.set", organizationId: null, target: key, after: { expiresAt } });
   });
   await ctx.db.delete(cacheEntries).where(lte(cacheEntries.expiresAt, now));

@@ -83,17 +83,23 @@ const LOST = /^(CONNECTION_|ECONN|EPIPE|ETIMEDOUT|08|57P)/;
 const REFUSED = /^(53100|58|25006|42501|55000|28|3D000)/;
 
 /** Which of these an error of the database is; undefined for one that is ours. */
-function troubleOf(error: unknown): "unavailable" | "lost" | "refused" | "text" | "deep" | undefined {
+function troubleOf(error: unknown): "unavailable" | "lost" | "refused" | "text" | "long" | "deep" | undefined {
   for (let current = error, depth = 0; current instanceof Error && depth < 6; current = current.cause, depth += 1) {
     const code: unknown = "code" in current ? current.code : undefined;
     if (typeof code !== "string") continue;
-    if (code === "22021" || code === "22P05") return "text";
+    if (code === "22021" || code === "22P05" || isUnreadableJson(code, current)) return "text";
+    if (code === "54000") return "long";
     if (code === "54001") return "deep";
     if (REFUSED.test(code)) return "refused";
     if (UNAVAILABLE.test(code)) return "unavailable";
     if (LOST.test(code)) return "lost";
   }
   return undefined;
+}
+
+/** JSON that we have written can only be unreadable by half a character in it; any other value of that code is our error. */
+function isUnreadableJson(code: string, error: object): boolean {
+  return code === "22P02" && "routine" in error && String(error.routine).startsWith("json_");
 }
 
 /** Whether the database will go on refusing until an operator does something about it. */
@@ -110,6 +116,9 @@ export function asFailure(error: unknown): Failure | undefined {
   if (trouble === undefined) return undefined;
   if (trouble === "text") {
     return new Failure("invalid", "INVALID DATA: A text contains a character that cannot be stored", { cause: error });
+  }
+  if (trouble === "long") {
+    return new Failure("invalid", "INVALID DATA: A text is longer than can be stored", { cause: error });
   }
   if (trouble === "deep") return tooDeep(error);
   return new Failure("unavailable", "The service is temporarily unavailable. Please try again", {

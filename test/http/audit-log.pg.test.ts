@@ -167,6 +167,40 @@ describe("reading it", () => {
   });
 });
 
+describe("a name that is longer than an entry of an index", () => {
+  /** Nothing that could be compressed, and characters of four bytes. */
+  const long = (seed: number) =>
+    Array.from({ length: 2700 }, (_, i) => String.fromCodePoint(0x20000 + ((i * 7919 + seed * 104729) % 40000))).join(
+      "",
+    );
+
+  it("does not keep an organization from being renamed, found and deleted", async () => {
+    const { owner } = api.callers;
+    const { id } = await api.newOrganization(owner, long(1));
+    const path = `/organizations/${id}`;
+    const renamed = await api.call("PUT", path, { key: owner.key, body: { name: long(2) } });
+    expect(renamed).toMatchObject({ status: 200, body: { name: long(2) } });
+    const found = await api.call<Page>("GET", `${path}/audit-log?target=${encodeURIComponent(long(1))}`, {
+      key: owner.key,
+    });
+    expect(found.body.data.map(({ action }) => action)).toEqual(["organization.update", "organization.create"]);
+    expect(found.body.data[0]?.target).toBe(Array.from(long(1)).slice(0, 512).join(""));
+    expect(found.body.data[0]?.after).toMatchObject({ name: long(2) });
+    expect((await api.call("DELETE", path, { key: owner.key })).status).toBe(204);
+  });
+
+  it("does not keep its owner from being deleted", async () => {
+    const leaver = await api.newUser("long-named");
+    await api.newOrganization(leaver, long(3));
+    expect((await api.call("DELETE", "/users/long-named", { key: leaver.key })).status).toBe(204);
+  });
+
+  it("does not keep a test message from being sent", async () => {
+    const body = { serviceName: long(4), pricingVersion: long(5) };
+    expect((await api.call("POST", "/events/test-event", { key: api.callers.all.key, body })).status).toBe(200);
+  });
+});
+
 it("half a character and a backslash before it are written down and do not stop the change", async () => {
   const { owner } = api.callers;
   const { id } = await api.newOrganization(owner, "Halves");
