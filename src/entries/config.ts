@@ -245,6 +245,19 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return result.data;
 }
 
+/** The reference service's default. */
+const KNOWN_PASSWORD = "space4all";
+
+/** What an operator should know of settings that keep nobody out. */
+export function warningsOf(config: Config): string[] {
+  return [
+    ...(config.ALLOWED_ORIGINS.length === 0 ? ["ALLOWED_ORIGINS is not set: pages of every origin may call."] : []),
+    ...(config.ADMIN_PASSWORD === KNOWN_PASSWORD
+      ? [`ADMIN_PASSWORD is ${KNOWN_PASSWORD}, which everybody knows: set another one, and change the ADMIN's.`]
+      : []),
+  ];
+}
+
 /** Samples from documentation and other people's deployment files, which everybody knows. */
 const KNOWN =
   /^(test|secret|change|replace|your|default|example|sample|password|jwt_?se|space|faregate)|(secret|salt|key)$/i;

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { StartupProblem } from "../db/connect.ts";
 import { openDatabaseOf } from "./command.ts";
-import { type Config, readConfig, requireSecrets } from "./config.ts";
+import { type Config, readConfig, requireSecrets, warningsOf } from "./config.ts";
 import { examineDatabase } from "./doctor-database.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { sentenceOf } from "./lifecycle.ts";
@@ -68,11 +68,11 @@ function examineSettings(given: Config): Finding[] {
   }
   if (!isOwn) return found;
   const advice: [boolean, string][] = [
-    [given.ALLOWED_ORIGINS.length === 0, "ALLOWED_ORIGINS is not set: pages of every origin may call."],
     [given.PUBLIC_URL === undefined, "PUBLIC_URL is not set: addresses in answers are made of each request's host."],
     [given.METRICS_TOKEN === undefined, "METRICS_TOKEN is not set: there are no metrics."],
     [given.ALLOW_PUBLIC_SIGNUP, "ALLOW_PUBLIC_SIGNUP is true: everybody can make an account and an organization."],
   ];
-  for (const [applies, sentence] of advice) if (applies) found.push({ state: "warn", what: "settings", sentence });
+  const advised = advice.flatMap(([applies, sentence]) => (applies ? [sentence] : []));
+  for (const sentence of [...warningsOf(given), ...advised]) found.push({ state: "warn", what: "settings", sentence });
   return found;
 }

@@ -1,6 +1,6 @@
 import { StartupProblem } from "../db/connect.ts";
 import type { Log } from "../http/route.ts";
-import { type Config, readConfig } from "./config.ts";
+import { type Config, readConfig, warningsOf } from "./config.ts";
 import { createLog, withoutValues } from "./log.ts";
 
 /** What a child tells its launcher. */
@@ -75,6 +75,7 @@ export async function runProcess(
     log = createLog(config.LOG_LEVEL, name);
     delayMs = config.DRAIN_DELAY * 1000;
     close = await open({ config, log, tell, hasLauncher });
+    if (!hasLauncher) for (const sentence of warningsOf(config)) log("warn", sentence);
     if (stopRequestedAt === undefined) tell({ type: "ready" });
   } catch (error) {
     const sentence = sentenceOf(error);

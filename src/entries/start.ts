@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { openDataFolder } from "../db/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/embedded.ts";
 import { isConsoleStale } from "./build-console.ts";
-import { type Config, readConfig, requireSecrets, type Secrets } from "./config.ts";
+import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "./config.ts";
 import { createHttpServer, listen } from "./http-server.ts";
 import { sentenceOf } from "./lifecycle.ts";
 import { lockFolder } from "./lock.ts";
@@ -212,7 +212,9 @@ Faregate is running; Ctrl-C stops it.
   Data          ${notes.place}
   Sign in       ${notes.signIn}:
                 POST /api/v1/users/authenticate
-`;
+${warningsOf(config)
+  .map((sentence) => `  Warning       ${sentence}\n`)
+  .join("")}`;
 }
 
 // Below npm there is a shell that dies of the signal which npm passes on, and tells nobody.

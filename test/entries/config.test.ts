@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { StartupProblem } from "../../src/db/connect.ts";
-import { readConfig, requireSecrets } from "../../src/entries/config.ts";
+import { readConfig, requireSecrets, warningsOf } from "../../src/entries/config.ts";
 
 const problemsOf = (work: () => unknown): string[] => {
   try {
@@ -130,6 +130,15 @@ it("lists are split at semicolons; a sub-path and a public address lose their tr
   expect(config.ALLOWED_ORIGINS).toEqual(["http://a.example", "http://b.example"]);
   expect(config.BASE_URL_PATH).toBe("/space");
   expect(config.PUBLIC_URL).toBe("https://faregate.example");
+});
+
+it("settings that keep nobody out are warned of, one sentence each", () => {
+  const origins = "ALLOWED_ORIGINS is not set: pages of every origin may call.";
+  const password = "ADMIN_PASSWORD is space4all, which everybody knows: set another one, and change the ADMIN's.";
+  expect(warningsOf(readConfig({}))).toEqual([origins]);
+  expect(warningsOf(readConfig({ ADMIN_PASSWORD: "space4all" }))).toEqual([origins, password]);
+  const own = { ALLOWED_ORIGINS: "https://app.example", ADMIN_PASSWORD: "space4nobody" };
+  expect(warningsOf(readConfig(own))).toEqual([]);
 });
 
 it("every problem is reported at once, each in a sentence that names its variable", () => {

@@ -23,7 +23,12 @@ beforeAll(async () => {
     settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true },
   });
   await seedFirstAdmin(resources, { username: "admin", password: PASSWORD, organizationName: "Rates" });
-  server = await startEventServer(database.url, { LOG_LEVEL: "debug", METRICS_TOKEN, DRAIN_DELAY: "2" });
+  server = await startEventServer(database.url, {
+    LOG_LEVEL: "debug",
+    METRICS_TOKEN,
+    DRAIN_DELAY: "2",
+    ADMIN_PASSWORD: "space4all",
+  });
 });
 afterAll(async () => {
   server.process.kill("SIGKILL");
@@ -43,6 +48,17 @@ const call = async (method: string, path: string, key?: string, body?: unknown) 
     body: (text.startsWith("{") ? JSON.parse(text) : {}) as Record<string, unknown>,
   };
 };
+
+it("a process that was started by itself warns of what keeps nobody out, in its log", async () => {
+  const lines = server
+    .output()
+    .split("\n")
+    .filter((line) => line.includes('"level":"warn"'));
+  expect(lines.map((line) => (JSON.parse(line) as { message: string }).message)).toEqual([
+    "ALLOWED_ORIGINS is not set: pages of every origin may call.",
+    expect.stringMatching(/^ADMIN_PASSWORD is space4all, /),
+  ]);
+});
 
 it("no password, key, token or secret gets into the log, whatever becomes of the requests that carry them", async () => {
   const signedIn = await call("POST", "/users/authenticate", undefined, { username: "admin", password: PASSWORD });

@@ -23,6 +23,7 @@ describe("npm start without a database", () => {
       const first = await launchAndWait();
       const password = /with the password (\S+)/.exec(first.output())?.[1] ?? "";
       expect(first.errors()).toBe("");
+      expect(first.output()).toMatch(/^ {2}Warning {7}ALLOWED_ORIGINS is not set: [^\n]+\n$/m);
       expect((await signIn(password)).status).toBe(200);
       expect((await signIn(password, ports.EVENTS_PORT)).status).toBe(200);
       expect(statSync(join(folder, "data", "secrets.json")).mode & 0o777).toBe(0o600);
