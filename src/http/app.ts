@@ -3,20 +3,12 @@ import { routePath } from "hono/route";
 import { goOn } from "../core/at-once.ts";
 import type { Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
-import { API_PREFIX, authenticate, countCall, gate, isOfrep, limitCalls, noteRefusal } from "./authenticate.ts";
+import { API_PREFIX, authenticate, gate, isOfrep, limitCalls, noteRefusal } from "./authenticate.ts";
 import { readBody } from "./body.ts";
 import { answerError } from "./errors.ts";
 import { RegExpOrTrieRouter } from "./router.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import {
-  type AppEnv,
-  type HttpSettings,
-  json,
-  type Log,
-  newRequest,
-  requireSingleQueryParameters,
-  tell,
-} from "./route.ts";
+import { type AppEnv, type HttpSettings, json, type Log, newRequest, tell } from "./route.ts";
 import { changeRoutes } from "./routes/changes.ts";
 import { consoleRoutes } from "./routes/console.ts";
 import { auditLogRoutes } from "./routes/audit-log.ts";
@@ -132,10 +124,7 @@ export function createApp(options: {
   app.use((c, next) => {
     const admitted = goOn(authenticate(c), () => {
       if (settings.keyCallsPerSecond) limitCalls(c, settings.keyCallsPerSecond);
-      return goOn(gate(c), () => {
-        countCall(c);
-        requireSingleQueryParameters(c);
-      });
+      return gate(c);
     });
     const { method } = c.req;
     const isChange = method !== "GET" && method !== "HEAD" && !c.req.path.startsWith(`${API_PREFIX}/features`);
@@ -238,10 +227,12 @@ function originHeaders(settings: HttpSettings): (c: HonoContext<AppEnv>) => stri
   };
 }
 
+/** With the headers that every answer to this origin has, and those that only a preflight has. */
 function preflight(c: HonoContext<AppEnv>, origin: string | undefined): Response {
+  const { headers } = c.get("request");
+  for (const name of ["Vary", "Access-Control-Allow-Credentials"]) c.header(name, headers[name]);
   if (origin !== undefined) {
     c.header("Access-Control-Allow-Origin", origin);
-    c.header("Access-Control-Allow-Credentials", "true");
     c.header("Access-Control-Allow-Methods", "GET,HEAD,OPTIONS,POST,PUT,DELETE");
     const asked = c.req.header("access-control-request-headers");
     if (asked !== undefined) c.header("Access-Control-Allow-Headers", asked);

@@ -60,7 +60,8 @@ export function limitCalls(c: HonoContext<AppEnv>, callsPerSecond: number): void
 }
 
 /**
- * Asks the permission table, then, for a path inside an organization, whether it exists and what the caller is in it.
+ * Asks the permission table, then, for a path inside an organization, whether it exists and what the caller is in it. What
+ * is not refused is counted for analytics.
  * Route and rule are matched on the same path, so no spelling reaches a route that the table did not see.
  */
 export function gate(c: HonoContext<AppEnv>): AtOnce<void> {
@@ -74,8 +75,20 @@ export function gate(c: HonoContext<AppEnv>): AtOnce<void> {
       details: denial.details,
     });
   }
-  if (rule?.members !== undefined) return requireRole(c, path?.split("/")[2] ?? "", rule.members);
-  return undefined;
+  if (rule?.members !== undefined) {
+    return countUnlessRefused(c, requireRole(c, path?.split("/")[2] ?? "", rule.members));
+  }
+  return countCall(c);
+}
+
+/** A path inside an organization that there is not was no refusal. Source: users-organizations §1.5, features-events §10. */
+async function countUnlessRefused(c: HonoContext<AppEnv>, admitted: Promise<void>): Promise<void> {
+  const failure: unknown = await admitted.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (!(failure instanceof Failure) || failure.code !== "forbidden") countCall(c);
+  if (failure !== undefined) throw failure;
 }
 
 async function requireRole(c: HonoContext<AppEnv>, organizationId: string, roles: readonly string[]): Promise<void> {
@@ -109,7 +122,7 @@ export function noteRefusal(c: HonoContext<AppEnv>, route: string, status: numbe
 }
 
 /** Counts what passed the gate for analytics; the answer never waits for it. */
-export function countCall(c: HonoContext<AppEnv>): void {
+function countCall(c: HonoContext<AppEnv>): void {
   const { callCounter, now } = c.get("resources");
   const evaluates = isOfrep(c.req.path) || (apiPath(c.req.path) ?? "").startsWith("/features");
   callCounter.count(now(), c.req.method === "POST" && evaluates);

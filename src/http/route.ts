@@ -147,7 +147,7 @@ export function json(c: Ask, value: unknown, status: ContentfulStatusCode = 200)
 
 /** The organization a call is about; undefined for a platform ADMIN who named none: then all of them. */
 export function scope(c: Ask): string | undefined {
-  return scopeOf(c.get("caller"), { path: c.req.param("organizationId"), query: c.req.query("organizationId") });
+  return scopeOf(c.get("caller"), { path: c.req.param("organizationId"), query: queryParameter(c, "organizationId") });
 }
 
 /** The organization a call is about, where it must be one. */
@@ -159,26 +159,36 @@ export function organizationOf(c: Ask): string {
   return organizationId;
 }
 
+/** The parsed body as far as it has fields, which a list has none of. */
+export function fieldsOf(c: Ask): unknown {
+  const body = c.get("body");
+  return Array.isArray(body) ? {} : body;
+}
+
 /**
  * Checks the parsed body; 422 with the first failing check's sentence, in the order in which the schema lists its fields.
- * Unknown fields are dropped, so they can never be stored.
+ * Unknown fields are dropped, so they can never be stored. A list is a body without fields, but to a schema that has a
+ * sentence of its own for one.
  */
 export function bodyOf<T>(c: Ask, schema: z.ZodType<T>): T {
-  const result = schema.safeParse(c.get("body"));
+  const result = schema.safeParse(schema.def.error === undefined ? fieldsOf(c) : c.get("body"));
   if (result.success) return result.data;
   throw new Failure("unprocessable", result.error.issues[0]?.message ?? "The body is not valid");
 }
 
-/** Refuses query parameters that are repeated or bracketed: each is read as one text. Source: contract users-organizations §1.2. */
-export function requireSingleQueryParameters(c: Ask): void {
-  const url = c.req.url;
-  if (!url.includes("?")) return;
-  const seen = new Set<string>();
-  for (const name of new URL(url).searchParams.keys()) {
-    if (seen.has(name)) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
-    if (name.includes("[")) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be a plain value`);
-    seen.add(name);
+/**
+ * A parameter of the query, undefined without it. Failure invalid for one that is repeated or bracketed: each is one text.
+ * Parameters that nobody reads are ignored, however they are given. Source: contract users-organizations §1.2, §4.3.
+ */
+export function queryParameter(c: Ask, name: string): string | undefined {
+  const { url } = c.req;
+  if (!url.includes("?")) return undefined;
+  const given = c.req.queries(name) ?? [];
+  if (given.length > 1) throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be given once`);
+  if (/\[|%5b/i.test(url) && Object.keys(c.req.query()).some((other) => other.startsWith(`${name}[`))) {
+    throw new Failure("invalid", `INVALID DATA: Query parameter ${name} must be a plain value`);
   }
+  return given[0];
 }
 
 /**
@@ -193,7 +203,7 @@ export function leadingInteger(text: string | undefined): number | undefined {
 
 /** The share of a limit from which on somebody is near it. */
 export function nearOf(c: Ask): number | undefined {
-  const given = c.req.query("near");
+  const given = queryParameter(c, "near");
   if (given === undefined) return undefined;
   if (/^(0?\.\d{1,6}|1(\.0*)?)$/.test(given) && Number(given) > 0) return Number(given);
   throw new Failure("invalid", "INVALID DATA: near must be a number above 0 and up to 1");
@@ -201,8 +211,8 @@ export function nearOf(c: Ask): number | undefined {
 
 /** The page of a list that is read from its newest entry on: at most `limit`, older than the one with the id `before`. */
 export function newestFirst(c: Ask): { before: number | undefined; limit: number } {
-  const { before, limit = "20" } = c.req.query();
-  const number = leadingInteger(limit) ?? 0;
+  const before = queryParameter(c, "before");
+  const number = leadingInteger(queryParameter(c, "limit") ?? "20") ?? 0;
   if (number < 1 || number > 100) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 100");
   if (before !== undefined && !/^\d{1,15}$/.test(before)) {
     throw new Failure("invalid", "INVALID DATA: before must be the id of an entry");
@@ -226,7 +236,7 @@ const INSTANT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[ +-]\d{2}
  * The `+` of an offset may have become a space. Failure invalid for anything else.
  */
 export function instantOf(c: Ask, name: string): Date | undefined {
-  const text = c.req.url.includes("?") ? c.req.query(name) : undefined;
+  const text = queryParameter(c, name);
   if (text === undefined) return undefined;
   const [, day = "", time, , , offset] = INSTANT.exec(text) ?? [];
   const moment = new Date(text.replace(" ", "+") + (time !== undefined && offset === undefined ? "Z" : ""));

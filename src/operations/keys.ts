@@ -87,21 +87,24 @@ function requireFuture(ctx: Context, expiresAt: Date | null): void {
   throw new Failure("invalid", "INVALID DATA: expiresAt must be in the future: delete the key to end it at once");
 }
 
-/** Adds a key of this scope; it is the last one of the answer. Failures in the order of users-organizations §6.1. */
+/**
+ * Adds a key of this scope; it is the last one of the answer. Failures in the order of users-organizations §6.1; `details`,
+ * additions to it, are asked for when the key may be made, and may throw one of their own.
+ */
 export async function addOrganizationKey(
   ctx: Context,
-  input: { organizationId: string; scope: unknown } & KeyChanges,
+  input: { organizationId: string; scope: unknown; details: () => Pick<KeyView, "name" | "expiresAt"> },
 ): Promise<DetailedOrganizationView> {
   const { organizationId } = input;
-  const { name = null, expiresAt = null } = input;
   return transaction(ctx, async (ctx) => {
     await lockOrganization(ctx, organizationId, "no key update");
     const actor = await actorIn(ctx, organizationId);
     refuse(membership.denyKeys(actor));
     const scope = keyScope(input.scope);
     refuse(membership.denyAddKey(actor, scope));
-    const now = ctx.now();
+    const { name, expiresAt } = input.details();
     requireFuture(ctx, expiresAt);
+    const now = ctx.now();
     const { hash, sealed } = await issueApiKey(ctx.keyring, "org");
     const id = newId(now);
     await ctx.db.insert(organizationKeys).values({

@@ -34,14 +34,16 @@ export interface OrganizationPage {
 }
 
 /**
- * For a platform ADMIN one page of all organizations; for a USER all it owns or is a member of, whatever else is asked.
+ * For a platform ADMIN the page of all organizations that is asked for; for a USER, who is not asked, all it owns or is a
+ * member of.
  * By creation time; four queries, however many organizations. Source: contract users-organizations §4.3.
  */
 export async function listOrganizations(
   ctx: Context,
-  input: { q: string; limit: number; offset: number },
+  asked: () => { q: string; limit: number; offset: number },
 ): Promise<{ data: OrganizationView[]; pagination?: OrganizationPage }> {
   if (!isPlatformAdmin(ctx.caller)) return { data: await viewOwn(ctx) };
+  const input = asked();
   const { q, offset } = input;
   if (!(input.limit >= 1 && input.limit <= 50)) {
     throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");

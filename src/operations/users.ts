@@ -256,20 +256,20 @@ function requireKeyOf(ctx: Context, username: string): void {
 /**
  * Gives the user a fresh key; the old one stops working at once, or after the overlap that is asked for.
  * Failure forbidden for a USER asking for somebody else, notFound, invalid for an expiry in the past.
- * Source: users-organizations §3.9; overlap and expiry are additions to it.
+ * Source: users-organizations §3.9; `rotation`, an addition to it, is asked for when the key may be replaced, and may throw.
  */
 export async function regenerateApiKey(
   ctx: Context,
   username: string,
-  rotation: KeyRotation = {},
+  rotation: () => KeyRotation,
 ): Promise<{ apiKey: string }> {
   requireKeyOf(ctx, username);
-  const { expiresAt } = rotation;
-  if (expiresAt != null && expiresAt.getTime() <= ctx.now().getTime()) {
+  const target = await findUser(ctx, username);
+  const wanted = rotation();
+  if (wanted.expiresAt != null && wanted.expiresAt.getTime() <= ctx.now().getTime()) {
     throw new Failure("invalid", "INVALID DATA: expiresAt must be in the future");
   }
-  const target = await findUser(ctx, username);
-  return { apiKey: await renewApiKey(ctx, target.id, rotation) };
+  return { apiKey: await renewApiKey(ctx, target.id, wanted) };
 }
 
 /** When the user's key ends, when it was used last, and until when the one before it works. Failure forbidden, notFound. */

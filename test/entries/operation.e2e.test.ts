@@ -50,14 +50,18 @@ const call = async (method: string, path: string, key?: string, body?: unknown) 
 };
 
 it("a process that was started by itself warns of what keeps nobody out, in its log", async () => {
-  const lines = server
-    .output()
-    .split("\n")
-    .filter((line) => line.includes('"level":"warn"'));
-  expect(lines.map((line) => (JSON.parse(line) as { message: string }).message)).toEqual([
-    "ALLOWED_ORIGINS is not set: pages of every origin may call.",
-    expect.stringMatching(/^ADMIN_PASSWORD is space4all, /),
-  ]);
+  const warnings = () =>
+    server
+      .output()
+      .split("\n")
+      .filter((line) => line.includes('"level":"warn"'))
+      .map((line) => (JSON.parse(line) as { message: string }).message);
+  await expect
+    .poll(warnings)
+    .toEqual([
+      "ALLOWED_ORIGINS is not set: pages of every origin may call.",
+      expect.stringMatching(/^ADMIN_PASSWORD is space4all, /),
+    ]);
 });
 
 it("no password, key, token or secret gets into the log, whatever becomes of the requests that carry them", async () => {

@@ -158,6 +158,7 @@ it.each([
   [{ overlapSeconds: -1 }, 422],
   [{ overlapSeconds: 1.5 }, 422],
   [{ overlapSeconds: 2_592_001 }, 422],
+  [{ overlapSeconds: "x" }, 422],
   [{ expiresAt: "2025-06-15T09:59:59Z" }, 400],
 ])("the rotation %j is refused and ends no key", async (body, status) => {
   const { evaluator } = api.callers;
@@ -165,6 +166,20 @@ it.each([
   expect(answer.status).toBe(status);
   expect(await statusOf(evaluator.key, "/users/me")).toBe(200);
 });
+
+it.each([
+  ["owner", "evaluator", 403, "PERMISSION ERROR: Only admins can regenerate API keys for other users."],
+  ["nobody", "platformAdmin", 404, "INVALID DATA: User not found"],
+] as const)(
+  "a rotation of %s by %s is refused for that, whatever else is wrong",
+  async (username, who, status, error) => {
+    const { key } = api.callers[who];
+    for (const body of [{ overlapSeconds: "x" }, { expiresAt: "x" }, { expiresAt: "2025-06-15T09:59:59Z" }]) {
+      const answer = await api.call("PUT", `/users/${username}/api-key`, { key, body });
+      expect(answer).toMatchObject({ status, body: { error } });
+    }
+  },
+);
 
 it("with the secret replaced, keys work while the old one is known, and without it once they are resealed", async () => {
   const own = await createTestApi();

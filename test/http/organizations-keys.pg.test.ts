@@ -110,6 +110,35 @@ describe("creating a key (§6.1)", () => {
   });
 });
 
+describe("what a key may have besides its scope", () => {
+  const NAME = { name: 7 };
+  const NAMED = "The name field must be a text of 1 to 100 characters, or null";
+  const ENDS = "The expiresAt field must be an ISO 8601 date or null";
+
+  test.each<[keyof Callers, string, object, number, string]>([
+    ["owner", "{org}", { scope: "EVALUATION", ...NAME }, 422, NAMED],
+    ["owner", "{org}", { scope: "EVALUATION", name: "" }, 422, NAMED],
+    ["owner", "{org}", { scope: "EVALUATION", expiresAt: "x" }, 422, ENDS],
+    [
+      "owner",
+      "{org}",
+      { scope: "READ", ...NAME },
+      400,
+      "INVALID DATA: scope must be one of ALL, MANAGEMENT, EVALUATION.",
+    ],
+    ["owner", "{org}", NAME, 400, "scope field is required"],
+    ["evaluator", "{org}", NAME, 403, INSUFFICIENT],
+    ["outsider", "{org}", { scope: "ALL", expiresAt: "x" }, 403, INSUFFICIENT],
+    ["manager", "{org}", { scope: "ALL", ...NAME }, 403, ADD_ALL],
+    ["owner", "0".repeat(24), NAME, 404, `Organization with ID ${"0".repeat(24)} not found`],
+    ["owner", "short", NAME, 422, "organizationId must be a valid 24-character hex string"],
+  ])("is looked at after everything else: %s, %s, %j: %i", async (who, id, body, status, error) => {
+    const at = `/organizations/${id.replace("{org}", callers.organizationId)}/api-keys`;
+    const answer = await api.call("POST", at, { key: (callers[who] as TestUser).key, body });
+    expect({ status: answer.status, body: answer.body }).toEqual({ status, body: { error } });
+  });
+});
+
 describe("deleting a key (§6.2)", () => {
   test("takes the value as well as the id, and the key stops working", async () => {
     for (const by of ["id", "key"] as const) {

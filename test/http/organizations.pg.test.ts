@@ -315,7 +315,7 @@ describe("listing organizations (§4.3)", () => {
 
   test("a USER gets all it owns or is a member of, without pagination, whatever the query", async () => {
     const { manager, organizationId } = api.callers;
-    for (const query of ["", "?limit=0", "?limit=abc&offset=-1&q=none"]) {
+    for (const query of ["", "?limit=0", "?limit=abc&offset=-1&q=none", "?limit=1&limit=2", "?q[]=none&offset[x]=1"]) {
       const { status, body } = await list(query, manager.key);
       expect(status).toBe(200);
       expect(Object.keys(body)).toEqual(["data"]);

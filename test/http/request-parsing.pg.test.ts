@@ -3,7 +3,8 @@ import type { AddressInfo } from "node:net";
 import type { Server } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createHttpServer } from "../../src/entries/http-server.ts";
-import { createTestApi, type TestApi } from "../support/api.ts";
+import { createTestApi, type Method, type TestApi } from "../support/api.ts";
+import { tasker, upload } from "../support/contracting.ts";
 import { pricingText } from "../support/pricings.ts";
 
 const MB = 1024 * 1024;
@@ -14,6 +15,7 @@ let port: number;
 beforeAll(async () => {
   api = await createTestApi();
   key = api.callers.all.key;
+  await upload(api, key, tasker({ name: "Listed" }));
   server = createHttpServer(api.app.fetch as Parameters<typeof createHttpServer>[0]);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   port = (server.address() as AddressInfo).port;
@@ -97,6 +99,39 @@ describe("bodies", () => {
     }
     expect(await put("__proto__[polluted]=1&constructor[prototype][polluted]=1", FORM_TYPE)).toMatchObject(NOT_FOUND);
     expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+  });
+
+  test.each<[Method, string, number, string | undefined]>([
+    ["PUT", "/users/owner", 200, undefined],
+    ["PUT", "/users/owner/api-key", 200, undefined],
+    ["PUT", "/organizations/{org}", 200, undefined],
+    ["PUT", "/organizations/{org}/services/Listed", 200, undefined],
+    ["POST", "/users", 422, "Username is required"],
+    ["POST", "/organizations", 422, "Organization name is required"],
+    ["POST", "/organizations/{org}/members", 422, "Member username is required"],
+    ["PUT", "/organizations/{org}/members/manager", 422, "Member role is required"],
+    ["POST", "/organizations/{org}/api-keys", 400, "scope field is required"],
+    ["POST", "/organizations/{org}/contracts", 422, "The userContact field is required"],
+    ["PUT", "/organizations/{org}/contracts/nobody", 422, "The contractedServices field is required"],
+    ["PUT", "/contracts/nobody/userContact", 404, "Contract with userId nobody not found"],
+    ["PUT", "/contracts/nobody/billingPeriod", 404, "Contract with userId nobody not found"],
+    [
+      "PUT",
+      "/contracts/nobody/usageLevels",
+      422,
+      "The input must be an object with the structure: Record<string, Record<string, number>>",
+    ],
+    ["POST", "/organizations/{org}/webhooks", 422, "The url field is required"],
+    ["PUT", "/organizations/{org}/gate", 422, "The body: must be of the type object"],
+    ["POST", "/cache/set", 400, "INVALID DATA: The key field must be a non-empty string"],
+    ["POST", "/pricing-tokens/verify", 422, "The token field is required"],
+  ])("a list has no fields for %s %s: %i", async (method, path, status, error) => {
+    const answer = await api.call<{ error?: string }>(method, path.replace("{org}", api.callers.organizationId), {
+      key: path.startsWith("/users/owner") ? api.callers.owner.key : api.callers.platformAdmin.key,
+      body: [{ name: 1 }],
+    });
+    expect({ status: answer.status, error: answer.body.error }).toEqual({ status, error });
+    api.callers.owner.key = (answer.body as { apiKey?: string }).apiKey ?? api.callers.owner.key;
   });
 
   test("a JSON nested without end is refused or ignored, and the server lives", async () => {
@@ -254,18 +289,73 @@ describe("multipart", () => {
   });
 });
 
+describe("origins", () => {
+  const CORS = /^(vary|access-control-)/;
+  const ORIGIN = "https://app.example.org";
+  const corsOf = async (app: TestApi["app"], method: Method, headers: Record<string, string>) => {
+    const answer = await app.request("/api/v1/users", { method, headers });
+    return { status: answer.status, ...Object.fromEntries([...answer.headers].filter(([name]) => CORS.test(name))) };
+  };
+  const ACCEPTED = { vary: "Origin", "access-control-allow-credentials": "true" };
+  const ALLOWED = { ...ACCEPTED, "access-control-allow-origin": ORIGIN };
+
+  test("without one, and from one that may, every answer says so, a preflight too", async () => {
+    const exposed = expect.stringMatching(/^X-Total-Count,/) as string;
+    expect(await corsOf(api.app, "GET", {})).toEqual({ status: 401, ...ACCEPTED });
+    expect(await corsOf(api.app, "OPTIONS", {})).toEqual({ status: 204, ...ACCEPTED });
+    expect(await corsOf(api.app, "GET", { origin: ORIGIN })).toEqual({
+      status: 401,
+      ...ALLOWED,
+      "access-control-expose-headers": exposed,
+    });
+    expect(await corsOf(api.app, "OPTIONS", { origin: ORIGIN, "access-control-request-headers": "x-api-key" })).toEqual(
+      {
+        status: 204,
+        ...ALLOWED,
+        vary: "Origin, Access-Control-Request-Headers",
+        "access-control-allow-methods": "GET,HEAD,OPTIONS,POST,PUT,DELETE",
+        "access-control-allow-headers": "x-api-key",
+      },
+    );
+  });
+
+  test("to one that may not, no answer speaks of origins", async () => {
+    const closed = await createTestApi({ http: { allowedOrigins: ["https://other.example"] } });
+    expect(await corsOf(closed.app, "GET", { origin: ORIGIN })).toEqual({ status: 401 });
+    expect(await corsOf(closed.app, "OPTIONS", { origin: ORIGIN })).toEqual({ status: 204 });
+    await closed.close();
+  });
+});
+
 describe("query parameters", () => {
   test.each([
     "name=a&name=b",
     "name[]=a",
     "name[x]=1",
     "limit=1&limit=2",
+    "name%5B%5D=a",
+    "name=a&%6eame=b",
     "organizationId=a&organizationId=b",
-    `${"x=1&".repeat(3)}`,
   ])("%s is refused with 400", async (query) => {
     const answer = await api.call("GET", `/services?${query}`, { key });
     expect(answer).toMatchObject({ status: 400, body: { error: expect.stringMatching(/^INVALID DATA: /) as unknown } });
   });
+
+  test.each(["x=1&x=1&x=1", "x[]=1", "names[]=a", "userId[a]=1"])(
+    "%s, which nobody reads, is ignored",
+    async (query) => {
+      expect((await api.call("GET", `/services?${query}`, { key })).status).toBe(200);
+    },
+  );
+
+  test.each(["organizationId[]=", "organizationId[x]=", "organizationId=&organizationId="])(
+    "%s does not mean every organization",
+    async (query) => {
+      const at = `${query}${api.callers.organizationId}`;
+      const admin = api.callers.platformAdmin.key;
+      expect((await api.call("DELETE", `/services?${at}`, { key: admin })).status).toBe(400);
+    },
+  );
 
   test.each(["name=%E0%A4%A", "name=%", "%=1", "name=%00", "=", "&&", "name", `name=${"x".repeat(10_000)}`, "name=+"])(
     "%s never makes the server fail",

@@ -84,6 +84,22 @@ describe("analytics", () => {
     expect((await week("api-calls")).data[6]).toBe(6);
   });
 
+  test("counts what is asked of an organization that there is not, and no member without the role", async () => {
+    api.setNow(new Date("2025-07-15T10:00:00.000Z"));
+    const { owner, outsider, evaluator, organizationId } = api.callers;
+    const at = (id: string) => `/organizations/${id}/contracts`;
+    for (const [method, path, as, status] of [
+      ["GET", at("0".repeat(24)), owner.key, 404],
+      ["GET", at("short"), owner.key, 404],
+      ["GET", at(organizationId), owner.key, 200],
+      ["GET", at(organizationId), outsider.key, 403],
+      ["POST", at(organizationId), evaluator.key, 403],
+    ] as const) {
+      expect((await api.call(method, path, { key: as })).status).toBe(status);
+    }
+    expect((await week("api-calls")).data[6]).toBe(4);
+  });
+
   test("counts each POST below /features as an evaluation", async () => {
     api.setNow(new Date("2025-07-20T10:00:00.000Z"));
     for (const path of [

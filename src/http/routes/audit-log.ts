@@ -1,10 +1,17 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { type AuditQuery, readAuditLog } from "../../operations/audit-log.ts";
-import { type AppEnv, context, instantOf, json, newestFirst, scope } from "../route.ts";
+import { type AppEnv, context, instantOf, json, newestFirst, queryParameter, scope } from "../route.ts";
 
 function queryOf(c: HonoContext<AppEnv>): AuditQuery {
-  const { action, target, actorId } = c.req.query();
-  return { action, target, actorId, from: instantOf(c, "from"), to: instantOf(c, "to"), ...newestFirst(c) };
+  const text = (name: string) => queryParameter(c, name);
+  return {
+    action: text("action"),
+    target: text("target"),
+    actorId: text("actorId"),
+    from: instantOf(c, "from"),
+    to: instantOf(c, "to"),
+    ...newestFirst(c),
+  };
 }
 
 /** Who changed what: of an organization for its owner, ADMINs and keys of scope ALL; of everything for a platform ADMIN. */

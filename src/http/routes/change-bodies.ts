@@ -10,7 +10,7 @@ import {
   type PricingSource,
 } from "../../operations/pricing-source.ts";
 import { type FormField, readMultipart } from "../body.ts";
-import { type AppEnv, context, fieldOf } from "../route.ts";
+import { type AppEnv, context, fieldOf, queryParameter } from "../route.ts";
 
 /** The plan and add-ons that contracts get. */
 const fallbackFields = {
@@ -75,7 +75,7 @@ export function targetsOf(body: z.infer<z.ZodObject<typeof targets>>): Targets {
 
 /** Why a rule of the gate may be broken; undefined when nothing is said. */
 export function overrideReasonOf(c: HonoContext<AppEnv>): string | undefined {
-  const reason = c.req.query("overrideReason");
+  const reason = queryParameter(c, "overrideReason");
   if (reason === undefined) return undefined;
   if (reason.trim() === "") throw new Failure("invalid", "INVALID DATA: The overrideReason query parameter is empty");
   if (reason.length > 1000) {

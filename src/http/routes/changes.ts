@@ -9,7 +9,17 @@ import { openImpact } from "../../operations/impact.ts";
 import { novateHolders } from "../../operations/novations.ts";
 import * as pricings from "../../operations/pricings.ts";
 import { UNEXPECTED } from "../errors.ts";
-import { type AppEnv, bodyOf, context, json, newestFirst, organizationOf, reply, tell } from "../route.ts";
+import {
+  type AppEnv,
+  bodyOf,
+  context,
+  json,
+  newestFirst,
+  organizationOf,
+  queryParameter,
+  reply,
+  tell,
+} from "../route.ts";
 import { overrideReasonOf, pricingOf, targets, targetsOf } from "./change-bodies.ts";
 
 type Ask = HonoContext<AppEnv>;
@@ -50,14 +60,14 @@ const addressed = (c: Ask) => ({ organizationId: organizationOf(c), serviceName:
 
 function answerDiff(c: Ask, diff: PricingDiff): Response {
   const accepted = /\btext\/markdown\b/i.test(c.req.header("accept") ?? "") ? "markdown" : "json";
-  const format = c.req.query("format") ?? accepted;
+  const format = queryParameter(c, "format") ?? accepted;
   if (format === "json") return json(c, diff);
   if (format !== "markdown") throw new Failure("invalid", "INVALID DATA: format must be json or markdown");
   return reply(c, diffAsMarkdown(diff), 200, { "Content-Type": "text/markdown; charset=utf-8" });
 }
 
 function required(c: Ask, name: string): string {
-  const value = c.req.query(name);
+  const value = queryParameter(c, name);
   if (value === undefined || value === "") throw new Failure("invalid", `The ${name} query parameter is required`);
   return value;
 }
@@ -100,7 +110,7 @@ export const changeRoutes = new Hono<AppEnv>()
       c,
       await pricings.diffDraft(context(c), {
         ...addressed(c),
-        from: c.req.query("from") || undefined,
+        from: queryParameter(c, "from") || undefined,
         source: await pricingOf(c),
       }),
     ),
@@ -133,7 +143,7 @@ export const changeRoutes = new Hono<AppEnv>()
       c,
       await listDecisions(context(c), {
         ...addressed(c),
-        pricingVersion: c.req.query("pricingVersion"),
+        pricingVersion: queryParameter(c, "pricingVersion"),
         ...newestFirst(c),
       }),
     ),

@@ -7,7 +7,18 @@ import * as contracts from "../../operations/contracts.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger, nearOf, scope, reply } from "../route.ts";
+import {
+  type AppEnv,
+  bodyOf,
+  context,
+  instantOf,
+  json,
+  leadingInteger,
+  nearOf,
+  queryParameter,
+  reply,
+  scope,
+} from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -192,7 +203,7 @@ const filterShape = z.object({
 
 /** Filters from the query (`filters`, JSON) or from the body of the GET; the query wins. */
 function filtersOf(c: Ask): SubscriptionFilters {
-  const text = c.req.query("filters");
+  const text = queryParameter(c, "filters");
   let given: unknown;
   if (text !== undefined && text !== "") {
     try {
@@ -232,27 +243,27 @@ function targetOrganization(c: Ask, named: string | null | undefined): string {
 }
 
 function groupOf(c: Ask): string {
-  const groupId = c.req.query("groupId");
+  const groupId = queryParameter(c, "groupId");
   if (groupId === undefined || groupId === "") throw new Failure("invalid", "Missing groupId query parameter");
   return groupId;
 }
 
 function usageChange(c: Ask): UsageChange {
   const amounts = bodyOf(c, usageAmounts);
-  const reset = c.req.query("reset");
-  const limitName = c.req.query("usageLimit");
+  const reset = queryParameter(c, "reset");
+  const limitName = queryParameter(c, "usageLimit");
   if (reset && limitName) {
     throw new Failure("invalid", "Invalid query: Both reset and usageLimit cannot be provided at the same time");
   }
   if (limitName) return { kind: "resetLimit", limitName };
-  if (reset === "true") return { kind: "resetAll", renewableOnly: c.req.query("renewableOnly") !== "false" };
+  if (reset === "true") return { kind: "resetAll", renewableOnly: queryParameter(c, "renewableOnly") !== "false" };
   return { kind: "increment", amounts };
 }
 
 /** Mounted twice: at /contracts, and inside an organization, where only the first seven exist (see below). */
 export const organizationContractRoutes = new Hono<AppEnv>()
   .get("/", async (c) => {
-    const query = (name: string) => c.req.query(name);
+    const query = (name: string) => queryParameter(c, name);
     const listed = await listContracts(context(c), {
       organizationId: scope(c),
       contains: {
@@ -310,7 +321,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
 export const contractRoutes = new Hono<AppEnv>()
   .put("/billingPeriod", async (c) => {
     const changes = bodyOf(c, billingChanges);
-    const groupId = c.req.query("groupId") || undefined;
+    const groupId = queryParameter(c, "groupId") || undefined;
     // Without a group an organization's key means all its contracts; a platform ADMIN has no organization to bound it.
     if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
     return json(

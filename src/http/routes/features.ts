@@ -8,7 +8,7 @@ import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/features.ts";
 import * as usage from "../../operations/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger } from "../route.ts";
+import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger, queryParameter } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -25,7 +25,7 @@ export const expectedConsumption = z.record(
   { error: "Body must be an object" },
 );
 
-const flag = (c: Ask, name: string) => c.req.url.includes("?") && c.req.query(name) === "true";
+const flag = (c: Ask, name: string) => queryParameter(c, name) === "true";
 const mode = (c: Ask) => ({ server: flag(c, "server") });
 const userId = (c: Ask) => c.req.param("userId") ?? "";
 
@@ -37,7 +37,7 @@ function isEmpty(body: unknown): boolean {
 }
 
 function positive(c: Ask, name: string, fallback: number): number {
-  const value = leadingInteger(c.req.query(name)) ?? 0;
+  const value = leadingInteger(queryParameter(c, name)) ?? 0;
   return value > 0 ? value : fallback;
 }
 
@@ -48,14 +48,14 @@ export const featureRoutes = new Hono<AppEnv>()
     return json(
       c,
       await features.listFeatures(context(c), {
-        featureName: c.req.query("featureName") ?? "",
-        serviceName: c.req.query("serviceName") ?? "",
-        pricingVersion: c.req.query("pricingVersion") ?? "",
-        show: c.req.query("show") || "active",
+        featureName: queryParameter(c, "featureName") ?? "",
+        serviceName: queryParameter(c, "serviceName") ?? "",
+        pricingVersion: queryParameter(c, "pricingVersion") ?? "",
+        show: queryParameter(c, "show") || "active",
         limit,
         skip: offset > 0 ? offset : (positive(c, "page", 1) - 1) * limit,
-        sort: c.req.query("sort") || "serviceName",
-        order: (c.req.query("order") || "asc") === "asc" ? "asc" : "desc",
+        sort: queryParameter(c, "sort") || "serviceName",
+        order: (queryParameter(c, "order") || "asc") === "asc" ? "asc" : "desc",
       }),
     );
   })

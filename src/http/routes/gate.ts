@@ -9,7 +9,9 @@ export const gate = z.object({ rules: gateRules });
 
 /** The rules of a body. Failure unprocessable that says which part of which rule is wrong. */
 function rulesOf(c: HonoContext<AppEnv>): z.infer<typeof gateRules> {
-  const read = gate.safeParse(c.get("body"));
+  const read = gate.safeParse(c.get("body"), {
+    error: (issue) => (issue.code === "invalid_type" ? `must be of the type ${issue.expected}` : undefined),
+  });
   if (read.success) return read.data.rules;
   const [issue] = read.error.issues;
   const place = (issue?.path ?? []).map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`));

@@ -5,7 +5,7 @@ import type { Context } from "../../operations/context.ts";
 import { asFailure } from "../../operations/errors.ts";
 import * as flags from "../../operations/flags.ts";
 import { type FailureBody, UNEXPECTED } from "../errors.ts";
-import { type AppEnv, context, json, reply, replyJson } from "../route.ts";
+import { type AppEnv, context, json, queryParameter, reply, replyJson } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -45,8 +45,9 @@ async function answer(
     return json(c, { key, errorCode, errorDetails: new Map(Object.entries<string>(REFUSALS)).get(errorCode) }, 400);
   }
   const userId = read.data.context.targetingKey;
+  const server = queryParameter(c, "server") === "true";
   try {
-    return await evaluate(context(c), { userId, mode: { server: c.req.query("server") === "true" } });
+    return await evaluate(context(c), { userId, mode: { server } });
   } catch (error) {
     const failure = asFailure(error);
     if (failure?.code !== "notFound" && failure?.code !== "invalid") throw error;

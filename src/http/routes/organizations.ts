@@ -17,7 +17,20 @@ import {
   showOrganization,
   updateOrganization,
 } from "../../operations/organizations.ts";
-import { bodyOf, context, expiry, json, leadingInteger, momentOf, nearOf, type AppEnv, reply } from "../route.ts";
+import {
+  type AppEnv,
+  bodyOf,
+  context,
+  expiry,
+  fieldOf,
+  fieldsOf,
+  json,
+  leadingInteger,
+  momentOf,
+  nearOf,
+  queryParameter,
+  reply,
+} from "../route.ts";
 
 /** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
 const text = (required: string, wrongType: string) =>
@@ -33,17 +46,14 @@ const owner = text("Owner username is required", "Owner username must be a strin
 );
 
 // The default flag is a business rule (400, after others), so its type is not looked at here.
-export const newOrganization = z.object(
-  {
-    name: name.refine(
-      (given) => Array.from(given.slice(0, 6)).length >= 3,
-      "Organization name must be at least 3 characters long",
-    ),
-    owner,
-    default: z.unknown().optional(),
-  },
-  "Organization name is required",
-);
+export const newOrganization = z.object({
+  name: name.refine(
+    (given) => Array.from(given.slice(0, 6)).length >= 3,
+    "Organization name must be at least 3 characters long",
+  ),
+  owner,
+  default: z.unknown().optional(),
+});
 export const organizationChange = z.object({
   name: name.optional(),
   owner: owner.optional(),
@@ -64,27 +74,24 @@ const memberRole = z.enum(["ADMIN", "MANAGER", "EVALUATOR"], {
     return isEmpty(input) ? "Member role cannot be empty" : "Member role must be one of ADMIN, MANAGER, EVALUATOR";
   },
 });
-export const newMember = z.object(
-  { username: memberUsername.min(1, "Member username cannot be empty"), role: memberRole },
-  "Member username is required",
-);
-export const newMemberRole = z.object({ role: memberRole }, "Member role is required");
+export const newMember = z.object({
+  username: memberUsername.min(1, "Member username cannot be empty"),
+  role: memberRole,
+});
+export const newMemberRole = z.object({ role: memberRole });
 
 const KEY_NAME = "The name field must be a text of 1 to 100 characters, or null";
 const keyName = z.string(KEY_NAME).trim().min(1, KEY_NAME).max(100, KEY_NAME).nullable().optional();
 
-export const keyRequest = z.object(
-  { scope: z.unknown().optional(), expiresAt: expiry.optional(), name: keyName },
-  "scope field is required",
-);
+export const keyRequest = z.object({ scope: z.unknown().optional(), expiresAt: expiry.optional(), name: keyName });
 const NO_CHANGE = "The expiresAt field must be an ISO 8601 date or null";
 export const keyChange = z
-  .object({ expiresAt: expiry.optional(), name: keyName }, NO_CHANGE)
+  .object({ expiresAt: expiry.optional(), name: keyName })
   .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE);
 
 /** How far back limits that were reached are counted. */
 function hoursOf(c: HonoContext<AppEnv>): number {
-  const hours = Number(c.req.query("hours") ?? 24);
+  const hours = Number(queryParameter(c, "hours") ?? 24);
   if (Number.isInteger(hours) && hours >= 1 && hours <= 168) return hours;
   throw new Failure("invalid", "INVALID DATA: hours must be a whole number from 1 to 168");
 }
@@ -106,11 +113,11 @@ export const organizationRoutes = new Hono<AppEnv>()
   .get("/", async (c) =>
     json(
       c,
-      await listOrganizations(context(c), {
-        q: c.req.query("q") ?? "",
-        limit: pageNumber(c.req.query("limit"), 10),
-        offset: pageNumber(c.req.query("offset"), 0),
-      }),
+      await listOrganizations(context(c), () => ({
+        q: queryParameter(c, "q") ?? "",
+        limit: pageNumber(queryParameter(c, "limit"), 10),
+        offset: pageNumber(queryParameter(c, "offset"), 0),
+      })),
     ),
   )
   .post("/", async (c) => json(c, await createOrganization(context(c), bodyOf(c, newOrganization)), 201))
@@ -151,12 +158,15 @@ export const organizationRoutes = new Hono<AppEnv>()
     json(c, await readDenials(context(c), { organizationId: organizationIdOf(c), hours: hoursOf(c) })),
   )
   .post("/:organizationId/api-keys", async (c) => {
-    const body = Array.isArray(c.get("body")) ? {} : bodyOf(c, keyRequest);
-    const scope = body.scope === undefined ? c.req.query("scope") : body.scope;
-    const { name } = body;
-    const expiresAt = momentOf(body.expiresAt ?? null);
     const organizationId = organizationIdOf(c);
-    return json(c, await addOrganizationKey(context(c), { organizationId, scope, name, expiresAt }));
+    const given = fieldOf(fieldsOf(c), "scope");
+    const scope = given === undefined ? queryParameter(c, "scope") : given;
+    // The other fields are additions to the contract: their checks come after the contract's own.
+    const details = () => {
+      const { name = null, expiresAt = null } = bodyOf(c, keyRequest);
+      return { name, expiresAt: momentOf(expiresAt) };
+    };
+    return json(c, await addOrganizationKey(context(c), { organizationId, scope, details }));
   })
   .get("/:organizationId/api-keys", async (c) => json(c, await listOrganizationKeys(context(c), organizationIdOf(c))))
   .put("/:organizationId/api-keys/:apiKeyId", async (c) => {

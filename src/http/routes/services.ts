@@ -6,25 +6,32 @@ import { Failure } from "../../operations/errors.ts";
 import * as pricings from "../../operations/pricings.ts";
 import { updateService } from "../../operations/service-changes.ts";
 import * as services from "../../operations/services.ts";
-import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, scope, reply } from "../route.ts";
+import {
+  type AppEnv,
+  bodyOf,
+  context,
+  json,
+  leadingInteger,
+  organizationOf,
+  queryParameter,
+  reply,
+  scope,
+} from "../route.ts";
 import { groupsOf, overrideReasonOf, targets, uploadOf } from "./change-bodies.ts";
 
 type Ask = HonoContext<AppEnv>;
 
-export const serviceChanges = z.object(
-  {
-    name: z
-      .string({ error: "The name field must be a string" })
-      .min(1, "The name must be between 1 and 255 characters long")
-      .max(255, "The name must be between 1 and 255 characters long")
-      .optional(),
-    organizationId: z
-      .string({ error: "The organizationId field must be a string" })
-      .length(24, "The organizationId must be 24 characters long")
-      .optional(),
-  },
-  { error: "The body must be an object" },
-);
+export const serviceChanges = z.object({
+  name: z
+    .string({ error: "The name field must be a string" })
+    .min(1, "The name must be between 1 and 255 characters long")
+    .max(255, "The name must be between 1 and 255 characters long")
+    .optional(),
+  organizationId: z
+    .string({ error: "The organizationId field must be a string" })
+    .length(24, "The organizationId must be 24 characters long")
+    .optional(),
+});
 
 export const fallbackSubscription = z.object(targets, { error: "The body must be an object" });
 
@@ -48,7 +55,7 @@ function fallbackOf(body: unknown): {
 /** Paging of the service family: bad numbers fall back to the defaults. Source: contract services-pricings §4.1. */
 function paging(c: Ask): { skip: number; limit: number; order: "asc" | "desc" } {
   const positive = (name: string, fallback: number) => {
-    const value = leadingInteger(c.req.query(name)) ?? 0;
+    const value = leadingInteger(queryParameter(c, name)) ?? 0;
     return value > 0 ? value : fallback;
   };
   const limit = pageOf(c.get("resources"), Math.min(positive("limit", 20), 1000));
@@ -56,7 +63,7 @@ function paging(c: Ask): { skip: number; limit: number; order: "asc" | "desc" } 
   return {
     limit,
     skip: offset > 0 ? offset : (positive("page", 1) - 1) * limit,
-    order: c.req.query("order") === "desc" ? "desc" : "asc",
+    order: queryParameter(c, "order") === "desc" ? "desc" : "asc",
   };
 }
 
@@ -73,7 +80,7 @@ export const serviceRoutes = new Hono<AppEnv>()
       c,
       await services.listServices(context(c), {
         organizationId: scope(c),
-        name: c.req.query("name"),
+        name: queryParameter(c, "name"),
         ...paging(c),
       }),
     ),
@@ -87,7 +94,7 @@ export const serviceRoutes = new Hono<AppEnv>()
   )
   .delete("/", async (c) => {
     // What a script with an unset variable sends must not mean "of every organization".
-    if (c.req.query("organizationId") === "") {
+    if (queryParameter(c, "organizationId") === "") {
       throw new Failure("invalid", "INVALID DATA: The organizationId query parameter is empty");
     }
     const count = await services.pruneServices(context(c), { organizationId: scope(c) });
@@ -103,7 +110,7 @@ export const serviceRoutes = new Hono<AppEnv>()
     return reply(c, null, 204);
   })
   .get("/:serviceName/pricings", async (c) =>
-    json(c, await pricings.listPricings(context(c), { ...addressed(c), status: c.req.query("pricingStatus") })),
+    json(c, await pricings.listPricings(context(c), { ...addressed(c), status: queryParameter(c, "pricingStatus") })),
   )
   .post("/:serviceName/pricings", async (c) =>
     json(c, await pricings.addPricing(context(c), { ...addressed(c), source: await uploadOf(c) }), 201),
@@ -117,7 +124,7 @@ export const serviceRoutes = new Hono<AppEnv>()
     return json(c, { path, url: `${base}${path}` });
   })
   .put("/:serviceName/pricings/:pricingVersion", async (c) => {
-    const availability = c.req.query("availability") ?? "archived";
+    const availability = queryParameter(c, "availability") ?? "archived";
     // Clients send a body to activate too; it is not looked at.
     const body = availability === "active" ? { fallback: {}, fallbackGiven: false } : fallbackOf(c.get("body"));
     if (availability !== "active" && availability !== "archived") {

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
 import { identifyCaller } from "../../operations/access.ts";
 import { type EventReader, openEventReader } from "../../operations/event-stream.ts";
-import { type AppEnv, context, tell } from "../route.ts";
+import { type AppEnv, context, queryParameter, tell } from "../route.ts";
 
 /** A process gives this many at once; who is turned away comes back. */
 const MAX_STREAMS = 1000;
@@ -24,7 +24,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
   const { heartbeatMs = HEARTBEAT_MS } = options;
   let open = 0;
   return new Hono<AppEnv>().get("/events/stream", async (c) => {
-    const lastEventId = eventIdOf(c.req.header("last-event-id") ?? c.req.query("lastEventId"));
+    const lastEventId = eventIdOf(c.req.header("last-event-id") ?? queryParameter(c, "lastEventId"));
     if (open >= (options.maxStreams ?? c.get("server").settings.maxStreams ?? MAX_STREAMS)) {
       throw new Failure("unavailable", "Too many event streams are open. Please try again", { retryAfterSeconds: 5 });
     }
@@ -32,7 +32,10 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
     const closed = new AbortController();
     closed.signal.addEventListener("abort", () => (open -= 1), { once: true });
     try {
-      const reader = await openEventReader(context(c), { organizationId: c.req.query("organizationId"), lastEventId });
+      const reader = await openEventReader(context(c), {
+        organizationId: queryParameter(c, "organizationId"),
+        lastEventId,
+      });
       const { resources } = c.var;
       const key = c.req.header("x-api-key");
       const body = streamOf(reader, {

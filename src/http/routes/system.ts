@@ -6,7 +6,7 @@ import { readCache, writeCache } from "../../operations/cache.ts";
 import { Failure } from "../../operations/errors.ts";
 import { requireTestEvents, sendTestEvent } from "../../operations/events.ts";
 import { verifyPricingToken } from "../../operations/features.ts";
-import { bodyOf, context, json, type AppEnv, reply } from "../route.ts";
+import { type AppEnv, bodyOf, context, fieldsOf, json, reply } from "../route.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 
 const INVALID_ENTRY = {
@@ -55,7 +55,7 @@ export const systemRoutes = new Hono<AppEnv>()
   .get("/analytics/evaluations", async (c) => json(c, await readWeek(context(c), "evaluations")))
   .get("/cache/get", cacheQuery, async (c) => json(c, await readCache(context(c), c.req.valid("query").key)))
   .post("/cache/set", async (c) => {
-    const entry = cacheEntry.safeParse(c.get("body"));
+    const entry = cacheEntry.safeParse(fieldsOf(c));
     if (!entry.success) throw new Failure("invalid", entry.error.issues[0]?.message ?? "INVALID DATA");
     await writeCache(context(c), entry.data);
     return json(c, { message: "Cache set successfully" });

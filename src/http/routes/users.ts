@@ -16,13 +16,14 @@ import {
 import { limitAccountCalls } from "../../operations/throttle.ts";
 import {
   addressOf,
+  type AppEnv,
   bodyOf,
   context,
   expiry,
   json,
   leadingInteger,
   momentOf,
-  type AppEnv,
+  queryParameter,
   reply,
   tell,
 } from "../route.ts";
@@ -57,12 +58,11 @@ const role = (required: string) =>
     error: (issue) => (issue.input === undefined ? required : "Role must be one of: ADMIN, USER"),
   });
 
-// A body that is a list has no fields: it is told about the first one that it lacks.
-export const credentials = z.object(
-  { username: text("Username is required", "Username must be a string"), password: givenPassword },
-  "Username is required",
-);
-export const newUser = z.object({ username, password, role: role("").optional() }, "Username is required");
+export const credentials = z.object({
+  username: text("Username is required", "Username must be a string"),
+  password: givenPassword,
+});
+export const newUser = z.object({ username, password, role: role("").optional() });
 export const userChange = z.object({
   username: username.optional(),
   password: password.optional(),
@@ -74,7 +74,7 @@ export const keyRotation = z.object({
   overlapSeconds: z.int(OVERLAP).min(0, OVERLAP).max(MAX_OVERLAP_SECONDS, OVERLAP).optional(),
   expiresAt: expiry.optional(),
 });
-export const newRole = z.object({ role: role("Role is required") }, "Role is required");
+export const newRole = z.object({ role: role("Role is required") });
 
 /** A paging parameter; absent and empty mean the default, an unreadable one is refused by the operation. */
 function pageNumber(given: string | undefined, byDefault: number): number {
@@ -96,9 +96,9 @@ export const userRoutes = new Hono<AppEnv>()
   })
   .get("/", async (c) => {
     const page = await listUsers(context(c), {
-      q: c.req.query("q") ?? "",
-      limit: pageNumber(c.req.query("limit"), 10),
-      offset: pageNumber(c.req.query("offset"), 0),
+      q: queryParameter(c, "q") ?? "",
+      limit: pageNumber(queryParameter(c, "limit"), 10),
+      offset: pageNumber(queryParameter(c, "offset"), 0),
     });
     logKeysShown(c, page.data);
     return json(c, page);
@@ -115,9 +115,11 @@ export const userRoutes = new Hono<AppEnv>()
   })
   .get("/:username/api-key", async (c) => json(c, await showUserKey(context(c), c.req.param("username"))))
   .put("/:username/api-key", async (c) => {
-    // A body is an addition to the contract: what is none is taken as none.
-    const { overlapSeconds, expiresAt } = Array.isArray(c.get("body")) ? {} : bodyOf(c, keyRotation);
-    const rotation = { overlapSeconds, expiresAt: momentOf(expiresAt ?? null) };
+    // A body is an addition to the contract: its checks come after the contract's own.
+    const rotation = () => {
+      const { overlapSeconds, expiresAt = null } = bodyOf(c, keyRotation);
+      return { overlapSeconds, expiresAt: momentOf(expiresAt) };
+    };
     return json(c, await regenerateApiKey(context(c), c.req.param("username"), rotation));
   })
   .put("/:username/role", async (c) => {

@@ -4,7 +4,7 @@ import { EVENT_CODES } from "../../core/event-messages.ts";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as webhooks from "../../operations/webhooks.ts";
-import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf } from "../route.ts";
+import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, queryParameter } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -39,8 +39,9 @@ function deliveryIdOf(text: string | undefined): number {
 }
 
 function pageOf(c: Ask): Pick<Parameters<typeof webhooks.listDeliveries>[1], "status" | "before" | "limit"> {
-  const { status, before, limit = "20" } = c.req.query();
-  const number = leadingInteger(limit) ?? 0;
+  const status = queryParameter(c, "status");
+  const before = queryParameter(c, "before");
+  const number = leadingInteger(queryParameter(c, "limit") ?? "20") ?? 0;
   if (number < 1 || number > 100) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 100");
   if (status !== undefined && status !== "pending" && status !== "delivered" && status !== "failed") {
     throw new Failure("invalid", "INVALID DATA: Status must be pending, delivered or failed");
