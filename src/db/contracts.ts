@@ -432,20 +432,17 @@ export async function recordServiceRemoval(
 }
 
 /**
- * Takes services out of every contract that has them, as a novation: history entry, billing period restarted, or ended
- * where nothing is left. Source: contract services-pricings §6.3.
+ * Takes services out of the contracts that have them, as a novation: history entry, billing period restarted, or ended where
+ * nothing is left. Call it with the contracts locked. Source: contract services-pricings §6.3.
  */
 export async function removeServicesFromContracts(
   tx: Database,
-  input: { serviceIds: readonly string[]; now: Date; operationId: string },
+  input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
 ): Promise<void> {
-  const { serviceIds, now } = input;
-  if (serviceIds.length === 0) return;
-  const affected = await lockHolders(tx, { serviceIds });
-  const contractIds = affected.map((row) => row.id);
+  const { contractIds, serviceIds, now } = input;
   if (contractIds.length === 0) return;
   await appendHistory(tx, contractIds, now);
-  await recordServiceRemoval(tx, { ...input, contractIds });
+  await recordServiceRemoval(tx, input);
   await tx
     .delete(contractServices)
     .where(and(isAnyOf(contractServices.contractId, contractIds), isAnyOf(contractServices.serviceId, serviceIds)));

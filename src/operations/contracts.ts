@@ -71,7 +71,6 @@ export async function createContract(
     new Failure("conflict", `CONFLICT: Contract for user ${userContact.userId} already exists`, { cause });
   try {
     return await transaction(ctx, async (ctx) => {
-      const now = ctx.now();
       // The organization before its services: who deletes it locks it first, too.
       const [organization] = await ctx.db
         .select({
@@ -92,6 +91,7 @@ export async function createContract(
       const locked = await lockServices(ctx, [organizationId], contract);
       const next = await resolveSubscription(ctx, locked.get(organizationId) ?? new Map(), contract, "creation");
       const renewalDays = contract.billingPeriod?.renewalDays ?? 30;
+      const now = ctx.now();
       const id = newId(now);
       await ctx.db.insert(contracts).values({
         id,
@@ -142,8 +142,6 @@ type ContractRow = typeof contracts.$inferSelect;
  * locks are held.
  */
 async function applyNovation(ctx: Context, where: SQL | undefined, novation: Novation): Promise<string[]> {
-  const now = ctx.now();
-  const operationId = newId(now);
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
@@ -160,6 +158,9 @@ async function applyNovation(ctx: Context, where: SQL | undefined, novation: Nov
     planned.push({ contractIds, next: await resolveSubscription(ctx, locked, novation, "novation", held) });
   }
   const contractIds = planned.flatMap((one) => one.contractIds);
+  // Not before the locks are held: whoever held them has begun a billing period at a moment of its own.
+  const now = ctx.now();
+  const operationId = newId(now);
   await appendHistory(ctx.db, contractIds, now);
   for (const plan of planned) await replaceSubscriptions(ctx.db, { ...plan, now, operationId });
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });

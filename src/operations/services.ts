@@ -1,6 +1,6 @@
 import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
-import { removeServicesFromContracts } from "../db/contracts.ts";
+import { lockHolders, removeServicesFromContracts } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { recordEvent } from "../db/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../db/pricings.ts";
@@ -158,13 +158,15 @@ export async function disableService(
     const service = await requireService(ctx, input, "update");
     const { overrideReason } = input;
     const decision = await decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
+    const serviceIds = [service.id];
+    const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
     const now = ctx.now();
     await ctx.db
       .update(services)
       .set({ disabled: true, hasArchive: true, updatedAt: now })
       .where(eq(services.id, service.id));
     await ctx.db.update(pricings).set({ availability: "archived" }).where(eq(pricings.serviceId, service.id));
-    await removeServicesFromContracts(ctx.db, { serviceIds: [service.id], now, operationId: newId(now) });
+    await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });
     await keepDecision(ctx, decision);
     await audit(ctx, {
       action: "service.disable",
@@ -194,8 +196,9 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
       .for("update");
     const serviceIds = doomed.map((row) => row.id);
     if (serviceIds.length === 0) return 0;
+    const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
     const now = ctx.now();
-    await removeServicesFromContracts(ctx.db, { serviceIds, now, operationId: newId(now) });
+    await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     await auditAll(
       ctx,

@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { removeServicesFromContracts } from "../../src/db/contracts.ts";
+import { lockHolders, removeServicesFromContracts } from "../../src/db/contracts.ts";
 import { services } from "../../src/db/schema.ts";
 import { createTestApi, type Answer, type TestApi } from "../support/api.ts";
 import { eventsDuring, expectBalancesMatchLedger } from "../support/invariants.ts";
@@ -263,8 +263,12 @@ test("what waits for a contract and then finds that it has lost the service leav
           return row?.n === 1;
         });
         const [row] = await tx.select().from(services).where(eq(services.name, service));
+        const serviceIds = [row?.id ?? ""];
+        const holders = await lockHolders(tx, { serviceIds });
+        expect(holders).toHaveLength(1);
         await removeServicesFromContracts(tx, {
-          serviceIds: [row?.id ?? ""],
+          contractIds: holders.map(({ id }) => id),
+          serviceIds,
           now: new Date("2025-06-15T10:00:00Z"),
           operationId: `lost ${name}`,
         });
