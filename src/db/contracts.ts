@@ -1,11 +1,13 @@
 import { and, asc, eq, sql, type SQL } from "drizzle-orm";
+import { alias } from "drizzle-orm/pg-core";
 import { addPeriod } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
 import { recordStates } from "./contract-states.ts";
 import { type HolderFilter, holdersOf } from "./holders.ts";
 import { isAnyOf, textArray } from "./lists.ts";
-import { contractHistory, contracts, contractServices, pricings, services, usageLevels } from "./schema.ts";
+import { contracts, contractServices } from "./schema.ts";
+import { SERVICES_JSON, type SubjectService } from "./subjects.ts";
 
 /** A contract as every endpoint shows it. Source: contract contracts §2. */
 export interface ContractView {
@@ -45,77 +47,64 @@ function userContact(row: ContractRow): ContractView["userContact"] {
   return contact;
 }
 
-function groupBy<T>(rows: readonly T[], key: (row: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const row of rows) {
-    const group = groups.get(key(row));
-    if (group === undefined) groups.set(key(row), [row]);
-    else group.push(row);
-  }
-  return groups;
-}
+/** By this name the texts of lists of what belongs to a contract call it. */
+const c = alias(contracts, "c");
 
-/** The contracts in the order of the rows given, with everything that belongs to them, in three queries however many. */
-export async function viewContracts(db: Database, rows: readonly ContractRow[]): Promise<ContractView[]> {
-  if (rows.length === 0) return [];
-  const ids = rows.map((row) => row.id);
-  const contracted = await db
+const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
+    'service', s.name_key, 'limit', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at)
+    order by cs.position, u.position)
+  from usage_levels u
+  join contract_services cs using (contract_id, service_id)
+  join services s on s.id = u.service_id
+  where u.contract_id = c.id)`);
+
+const HISTORY_JSON = sql.raw(`(select json_agg(json_build_object(
+    'startDate', h.start_date, 'endDate', h.end_date, 'contractedServices', h.contracted_services,
+    'subscriptionPlans', h.subscription_plans, 'subscriptionAddOns', h.subscription_add_ons) order by h.id)
+  from contract_history h where h.contract_id = c.id)`);
+
+type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: string | null };
+type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
+
+/**
+ * The contracts in the order given, with everything that belongs to them: one statement however many, so that what is shown
+ * of each is of one moment. Those that are gone are left out.
+ */
+export async function viewContracts(db: Database, named: readonly { id: string }[]): Promise<ContractView[]> {
+  if (named.length === 0) return [];
+  const ids = named.map(({ id }) => id);
+  const found = await db
     .select({
-      contractId: contractServices.contractId,
-      service: services.nameKey,
-      version: pricings.version,
-      plan: contractServices.plan,
-      addOns: contractServices.addOns,
+      row: c,
+      contracted: sql<SubjectService[] | null>`${SERVICES_JSON}`,
+      levels: sql<LevelJson[] | null>`${LEVELS_JSON}`,
+      past: sql<HistoryJson[] | null>`${HISTORY_JSON}`,
     })
-    .from(contractServices)
-    .innerJoin(services, eq(services.id, contractServices.serviceId))
-    .innerJoin(pricings, eq(pricings.id, contractServices.pricingId))
-    .where(isAnyOf(contractServices.contractId, ids))
-    .orderBy(contractServices.position);
-  const levels = await db
-    .select({
-      contractId: usageLevels.contractId,
-      service: services.nameKey,
-      limit: usageLevels.limitName,
-      consumed: usageLevels.consumed,
-      resetAt: usageLevels.resetAt,
-    })
-    .from(usageLevels)
-    .innerJoin(services, eq(services.id, usageLevels.serviceId))
-    .innerJoin(
-      contractServices,
-      and(
-        eq(contractServices.contractId, usageLevels.contractId),
-        eq(contractServices.serviceId, usageLevels.serviceId),
-      ),
-    )
-    .where(isAnyOf(usageLevels.contractId, ids))
-    .orderBy(contractServices.position, usageLevels.position);
-  const past = await db
-    .select()
-    .from(contractHistory)
-    .where(isAnyOf(contractHistory.contractId, ids))
-    .orderBy(contractHistory.id);
-  const contractedBy = groupBy(contracted, (row) => row.contractId);
-  const levelsBy = groupBy(levels, (row) => row.contractId);
-  const pastBy = groupBy(past, (row) => row.contractId);
-  return rows.map((row) =>
-    viewOf(row, {
-      contracted: contractedBy.get(row.id) ?? [],
-      levels: levelsBy.get(row.id) ?? [],
-      past: pastBy.get(row.id) ?? [],
-    }),
+    .from(c)
+    .where(isAnyOf(c.id, ids));
+  const views = new Map(
+    found.map(({ row, contracted, levels, past }) => [
+      row.id,
+      viewOf(row, {
+        contracted: contracted ?? [],
+        levels: (levels ?? []).map((level) => ({
+          ...level,
+          resetAt: level.resetAt === null ? null : new Date(level.resetAt),
+        })),
+        past: (past ?? []).map((entry) => ({
+          ...entry,
+          startDate: new Date(entry.startDate),
+          endDate: new Date(entry.endDate),
+        })),
+      }),
+    ]),
   );
+  return ids.flatMap((id) => views.get(id) ?? []);
 }
 
 /** What belongs to a contract, each list in the order in which it is shown. */
 interface Belongings {
-  contracted: readonly {
-    service: string;
-    version: string;
-    plan: string | null;
-    addOns: Record<string, number> | null;
-  }[];
+  contracted: readonly Pick<SubjectService, "key" | "version" | "plan" | "addOns">[];
   levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
   past: readonly ContractView["history"][number][];
 }
@@ -145,10 +134,10 @@ export function viewOf(row: ContractRow, { contracted, levels, past }: Belonging
       subscriptionAddOns: entry.subscriptionAddOns,
     })),
   };
-  for (const { service, version, plan, addOns } of contracted) {
-    define(view.contractedServices, service, version);
-    if (plan !== null) define(view.subscriptionPlans, service, plan);
-    if (addOns !== null) define(view.subscriptionAddOns, service, addOns);
+  for (const { key, version, plan, addOns } of contracted) {
+    define(view.contractedServices, key, version);
+    if (plan !== null) define(view.subscriptionPlans, key, plan);
+    if (addOns !== null) define(view.subscriptionAddOns, key, addOns);
   }
   for (const { service, limit, consumed, resetAt } of levels) {
     if (!Object.hasOwn(view.usageLevels, service)) define(view.usageLevels, service, {});

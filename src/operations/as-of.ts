@@ -83,7 +83,7 @@ function viewAt({ row, state }: Past, past: ContractView["history"] = []): Contr
   return viewOf(
     { ...row, startDate, endDate, autoRenew, renewalDays },
     {
-      contracted: state.services.map(({ key, version, plan, addOns }) => ({ service: key, version, plan, addOns })),
+      contracted: state.services,
       levels: state.services.flatMap(({ key, serviceId }) =>
         state.levels
           .filter((level) => level.serviceId === serviceId)

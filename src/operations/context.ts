@@ -119,6 +119,18 @@ export function transactionOnce<T>(ctx: Context, work: (ctx: Context) => Promise
   return ctx.db.transaction((tx) => work({ ...ctx, db: tx, consume: undefined }));
 }
 
+/**
+ * Runs `read`, which writes nothing, over what is committed at one moment: several statements then agree with each other.
+ * Inside a transaction it is a part of that one, and reads what that reads.
+ */
+export function snapshot<T>(ctx: Context, read: (ctx: Context) => Promise<T>): Promise<T> {
+  if (ctx.db instanceof PgTransaction) return read(ctx);
+  return ctx.db.transaction((tx) => read({ ...ctx, db: tx, consume: undefined }), {
+    isolationLevel: "repeatable read",
+    accessMode: "read only",
+  });
+}
+
 /** Drawn many at a time: asking for randomness costs more than everything else here. */
 const randoms = new Uint32Array(256);
 let randomAt = randoms.length;

@@ -6,7 +6,7 @@ import { serviceKey, versionKey } from "../db/pricings.ts";
 import { contracts } from "../db/schema.ts";
 import { containsText } from "./access.ts";
 import { capsOf } from "./caps.ts";
-import { type Context, pageOf } from "./context.ts";
+import { type Context, pageOf, snapshot } from "./context.ts";
 import { Failure } from "./errors.ts";
 
 /** Conditions on what is contracted. Source: contract contracts §3. */
@@ -44,12 +44,20 @@ export interface ContractQuery {
 
 const MAX_PAGE = 100;
 
-/** The contracts that match, one page of them, and how many match in all, in a constant number of queries. */
+/** The contracts that match, one page of them, and how many match in all, of one moment and in a constant number of queries. */
 export async function listContracts(
   ctx: Context,
   query: ContractQuery,
 ): Promise<{ contracts: ContractView[]; total: number }> {
-  const { sort, order, skip, limit, state } = readPaging(ctx, query);
+  const paging = readPaging(ctx, query);
+  return snapshot(ctx, (ctx) => readPage(ctx, query, paging));
+}
+
+async function readPage(
+  ctx: Context,
+  query: ContractQuery,
+  { sort, order, skip, limit, state }: Paging,
+): Promise<{ contracts: ContractView[]; total: number }> {
   const where = and(
     query.organizationId === undefined ? undefined : eq(contracts.organizationId, query.organizationId),
     query.groupId === undefined ? undefined : eq(contracts.groupId, query.groupId),
@@ -66,7 +74,7 @@ export async function listContracts(
   const by = sql`${COLUMNS[sort]} collate "C"`;
   const [rows, [counted]] = await Promise.all([
     ctx.db
-      .select()
+      .select({ id: contracts.id })
       .from(contracts)
       .where(where)
       .orderBy(
@@ -83,10 +91,15 @@ export async function listContracts(
   return { contracts: await viewContracts(ctx.db, rows), total: counted?.total ?? 0 };
 }
 
-function readPaging(
-  ctx: Context,
-  query: ContractQuery,
-): { sort: SortField; order: "asc" | "desc"; skip: number; limit: number; state: ContractState | undefined } {
+interface Paging {
+  sort: SortField;
+  order: "asc" | "desc";
+  skip: number;
+  limit: number;
+  state: ContractState | undefined;
+}
+
+function readPaging(ctx: Context, query: ContractQuery): Paging {
   const errors: string[] = [];
   if ((query.page ?? 0) < 0) errors.push("Page must be greater than or equal to 1");
   if ((query.offset ?? 0) < 0) errors.push("Offset must be greater than or equal to 0");

@@ -14,7 +14,7 @@ import {
 import { isAnyOf } from "../db/lists.ts";
 import { recordEvents } from "../db/outbox.ts";
 import { contracts, contractServices, organizations } from "../db/schema.ts";
-import { type Context, newId, transaction } from "./context.ts";
+import { type Context, newId, snapshot, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
 import { auditContracts, auditNovations, billingOf, contactOf, factsOf } from "./contract-audit.ts";
 import { Failure } from "./errors.ts";
@@ -36,8 +36,7 @@ export interface NewContract extends Subscription {
 }
 
 async function viewOne(ctx: Context, contractId: string): Promise<ContractView> {
-  const rows = await ctx.db.select().from(contracts).where(eq(contracts.id, contractId));
-  const [view] = await viewContracts(ctx.db, rows);
+  const [view] = await viewContracts(ctx.db, [{ id: contractId }]);
   if (view === undefined) throw new Error(`contract ${contractId} vanished inside its transaction`);
   return view;
 }
@@ -124,10 +123,8 @@ export async function createContract(
 }
 
 /** The contract of that end user. Failure notFound, also for somebody else's. Source: contract contracts §5. */
-export async function showContract(ctx: Context, address: ContractAddress): Promise<ContractView> {
-  const [view] = await viewContracts(ctx.db, [await findContract(ctx, address)]);
-  if (view === undefined) throw contractNotFound(address.userId);
-  return view;
+export function showContract(ctx: Context, address: ContractAddress): Promise<ContractView> {
+  return snapshot(ctx, async (ctx) => viewOne(ctx, (await findContract(ctx, address)).id));
 }
 
 export interface Novation extends Subscription {
@@ -204,7 +201,7 @@ function inGroup(organizationId: string | undefined, groupId: string | undefined
 
 async function viewByUsername(ctx: Context, ids: readonly string[]): Promise<ContractView[]> {
   const rows = await ctx.db
-    .select()
+    .select({ id: contracts.id })
     .from(contracts)
     .where(isAnyOf(contracts.id, ids))
     .orderBy(asc(sql`${contracts.username} collate "C"`), asc(contracts.id));

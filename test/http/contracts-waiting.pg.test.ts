@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { createTestApi, type Answer, type TestApi } from "../support/api.ts";
 import { contract, type ContractBody, show, tasker, upload } from "../support/contracting.ts";
 
@@ -15,6 +15,10 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 beforeEach(() => api.setNow(NOON));
+afterEach(async () => {
+  await api.call("DELETE", "/contracts", { key });
+  await api.call("DELETE", "/services", { key });
+});
 
 /** Begins `doing` while `lock` is held by somebody else, who is done at LATER and says so by `last`. */
 async function waiting<T>(lock: string, doing: () => Promise<T>, last = ""): Promise<T> {
@@ -71,8 +75,6 @@ test.each<[what: string, doing: () => Promise<Answer<unknown>>, services: object
     history: [{ startDate: "2025-06-15T12:00:03.000Z", endDate: LATER.toISOString() }],
   });
   expect(await moments()).toEqual([NOON, LATER]);
-  await api.call("DELETE", "/contracts/held", { key });
-  await api.call("DELETE", "/services", { key });
 });
 
 test("a contract that waited for its service begins when nobody changes that any more", async () => {
