@@ -359,9 +359,12 @@ export async function moveToVersion(
   await putLevels(tx, { contractIds, next, now });
 }
 
+/** Days of a billing period, where nobody has said how many. */
+export const USUAL_RENEWAL_DAYS = 30;
+
 /**
- * Starts the billing period of each of these contracts anew at `now`, for its own number of days; with `exceptEnded` that of
- * contracts which are over stays.
+ * Starts the billing period of each of these contracts anew at `now`, for its own number of days, or the usual one where it
+ * was left without services and so without days; with `exceptEnded` that of contracts which are over stays.
  */
 export async function restartBilling(
   tx: Database,
@@ -369,11 +372,13 @@ export async function restartBilling(
 ): Promise<void> {
   const moment = sql`${input.now.toISOString()}::timestamptz`;
   const isOver = sql`(${input.exceptEnded ?? false}::boolean and end_date < ${moment} and not auto_renew)`;
+  const days = sql`case when renewal_days < 1 then ${USUAL_RENEWAL_DAYS}::integer else renewal_days end`;
   await tx.execute(sql`
     update contracts set
       start_date = case when ${isOver} then start_date else ${moment} end,
-      end_date = case when ${isOver} then end_date else ${moment} + renewal_days * interval '24 hours' end,
+      end_date = case when ${isOver} then end_date else ${moment} + (${days}) * interval '24 hours' end,
       auto_renew = coalesce(${input.autoRenew ?? null}::boolean, auto_renew),
+      renewal_days = case when ${isOver} then renewal_days else ${days} end,
       updated_at = ${moment}
     where ${isAnyOf(sql`id`, input.contractIds)}
   `);
@@ -435,19 +440,10 @@ export async function removeServicesFromContracts(
   await tx
     .delete(contractServices)
     .where(and(isAnyOf(contractServices.contractId, contractIds), isAnyOf(contractServices.serviceId, serviceIds)));
-  const moment = now.toISOString();
+  await restartBilling(tx, { contractIds, autoRenew: undefined, now });
   await tx.execute(sql`
-    update contracts c set
-      start_date = ${moment}::timestamptz,
-      end_date = ${moment}::timestamptz + case when kept.any then c.renewal_days else 0 end * interval '24 hours',
-      auto_renew = kept.any and c.auto_renew,
-      renewal_days = case when kept.any then c.renewal_days else 0 end,
-      updated_at = ${moment}::timestamptz
-    from (
-      select id, exists (select 1 from contract_services cs where cs.contract_id = contracts.id) as any
-      from contracts where ${isAnyOf(sql`id`, contractIds)}
-    ) kept
-    where kept.id = c.id
+    update contracts c set end_date = start_date, auto_renew = false, renewal_days = 0
+    where ${isAnyOf(sql`id`, contractIds)} and not exists (select 1 from contract_services cs where cs.contract_id = c.id)
   `);
   await recordStates(tx, { contractIds, cause: "removal", now });
 }

@@ -9,6 +9,7 @@ import {
   replaceSubscriptions,
   restartBilling,
   type SubscribedService,
+  USUAL_RENEWAL_DAYS,
   viewContracts,
 } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
@@ -89,7 +90,7 @@ export async function createContract(
       }
       const locked = await lockServices(ctx, [organizationId], contract);
       const next = await resolveSubscription(ctx, locked.get(organizationId) ?? new Map(), contract, "creation");
-      const renewalDays = contract.billingPeriod?.renewalDays ?? 30;
+      const renewalDays = contract.billingPeriod?.renewalDays ?? USUAL_RENEWAL_DAYS;
       const now = ctx.now();
       const id = newId(now);
       await ctx.db.insert(contracts).values({

@@ -506,6 +506,32 @@ describe("novating a contract", () => {
     expect(await api.call("POST", "/features/expired", { key })).toMatchObject({ status: 200 });
   });
 
+  test("makes a contract whose only service was disabled valid again, for the usual number of days", async () => {
+    await upload(api, key, tasker({ name: "Closing" }));
+    await contract(api, key, "emptied", {
+      ...maps({ closing: "1.0.0" }, { closing: "PRO" }),
+      billingPeriod: { autoRenew: true, renewalDays: 7 },
+    });
+    await api.call("DELETE", "/services/Closing", { key });
+    const at = NOON.toISOString();
+    expect((await show(api, key, "emptied")).billingPeriod).toEqual({
+      startDate: at,
+      endDate: at,
+      autoRenew: false,
+      renewalDays: 0,
+    });
+    const novated = await novate("emptied", maps({ tasker: "1.0.0" }, { tasker: "PRO" }));
+    expect(novated.body.billingPeriod).toEqual({
+      startDate: at,
+      endDate: "2025-07-15T12:00:00.000Z",
+      autoRenew: false,
+      renewalDays: 30,
+    });
+    expect(await show(api, key, "emptied")).toEqual(novated.body);
+    api.setNow(new Date("2025-06-16T12:00:00.000Z"));
+    expect(await api.call("POST", "/features/emptied", { key })).toMatchObject({ status: 200 });
+  });
+
   test("adds a reset moment to a kept limit that became renewable, drops one that stopped, and keeps what was consumed", async () => {
     const turned = tasker({ name: "Turning", version: "2.0.0", createdAt: "2025-02-01" })
       .replace(
