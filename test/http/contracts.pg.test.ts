@@ -797,7 +797,7 @@ describe("the user contact", () => {
     ["The firstName field must be a string", { firstName: null }],
     ["The lastName field must be a string", { lastName: {} }],
     ["The email field must be a valid email address", { email: "ada@" }],
-    ["The phone field must be a string", { phone: 1 }],
+    ["The phone field must be a string", { phone: 1, email: 1 }],
   ])("is refused with 422: %s", async (error, body) => {
     expect(await put(body)).toMatchObject({ status: 422, body: { error } });
   });

@@ -158,8 +158,8 @@ export const contactChanges = z.object({
   username: indexed("username", z.string({ error: "The username field must be a string" })).optional(),
   firstName: z.string({ error: "The firstName field must be a string" }).optional(),
   lastName: z.string({ error: "The lastName field must be a string" }).optional(),
-  email: email("email").optional(),
   phone: z.string({ error: "The phone field must be a string" }).optional(),
+  email: email("email").optional(),
 });
 
 const INVALID_DATE = "The endDate field must be a valid date";
