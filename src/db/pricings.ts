@@ -5,9 +5,9 @@ import { pricings, services } from "./schema.ts";
 
 export type ServiceRow = typeof services.$inferSelect;
 
-/** How service names are compared and what contracts and feature ids call a service. */
+/** How service names are compared and what contracts and feature ids call a service. Names are stored trimmed. */
 export function serviceKey(name: string): string {
-  return name.trim().toLowerCase();
+  return name.toLowerCase();
 }
 
 /** How versions are compared: `_` and `.` are the same, as they were in the reference service. */
@@ -32,7 +32,7 @@ export async function findService(
     .where(
       and(
         eq(services.organizationId, input.organizationId),
-        eq(services.nameKey, input.name.toLowerCase()),
+        eq(services.nameKey, serviceKey(input.name)),
         eq(services.disabled, false),
       ),
     );

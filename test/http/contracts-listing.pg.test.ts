@@ -159,6 +159,7 @@ const FILTERS: [filters: unknown, ids: string[]][] = [
   [{ services: ["extras", "nothing"] }, ["u7", "u5"]],
   [{ services: [] }, []],
   [{ services: ["task"] }, []],
+  [{ services: [" extras"] }, []],
   [{ services: {} }, ["u2", "u6", "u7", "u5", "u3", "u1", "u4"]],
   [{ services: { Tasker: ["2.0.0"] } }, ["u6"]],
   [{ services: { tasker: ["2.0.0"], extras: [] } }, ["u6", "u7", "u5"]],

@@ -250,6 +250,7 @@ describe("creating a contract", () => {
     [400, "Invalid request: serviceNames must be a non-empty array", at({})],
     [400, "Invalid contract: Services not found: nothing, more", at({ Nothing: "1", tasker: "1.0.0", MORE: "2" })],
     [400, "Invalid contract: Services not found: task", at({ task: "1.0.0" })],
+    [400, "Invalid contract: Services not found:  tasker ", at({ " Tasker ": "1.0.0" })],
     [400, "Invalid contract: Pricing version 9.9.9 for service Tasker not found", at({ Tasker: "9.9.9" })],
     [400, "INVALID DATA: Service tasker is given more than once", at({ Tasker: "1.0.0", tasker: "1.0.0" })],
   ])("is refused with %i: %s", async (status, sentence, body) => {
@@ -579,6 +580,11 @@ describe("novating a contract", () => {
     [422, "Each value in contractedServices must be a string (service name)", maps({ tasker: null }, {})],
     [404, "Pricing version  for service tasker not found in the request organization", maps({ tasker: "" }, {})],
     [404, "Pricing version 3 for service nothing not found in the request organization", maps({ Nothing: "3" }, {})],
+    [
+      404,
+      "Pricing version 1.0.0 for service  tasker not found in the request organization",
+      maps({ " tasker": "1.0.0" }, {}),
+    ],
     [400, "INVALID DATA: Service tasker is given more than once", maps({ Tasker: "1.0.0", tasker: "1.0.0" }, {})],
   ])("is refused with %i: %s", async (status, error, body) => {
     expect(await novate("bare", body)).toMatchObject({ status, body: { error } });
@@ -761,6 +767,7 @@ describe("usage levels", () => {
       "levels",
     ],
     [404, "Service nope not found in the contract", "", { tasker: { maxTasks: 1 }, nope: { x: 1 } }, "levels"],
+    [404, "Service  tasker not found in the contract", "", { " tasker": { maxTasks: 1 } }, "levels"],
     [404, "Service constructor not found in the contract", "", { constructor: { prototype: 1 } }, "levels"],
   ])("are refused with %i and nothing changes: %s", async (status, error, query, body, userId) => {
     expect(await put(query, body, userId)).toMatchObject({ status, body: { error } });

@@ -139,8 +139,8 @@ export const GUARDS: readonly Guard[] = [
   guard(
     "db/pricings.ts",
     "a service of one organization",
-    "eq(services.organizationId, input.organizationId),\n        eq(services.nameKey, input.name.toLowerCase()),",
-    "eq(services.nameKey, input.name.toLowerCase()),",
+    "eq(services.organizationId, input.organizationId),\n        eq(services.nameKey, serviceKey(input.name)),",
+    "eq(services.nameKey, serviceKey(input.name)),",
     matrix("GET /services/\\{serviceName\\}$"),
   ),
   guard(
