@@ -229,19 +229,30 @@ export const expiry = z
   .refine(isMoment, "The expiresAt field must be an ISO 8601 date or null")
   .nullable();
 
-const INSTANT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[ +-]\d{2}:?\d{2})?)?$/;
+const INSTANT = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(?:Z|([+-]\d{2})(?::?(\d{2}))?)?)?$/;
 
 /**
- * The moment of a query parameter, undefined without it: an ISO 8601 date, or date and time, in UTC where it has no offset.
- * The `+` of an offset may have become a space. Failure invalid for anything else.
+ * The moment of an ISO 8601 date, or date and time, in UTC where it has no offset; undefined for anything else, and for a
+ * year that cannot be stored.
+ */
+export function instantIn(text: string): Date | undefined {
+  const [, day = "", time = "T00:00", hours = "+00", minutes = "00"] = INSTANT.exec(text) ?? [];
+  // A day that its month does not have would be one of the next month.
+  const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day);
+  const moment = new Date(`${day}${time}${hours}:${minutes}`);
+  const year = moment.getUTCFullYear();
+  return isDay && year >= 1 && year <= 9999 ? moment : undefined;
+}
+
+/**
+ * The same of a query parameter, undefined without it. The `+` of an offset may have become a space. Failure invalid for
+ * anything else.
  */
 export function instantOf(c: Ask, name: string): Date | undefined {
   const text = queryParameter(c, name);
   if (text === undefined) return undefined;
-  const [, day = "", time, , , offset] = INSTANT.exec(text) ?? [];
-  const moment = new Date(text.replace(" ", "+") + (time !== undefined && offset === undefined ? "Z" : ""));
-  const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day);
-  if (isDay && !Number.isNaN(moment.getTime())) return moment;
+  const moment = instantIn(text.replace(" ", "+"));
+  if (moment !== undefined) return moment;
   throw new Failure("invalid", `INVALID DATA: ${name} must be an ISO 8601 date`);
 }
 

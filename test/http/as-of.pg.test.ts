@@ -358,6 +358,7 @@ describe("the answer of a past moment", () => {
     ["in the future", "POST", "/features/bob/tasker-board", "2126-01-01", 400, "at must not be in the future"],
     ["that is none", "GET", "/contracts/bob", "yesterday", 400, "at must be an ISO 8601 date"],
     ["that is no day", "GET", "/contracts/bob", "2025-02-30", 400, "at must be an ISO 8601 date"],
+    ["that no year has", "GET", "/contracts/bob", "0000-01-01", 400, "at must be an ISO 8601 date"],
     ["that is empty", "POST", "/features/bob", "", 400, "at must be an ISO 8601 date"],
     ["of nobody", "POST", "/features/nobody", "used", 404, "Contract with userId nobody not found"],
     ["and a token", "POST", "/features/bob/pricing-token", "used", 400, "token cannot be issued"],

@@ -836,12 +836,16 @@ describe("the billing period", () => {
   test.each([
     ["2025-12-31", "2025-12-31T00:00:00.000Z"],
     ["2025-12-31T10:00:00+02:00", "2025-12-31T08:00:00.000Z"],
+    ["2025-12-31T10:00:00-0230", "2025-12-31T12:30:00.000Z"],
+    ["2025-12-31T10:00+02", "2025-12-31T08:00:00.000Z"],
+    ["2025-12-31T10:00:00.123456789Z", "2025-12-31T10:00:00.123Z"],
+    ["2028-02-29", "2028-02-29T00:00:00.000Z"],
     ["2025-06-15T12:00:00.000Z", "2025-06-15T12:00:00.000Z"],
   ])("takes the end date %s", async (endDate, stored) => {
     expect((await put({ endDate })).body.billingPeriod.endDate).toBe(stored);
   });
 
-  test.each([
+  test.each<[status: number, error: string, body: object]>([
     [422, "The autoRenew field must be a boolean", { autoRenew: 2 }],
     [422, "renewalDays must be a positive integer", { renewalDays: 0 }],
     [422, "renewalDays must be a positive integer", { renewalDays: null }],
@@ -849,8 +853,21 @@ describe("the billing period", () => {
     [422, "The endDate field must be a valid date", { endDate: "2025-13-45" }],
     [422, "The endDate field must be a valid date", { endDate: "+275760-09-13" }],
     [422, "The endDate field must be a valid date", { endDate: 5 }],
+    ...[
+      "2030-02-30",
+      "2029-02-29",
+      "2030-01-01 (foo)",
+      "2030-01-01 10:00 PM",
+      "2030-01-01 10:00",
+      "2030-01-01 EST",
+      "2030-01-01T10:00 02:00",
+      "2030-01-01T25:00Z",
+      "-2030-05-05",
+      "0000-01-01",
+      "9999-12-31T23:00-10:00",
+    ].map((endDate): [number, string, object] => [422, "The endDate field must be a valid date", { endDate }]),
     [400, "End date cannot be before the start date", { endDate: "2025-06-15T11:59:59.999Z" }],
-  ])("is refused with %i: %s", async (status, error, body) => {
+  ])("is refused with %i: %s %j", async (status, error, body) => {
     expect(await put(body)).toMatchObject({ status, body: { error } });
   });
 

@@ -100,4 +100,17 @@ describe.each(ZONES)("in the time zone %s", (zone) => {
       expect(usageLevels["daily"]?.["maxTasks"]).toEqual({ resetTimeStamp: daily, consumed: 0 });
     },
   );
+
+  test("an end date without an offset is in UTC", async () => {
+    const userId = `${zone} ended`;
+    api.setNow(new Date("2011-01-01T00:00:00.000Z"));
+    await contract(api, key, userId);
+    for (const endDate of ["2011-12-30T10:00", "2011-12-30T10:00:00.000"]) {
+      const body = { endDate };
+      const path = `/contracts/${encodeURIComponent(userId)}/billingPeriod`;
+      expect((await api.call("PUT", path, { key, body })).body).toMatchObject({
+        billingPeriod: { endDate: "2011-12-30T10:00:00.000Z" },
+      });
+    }
+  });
 });

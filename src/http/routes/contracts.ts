@@ -11,6 +11,7 @@ import {
   type AppEnv,
   bodyOf,
   context,
+  instantIn,
   instantOf,
   json,
   leadingInteger,
@@ -169,16 +170,10 @@ export const billingChanges = z.object({
   renewalDays: positiveInteger("renewalDays must be a positive integer").optional(),
   endDate: z
     .string({ error: INVALID_DATE })
-    .refine((text) => /^[+-]?\d{4,6}-\d{2}-\d{2}([T ].*)?$/.test(text) && isStorable(new Date(text)), INVALID_DATE)
-    .transform((text) => new Date(text))
+    .transform(instantIn)
+    .refine((moment) => moment !== undefined, INVALID_DATE)
     .optional(),
 });
-
-/** Dates that both JavaScript and Postgres can hold. */
-function isStorable(date: Date): boolean {
-  const time = date.getTime();
-  return !Number.isNaN(time) && date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9999;
-}
 
 const USAGE_SHAPE = "The input must be an object with the structure: Record<string, Record<string, number>>";
 export const usageAmounts = z.record(
