@@ -4,7 +4,7 @@ const MILLISECONDS = { SEC: 1_000, MIN: 60_000, HOUR: 3_600_000, DAY: 86_400_000
 const MONTHS = { MONTH: 1, YEAR: 12 } as const;
 
 /** The last instant that every store and every ISO 8601 reader of ours can carry. */
-const END_OF_TIME = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+export const END_OF_TIME = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** The instant `months` whole months after `from`, the day clamped to the last of its month; UTC. */
 function addWholeMonths(from: Date, months: number): number {

@@ -1,6 +1,6 @@
 import { and, asc, eq, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/pg-core";
-import { addPeriod } from "../core/period.ts";
+import { addPeriod, END_OF_TIME } from "../core/period.ts";
 import type { Period } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
 import { recordStates } from "./contract-states.ts";
@@ -373,10 +373,11 @@ export async function restartBilling(
   const moment = sql`${input.now.toISOString()}::timestamptz`;
   const isOver = sql`(${input.exceptEnded ?? false}::boolean and end_date < ${moment} and not auto_renew)`;
   const days = sql`case when renewal_days < 1 then ${USUAL_RENEWAL_DAYS}::integer else renewal_days end`;
+  const end = sql`least(${moment} + (${days}) * interval '24 hours', ${new Date(END_OF_TIME).toISOString()}::timestamptz)`;
   await tx.execute(sql`
     update contracts set
       start_date = case when ${isOver} then start_date else ${moment} end,
-      end_date = case when ${isOver} then end_date else ${moment} + (${days}) * interval '24 hours' end,
+      end_date = case when ${isOver} then end_date else ${end} end,
       auto_renew = coalesce(${input.autoRenew ?? null}::boolean, auto_renew),
       renewal_days = case when ${isOver} then renewal_days else ${days} end,
       updated_at = ${moment}

@@ -1,4 +1,5 @@
 import { and, asc, count, eq, sql, type SQL } from "drizzle-orm";
+import { addPeriod } from "../core/period.ts";
 import { violates } from "../db/connect.ts";
 import { recordStates } from "../db/contract-states.ts";
 import {
@@ -20,8 +21,6 @@ import { type ContractAddress, contractNotFound, findContract } from "./contract
 import { auditContracts, auditNovations, billingOf, contactOf, factsOf } from "./contract-audit.ts";
 import { Failure } from "./errors.ts";
 import { lockServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
-
-const DAY_MS = 86_400_000;
 
 export interface NewContract extends Subscription {
   userContact: {
@@ -104,7 +103,7 @@ export async function createContract(
         phone: userContact.phone ?? null,
         groupId: contract.groupId ?? null,
         startDate: now,
-        endDate: new Date(now.getTime() + renewalDays * DAY_MS),
+        endDate: addPeriod(now, { value: renewalDays, unit: "DAY" }),
         autoRenew: contract.billingPeriod?.autoRenew ?? false,
         renewalDays,
       });

@@ -144,6 +144,7 @@ describe("creating a contract", () => {
     });
   });
 
+  const TOO_LATE = "billingPeriod.renewalDays must not make the billing period end after the year 9999";
   const valid = contractFor("never");
   const contact = (change: Record<string, unknown>) => ({
     ...valid,
@@ -177,6 +178,8 @@ describe("creating a contract", () => {
     ["billingPeriod.renewalDays must be a positive integer", billing({ renewalDays: -3 })],
     ["billingPeriod.renewalDays must be a positive integer", billing({ renewalDays: null })],
     ["billingPeriod.renewalDays must be a positive integer", billing({ renewalDays: "soon" })],
+    [TOO_LATE, billing({ renewalDays: 2_912_643 })],
+    [TOO_LATE, billing({ renewalDays: 1e300 })],
     ["The contractedServices field is required", { ...valid, contractedServices: undefined, subscriptionPlans: 1 }],
     [
       "contractedServices must be an object where keys are service names and values are pricing versions",
@@ -237,6 +240,27 @@ describe("creating a contract", () => {
       autoRenew: stored,
       renewalDays: 45,
     });
+  });
+
+  test.each([
+    [40_000, "2134-12-21T12:00:00.000Z"],
+    [2_912_642, "9999-12-31T12:00:00.000Z"],
+  ])("takes %d renewal days", async (renewalDays, endDate) => {
+    const userId = `long-${renewalDays}`;
+    const made = await contract(api, key, userId, { billingPeriod: { renewalDays } });
+    expect(made.billingPeriod).toMatchObject({ renewalDays, endDate });
+    expect(await show(api, key, userId)).toEqual(made);
+  });
+
+  test("that lasts to the end of the year 9999 lasts no longer once it is novated", async () => {
+    api.setNow(new Date("2025-06-17T12:00:00.000Z"));
+    const { userContact: _, ...body } = contractFor("");
+    const novated = await api.call<ContractBody>("PUT", "/contracts/long-2912642", { key, body });
+    expect(novated.body.billingPeriod).toMatchObject({
+      endDate: "9999-12-31T23:59:59.999Z",
+      renewalDays: 2_912_642,
+    });
+    expect(await show(api, key, "long-2912642")).toEqual(novated.body);
   });
 
   const at = (contractedServices: object, subscriptionPlans: object = {}, subscriptionAddOns: object = {}) =>
@@ -849,6 +873,7 @@ describe("the billing period", () => {
     [422, "The autoRenew field must be a boolean", { autoRenew: 2 }],
     [422, "renewalDays must be a positive integer", { renewalDays: 0 }],
     [422, "renewalDays must be a positive integer", { renewalDays: null }],
+    [422, "renewalDays must not make the billing period end after the year 9999", { renewalDays: 2_912_643 }],
     [422, "The endDate field must be a valid date", { endDate: "soon" }],
     [422, "The endDate field must be a valid date", { endDate: "2025-13-45" }],
     [422, "The endDate field must be a valid date", { endDate: "+275760-09-13" }],

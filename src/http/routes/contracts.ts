@@ -1,6 +1,7 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
+import { END_OF_TIME } from "../../core/period.ts";
 import { showContractAt } from "../../operations/as-of.ts";
 import { listContracts, type SubscriptionFilters } from "../../operations/contract-listing.ts";
 import * as contracts from "../../operations/contracts.ts";
@@ -22,6 +23,8 @@ import {
 } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;
+
+const DAY_MS = 86_400_000;
 
 /** The sentence depends on whether the field is there at all; null counts as absent where `absent` says so. */
 const required = (missing: string, wrong: string) => ({
@@ -82,17 +85,25 @@ const lenientBoolean = (sentence: string) =>
     z.boolean({ error: sentence }),
   );
 
-const positiveInteger = (sentence: string) =>
-  z.preprocess(
+const endsTooLate = (field: string) => `${field} must not make the billing period end after the year 9999`;
+
+/** Numbers beyond what a day can be counted by are integers, too. */
+const renewalDays = (field: string) => {
+  const sentence = `${field} must be a positive integer`;
+  return z.preprocess(
     (value) => (typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value),
-    z.number({ error: sentence }).int(sentence).min(1, sentence).max(36_500, sentence),
+    z
+      .number({ error: sentence })
+      .int({ error: ({ code }) => (code === "too_big" ? endsTooLate(field) : sentence) })
+      .min(1, sentence),
   );
+};
 
 const newBillingPeriod = z
   .object(
     {
       autoRenew: lenientBoolean("billingPeriod.autoRenew must be a boolean").optional(),
-      renewalDays: positiveInteger("billingPeriod.renewalDays must be a positive integer").optional(),
+      renewalDays: renewalDays("billingPeriod.renewalDays").optional(),
     },
     { error: "The billingPeriod field must be an object" },
   )
@@ -167,7 +178,7 @@ const INVALID_DATE = "The endDate field must be a valid date";
 
 export const billingChanges = z.object({
   autoRenew: lenientBoolean("The autoRenew field must be a boolean").optional(),
-  renewalDays: positiveInteger("renewalDays must be a positive integer").optional(),
+  renewalDays: renewalDays("renewalDays").optional(),
   endDate: z
     .string({ error: INVALID_DATE })
     .transform(instantIn)
@@ -217,6 +228,18 @@ function filtersOf(c: Ask): SubscriptionFilters {
     throw new Failure("invalid", `INVALID DATA: The filters field ${path} is not valid`);
   }
   return read.data;
+}
+
+/** Failure unprocessable for so many days that a billing period which began now would end when no date can say. */
+function requireEnd(c: Ask, field: string, renewalDays: number | undefined): void {
+  const end = c.get("resources").now().getTime() + (renewalDays ?? 0) * DAY_MS;
+  if (end > END_OF_TIME) throw new Failure("unprocessable", endsTooLate(field));
+}
+
+function billingChangesOf(c: Ask): contracts.BillingChanges {
+  const changes = bodyOf(c, billingChanges);
+  requireEnd(c, "renewalDays", changes.renewalDays);
+  return changes;
 }
 
 const address = (c: Ask) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
@@ -282,6 +305,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   })
   .post("/", async (c) => {
     const { organizationId, groupId, ...contract } = bodyOf(c, newContract);
+    requireEnd(c, "billingPeriod.renewalDays", contract.billingPeriod?.renewalDays);
     const created = await contracts.createContract(context(c), {
       organizationId: targetOrganization(c, organizationId),
       contract: { ...contract, groupId: groupId ?? undefined },
@@ -315,7 +339,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
 /** The top-level family: a reserved name before the end users, and what exists only here. */
 export const contractRoutes = new Hono<AppEnv>()
   .put("/billingPeriod", async (c) => {
-    const changes = bodyOf(c, billingChanges);
+    const changes = billingChangesOf(c);
     const groupId = queryParameter(c, "groupId") || undefined;
     // Without a group an organization's key means all its contracts; a platform ADMIN has no organization to bound it.
     if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
@@ -332,6 +356,6 @@ export const contractRoutes = new Hono<AppEnv>()
     json(c, await contracts.updateContact(context(c), { ...address(c), changes: bodyOf(c, contactChanges) })),
   )
   .put("/:userId/billingPeriod", async (c) =>
-    json(c, await contracts.updateBillingPeriod(context(c), { ...address(c), changes: bodyOf(c, billingChanges) })),
+    json(c, await contracts.updateBillingPeriod(context(c), { ...address(c), changes: billingChangesOf(c) })),
   )
   .route("/", organizationContractRoutes);
