@@ -41,7 +41,10 @@ export function sameLevel(
 /** One movement of a level. */
 export interface Movement<L extends Level = Level> {
   level: L;
-  /** Added to the balance, which never goes below zero: the ledger gets what was really added. */
+  /**
+   * Added to the balance, which stays between zero and the largest number there is: the ledger gets what was really added.
+   * A renewal or reset takes it to zero all the same: a sum can have more digits than a number.
+   */
   delta: number;
   /** The next reset moment, when this movement also starts a new period. */
   resetAt?: Date | undefined;
@@ -66,6 +69,7 @@ export async function moveLevels<L extends Level>(
   entry: LedgerEntry,
 ): Promise<L[]> {
   if (movements.length === 0) return [];
+  const isAnew = entry.kind === "renew" || entry.kind === "reset";
   const values = JSON.stringify(
     movements.map(({ level, delta, resetAt }) => ({
       service_id: level.serviceId,
@@ -86,7 +90,8 @@ export async function moveLevels<L extends Level>(
       where u.contract_id = ${contractId}
     ), changed as (
       update usage_levels u set
-        consumed = greatest(0, b.before + b.delta),
+        consumed = case when ${isAnew}::boolean then 0
+          else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, b.before + b.delta)) end,
         reset_at = coalesce(b.reset_at, u.reset_at)
       from balance b
       where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name

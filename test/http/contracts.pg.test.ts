@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import {
   ADD_ONS_ONLY,
@@ -765,6 +766,33 @@ describe("usage levels", () => {
     expect(answer).toMatchObject({ status: 200 });
     expect(answer.body.usageLevels["tasker"]).toEqual(usageLevels);
     expect(await show(api, key, "levels")).toEqual(answer.body);
+  });
+
+  test("take any finite amount, and never say more than a number can", async () => {
+    const exports = async (amount: number, query = "") => {
+      const answer = await put(query, { tasker: { maxExports: amount } });
+      expect(answer).toMatchObject({ status: 200 });
+      expect(await show(api, key, "levels")).toEqual(answer.body);
+      return answer.body.usageLevels["tasker"]?.["maxExports"]?.consumed;
+    };
+    expect(await exports(1e16)).toBe(1e16 + 6);
+    expect(await exports(0, "?reset=true&renewableOnly=false")).toBe(0);
+    expect(await exports(Number.MAX_VALUE)).toBe(Number.MAX_VALUE);
+    expect(await exports(Number.MAX_VALUE)).toBe(Number.MAX_VALUE);
+    expect(await exports(Number.MIN_VALUE)).toBe(Number.MAX_VALUE);
+    expect(await api.call("POST", "/features/levels/tasker-bulk?details=true", { key })).toMatchObject({
+      status: 200,
+      body: { eval: false },
+    });
+    expect(await exports(-Number.MAX_VALUE)).toBe(0);
+    expect(await exports(Number.MIN_VALUE)).toBe(Number.MIN_VALUE);
+    expect((await checkLedger(api.database.connection.db)).violations).toEqual([]);
+  });
+
+  test("are zero after a reset, also where the balance had more digits than a number", async () => {
+    await put("", { tasker: { maxExports: 1e15 } });
+    await put("", { tasker: { maxExports: 0.01 } });
+    expect((await put("?usageLimit=maxExports", {})).body.usageLevels["tasker"]?.["maxExports"]?.consumed).toBe(0);
   });
 
   test.each<[status: number, error: string, query: string, body: unknown, userId: string]>([

@@ -189,14 +189,7 @@ export const billingChanges = z.object({
 const USAGE_SHAPE = "The input must be an object with the structure: Record<string, Record<string, number>>";
 export const usageAmounts = z.record(
   z.string(),
-  z.record(
-    z.string(),
-    z
-      .number({ error: USAGE_SHAPE })
-      .min(-Number.MAX_SAFE_INTEGER, USAGE_SHAPE)
-      .max(Number.MAX_SAFE_INTEGER, USAGE_SHAPE),
-    { error: USAGE_SHAPE },
-  ),
+  z.record(z.string(), z.number({ error: USAGE_SHAPE }), { error: USAGE_SHAPE }),
   { error: USAGE_SHAPE },
 );
 
