@@ -86,9 +86,9 @@ export async function withLockedSubject<T>(
 ): Promise<T> {
   const organizationId = evaluatedOrganization(ctx);
   return transaction(ctx, async (ctx) => {
-    const now = ctx.now();
     // Two statements, because one would read what was there before it waited for the lock.
     const found = await lockSubject(ctx.db, organizationId, userId);
+    const now = ctx.now();
     const subject = found ? await loadSubject(ctx.db, organizationId, userId) : undefined;
     if (subject === undefined) throw contractNotFound(userId);
     const renewed = isExpired(subject, now) ? await renewContract(ctx, subject, now) : subject;
