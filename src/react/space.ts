@@ -1,7 +1,7 @@
 "use client";
 
 /**
- * `faregate/react/space`: everything of `faregate/react`, and the names of the published `space-react-client` for the same things.
+ * `faregate/react/space`: `faregate/react`, which has the names of the published `space-react-client` for the same things, too.
  * To migrate, replace the package's name in the imports; then rename at leisure. What differs, and is meant to:
  *
  * - `evaluateFeature` and `getKey` answer null where they answered false or undefined for want of a token or an entry.
@@ -11,23 +11,4 @@
  * - Features of one user are gone at once when another is set; payloads are frozen; feature ids keep their case.
  * - `pricing_activated` works, and `pricing_actived` still does.
  */
-import type { ServiceClient } from "../client/service-client.ts";
-import type { ServiceEvents } from "../client/service-events.ts";
-import type { ServiceClientContext } from "./context.ts";
-import { useServiceClient } from "./hooks.ts";
-import { type ServiceConfiguration, ServiceProvider } from "./service-provider.tsx";
-
 export * from "./react.ts";
-
-/** @deprecated Use ServiceProvider. */
-export const SpaceProvider = ServiceProvider;
-/** @deprecated Use useServiceClient. */
-export const useSpaceClient = useServiceClient;
-/** @deprecated Use ServiceConfiguration. */
-export type SpaceConfiguration = ServiceConfiguration;
-/** @deprecated Use ServiceClient. */
-export type SpaceClient = ServiceClient;
-/** @deprecated Use ServiceEvents. */
-export type SpaceEvents = ServiceEvents;
-/** @deprecated Use ServiceClientContext. */
-export type SpaceClientContext = ServiceClientContext;

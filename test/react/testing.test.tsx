@@ -75,10 +75,10 @@ test("useFeature says limit, use, error and reason; useUsage what remains", asyn
   ]);
 });
 
-test("the migration entry has everything, and the published names for the same objects", () => {
-  expect(Object.keys(space)).toEqual(expect.arrayContaining(Object.keys(react)));
-  expect(space.SpaceProvider).toBe(react.ServiceProvider);
-  expect(space.useSpaceClient).toBe(react.useServiceClient);
+test("the published names are the same objects, and the migration entry has everything", () => {
+  expect(react.SpaceProvider).toBe(react.ServiceProvider);
+  expect(react.useSpaceClient).toBe(react.useServiceClient);
+  expect({ ...space }).toEqual({ ...react });
 });
 
 test("the server entry reads a token without React", () => {

@@ -1,7 +1,19 @@
 import { type FeatureAnswer, type FeatureId, Faregate, ServiceClient, TokenService } from "faregate/client";
-import { Feature, On, useFeature, useSuspenseFeature, useUsage } from "faregate/react";
+import {
+  Feature,
+  On,
+  type SpaceClient,
+  type SpaceClientContext,
+  type SpaceConfiguration,
+  type SpaceEvents,
+  SpaceProvider,
+  useFeature,
+  useSpaceClient,
+  useSuspenseFeature,
+  useUsage,
+} from "faregate/react";
 import type { FeatureId as ServerFeatureId } from "faregate/react/server";
-import { SpaceProvider } from "faregate/react/space";
+import { SpaceProvider as SpaceProviderOfSpace } from "faregate/react/space";
 import { createTestToken, TestServiceProvider } from "faregate/testing";
 
 /* With a declaration only its feature ids are accepted, whichever entry they come through. */
@@ -63,6 +75,11 @@ export const aliased = (
     text
   </SpaceProvider>
 );
+export const sameProvider: typeof SpaceProviderOfSpace = SpaceProvider;
+export const sameHook: () => SpaceClient = useSpaceClient;
+export const spaceEvent: SpaceEvents = "pricing_actived";
+export const spaceConfiguration: SpaceConfiguration = { allowConnectionWithSpace: false };
+export const spaceContext = ({ client: held }: SpaceClientContext): SpaceClient | null => held;
 // @ts-expect-error a provider has a configuration or a client
 export const neither = <SpaceProvider>text</SpaceProvider>;
 
