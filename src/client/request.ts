@@ -23,34 +23,33 @@ export interface ServiceAnswer {
   body: unknown;
 }
 
-/** Sends it once. @throws ServiceRequestError when no answer came in time, or it is not wanted any more. */
+/**
+ * Sends it once; a `fetch` that ignores its signal is not waited for.
+ * @throws ServiceRequestError when no answer came in time, or it is not wanted any more.
+ */
 export async function exchange(request: Exchange): Promise<ServiceAnswer> {
-  const { url, method, headers, body, signal, timeoutMs } = request;
+  const { url, method, headers, body = null, signal, timeoutMs } = request;
+  if (signal?.aborted) throw aborted();
+  // Aborted in the end, however it ended, which takes the listener of `signal` away too.
   const controller = new AbortController();
-  const abort = () => controller.abort();
-  if (signal?.aborted) abort();
-  signal?.addEventListener("abort", abort);
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
-    abort();
-  }, timeoutMs);
-  try {
+  const send = async () => {
     const ask = request.fetch ?? fetch;
-    const init: RequestInit = { method, headers, credentials: "omit", signal: controller.signal };
-    if (body !== undefined) init.body = body;
-    const answer = await ask(url, init);
+    const answer = await ask(url, { method, headers, body, credentials: "omit", signal: controller.signal });
     return { ok: answer.ok, status: answer.status, headers: answer.headers, body: parse(await answer.text()) };
-  } catch {
-    if (timedOut) {
-      throw new ServiceRequestError("TIMEOUT", `The service did not answer within ${timeoutMs / 1000} s.`);
-    }
-    if (controller.signal.aborted) throw aborted();
-    throw new ServiceRequestError("NETWORK", "The service could not be reached.");
-  } finally {
+  };
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const answered = new Promise<ServiceAnswer>((resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new ServiceRequestError("TIMEOUT", `The service did not answer within ${timeoutMs / 1000} s.`)),
+      timeoutMs,
+    );
+    signal?.addEventListener("abort", () => reject(aborted()), { signal: controller.signal });
+    send().then(resolve, () => reject(new ServiceRequestError("NETWORK", "The service could not be reached.")));
+  });
+  return answered.finally(() => {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", abort);
-  }
+    controller.abort();
+  });
 }
 
 /** What a request that is not wanted any more rejects with. */

@@ -293,6 +293,22 @@ describe("listeners", () => {
     expect(removed).not.toHaveBeenCalled();
     expect(quiet).toHaveBeenCalledTimes(1);
     quiet.mockRestore();
+  test("by time and by disposal also where fetch ignores its signal", async () => {
+    const waiting = new ServiceClient({ url: server.url, apiKey: "k", fetch: () => new Promise(() => {}) });
+    await failure(waiting.generateUserPricingToken());
+    vi.useFakeTimers();
+    const outcome = failure(waiting.setUserId("ada"));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(await outcome).toMatchObject({ code: "TIMEOUT" });
+    const others = [failure(waiting.setUserId("bob")), failure(waiting.generateUserPricingToken())];
+    await vi.advanceTimersByTimeAsync(10);
+    waiting.dispose();
+    expect(await Promise.all(others)).toMatchObject([{ code: "ABORTED" }, { code: "ABORTED" }]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(vi.getTimerCount()).toBe(0);
+    vi.useRealTimers();
+  });
+
   });
 });
 
