@@ -1,9 +1,10 @@
+import { notifyAll } from "./listeners.ts";
 import type { TokenService } from "./token-service.ts";
 
 /** The header in which a back end may send a fresh token with any answer; CORS must expose it. */
 const HEADER = "pricing-token";
 
-/** Called with what was wrong with a header; the answer itself is never disturbed. */
+/** Called with what was wrong with a header; the answer itself is never disturbed, nor by what this throws. */
 export type HeaderErrorListener = (error: Error) => void;
 
 /** A `fetch` that takes over the token of every answer that has one. */
@@ -35,7 +36,7 @@ export function takePricingToken(tokens: TokenService, headers: object, onError?
     const value: unknown = hasGet(headers) ? headers.get(HEADER) : new Map(Object.entries(headers)).get(HEADER);
     if (typeof value === "string" && value !== "") tokens.update(value);
   } catch (error) {
-    onError?.(error instanceof Error ? error : new Error(String(error)));
+    if (onError) notifyAll(new Set([onError]), error instanceof Error ? error : new Error(String(error)));
   }
 }
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { serviceAddress } from "../../src/client/address.ts";
 import { InvalidPricingTokenError } from "../../src/client/invalid-pricing-token-error.ts";
 import { ServiceRequestError } from "../../src/client/service-request-error.ts";
-import { fetchWithPricingToken, pricingTokenInterceptor } from "../../src/client/response-header.ts";
+import { fetchWithPricingToken, pricingTokenInterceptor, takePricingToken } from "../../src/client/response-header.ts";
 import { ServiceClient } from "../../src/client/service-client.ts";
 import type { ServiceEvents } from "../../src/client/service-events.ts";
 import { createTestToken } from "../../src/client/test-token.ts";
@@ -337,3 +337,14 @@ describe("a back end's Pricing-Token header", () => {
     expect(() => intercept({ headers: { "pricing-token": "nonsense" } })).not.toThrow();
   });
 });
+
+  test("disturbs nothing when it is malformed and its listener throws, which is reported", () => {
+    const quiet = vi.spyOn(console, "error").mockReturnValue();
+    const thrown = new Error("listener");
+    const onError = () => {
+      throw thrown;
+    };
+    expect(() => takePricingToken(new TokenService(), { "pricing-token": "nonsense" }, onError)).not.toThrow();
+    expect(quiet.mock.calls).toEqual([[thrown]]);
+    quiet.mockRestore();
+  });
