@@ -26,9 +26,12 @@ export function serviceAddress(url: unknown): ServiceAddress {
   };
 }
 
-/** Whether it can be in the path of a request: dots survive percent-encoding, and URL parsing would climb to another route. */
+/**
+ * Whether it can be in the path of a request: dots survive percent-encoding, and URL parsing would climb to another route; half a
+ * surrogate pair has no encoding.
+ */
 export function isUserId(userId: unknown): boolean {
-  return typeof userId === "string" && !/^(\s*|\.\.?)$/.test(userId);
+  return typeof userId === "string" && !/^(\s*|\.\.?)$|\p{Cs}/u.test(userId);
 }
 
 function parseUrl(text: string): URL | undefined {

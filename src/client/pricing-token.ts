@@ -41,14 +41,14 @@ export function parsePricingToken(token: string): PricingTokenPayload {
 /** As parsePricingToken, not frozen yet. Source: contract clients §1.7, the pipeline of `update`. */
 export function decodePricingToken(token: unknown): PricingTokenPayload {
   const text = typeof token === "string" ? token.trim() : "";
-  if (text === "") throw new InvalidPricingTokenError("type");
+  if (!text) throw new InvalidPricingTokenError("type");
   const segments = text.split(".");
   const middle = segments[1];
-  if (middle === undefined || middle === "" || segments.length > 3) throw new InvalidPricingTokenError("segments");
+  if (!middle || segments.length > 3) throw new InvalidPricingTokenError("segments");
   const payload = parseJson(decodeText(middle));
   if (!isObject(payload)) throw new InvalidPricingTokenError("json");
-  if (typeof payload["exp"] !== "number" || !Number.isFinite(payload["exp"])) throw new InvalidPricingTokenError("exp");
-  const features = "features" in payload ? payload["features"] : {};
+  const { exp, features = {} } = payload;
+  if (!Number.isFinite(exp)) throw new InvalidPricingTokenError("exp");
   if (!isObject(features)) throw new InvalidPricingTokenError("features");
   return asPayload({ ...payload, features });
 }
@@ -85,14 +85,12 @@ function parseJson(text: string): unknown {
   }
 }
 
-const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/** The last two once more in the alphabet of base64url. */
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
 
 /** Both base64 alphabets, padded or not, as strict UTF-8. By hand: `atob` knows one alphabet and is not everywhere. */
 function decodeText(segment: string): string {
-  const digits = segment
-    .replace(/={1,2}$/, "")
-    .replace(/-/g, "+")
-    .replace(/_/g, "/");
+  const digits = segment.replace(/={1,2}$/, "");
   const bytes = new Uint8Array((digits.length * 3) >> 2);
   let value = 0;
   let bits = 0;
@@ -100,7 +98,7 @@ function decodeText(segment: string): string {
   for (const digit of digits) {
     const six = DIGITS.indexOf(digit);
     if (six < 0 || digits.length % 4 === 1) throw new InvalidPricingTokenError("encoding");
-    value = ((value << 6) | six) & 0xffff;
+    value = ((value << 6) | (six > 63 ? six - 2 : six)) & 0xffff;
     bits += 6;
     if (bits >= 8) {
       bits -= 8;

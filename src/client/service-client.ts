@@ -1,6 +1,11 @@
 import { isUserId, type ServiceAddress, serviceAddress } from "./address.ts";
 import { createListeners } from "./listeners.ts";
-import { ServiceEventRegistry, type ServiceEventListeners, type ServiceEvents } from "./service-events.ts";
+import {
+  type ServiceEventListener,
+  type ServiceEventListeners,
+  ServiceEventRegistry,
+  type ServiceEvents,
+} from "./service-events.ts";
 import type { ServiceSession } from "./service-session.ts";
 import { TokenService } from "./token-service.ts";
 
@@ -50,8 +55,11 @@ export class ServiceClient {
   /** Calls back on every change of `connection`. @returns the undo. */
   readonly subscribeConnection: (listener: () => void) => () => void = this.connectionListeners.add;
   private userId: string | undefined;
+  /** @internal Whether the service may be asked: not after disposal, nor where the provider forbids it or is gone. */
+  isAllowed = true;
   private hasWorked = false;
   private isDisposed = false;
+  private readonly late = new Set<ServiceEventListener>();
   private session: ServiceSession | undefined;
   private task: ReturnType<typeof setTimeout> | undefined;
 
@@ -72,10 +80,11 @@ export class ServiceClient {
    */
   async setUserId(userId: string): Promise<void> {
     // Before the first await, so that features load from this moment on; the session refuses the rest with a sentence.
-    if (isUserId(userId) && this.address && this.apiKey !== "" && !this.isDisposed) {
+    if (isUserId(userId) && this.address && this.apiKey !== "" && this.isAllowed) {
       this.token.claim(this);
       this.token.setLoading(true);
-      if (userId !== this.userId) this.token.clear();
+      // The token of the first paint may be this user's already.
+      if (userId !== (this.userId ?? this.token.getKey("sub"))) this.token.clear();
       this.userId = userId;
     }
     return this.work((session) => session.setUserId(userId));
@@ -98,8 +107,9 @@ export class ServiceClient {
   on<Event extends ServiceEvents>(event: Event, callback: ServiceEventListeners[Event]): () => void {
     const undo = this.events.on(event, callback);
     if (event === "synchronized" && this.connected) {
+      this.late.add(callback);
       void Promise.resolve().then(() => {
-        if (this.connected && this.events.has(event, callback)) (callback as () => void)();
+        if (this.late.delete(callback) && this.connected) this.events.emitTo(event, callback);
       });
     }
     return undo;
@@ -141,30 +151,44 @@ export class ServiceClient {
     this.disconnect();
   }
 
+  /** @internal Before the effects of anybody who may ask for a token: makes this the client that fills the token service. */
+  take(isAllowed: boolean): void {
+    this.token.claim(this);
+    this.isAllowed = isAllowed && !this.isDisposed;
+  }
+
   /**
-   * Runs the client while somebody holds it: refreshes, the token source, and the channel if `isConnected`. Sockets open and close a
-   * task later, so that releasing and retaining at once, as React's StrictMode does, changes nothing. @returns the release.
+   * Runs the client while somebody holds it: refreshes, the token source, and the channel if `isConnected`; without that the service is
+   * not asked for anything. Sockets open and close a task later, so that releasing and retaining at once, as React's StrictMode does,
+   * changes nothing. Released, it does nothing until it is retained again. @returns the release.
    */
   retain(isConnected: boolean): () => void {
-    this.token.claim(this);
+    this.take(isConnected);
+    this.token.rest(false);
     const isSourced = this.tokenSource !== undefined;
     // Now and not in the task: else features would fail for a moment before they load.
     if (isSourced) this.token.setLoading(true);
-    this.later(() => {
-      if (isConnected || isSourced || this.hasWorked) this.order((session) => session.run(isConnected));
-    });
-    return () =>
-      this.later(() => {
+    clearTimeout(this.task);
+    if (isConnected || isSourced || this.hasWorked) {
+      this.task = setTimeout(() => this.order((session) => session.run(isConnected)));
+    }
+    return () => {
+      this.token.rest(true);
+      clearTimeout(this.task);
+      this.task = setTimeout(() => {
+        this.isAllowed = false;
         if (this.hasWorked) this.order((session) => session.rest());
       });
+    };
   }
 
   /** Ends everything for good: socket, timers, requests, listeners. */
   dispose(): void {
     this.isDisposed = true;
+    this.isAllowed = false;
     clearTimeout(this.task);
     this.off();
-    this.session?.dispose();
+    this.session?.rest();
   }
 
   /** @internal For ServiceSession. */
@@ -175,13 +199,10 @@ export class ServiceClient {
     this.connectionListeners.notify();
   }
 
-  private later(task: () => void): void {
-    clearTimeout(this.task);
-    this.task = setTimeout(task, 0);
-  }
-
   private order(task: (session: ServiceSession) => void): void {
-    this.work(task).catch((error: unknown) => this.events.emit("error", error));
+    this.work((session) => {
+      if (!this.isDisposed) task(session);
+    }).catch((error: unknown) => this.events.emit("error", error));
   }
 
   /** At once when the session is loaded, else in the order of the calls when it is. */
@@ -195,7 +216,6 @@ export class ServiceClient {
         this.token.setLoading(false);
         throw error;
       }
-      if (this.isDisposed) this.session.dispose();
     }
     return await task(this.session);
   }

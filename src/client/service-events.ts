@@ -35,25 +35,23 @@ export type ServiceEventListener = ServiceEventListeners[ServiceEvents];
 
 type AnyCallback = (...args: unknown[]) => void;
 
-const NAMES: readonly string[] = [
-  "synchronized",
-  "pricing_created",
-  "pricing_archived",
-  "pricing_activated",
-  "service_disabled",
-  "error",
-] satisfies ServiceEvents[];
-
 /** The listeners of one client, by event. The same callback counts once an event, whatever spelling it was given under. */
 export class ServiceEventRegistry {
   private readonly callbacks = new Map<string, Set<AnyCallback>>();
 
-  /** @throws Error for an unknown event or when the callback is no function. @returns the undo. */
+  constructor() {
+    const names = ["synchronized", "pricing_created", "pricing_archived", "service_disabled", "error"] as const;
+    for (const name of names satisfies readonly ServiceEvents[]) this.callbacks.set(name, new Set());
+    const activated = new Set<AnyCallback>();
+    this.callbacks.set("pricing_activated", activated).set("pricing_actived", activated);
+  }
+
+  /** @throws Error when the callback is no function or for an unknown event. @returns the undo. */
   on(event: string, callback: ServiceEventListener): () => void {
-    const name = canonical(event);
-    if (!NAMES.includes(name)) throw new Error(`Event '${event}' is not recognized.`);
     if (typeof callback !== "function") throw new Error(`Callback for event '${event}' must be a function.`);
-    this.callbacks.set(name, (this.callbacks.get(name) ?? new Set()).add(callable(callback)));
+    const callbacks = this.callbacks.get(event);
+    if (callbacks === undefined) throw new Error(`Event '${event}' is not recognized.`);
+    callbacks.add(callable(callback));
     return () => this.off(event, callback);
   }
 
@@ -61,7 +59,7 @@ export class ServiceEventRegistry {
   off(event?: string, callback?: ServiceEventListener): void {
     // The sets are emptied, not only forgotten: an emit under way must not call those removed meanwhile.
     for (const [name, set] of this.callbacks) {
-      if (event !== undefined && name !== canonical(event)) continue;
+      if (event !== undefined && name !== event) continue;
       if (callback === undefined) set.clear();
       else set.delete(callable(callback));
     }
@@ -72,17 +70,14 @@ export class ServiceEventRegistry {
     notifyAll(this.callbacks.get(event) ?? new Set<AnyCallback>(), ...args);
   }
 
-  /** Whether this callback is still to be called. */
-  has(event: string, callback: ServiceEventListener): boolean {
-    return this.callbacks.get(canonical(event))?.has(callable(callback)) === true;
+  /** The same for one of them, unless it was removed meanwhile. */
+  emitTo(event: ServiceEvents, callback: ServiceEventListener): void {
+    const one = callable(callback);
+    if (this.callbacks.get(event)?.has(one)) notifyAll(new Set([one]));
   }
 }
 
 /** Guarantee: `on` of the client types a callback by its event, and every `emit` gives that event its argument. */
 function callable(callback: ServiceEventListener): AnyCallback {
   return callback as AnyCallback;
-}
-
-function canonical(event: string): string {
-  return event === "pricing_actived" ? "pricing_activated" : event;
 }

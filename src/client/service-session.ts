@@ -12,8 +12,8 @@ export class ServiceSession {
   private userId: string | undefined;
   /** Of the requests that are not the loader's. */
   private lifetime = new AbortController();
-  private isDisposed = false;
-  private wantsChannel = false;
+  /** Undefined: nobody has opened or closed it since `rest`. */
+  private wantsChannel: boolean | undefined;
   private hasBeenSynchronized = false;
   private channel: LiveChannel | undefined;
 
@@ -25,12 +25,13 @@ export class ServiceSession {
   /** See ServiceClient.setUserId, which has checked and announced what it could. */
   async setUserId(userId: string): Promise<void> {
     if (!isUserId(userId)) {
-      const isDots = typeof userId === "string" && userId.startsWith(".");
-      throw new Error(isDots ? "User ID must not be '.' or '..'." : "User ID must be a non-empty string.");
+      const isText = typeof userId === "string" && userId.trim() !== "";
+      const wrong = isText ? "not be '.', '..' or ill-formed Unicode" : "be a non-empty string";
+      throw new Error(`User ID must ${wrong}.`);
     }
     if (this.client.address === undefined) throw new Error("config.url is needed to fetch a pricing token.");
     if (this.client.apiKey === "") throw new Error("config.apiKey is needed to fetch a pricing token.");
-    if (this.isDisposed) throw aborted();
+    if (!this.client.isAllowed) throw aborted();
     const isSame = userId === this.userId;
     if (isSame && this.loader.isLoading) return this.loader.load();
     this.userId = userId;
@@ -40,7 +41,6 @@ export class ServiceSession {
 
   /** See ServiceClient.generateUserPricingToken. */
   async generateUserPricingToken(): Promise<string> {
-    if (this.isDisposed) throw aborted();
     if (this.userId === undefined) {
       throw new Error(
         "User ID is not set. Please set the user ID with `setUserId(userId)` before trying to generate a pricing token.",
@@ -54,41 +54,38 @@ export class ServiceSession {
     return this.loader.load();
   }
 
-  /** Works until `rest`: keeps the token fresh and, if so wished, the channel open. */
+  /** Works until `rest`: keeps the token fresh and, if so wished, the channel open. Without the service only the source is left. */
   run(isConnected: boolean): void {
-    if (this.isDisposed) return;
-    const { token, tokenSource } = this.client;
-    if (isConnected) this.connect();
-    else this.rest();
-    if (tokenSource !== undefined && this.userId === undefined) {
-      const newest = () => (this.client.tokenSource ?? tokenSource)();
-      this.loader.use(async () => ({ token: await newest(), serverTimeMs: 0 }));
-      if (token.status !== "valid") this.loader.refresh();
-      else token.setLoading(false);
+    const { client, loader, userId } = this;
+    const { token, tokenSource } = client;
+    if (!isConnected) this.rest();
+    else if (this.wantsChannel === undefined) this.connect();
+    if (isConnected && userId !== undefined) {
+      loader.use((signal) => this.requestToken(userId, signal));
+    } else if (tokenSource !== undefined) {
+      const newest = () => (client.tokenSource ?? tokenSource)();
+      loader.use(async () => ({ token: await newest(), serverTimeMs: 0 }));
+      if (token.status !== "valid") loader.refresh();
     }
-    if (isConnected || tokenSource !== undefined) this.loader.start();
+    token.setLoading(loader.isLoading);
+    if (isConnected || tokenSource !== undefined) loader.start();
   }
 
   /** Ends channel, timers and requests; user and listeners stay, and `run` takes up the work again. */
   rest(): void {
     this.disconnect();
+    this.wantsChannel = undefined;
     this.loader.stop();
+    this.loader.use(undefined);
     this.lifetime.abort();
     this.lifetime = new AbortController();
-  }
-
-  /** Ends everything for good. */
-  dispose(): void {
-    this.isDisposed = true;
-    this.rest();
-    this.loader.use(undefined);
   }
 
   /** Opens the event channel unless it is open. The socket code is loaded then. */
   connect(): void {
     const { client } = this;
     const { address } = client;
-    if (this.wantsChannel || this.isDisposed || address === undefined) return;
+    if (this.wantsChannel || !client.isAllowed || address === undefined) return;
     this.wantsChannel = true;
     client.changeConnection({ status: "connecting", error: null });
     import("./live-channel.ts").then(
@@ -102,7 +99,7 @@ export class ServiceSession {
         });
       },
       (error: unknown) => {
-        this.wantsChannel = false;
+        this.wantsChannel = undefined;
         this.lost(error);
       },
     );
@@ -116,8 +113,9 @@ export class ServiceSession {
     this.client.changeConnection();
   }
 
-  private requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
-    const { httpUrl, apiKey, options } = this.client;
+  private async requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
+    const { httpUrl, apiKey, options, isAllowed } = this.client;
+    if (!isAllowed) throw aborted();
     return requestPricingToken({ httpUrl, apiKey, userId, signal, fetch: options.fetch });
   }
 
@@ -154,7 +152,7 @@ export class ServiceSession {
 
   /** Whether the token has a feature of that service; the channel tells of everybody's. */
   private isAbout(serviceName: string): boolean {
-    const prefix = `${serviceName.toLowerCase()}-`;
+    const prefix = `${serviceName}-`.toLowerCase();
     return Object.keys(this.client.token.getPayload()?.features ?? {}).some((id) => id.startsWith(prefix));
   }
 }

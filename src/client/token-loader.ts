@@ -9,9 +9,9 @@ import type { TokenService } from "./token-service.ts";
 export type TokenOrigin = (signal: AbortSignal) => Promise<IssuedToken>;
 
 interface Flight {
+  /** Aborted as soon as it is over, however it ended. */
   readonly controller: AbortController;
   readonly outcome: Promise<void>;
-  landed: boolean;
 }
 
 const SHORTEST_WAIT_MS = 5_000;
@@ -51,7 +51,7 @@ export class TokenLoader {
 
   /** Whether a request is under way. */
   get isLoading(): boolean {
-    return this.latest?.landed === false;
+    return this.latest?.controller.signal.aborted === false;
   }
 
   /** Asks now, or joins the request under way. Whoever waits for a request that a later one replaces gets the later outcome. */
@@ -74,14 +74,13 @@ export class TokenLoader {
         this.plan();
       } catch (error) {
         if (this.latest !== flight) return await this.latest?.outcome;
-        this.tokens.setLoading(false);
         throw error;
       } finally {
-        flight.landed = true;
+        if (!controller.signal.aborted) this.end();
       }
     };
     // A microtask later, so that `flight` exists when `land` compares with it.
-    const flight: Flight = { controller, landed: false, outcome: Promise.resolve().then(land) };
+    const flight: Flight = { controller, outcome: Promise.resolve().then(land) };
     this.latest = flight;
     before?.controller.abort();
     // After a failed refresh of an expired token, further tries must not make the page flicker.
@@ -123,7 +122,13 @@ export class TokenLoader {
     this.dueAt = undefined;
     this.stopWatching?.();
     clearTimeout(this.timer);
+    this.end();
+  }
+
+  /** Says at once that nothing is on its way any more: in a moment another client may fill the token service. */
+  private end(): void {
     this.latest?.controller.abort();
+    this.tokens.setLoading(false);
   }
 
   /** At 70 to 80 % of the life that is left, so that clients started together do not come together. */

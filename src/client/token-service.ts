@@ -37,6 +37,7 @@ export class TokenService {
   private loading = false;
   private clockOffsetMs = 0;
   private saidExpired = false;
+  private isResting = false;
   private owner: TokenOwner | undefined;
   private readonly listeners = createListeners((count) => this.watch(count > 0));
   /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
@@ -64,9 +65,7 @@ export class TokenService {
    * @throws InvalidPricingTokenError, with everything left as it was.
    */
   update(token: string, clockOffsetMs = 0): void {
-    const payload = shareEntries(decodePricingToken(token), this.payload);
-    this.payload = deepFreeze(payload);
-    this.loading = false;
+    this.payload = deepFreeze(shareEntries(decodePricingToken(token), this.payload));
     this.clockOffsetMs = clockOffsetMs;
     this.saidExpired = this.hasExpired();
     this.listeners.notify();
@@ -79,21 +78,21 @@ export class TokenService {
     this.armTimer();
   }
 
-  /** Says that a token is on its way, so that features without one load instead of failing. `update` ends it. */
+  /** Says whether a token is on its way, so that features without one load instead of failing. `update` does not end it. */
   setLoading(loading: boolean): void {
     this.change(() => (this.loading = loading));
   }
 
   /** Whether there is a token, by the clock. */
   get status(): TokenStatus {
-    if (this.payload !== undefined && !this.hasExpired()) return "valid";
+    if (this.getPayload() !== null) return "valid";
     if (this.loading) return "loading";
     return this.payload === undefined ? "none" : "expired";
   }
 
   /** The payload, deeply frozen and the same object until the next update; null when none or expired. */
   getPayload<T = PricingTokenPayload>(): T | null {
-    return shaped<T>(this.payload === undefined || this.hasExpired() ? null : this.payload);
+    return shaped<T>(this.hasExpired() ? null : (this.payload ?? null));
   }
 
   /** A claim by its name at the top of the payload; null when there is none, or no valid token. */
@@ -105,7 +104,7 @@ export class TokenService {
   evaluateFeature(id: FeatureId): boolean | null {
     const payload = this.getPayload();
     const state = payload && featureState(payload, id);
-    return state === null || state.reason !== null ? null : state.enabled;
+    return state?.reason === null ? state.enabled : null;
   }
 
   /** The answer for a feature with its limit, use and reason. Equal answers are the same object, across updates too. */
@@ -144,6 +143,12 @@ export class TokenService {
     if (before.httpUrl !== "") this.clear();
   }
 
+  /** @internal For clients: while nobody holds the one that fills it, nothing is announced. */
+  rest(isResting: boolean): void {
+    this.isResting = isResting;
+    this.armTimer();
+  }
+
   private hasExpired(): boolean {
     return (this.lifeLeftMs ?? 1) <= 0;
   }
@@ -167,7 +172,7 @@ export class TokenService {
   private armTimer(): void {
     clearTimeout(this.timer);
     const left = this.lifeLeftMs;
-    if (this.stopWatching === undefined || left === undefined) return;
+    if (this.stopWatching === undefined || this.isResting || left === undefined) return;
     if (left > 0) this.timer = wakeAfter(left, () => this.armTimer());
     else if (!this.saidExpired) {
       this.saidExpired = true;

@@ -1,4 +1,4 @@
-import { useCallback, useDebugValue, useMemo, useState, useSyncExternalStore } from "react";
+import { useCallback, useDebugValue, useMemo, useRef, useSyncExternalStore } from "react";
 import type { FeatureId } from "../client/feature-id.ts";
 import { type FeatureState, type FeatureStatus, LOADING, type Usage, usageOf } from "../client/feature-state.ts";
 import type { PricingTokenPayload } from "../client/pricing-token.ts";
@@ -70,19 +70,19 @@ const statusOnly = (state: FeatureState) => state.status;
  */
 function useFeatureSnapshot<T>(id: FeatureId, select: (state: FeatureState) => T): T {
   const tokens = useTokenService();
-  const [mount] = useState(() => ({ isDone: false }));
+  const isMounted = useRef(false);
   const subscribe = useCallback(
     (listener: () => void) => {
-      mount.isDone = true;
+      isMounted.current = true;
       return tokens.subscribe(listener);
     },
-    [tokens, mount],
+    [tokens],
   );
   return useSyncExternalStore(
     subscribe,
     () => {
       const state = tokens.getFeature(id);
-      return select(state.reason === "no-token" && !mount.isDone ? LOADING : state);
+      return select(state.reason === "no-token" && !isMounted.current ? LOADING : state);
     },
     () => select(tokens.getInitialFeature(id)),
   );

@@ -26,12 +26,10 @@ export type ServiceProviderProps = { children?: ReactNode } & (
   | { client: ServiceClient; config?: undefined }
 );
 
-const GIVEN: ServiceConfiguration = { allowConnectionWithService: false };
-
 /** Gives everything below it one token service and, unless forbidden, one connection. */
-export function ServiceProvider({ config = GIVEN, client: given, children }: ServiceProviderProps): JSX.Element {
-  const { url, apiKey, tokenSource, initialToken } = config;
-  const isAllowed = (config.allowConnectionWithService ?? config.allowConnectionWithSpace) !== false;
+export function ServiceProvider({ config = {}, client: given, children }: ServiceProviderProps): JSX.Element {
+  const { url, apiKey, tokenSource, initialToken, allowConnectionWithSpace } = config;
+  const isAllowed = !given && (config.allowConnectionWithService ?? allowConnectionWithSpace) !== false;
   // Constructing has no effect outside these objects, so rendering twice or throwing a render away costs nothing.
   const make = (token: TokenService) =>
     // An address that is needed and missing is refused like a wrong one.
@@ -39,7 +37,7 @@ export function ServiceProvider({ config = GIVEN, client: given, children }: Ser
   const [own, setOwn] = useState(() => make(new TokenService(initialToken)));
   let client = given ?? own;
   // Where connecting is forbidden the client of the last permitted address stays, and with it the user and the listeners.
-  if (!given && isAllowed && (url !== own.options.url || apiKey !== own.options.apiKey)) {
+  if (isAllowed && (url !== own.options.url || apiKey !== own.options.apiKey)) {
     client = make(own.token);
     setOwn(client);
   }
@@ -53,8 +51,8 @@ export function ServiceProvider({ config = GIVEN, client: given, children }: Ser
   useBrowserLayoutEffect(() => {
     if (given) return;
     client.tokenSource = tokenSource;
-    // Before anything is painted: the token of another service must not be seen once more.
-    tokenService.claim(client);
+    // Before anything is painted: the token of another service must not be seen once more. And before the effects of the children.
+    client.take(isAllowed);
   });
   const isSourced = tokenSource !== undefined;
   useEffect(() => (given ? undefined : client.retain(isAllowed)), [given, client, isAllowed, isSourced]);

@@ -140,6 +140,36 @@ test("synchronized registered while connected is called once, a moment later, un
   expect(removed).not.toHaveBeenCalled();
 });
 
+test("the same however often it is registered at once, and one that throws is reported and stops no other", async () => {
+  const quiet = vi.spyOn(console, "error").mockReturnValue();
+  await connected();
+  const [again, heardToo] = [vi.fn(), vi.fn()];
+  client.on("synchronized", () => {
+    throw new Error("listener");
+  });
+  client.on("synchronized", again)();
+  client.on("synchronized", again);
+  client.on("synchronized", again);
+  client.on("synchronized", heardToo);
+  await later(5);
+  expect([again, heardToo].map((late) => late.mock.calls)).toEqual([[[]], [[]]]);
+  expect(quiet.mock.calls).toEqual([[expect.objectContaining({ message: "listener" })]]);
+});
+
+test("details arrive as they were received, whatever is in the object", async () => {
+  await connected();
+  const created = vi.fn();
+  client.on("pricing_created", created);
+  client.on("pricing_archived", created);
+  for (const details of [{}, { serviceName: 5 }]) {
+    server.send({ code: "PRICING_CREATED", details });
+    server.send({ code: "PRICING_ARCHIVED", details });
+  }
+  await until(() => expect(created).toHaveBeenCalledTimes(4));
+  expect(created.mock.calls.flat()).toEqual([{}, {}, { serviceName: 5 }, { serviceName: 5 }]);
+  expect(errors).toEqual([]);
+});
+
 describe("R5: closing leaves nothing behind", () => {
   test("N9: when connected; listeners stay and the channel can be opened again", async () => {
     await connected();

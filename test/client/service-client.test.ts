@@ -74,7 +74,10 @@ describe("setUserId", () => {
       "%3F%23%25",
       "%20x%20",
     ]);
-    for (const user of [".", ".."]) await expect(client.setUserId(user)).rejects.toThrow("User ID must not be");
+    for (const user of [".", "..", "a\ud800"]) {
+      await expect(client.setUserId(user)).rejects.toThrow("User ID must not be");
+    }
+    expect(client.token.getKey("sub")).toBe(" x ");
     expect(server.calls).toHaveLength(5);
   });
 
@@ -141,6 +144,75 @@ describe("setUserId", () => {
     expect(client.token.status).toBe("none");
     expect(await failure(client.setUserId("ada"))).toMatchObject({ code: "ABORTED" });
     expect(await failure(client.generateUserPricingToken())).toMatchObject({ code: "ABORTED" });
+  });
+});
+
+describe("a token that was there before", () => {
+  test.each([
+    { sub: "ada", status: "valid" },
+    { sub: "bob", status: "loading" },
+    { sub: undefined, status: "loading" },
+  ])("of $sub is $status while ada's is asked for", async ({ sub, status }) => {
+    client.token.update(createTestToken({ sub, features: { "zoom-old": true } }));
+    const asked = client.setUserId("ada");
+    expect(client.token.status).toBe(status);
+    await asked;
+    expect(client.token.evaluateFeature("zoom-old")).toBeNull();
+  });
+});
+
+describe("released by the last who retained it, or retained without the service", () => {
+  const outcomes = () =>
+    Promise.all([client.setUserId("ada"), client.generateUserPricingToken(), client.refresh()].map(failure));
+  const nothingMore = async (stored: unknown) => {
+    client.connectWebSocket();
+    await later(80);
+    expect([server.calls.length, server.handshakes.length, client.connection.status]).toEqual([1, 0, "idle"]);
+    expect(client.token.getPayload()).toBe(stored);
+  };
+
+  test("it aborts what is asked of it, opens and stores nothing, and goes on when retained again", async () => {
+    const release = client.retain(true);
+    client.disconnect();
+    await client.setUserId("ada");
+    const before = client.token.getPayload();
+    release();
+    await later(5);
+    expect(await outcomes()).toMatchObject([{ code: "ABORTED" }, { code: "ABORTED" }, undefined]);
+    expect(await failure(client.setUserId("bob"))).toMatchObject({ code: "ABORTED" });
+    await nothingMore(before);
+    client.retain(true);
+    await client.setUserId("ada");
+    await later(5);
+    await client.refresh();
+    expect(server.calls).toHaveLength(3);
+  });
+
+  test("the same without the service, from the moment it is told", async () => {
+    await client.setUserId("ada");
+    const before = client.token.getPayload();
+    client.retain(false);
+    expect(await outcomes()).toMatchObject(Array.from({ length: 3 }, () => ({ code: "ABORTED" })));
+    await nothingMore(before);
+  });
+
+  test("a call that came before its code was loaded is aborted, and nothing goes on loading", async () => {
+    const asked = failure(client.setUserId("ada"));
+    expect(client.token.status).toBe("loading");
+    client.retain(false);
+    expect(await asked).toMatchObject({ code: "ABORTED" });
+    await later(5);
+    expect([client.token.status, server.calls.length]).toEqual(["none", 0]);
+  });
+
+  test("only its token source is asked without the service, even where a user is set", async () => {
+    const own = createTestToken({ sub: "source" });
+    client.tokenSource = async () => own;
+    await client.setUserId("ada");
+    client.token.clear();
+    client.retain(false);
+    await vi.waitFor(() => expect(client.token.getKey("sub")).toBe("source"));
+    expect(server.calls).toHaveLength(1);
   });
 });
 
@@ -221,6 +293,22 @@ describe("a request that fails", () => {
     vi.useRealTimers();
   });
 
+  test("by time and by disposal also where fetch ignores its signal", async () => {
+    const waiting = new ServiceClient({ url: server.url, apiKey: "k", fetch: () => new Promise(() => {}) });
+    await failure(waiting.generateUserPricingToken());
+    vi.useFakeTimers();
+    const outcome = failure(waiting.setUserId("ada"));
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(await outcome).toMatchObject({ code: "TIMEOUT" });
+    const others = [failure(waiting.setUserId("bob")), failure(waiting.generateUserPricingToken())];
+    await vi.advanceTimersByTimeAsync(10);
+    waiting.dispose();
+    expect(await Promise.all(others)).toMatchObject([{ code: "ABORTED" }, { code: "ABORTED" }]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(vi.getTimerCount()).toBe(0);
+    vi.useRealTimers();
+  });
+
   test("because there is no fetch at all", async () => {
     vi.stubGlobal("fetch", undefined);
     expect(await failure(client.setUserId("ada"))).toMatchObject({ code: "NETWORK" });
@@ -240,9 +328,11 @@ describe("listeners", () => {
       expect(() => client.on(name as ServiceEvents, () => {})).toThrow("is not recognized");
       expect(() => client.off(name as ServiceEvents)).not.toThrow();
     }
-    expect(() => client.on("error", undefined as unknown as () => void)).toThrow(
-      "Callback for event 'error' must be a function.",
-    );
+    for (const name of ["error", "bogus"]) {
+      expect(() => client.on(name as "error", undefined as unknown as () => void)).toThrow(
+        `Callback for event '${name}' must be a function.`,
+      );
+    }
   });
 
   test("R7: of pricing_activated and pricing_actived share a channel; one registration is called once", () => {
@@ -293,22 +383,6 @@ describe("listeners", () => {
     expect(removed).not.toHaveBeenCalled();
     expect(quiet).toHaveBeenCalledTimes(1);
     quiet.mockRestore();
-  test("by time and by disposal also where fetch ignores its signal", async () => {
-    const waiting = new ServiceClient({ url: server.url, apiKey: "k", fetch: () => new Promise(() => {}) });
-    await failure(waiting.generateUserPricingToken());
-    vi.useFakeTimers();
-    const outcome = failure(waiting.setUserId("ada"));
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect(await outcome).toMatchObject({ code: "TIMEOUT" });
-    const others = [failure(waiting.setUserId("bob")), failure(waiting.generateUserPricingToken())];
-    await vi.advanceTimersByTimeAsync(10);
-    waiting.dispose();
-    expect(await Promise.all(others)).toMatchObject([{ code: "ABORTED" }, { code: "ABORTED" }]);
-    await vi.advanceTimersByTimeAsync(0);
-    expect(vi.getTimerCount()).toBe(0);
-    vi.useRealTimers();
-  });
-
   });
 });
 
@@ -336,7 +410,6 @@ describe("a back end's Pricing-Token header", () => {
     expect(tokens.getKey("sub")).toBe("bob");
     expect(() => intercept({ headers: { "pricing-token": "nonsense" } })).not.toThrow();
   });
-});
 
   test("disturbs nothing when it is malformed and its listener throws, which is reported", () => {
     const quiet = vi.spyOn(console, "error").mockReturnValue();
@@ -348,3 +421,4 @@ describe("a back end's Pricing-Token header", () => {
     expect(quiet.mock.calls).toEqual([[thrown]]);
     quiet.mockRestore();
   });
+});

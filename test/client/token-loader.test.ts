@@ -175,6 +175,17 @@ test("stopped it aborts and does nothing more; started again it goes on", async 
   expect(asked).toBe(2);
 });
 
+test("a request that never ends is given up by stopping: nothing loads any more, and the next one is asked anew", async () => {
+  loader.use(() => new Promise(() => {}));
+  void loader.fly();
+  expect([loader.isLoading, tokens.status]).toEqual([true, "loading"]);
+  loader.stop();
+  expect([loader.isLoading, tokens.status]).toEqual([false, "none"]);
+  loader.use(async () => ({ token: token(), serverTimeMs: 0 }));
+  await loader.load();
+  expect(tokens.status).toBe("valid");
+});
+
 test("answers of an origin that ignores the abort are not stored: neither after a later origin, nor after stopping", async () => {
   const wait = (milliseconds: number, sub: string) => async () => {
     await new Promise((done) => setTimeout(done, milliseconds));

@@ -243,6 +243,30 @@ describe("subscribers", () => {
     tokens.setLoading(false);
     expect(heard).toEqual(["loading", "valid", "loading", "expired"]);
   });
+
+  test("hear of loading again when a token that came from elsewhere meanwhile is cleared or expires", () => {
+    const tokens = new TokenService();
+    tokens.setLoading(true);
+    tokens.update(good());
+    expect(tokens.status).toBe("valid");
+    tokens.clear();
+    expect(tokens.status).toBe("loading");
+    tokens.update(good({ exp: NOW }));
+    expect(tokens.getFeature("zoom-a").status).toBe("loading");
+  });
+
+  test("hear of nothing by themselves, and no timer runs, while whoever fills the service rests", () => {
+    const tokens = new TokenService();
+    const heard = vi.fn();
+    tokens.update(good());
+    tokens.subscribe(heard);
+    tokens.rest(true);
+    expect(vi.getTimerCount()).toBe(0);
+    vi.advanceTimersByTime(60_000);
+    expect(heard).not.toHaveBeenCalled();
+    tokens.rest(false);
+    expect(heard).toHaveBeenCalledTimes(1);
+  });
 });
 
 test("R25: it keeps a token in memory and nowhere else", () => {

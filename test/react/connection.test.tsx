@@ -23,6 +23,7 @@ beforeEach(async () => {
   server = await startLiveServer();
 });
 afterEach(async () => {
+  vi.useRealTimers();
   await server.close();
 });
 
@@ -201,6 +202,110 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
     expect(mounted.text()).toBe("ON");
   });
 
+  test("row 10: a token that comes from elsewhere during a request does not end the loading", async () => {
+    const held: (() => void)[] = [];
+    server.answer = (user, response) => held.push(() => grant(user, response));
+    const mounted = await mount(page(), { strict });
+    let asked: Promise<void> | undefined;
+    await act(async () => {
+      asked = client.setUserId("ada");
+    });
+    await act(async () => tokens.update(token({ "zoom-meetings": false })));
+    expect(mounted.text()).toBe("DEFAULT");
+    await act(async () => tokens.clear());
+    expect(mounted.text()).toBe("LOADING");
+    await vi.waitFor(() => expect(held).toHaveLength(1));
+    held[0]?.();
+    await act(async () => asked);
+    expect(mounted.text()).toBe("ON");
+  });
+
+  test("row 14: the initial token's own user keeps its result until the answer", async () => {
+    const shown = texts();
+    server.answer = (user, response) => setTimeout(() => grant(user, response), 30);
+    const children = (
+      <>
+        <Shown id="zoom-meetings" />
+        <SetUser id="ada" />
+      </>
+    );
+    const initialToken = token({ "zoom-meetings": true }, { sub: "ada" });
+    await mount(page({ initialToken }, children), { strict });
+    await settle(100);
+    shown.end();
+    expect(shown.seen).toEqual(["ON"]);
+    expect(server.calls).toHaveLength(1);
+  });
+
+  test("synchronized is heard once by a component that comes when that is already so", async () => {
+    const heard = vi.fn();
+    function Listen() {
+      const service = useServiceClient();
+      useEffect(() => service.on("synchronized", heard), [service]);
+      return null;
+    }
+    const mounted = await mount(page({}, null), { strict });
+    await eventually(() => expect(client.connected).toBe(true));
+    await mounted.render(page({}, <Listen />));
+    await settle(20);
+    expect(heard.mock.calls).toEqual([[]]);
+  });
+
+  test("a channel closed in an effect stays closed, until it is opened", async () => {
+    function Close() {
+      const service = useServiceClient();
+      useEffect(() => service.disconnectWebSocket(), [service]);
+      return null;
+    }
+    const mounted = await mount(page({}, <Close />), { strict });
+    await settle(100);
+    expect(server.handshakes).toHaveLength(0);
+    client.connectWebSocket();
+    await eventually(() => expect(client.connected).toBe(true));
+    await mounted.unmount();
+    await eventually(() => expect(server.connections()).toBe(0));
+  });
+
+  test("after unmounting the client opens and asks nothing, and listeners that were left hear nothing", async () => {
+    const mounted = await mount(page(), { strict });
+    const heard = vi.fn();
+    await act(() => client.setUserId("ada"));
+    await act(async () => tokens.update(token({}, { exp: inSeconds(1) })));
+    tokens.subscribe(heard);
+    client.on("error", heard);
+    client.on("synchronized", heard);
+    await eventually(() => expect(client.connected).toBe(true));
+    await settle(20);
+    heard.mockClear();
+    await mounted.unmount();
+    await settle(20);
+    client.connectWebSocket();
+    await expect(client.setUserId("ada")).rejects.toMatchObject({ code: "ABORTED" });
+    await expect(client.generateUserPricingToken()).rejects.toMatchObject({ code: "ABORTED" });
+    await settle(1200);
+    expect([server.calls.length, server.connections(), heard.mock.calls]).toEqual([1, 0, []]);
+  });
+
+  test("without permission to connect no timer runs but the token's, and none after unmounting", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const offline = { allowConnectionWithService: false };
+    const mounted = await mount(<ServiceProvider config={offline} children={<Shown id="zoom-meetings" />} />, {
+      strict,
+    });
+    expect(vi.getTimerCount()).toBe(0);
+    await mounted.unmount();
+    const initialToken = token({ "zoom-meetings": true });
+    const other = await mount(
+      <ServiceProvider config={{ ...offline, initialToken }} children={<Shown id="zoom-meetings" />} />,
+      { strict },
+    );
+    vi.advanceTimersByTime(0);
+    expect(vi.getTimerCount()).toBe(1);
+    await other.unmount();
+    vi.advanceTimersByTime(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   test("events reach the listeners of the component, under both spellings (R7)", async () => {
     const mounted = await mount(page({}, <Status />), { strict });
     await eventually(() => expect(mounted.text()).toBe("synchronized"));
@@ -302,6 +407,26 @@ describe("the configuration", () => {
     expect(server.calls).toHaveLength(2);
   });
 
+  test("switched off, the client that is still held asks and opens nothing; switched on, effects may ask at once", async () => {
+    const tree = (isAllowed: boolean, children: ReactNode) => (
+      <ServiceProvider config={config({ allowConnectionWithService: isAllowed })}>
+        <Shown id="zoom-meetings" />
+        {children}
+      </ServiceProvider>
+    );
+    const mounted = await mount(tree(true, <Grab />));
+    await eventually(() => expect(client.connected).toBe(true));
+    const held = client;
+    await mounted.render(tree(false, null));
+    await expect(held.setUserId("ada")).rejects.toMatchObject({ code: "ABORTED" });
+    held.connectWebSocket();
+    await settle(100);
+    expect([server.calls.length, server.connections(), mounted.text()]).toEqual([0, 0, "ERROR"]);
+    await mounted.render(tree(true, <SetUser id="ada" />));
+    await eventually(() => expect(mounted.text()).toBe("ON"));
+    await eventually(() => expect(server.connections()).toBe(1));
+  });
+
   test("switched on for the first time, it keeps the token that was there", async () => {
     const mounted = await mount(
       <ServiceProvider config={{ allowConnectionWithService: false, initialToken: token({ "zoom-meetings": true }) }}>
@@ -394,6 +519,24 @@ describe("a token source", () => {
     },
   );
 
+  test("that is still asked when the connection is switched off is waited for", async () => {
+    const gives: ((text: string) => void)[] = [];
+    const tokenSource = () => new Promise<string>((give) => gives.push(give));
+    const tree = (isAllowed: boolean) => (
+      <ServiceProvider
+        config={config({ tokenSource, allowConnectionWithService: isAllowed })}
+        children={<Shown id="zoom-meetings" />}
+      />
+    );
+    const mounted = await mount(tree(true));
+    await eventually(() => expect(gives).toHaveLength(1));
+    await mounted.render(tree(false));
+    await eventually(() => expect(gives).toHaveLength(2));
+    expect(mounted.text()).toBe("LOADING");
+    await act(async () => gives[1]?.(token({ "zoom-meetings": true })));
+    expect(mounted.text()).toBe("ON");
+  });
+
   test("that fails shows the error and tells the client's listeners", async () => {
     const errors: Error[] = [];
     function Listen() {
@@ -461,6 +604,41 @@ test.runIf(Activity !== undefined)(
     expect(mounted.text()).toBe("ON");
     expect(server.calls.every(({ path }) => path.includes("/ada/"))).toBe(true);
     await act(() => client.refresh());
+  },
+);
+
+test.runIf(Activity !== undefined)(
+  "in a subtree that is hidden and shown again while a token source is asked, the token still comes; effects may ask at once",
+  async () => {
+    const gives: ((text: string) => void)[] = [];
+    const tokenSource = () => new Promise<string>((give) => gives.push(give));
+    const tree = (mode: string, more: Partial<ServiceConfiguration>, children: ReactNode = null) =>
+      Activity === undefined ? null : (
+        <Activity mode={mode}>
+          <ServiceProvider config={config(more)}>
+            <Shown id="zoom-meetings" />
+            {children}
+          </ServiceProvider>
+        </Activity>
+      );
+    const offline = { allowConnectionWithService: false, tokenSource };
+    const mounted = await mount(tree("visible", offline));
+    await eventually(() => expect(gives).toHaveLength(1));
+    await mounted.render(tree("hidden", offline));
+    await settle(20);
+    await mounted.render(tree("visible", offline));
+    await eventually(() => expect(gives).toHaveLength(2));
+    expect(mounted.text()).toBe("LOADING");
+    await act(async () => gives.forEach((give) => give(token({ "zoom-meetings": true }))));
+    expect(mounted.text()).toBe("ON");
+    await mounted.unmount();
+
+    const other = await mount(tree("visible", {}, <SetUser id="ada" />));
+    await eventually(() => expect(other.text()).toBe("ON"));
+    await other.render(tree("hidden", {}, <SetUser id="ada" />));
+    await settle(20);
+    await other.render(tree("visible", {}, <SetUser id="ada" />));
+    await eventually(() => expect(server.calls).toHaveLength(2));
   },
 );
 
