@@ -1,21 +1,21 @@
-import { ErrorCode, type FlagMetadata, type ResolutionDetails, StandardResolutionReasons } from "@openfeature/core";
+import { ErrorCode, type FlagMetadata, type ResolutionDetails, type ResolutionReason } from "@openfeature/core";
 
 /** What both providers resolve to: a feature is a boolean, whatever else is known of it is metadata. */
 export type BooleanDetails = ResolutionDetails<boolean>;
 
-/** A feature's answer. `isStale`: it is the last one known, because there is no newer one to be had. */
-export function featureDetails(value: boolean, flagMetadata: FlagMetadata, isStale: boolean): BooleanDetails {
-  return {
-    value,
-    variant: value ? "on" : "off",
-    reason: isStale ? StandardResolutionReasons.STALE : StandardResolutionReasons.TARGETING_MATCH,
-    flagMetadata,
-  };
+/** A feature's answer. `isStale`: it is the last one known, because there is no newer one to be had; else for this `reason`. */
+export function featureDetails(
+  value: boolean,
+  flagMetadata: FlagMetadata,
+  isStale: boolean,
+  reason: ResolutionReason,
+): BooleanDetails {
+  return { value, variant: value ? "on" : "off", reason: isStale ? "STALE" : reason, flagMetadata };
 }
 
 /** The caller's default, and why. */
 export function failure<T>(value: T, errorCode: ErrorCode, errorMessage: string): ResolutionDetails<T> {
-  return { value, reason: StandardResolutionReasons.ERROR, errorCode, errorMessage };
+  return { value, reason: "ERROR", errorCode, errorMessage };
 }
 
 /** The code that a server gave a failure, as far as it means the same here; GENERAL for every other. */

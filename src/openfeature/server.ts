@@ -106,7 +106,7 @@ export class FaregateProvider implements Provider {
     const { status, body } = said;
     if (status !== 200) return failure(defaultValue, errorCodeOf(codeOf(body)), detailsOf(body));
     if (!isFlag(body)) return failure(defaultValue, ErrorCode.PARSE_ERROR, "The answer is not what was asked for.");
-    return featureDetails(body.value, metadataOf(body.metadata), stale);
+    return featureDetails(body.value, metadataOf(body.metadata), stale, "TARGETING_MATCH");
   }
 
   async resolveStringEvaluation(

@@ -1,24 +1,27 @@
 import { ErrorCode, type FlagMetadata } from "@openfeature/core";
-import { type FeatureState, usageOf } from "../client/feature-state.ts";
+import { featureState, type FeatureState, usageOf } from "../client/feature-state.ts";
 import { ownValue, type PricingTokenPayload } from "../client/pricing-token.ts";
 import { type BooleanDetails, errorCodeOf, failure, featureDetails } from "./details.ts";
 
-const NOT_YET = [ErrorCode.PROVIDER_NOT_READY, "There is no pricing token yet."] as const;
-const NO_SUCH = [ErrorCode.FLAG_NOT_FOUND, "The pricing token has no such feature."] as const;
-const WITHOUT_ANSWER: Record<NonNullable<FeatureState["reason"]>, readonly [ErrorCode, string]> = {
-  "invalid-id": NO_SUCH,
-  "not-found": NO_SUCH,
-  "no-token": NOT_YET,
-  expired: [ErrorCode.GENERAL, "The pricing token has expired."],
-  "bad-entry": [ErrorCode.PARSE_ERROR, "The pricing token says nothing usable of this feature."],
-};
-
-/** What a token says of one feature. `isStale`: there may be a newer answer, which is not to be had. */
-export function stateDetails(state: FeatureState, defaultValue: boolean, isStale: boolean): BooleanDetails {
-  if (state.status === "loading") return failure(defaultValue, ...NOT_YET);
-  if (state.reason !== null) return failure(defaultValue, ...WITHOUT_ANSWER[state.reason]);
+/** What a token, if there is one, says of a feature. `isStale`: there may be a newer answer, which is not to be had. */
+export function tokenDetails(
+  payload: PricingTokenPayload | null,
+  flagKey: string,
+  defaultValue: boolean,
+  isStale: boolean,
+): BooleanDetails {
+  if (payload === null) {
+    return failure(defaultValue, ErrorCode.PROVIDER_NOT_READY, "There is no valid pricing token yet.");
+  }
+  const state = featureState(payload, flagKey);
+  if (state.reason === "not-found") {
+    return failure(defaultValue, ErrorCode.FLAG_NOT_FOUND, "The pricing token has no such feature.");
+  }
+  if (state.reason !== null) {
+    return failure(defaultValue, ErrorCode.PARSE_ERROR, "The pricing token says nothing usable of this feature.");
+  }
   if (state.error !== null) return failure(defaultValue, errorCodeOf(state.error.code), state.error.message);
-  return featureDetails(state.enabled, figuresOf(state), isStale);
+  return featureDetails(state.enabled, figuresOf(state), isStale, "CACHED");
 }
 
 function figuresOf(state: FeatureState): FlagMetadata {

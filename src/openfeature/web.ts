@@ -12,11 +12,10 @@ import {
   TargetingKeyMissingError,
 } from "@openfeature/web-sdk";
 import { ServiceRequestError } from "../client/service-request-error.ts";
-import { LOADING } from "../client/feature-state.ts";
 import type { PricingTokenPayload } from "../client/pricing-token.ts";
 import { ServiceClient } from "../client/service-client.ts";
 import { asOtherType, type BooleanDetails, failure } from "./details.ts";
-import { changedFlags, stateDetails } from "./token-details.ts";
+import { changedFlags, tokenDetails } from "./token-details.ts";
 
 /** Where a page's provider gets pricing tokens. One of `apiKey` with `url`, and `tokenSource`, is needed. */
 export interface FaregateWebProviderOptions {
@@ -38,9 +37,9 @@ const LAST_RETRY_MS = 60_000;
 /**
  * OpenFeature in a page (`faregate/openfeature/web`): flags are answered from the user's pricing token, without a request.
  *
- * READY when there is a token; CONFIGURATION_CHANGED, with the flags, when a newer one answers differently; STALE while the event
- * channel is lost or after a refresh failed, when answers have the reason STALE; ERROR when the token has expired.
- * Source: OpenFeature specification §2, §5; contract clients §1.7 to §1.10.
+ * READY when there is a token, whose answers have the reason CACHED; CONFIGURATION_CHANGED, with the flags, when a newer one answers
+ * differently; STALE while the event channel is lost, after a refresh failed and when the token has expired: answers are then the
+ * last ones and have the reason STALE. Source: OpenFeature specification §2, §5; contract clients §1.7 to §1.10, §3.3.
  */
 export class FaregateWebProvider implements Provider {
   readonly metadata = { name: "Faregate" };
@@ -53,6 +52,7 @@ export class FaregateWebProvider implements Provider {
   private context: EvaluationContext = {};
   /** The context for which the token source was asked last. */
   private asked: EvaluationContext | undefined;
+  /** The last valid token of the present user. */
   private shown: PricingTokenPayload | null = null;
   private condition: Condition = "error";
   /** Changes of context under way, whose outcome the SDK announces. */
@@ -104,18 +104,20 @@ export class FaregateWebProvider implements Provider {
     if (this.isNobody(this.context)) {
       return failure(defaultValue, ErrorCode.TARGETING_KEY_MISSING, "targetingKey must be the userId of a contract.");
     }
-    const { token } = this.client;
-    const isAnothers = token.status === "valid" && this.ownPayload() === null;
-    const state = isAnothers ? LOADING : token.getFeature(flagKey);
-    return stateDetails(state, defaultValue, this.condition === "stale");
+    const valid = this.ownPayload();
+    const isStale = valid === null || this.condition === "stale";
+    return tokenDetails(valid ?? this.shown, flagKey, defaultValue, isStale);
   }
 
   resolveStringEvaluation(flagKey: string, defaultValue: string): ResolutionDetails<string> {
     return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
   }
 
+  /** The limit, of several the one with the least left. */
   resolveNumberEvaluation(flagKey: string, defaultValue: number): ResolutionDetails<number> {
-    return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
+    const details = this.resolveBooleanEvaluation(flagKey, false);
+    const limit = details.flagMetadata?.["limit"];
+    return typeof limit === "number" ? { ...details, value: limit } : asOtherType(details, flagKey, defaultValue);
   }
 
   resolveObjectEvaluation<T extends JsonValue>(flagKey: string, defaultValue: T): ResolutionDetails<T> {
@@ -139,6 +141,7 @@ export class FaregateWebProvider implements Provider {
     const { client } = this;
     const isSameUser = context.targetingKey === this.context.targetingKey;
     this.context = context;
+    if (!isSameUser) this.shown = null;
     this.asked = undefined;
     this.changes += 1;
     clearTimeout(this.retry);
@@ -206,7 +209,7 @@ export class FaregateWebProvider implements Provider {
   private lookAtToken(): void {
     const payload = this.ownPayload();
     if (payload === null) {
-      if (this.client.token.status === "expired") this.become("error", "The pricing token has expired.");
+      if (this.client.token.status === "expired") this.become("stale", "The pricing token has expired.");
       return;
     }
     if (payload === this.shown) return;
@@ -225,7 +228,7 @@ export class FaregateWebProvider implements Provider {
     } else if (status === "synchronized") {
       this.isChannelLost = false;
       // After a loss the client gets a new token, and only that is known to be up to date.
-      if (!this.wasSynchronized && this.condition === "stale") this.become("ready");
+      if (!this.wasSynchronized && this.condition === "stale" && this.ownPayload()) this.become("ready");
       this.wasSynchronized = true;
     }
   }

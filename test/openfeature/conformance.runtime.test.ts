@@ -97,6 +97,7 @@ const genericWeb = onWeb("@openfeature/ofrep-web-provider", ({ url, key }) =>
 describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
   const { name, evaluate, register, status, metadata } = subject;
   const domain = (purpose: string) => `${name}: ${purpose}`;
+  const reason = subject === oursWeb ? "CACHED" : "TARGETING_MATCH";
 
   test("becomes ready and says its name", async () => {
     await register(name, { url: backend.url, key: backend.key, userId: "ada" });
@@ -111,7 +112,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
     "resolves %s, whose default would be %s, to %s with variant and reason",
     async (key, fallback, value, variant) => {
       const details = await evaluate(key, fallback);
-      expect(details).toMatchObject({ flagKey: key, value, variant, reason: "TARGETING_MATCH" });
+      expect(details).toMatchObject({ flagKey: key, value, variant, reason });
       expect(details.errorCode).toBeUndefined();
       expect(details.errorMessage).toBeFalsy();
     },
@@ -185,6 +186,10 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
     }
     expect(await evaluate("boolean-flag", false, at)).toMatchObject({ value: false, reason: "ERROR" });
   });
+});
+
+test("faregate/openfeature/web has the limit of a flag as its number", async () => {
+  expect(await oursWeb.evaluate("boolean-limited-flag", 1)).toMatchObject({ value: 10, reason: "CACHED" });
 });
 
 describe.each([ours, generic])("$name, for one request at a time,", ({ name, register, evaluate }) => {

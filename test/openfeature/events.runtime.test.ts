@@ -76,7 +76,7 @@ test("losing the line makes both stale, with the last answers; regaining it make
   await vi.waitFor(() => expect(page.providerStatus).toBe("READY"), soon);
   expect(page.getBooleanDetails("boolean-changing-flag", false)).toMatchObject({
     value: true,
-    reason: "TARGETING_MATCH",
+    reason: "CACHED",
   });
   expect(pageEvents).toEqual([WebEvents.Stale, WebEvents.Ready, WebEvents.ConfigurationChanged]);
   expect(changedFlags.at(-1)).toEqual(["boolean-changing-flag"]);

@@ -99,25 +99,48 @@ test("a refresh tells which flags answer differently, and nothing when none does
   expect(asked.length).toBeGreaterThan(2);
 });
 
-test("a refresh that fails makes the answers stale, an expired token is an error, and a new one makes it ready", async () => {
+test("a refresh that fails makes the answers stale, an expired token keeps them so, and a new one makes it ready", async () => {
   await start();
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "CACHED" });
   answer = () => Promise.reject(new Error("no line"));
   await pass(0.8 * HOUR);
   expect(page.providerStatus).toBe("STALE");
   expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "STALE" });
   await pass(0.3 * HOUR);
-  expect(page.providerStatus).toBe("ERROR");
-  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({
-    value: false,
-    reason: "ERROR",
-    errorCode: "GENERAL",
-    errorMessage: "The pricing token has expired.",
-  });
+  expect(page.providerStatus).toBe("STALE");
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "STALE" });
   answer = async () => token();
   await pass(60_000);
   expect(page.providerStatus).toBe("READY");
-  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "TARGETING_MATCH" });
-  expect(events).toEqual([ProviderEvents.Ready, ProviderEvents.Stale, ProviderEvents.Error, ProviderEvents.Ready]);
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "CACHED" });
+  expect(events).toEqual([ProviderEvents.Ready, ProviderEvents.Stale, ProviderEvents.Ready]);
+});
+
+test("a token that expires while the next is asked for makes it stale; another user never gets its answers", async () => {
+  answer = async () => token({ "zoom-a": true }, 10_000);
+  await start({ targetingKey: "ada" });
+  answer = () => new Promise(() => {});
+  await pass(11_000);
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "STALE" });
+  answer = async () => token({ "zoom-a": true }, -10_000);
+  void OpenFeature.setContext(domain, { targetingKey: "bob" });
+  await pass(10);
+  expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: false, errorCode: "PROVIDER_NOT_READY" });
+});
+
+test("a feature is a number, too, where it has a limit", async () => {
+  answer = async () =>
+    token({
+      "s-on": { eval: true, limit: 10, used: 3 },
+      "s-off": { eval: false, limit: { "s-x": 5, "s-y": 9 }, used: { "s-x": 1, "s-y": 9 } },
+      "s-plain": true,
+    });
+  await start();
+  expect(page.getNumberDetails("s-on", -1)).toMatchObject({ value: 10, reason: "CACHED", flagMetadata: { used: 3 } });
+  expect(page.getNumberValue("s-off", -1)).toBe(9);
+  expect(page.getNumberDetails("s-plain", -1)).toMatchObject({ value: -1, errorCode: "TYPE_MISMATCH" });
+  expect(page.getNumberDetails("s-none", -1)).toMatchObject({ value: -1, errorCode: "FLAG_NOT_FOUND" });
+  expect(page.getObjectDetails("s-on", {})).toMatchObject({ errorCode: "TYPE_MISMATCH" });
 });
 
 test("a source that fails at the start is an error, and is asked again until it answers", async () => {

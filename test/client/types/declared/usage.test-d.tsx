@@ -13,7 +13,7 @@ import {
   useUsage,
 } from "faregate/react";
 import type { FeatureId as ServerFeatureId } from "faregate/react/server";
-import { SpaceProvider as SpaceProviderOfSpace } from "faregate/react/space";
+import type { SpaceProvider as SpaceProviderOfSpace } from "faregate/react/space";
 import { createTestToken, TestServiceProvider } from "faregate/testing";
 
 /* With a declaration only its feature ids are accepted, whichever entry they come through. */
