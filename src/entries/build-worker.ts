@@ -13,15 +13,19 @@ const LIBRARY = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/
 
 if (isConsoleStale()) await buildConsole();
 // The page names its files by their content. What is the same is left alone: wrangler restarts what it serves when it changes.
-if (pageIn(join(FOLDER, "console")) !== pageIn(CONSOLE_FOLDER)) {
+const isThere = () => pageIn(join(FOLDER, "console")) === pageIn(CONSOLE_FOLDER);
+if (!isThere()) {
   // Beside, and then swapped: another Worker on this machine may be serving from there.
   const fresh = `${FOLDER}.${process.pid}`;
   // Cloudflare compresses by itself.
   cpSync(CONSOLE_FOLDER, join(fresh, "console"), { recursive: true, filter: (path) => !path.endsWith(".gz") });
   for (const name of Object.keys(ASSETS)) cpSync(join(LIBRARY, name), join(fresh, "docs", name));
-  if (existsSync(FOLDER)) renameSync(FOLDER, `${fresh}.old`);
-  renameSync(fresh, FOLDER);
-  rmSync(`${fresh}.old`, { recursive: true, force: true });
+  // One that starts beside may have been quicker, and serve from there by now.
+  if (!isThere()) {
+    if (existsSync(FOLDER)) renameSync(FOLDER, `${fresh}.old`);
+    renameSync(fresh, FOLDER);
+  }
+  for (const left of [fresh, `${fresh}.old`]) rmSync(left, { recursive: true, force: true });
 }
 
 function pageIn(folder: string): string | undefined {
