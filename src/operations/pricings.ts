@@ -128,7 +128,7 @@ export async function addPricing(
   }
   const duplicate = () =>
     new Failure("invalid", `Pricing version ${pricing.version} already exists for service ${input.serviceName}`);
-  const report = refusal === undefined ? reviewPricing(pricing, input.source) : { warnings: [] };
+  const report = refusal ?? reviewPricing(pricing, input.source);
   try {
     return await transaction(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
@@ -137,7 +137,7 @@ export async function addPricing(
         .from(pricings)
         .where(and(eq(pricings.serviceId, service.id), eq(pricings.versionKey, versionKey(pricing.version))));
       if (held !== undefined) throw duplicate();
-      if (refusal !== undefined) throw refusal;
+      if (report instanceof Failure) throw report;
       await insertPricing(ctx, { service, pricing, source: input.source });
       await audit(ctx, {
         action: "pricing.create",

@@ -13,7 +13,7 @@ export {
   useTokenService,
   useUsage,
 } from "./hooks.ts";
-export * from "./published-names.ts";
+export * from "./space.ts";
 export type { ServiceConfiguration, ServiceProviderProps } from "./service-provider.tsx";
 export { ServiceProvider } from "./service-provider.tsx";
 export type { AnsweredFeature } from "./suspense.ts";

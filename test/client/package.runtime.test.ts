@@ -18,7 +18,6 @@ const ENTRIES = [
   "openfeature/server",
   "openfeature/web",
   "react",
-  "react/space",
   "react/server",
   "testing",
 ] as const;
@@ -28,7 +27,6 @@ const SOURCES: Record<(typeof ENTRIES)[number], string> = {
   "openfeature/server": "openfeature/server",
   "openfeature/web": "openfeature/web",
   react: "react/react",
-  "react/space": "react/space",
   "react/server": "react/server",
   testing: "react/testing",
 };
@@ -154,7 +152,7 @@ describe("sizes, compressed", () => {
   test.each([
     {
       what: "the React library",
-      entries: ["react/react", "react/space", "react/server", "react/testing"],
+      entries: ["react/react", "react/server", "react/testing"],
       most: 20_000,
     },
     { what: "the client with its half for back ends", entries: ["client/client"], most: 30_000 },
@@ -214,7 +212,7 @@ describe("the entries load", () => {
   });
 
   test("React entries are client modules; the server entry is not, and knows no React", async () => {
-    for (const entry of ["react", "react/space", "testing"] as const) {
+    for (const entry of ["react", "testing"] as const) {
       expect(readFileSync(join(PACKAGE, `esm/${SOURCES[entry]}.js`), "utf8")).toMatch(/^"use client";/);
     }
     const chunks = await bundle(`export * from "./esm/react/server.js";`);

@@ -2,7 +2,6 @@ import { act, useEffect } from "react";
 import { expect, test } from "vitest";
 import * as react from "../../src/react/react.ts";
 import * as server from "../../src/react/server.ts";
-import * as space from "../../src/react/space.ts";
 import { createTestToken, TestServiceProvider } from "../../src/react/testing.tsx";
 import { mount, Shown } from "./harness.tsx";
 
@@ -75,10 +74,9 @@ test("useFeature says limit, use, error and reason; useUsage what remains", asyn
   ]);
 });
 
-test("the published names are the same objects, and the migration entry has everything", () => {
+test("the published names are the same objects", () => {
   expect(react.SpaceProvider).toBe(react.ServiceProvider);
   expect(react.useSpaceClient).toBe(react.useServiceClient);
-  expect({ ...space }).toEqual({ ...react });
 });
 
 test("the server entry reads a token without React", () => {

@@ -160,26 +160,16 @@ describe("a service without plan", () => {
   });
 
   it("has what add-ons bring in the order of the pricing, whatever theirs is", () => {
-    const pricing = compilePricing(
-      accept(`saasName: Extras
-syntaxVersion: "3.0"
-createdAt: "2025-01-01"
-currency: USD
-features:
-  zed: {valueType: BOOLEAN, defaultValue: false, type: DOMAIN}
-  abe: {valueType: BOOLEAN, defaultValue: false, type: DOMAIN}
-usageLimits:
-${limit("aaa", 1)}${limit("bbb", 2)}
-addOns:
+    const addOns = `addOns:
   one: {price: 1, features: {abe: {value: true}, zed: {value: true}}, usageLimitsExtensions: {bbb: {value: 1}}}
-  two: {price: 1, usageLimits: {aaa: {value: 7}}}
-`),
+  two: {price: 1, usageLimits: {aaa: {value: 7}}}`;
+    const extras = service(
+      "Extras",
+      feature("zed", "true", "false") + feature("abe", "true", "false"),
+      limit("aaa", 1) + limit("bbb", 2) + addOns,
     );
-    const granted = grant(pricing, undefined, { one: 1, two: 1 });
-    const { pricingContext } = contexts(
-      prepareEvaluation([{ serviceName: "extras", pricing, grant: granted }]),
-      new Map(),
-    );
+    const granted = { ...extras, grant: grant(extras.pricing, undefined, { one: 1, two: 1 }) };
+    const { pricingContext } = contexts(prepareEvaluation([granted]), new Map());
     expect(JSON.stringify(pricingContext)).toBe(
       '{"features":{"extras-zed":true,"extras-abe":true},"usageLimits":{"extras-aaa":7,"extras-bbb":3}}',
     );

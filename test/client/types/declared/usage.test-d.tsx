@@ -2,6 +2,7 @@ import { type FeatureAnswer, type FeatureId, Faregate, ServiceClient, TokenServi
 import {
   Feature,
   On,
+  type ServiceProvider,
   type SpaceClient,
   type SpaceClientContext,
   type SpaceConfiguration,
@@ -13,7 +14,6 @@ import {
   useUsage,
 } from "faregate/react";
 import type { FeatureId as ServerFeatureId } from "faregate/react/server";
-import type { SpaceProvider as SpaceProviderOfSpace } from "faregate/react/space";
 import { createTestToken, TestServiceProvider } from "faregate/testing";
 
 /* With a declaration only its feature ids are accepted, whichever entry they come through. */
@@ -75,7 +75,7 @@ export const aliased = (
     text
   </SpaceProvider>
 );
-export const sameProvider: typeof SpaceProviderOfSpace = SpaceProvider;
+export const sameProvider: typeof ServiceProvider = SpaceProvider;
 export const sameHook: () => SpaceClient = useSpaceClient;
 export const spaceEvent: SpaceEvents = "pricing_actived";
 export const spaceConfiguration: SpaceConfiguration = { allowConnectionWithSpace: false };
