@@ -14,7 +14,7 @@ import { createLog } from "./log.ts";
 import { httpSettingsOf, settingsOf } from "./settings.ts";
 import { fetchOnce } from "./worker-download.ts";
 
-/** What wrangler.toml binds; every variable and secret of the README's table is a text beside them. */
+/** What wrangler.toml binds; every variable and secret of src/docs/operate.md is a text beside them. */
 interface Bindings {
   HYPERDRIVE: { connectionString: string };
   ASSETS: { fetch(address: string): Promise<Response> };

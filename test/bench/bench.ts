@@ -12,7 +12,7 @@ import * as usage from "./usage.ts";
 /*
  * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [restore] [unleash] …`: every figure is a ratio of two things measured in
  * this run. Exits 1 when one falls short of its target. With --gate it does when one is more than 30 % below the ratio in
- * ratios.json, measured again before it is believed; with --keep it writes that file and the README's table. What is committed of it
+ * ratios.json, measured again before it is believed; with --keep it writes that file and the table of src/docs/benchmarks.md. What is committed of it
  * are the lowest ratios of the machines at hand. BENCH_RUNTIME=Bun, Deno,
  * workerd, "Node 24" … puts Faregate on another runtime.
  */
@@ -21,7 +21,7 @@ const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
 const NAMED = { growth, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
-const README = new URL("../../README.md", import.meta.url);
+const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
 /** What the machine's mood may take away without anything having become slower. */
 const TOLERATED_DROP = 0.3;
 const ATTEMPTS = 3;
@@ -68,10 +68,10 @@ if (words.includes("--keep")) {
     "| ---: | --- | --- |",
     ...told,
   ].join("\n");
-  const readme = readFileSync(README, "utf8");
+  const guide = readFileSync(GUIDE, "utf8");
   writeFileSync(
-    README,
-    readme.replace(/(?<=<!-- bench -->\n\n)[\s\S]*?(?=\n\n<!-- \/bench -->)/, () => table),
+    GUIDE,
+    guide.replace(/(?<=<!-- bench -->\n\n)[\s\S]*?(?=\n\n<!-- \/bench -->)/, () => table),
   );
 }
 process.exitCode = missed === 0 ? 0 : 1;

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { promisify } from "node:util";
 import { type Command, denoPermissions } from "../../src/entries/runtimes.ts";
 
-/** The runtimes of the README's table, in its order. */
+/** The runtimes of the table of src/docs/runtimes.md, in its order. */
 export const RUNTIMES = ["Node 20", "Node 22", "Node 24", "Bun", "Deno", "workerd"] as const;
 export type Runtime = (typeof RUNTIMES)[number];
 

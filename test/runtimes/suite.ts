@@ -53,7 +53,7 @@ plans:
   PRO: { price: 6, unit: user/month, features: null, usageLimits: { maxTasks: { value: 100 } } }
 `;
 
-/** The areas, in the order of the README's table. */
+/** The areas, in the order of the table of src/docs/runtimes.md. */
 export const AREAS: Readonly<Record<string, Area>> = {
   "sign in": async (world) => {
     const signIn = (username: string, password: string) =>

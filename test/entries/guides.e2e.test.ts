@@ -1,13 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 
 /*
- * The first five minutes of a new user: every `sh` block of README.md, as printed, against what `npm start` starts, in an
- * empty folder. Only the two ports differ, because the usual ones may be taken where tests run.
+ * A new user's first hour: the `sh` blocks of README.md and of each guide that continues it run as printed, in an empty
+ * folder, against what `npm start` starts. Only the two ports differ, because the usual ones may be in use.
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -29,7 +30,7 @@ async function freePort(): Promise<number> {
 }
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "faregate-readme-"));
+  folder = await mkdtemp(join(tmpdir(), "faregate-guides-"));
   for (const name of ["src", "node_modules", "package.json", "tsconfig.json", ".package", "dist"]) {
     await symlink(join(ROOT, name), join(folder, name));
   }
@@ -65,30 +66,82 @@ function run(script: string, environment: Record<string, string>): Promise<{ cod
   });
 }
 
-test("the README's commands, as printed, lead a new user from sign-in to an event, with the answers printed there", async () => {
+function shellBlocks(text: string): string[] {
+  return [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? "");
+}
+
+async function shellBlocksOf(path: string): Promise<string[]> {
+  return shellBlocks(await readFile(join(ROOT, path), "utf8"));
+}
+
+/** Runs blocks in one shell and expects each printed `# answer` among the output lines, in the printed order. */
+async function expectAnswers(blocks: readonly string[]): Promise<string> {
   const password = /with the password (\S+)/.exec(output)?.[1] ?? "";
   expect(password, output).not.toBe("");
-  const readme = await readFile(join(ROOT, "README.md"), "utf8");
-  const blocks = [...readme.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] ?? "");
-  expect(blocks.length).toBeGreaterThanOrEqual(6);
   const script = blocks
     .join("\n")
     .replaceAll("localhost:3000", `localhost:${ports.rest}`)
     .replaceAll("localhost:5403", `localhost:${ports.events}`);
-  // Answers of curl have no line end of their own.
+  // curl prints no newline after an answer.
   const separated = script.replaceAll("curl -s ", "curl -sS -w '\\n' ");
   const { code, text } = await run(`set -e -o pipefail\n${separated}`, { ADMIN_PASSWORD: password });
   expect(code, text).toBe(0);
-  // What the README prints after `# ` is what came, in that order.
-  const promised = [...script.matchAll(/^# (.+)$/gm)].map((match) => match[1] ?? "");
-  expect(promised.length).toBeGreaterThanOrEqual(7);
   const lines = text.split("\n").map((line) => line.trim());
   let at = 0;
-  for (const line of promised) {
-    const found = lines.indexOf(line, at);
-    expect(found, `${line}\n— was not printed in\n${text}`).toBeGreaterThanOrEqual(0);
+  for (const [, answer = ""] of script.matchAll(/^# (.+)$/gm)) {
+    const found = lines.indexOf(answer, at);
+    expect(found, `${answer}\n— was not printed in\n${text}`).toBeGreaterThanOrEqual(0);
     at = found + 1;
   }
+  return text;
+}
+
+test("the README's commands lead from sign-in to a denied consumption and print its answers", async () => {
+  const blocks = await shellBlocksOf("README.md");
+  expect(blocks.length).toBeGreaterThanOrEqual(6);
+  const text = await expectAnswers(blocks);
   expect(text).toContain('"activePricings":{"1.0.0":{"id":"');
   expect(text).toContain('"maxTasks":{"resetTimeStamp":"');
 }, 60_000);
+
+test("a wrong password makes the README's sign-in print the server's error", async () => {
+  const [signIn = ""] = await shellBlocksOf("README.md");
+  const script = signIn.replaceAll("localhost:3000", `localhost:${ports.rest}`);
+  const { code, text } = await run(`set -e\n${script}`, { ADMIN_PASSWORD: "wrong" });
+  expect(code).toBe(1);
+  expect(text).toContain('The server answered {"error":"INVALID DATA: Invalid credentials"}');
+}, 60_000);
+
+const GUIDES = readdirSync(join(ROOT, "src/docs"))
+  .filter((name) => name.endsWith(".md"))
+  .map((name) => ({ name, blocks: shellBlocks(readFileSync(join(ROOT, "src/docs", name), "utf8")) }));
+
+test.each(GUIDES.filter(({ blocks }) => blocks.length > 0))(
+  "the commands of src/docs/$name continue the README and print its answers",
+  async ({ blocks }) => {
+    await expectAnswers([...(await shellBlocksOf("README.md")), ...blocks]);
+  },
+  60_000,
+);
+
+test("guides of five topics have commands, and the README stays below 12 kB", async () => {
+  expect(GUIDES.filter(({ blocks }) => blocks.length > 0).length).toBeGreaterThanOrEqual(5);
+  expect((await readFile(join(ROOT, "README.md"))).byteLength).toBeLessThanOrEqual(12_000);
+});
+
+test("every relative link of README, guides and .github leads to a file", async () => {
+  const pages = [
+    "README.md",
+    ".github/CONTRIBUTING.md",
+    ".github/SECURITY.md",
+    ...GUIDES.map(({ name }) => `src/docs/${name}`),
+  ];
+  const missing: string[] = [];
+  for (const page of pages) {
+    const text = await readFile(join(ROOT, page), "utf8");
+    for (const [, target = ""] of text.matchAll(/\]\((?!https?:|#)([^)#\s]+)[^)]*\)/g)) {
+      if (!existsSync(resolve(ROOT, dirname(page), target))) missing.push(`${page}: ${target}`);
+    }
+  }
+  expect(missing).toEqual([]);
+});
