@@ -266,7 +266,8 @@ const serviceOperations: Operation[] = [
   {
     method: "PUT",
     path: "/services/{serviceName}",
-    summary: "Rename a service or move it to another organization",
+    summary: "Rename a service or move it to another organization; the gate decides on a move as on disabling",
+    query: OVERRIDE,
     body: services.serviceChanges,
     answers: { 200: answers.service },
   },
