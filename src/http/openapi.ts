@@ -398,8 +398,8 @@ const contractOperations: Operation[] = [
   {
     method: "PUT",
     path: "/contracts",
-    summary: "Novate every contract of a group",
-    query: { groupId: "The group" },
+    summary: "Novate every contract of a group, if the gate lets it",
+    query: { groupId: "The group", ...OVERRIDE },
     body: contracts.novation,
     answers: { 200: z.array(answers.contract) },
   },

@@ -20,6 +20,7 @@ import { type Context, newId, snapshot, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
 import { auditContracts, auditNovations, billingOf, contactOf, factsOf } from "./contract-audit.ts";
 import { Failure } from "./errors.ts";
+import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
 import { lockServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 export interface NewContract extends Subscription {
@@ -136,9 +137,14 @@ type ContractRow = typeof contracts.$inferSelect;
 /**
  * Novates the contracts that match: all validated, then all written, in a number of statements that depends on how many
  * organizations they belong to and not on how many they are. Returns their ids; none when none match by the time that the
- * locks are held.
+ * locks are held. With `gate` the rules of each organization decide before anything is written.
  */
-async function applyNovation(ctx: Context, where: SQL | undefined, novation: Novation): Promise<string[]> {
+async function applyNovation(
+  ctx: Context,
+  where: SQL | undefined,
+  novation: Novation,
+  gate?: { overrideReason: string | undefined },
+): Promise<string[]> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
@@ -147,13 +153,15 @@ async function applyNovation(ctx: Context, where: SQL | undefined, novation: Nov
   if (organizationIds.length === 0) return [];
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
-  const planned: { contractIds: string[]; next: SubscribedService[] }[] = [];
+  const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
   for (const [organizationId, locked] of services) {
     const contractIds = rows.filter((row) => row.organizationId === organizationId).map((row) => row.id);
     if (contractIds.length === 0) continue;
     const held = await heldByAll(ctx, contractIds);
-    planned.push({ contractIds, next: await resolveSubscription(ctx, locked, novation, "novation", held) });
+    const next = await resolveSubscription(ctx, locked, novation, "novation", held);
+    planned.push({ organizationId, contractIds, next });
   }
+  const decisions = gate === undefined ? [] : await decideGroupNovations(ctx, planned, gate.overrideReason);
   const contractIds = planned.flatMap((one) => one.contractIds);
   // Not before the locks are held: whoever held them has begun a billing period at a moment of its own.
   const now = ctx.now();
@@ -162,6 +170,7 @@ async function applyNovation(ctx: Context, where: SQL | undefined, novation: Nov
   for (const plan of planned) await replaceSubscriptions(ctx.db, { ...plan, now, operationId });
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
+  await keepGroupDecisions(ctx, decisions);
   return contractIds;
 }
 
@@ -208,13 +217,23 @@ async function viewByUsername(ctx: Context, ids: readonly string[]): Promise<Con
   return viewContracts(ctx.db, rows);
 }
 
-/** Novates every contract of a group: all validated, then all written, or none. Source: contract contracts §7. */
+/**
+ * Novates every contract of a group: all validated, then all written, or none. Failure conflict when a rule of the gate is
+ * broken, as for a mass novation. Source: contract contracts §7; README, decision 21.
+ */
 export async function novateGroup(
   ctx: Context,
-  input: { organizationId: string | undefined; groupId: string; novation: Novation },
+  input: {
+    organizationId: string | undefined;
+    groupId: string;
+    novation: Novation;
+    overrideReason: string | undefined;
+  },
 ): Promise<ContractView[]> {
   return transaction(ctx, async (ctx) => {
-    const ids = await applyNovation(ctx, inGroup(input.organizationId, input.groupId), input.novation);
+    const { overrideReason } = input;
+    const where = inGroup(input.organizationId, input.groupId);
+    const ids = await applyNovation(ctx, where, input.novation, { overrideReason });
     if (ids.length === 0) {
       throw new Failure(
         "notFound",

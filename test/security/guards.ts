@@ -113,6 +113,13 @@ export const GUARDS: readonly Guard[] = [
     inFile("security/moves.pg.test.ts"),
   ),
   guard(
+    "operations/group-decisions.ts",
+    "the gate decides on a group novation",
+    "if (!gated.has(novation.organizationId)) continue;",
+    "if (gated.size >= 0) continue;",
+    inFile("http/group-novation-gate.pg.test.ts"),
+  ),
+  guard(
     "operations/audit-log.ts",
     "entries of one organization",
     "eq(auditLog.organizationId, input.organizationId)",
