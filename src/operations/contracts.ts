@@ -1,6 +1,7 @@
 import { and, asc, count, eq, sql, type SQL } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
 import { violates } from "../db/connect.ts";
+import { readFacts, recordChanges } from "../db/contract-facts.ts";
 import { recordStates } from "../db/contract-states.ts";
 import {
   addSubscriptions,
@@ -251,9 +252,11 @@ export async function novateGroup(
 export async function deleteContract(ctx: Context, address: ContractAddress): Promise<void> {
   await transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, address, "delete");
+    const before = await readFacts(ctx.db, [row.id]);
     const view = await viewOne(ctx, row.id);
     await ctx.db.delete(contracts).where(eq(contracts.id, row.id));
     await auditContracts(ctx, "contract.delete", [{ ...row, before: factsOf(view) }]);
+    await recordChanges(ctx.db, before);
   });
 }
 
@@ -262,12 +265,14 @@ export async function deleteContracts(ctx: Context, organizationId: string | und
   await transaction(ctx, async (ctx) => {
     const rows = await lockContracts(ctx.db, inGroup(organizationId, undefined));
     const ids = rows.map((row) => row.id);
+    const before = await readFacts(ctx.db, ids);
     await ctx.db.delete(contracts).where(isAnyOf(contracts.id, ids));
     await auditContracts(
       ctx,
       "contract.delete",
       rows.map((row) => ({ ...row, before: { contractId: row.id, ...billingOf(row) } })),
     );
+    await recordChanges(ctx.db, before);
   });
 }
 
@@ -295,12 +300,14 @@ export async function updateContact(
       ...(email === undefined ? {} : { email }),
       ...(phone === undefined ? {} : { phone }),
     };
+    const before = await readFacts(ctx.db, [row.id]);
     await ctx.db
       .update(contracts)
       .set({ ...changes, updatedAt: ctx.now() })
       .where(eq(contracts.id, row.id));
     const view = await viewOne(ctx, row.id);
     await auditContracts(ctx, "contract.contact", [{ ...row, before: contactOf(row), after: view.userContact }]);
+    await recordChanges(ctx.db, before);
     return view;
   });
 }
@@ -350,8 +357,11 @@ export async function updateBillingPeriod(
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input, "change");
     if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
+    const before = await readFacts(ctx.db, [row.id]);
     await changeBilling(ctx, [row], input.changes);
-    return viewOne(ctx, row.id);
+    const view = await viewOne(ctx, row.id);
+    await recordChanges(ctx.db, before);
+    return view;
   });
 }
 
@@ -375,10 +385,11 @@ export async function updateGroupBillingPeriod(
         `INVALID DATA: Error updating billing period for contract of user ${early.userId}. ${END_BEFORE_START}.`,
       );
     }
+    const ids = rows.map((row) => row.id);
+    const before = await readFacts(ctx.db, ids);
     await changeBilling(ctx, rows, input.changes);
-    return viewByUsername(
-      ctx,
-      rows.map((row) => row.id),
-    );
+    const views = await viewByUsername(ctx, ids);
+    await recordChanges(ctx.db, before);
+    return views;
   });
 }

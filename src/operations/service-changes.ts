@@ -2,6 +2,7 @@ import { and, eq, sql, type SQL } from "drizzle-orm";
 import { actorOf, denyMoveService } from "../core/access/membership.ts";
 import { denyAtGate, findRule } from "../core/access/permissions.ts";
 import { violates } from "../db/connect.ts";
+import { readFacts, recordChanges } from "../db/contract-facts.ts";
 import { recordStates } from "../db/contract-states.ts";
 import { lockHolders, recordServiceRemoval } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
@@ -42,6 +43,8 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
       const service = await requireService(ctx, input, "update");
       const isMoved = target !== undefined && target !== service.organizationId;
       const decision = isMoved ? await decideMove(ctx, service, target, input.overrideReason) : undefined;
+      const isRenamed = name !== "" && serviceKey(name) !== service.nameKey;
+      const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map<string, string>();
       if (isMoved) await moveContracts(ctx, service, target);
       const [changed] = await ctx.db
         .update(services)
@@ -70,7 +73,9 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         },
         ...(isMoved ? [{ ...change, organizationId: after.organizationId }] : []),
       ]);
-      return viewService(ctx, after);
+      const answer = await viewService(ctx, after);
+      await recordChanges(ctx.db, before);
+      return answer;
     });
   } catch (error) {
     if (violates(error, "services_name_unique")) {
@@ -102,6 +107,15 @@ async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string
     since: new Date(now.getTime() - REVERT_WINDOW_MS),
   });
   await recordStates(ctx.db, { contractIds, cause: "rename", now });
+}
+
+/** The facts of the contracts that have the service, which are locked. */
+async function readHolders(ctx: Context, service: ServiceRow): Promise<Map<string, string>> {
+  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  return readFacts(
+    ctx.db,
+    holders.map((row) => row.id),
+  );
 }
 
 /** Checks both sides' permissions, then asks the gate of the organization that the service leaves, as for disabling it. */
