@@ -100,13 +100,6 @@ export const GUARDS: readonly Guard[] = [
   ),
   guard(
     "operations/service-changes.ts",
-    "a user writes in the organization that a service goes to",
-    'if (member?.role === "ADMIN" || member?.role === "MANAGER") return;',
-    "if (member?.role !== targetId) return;",
-    inFile("http/services-contracts.pg.test.ts"),
-  ),
-  guard(
-    "operations/service-changes.ts",
     "the gate decides on a move",
     "return decideChange(ctx,",
     "return service.id !== targetId ? undefined : decideChange(ctx,",
