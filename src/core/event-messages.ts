@@ -6,6 +6,19 @@ export type PublicEvent =
     }
   | { code: "SERVICE_DISABLED"; details: { serviceName: string } };
 
+/** What a contract is, apart from its usage and its history. Source: contract usage-records §1. */
+export interface ContractFacts {
+  id: string;
+  userContact: Record<string, string> & { userId: string };
+  /** Its dates in ISO 8601. */
+  billingPeriod: { startDate: string; endDate: string; autoRenew: boolean; renewalDays: number };
+  organizationId: string;
+  groupId?: string;
+  contractedServices: Record<string, string>;
+  subscriptionPlans: Record<string, string>;
+  subscriptionAddOns: Record<string, Record<string, number>>;
+}
+
 /** What concerns one end user: for streams and webhooks of the organization only, never for the public channel. */
 export type PrivateEvent =
   | { code: "CONTRACT_CREATED" | "CONTRACT_NOVATED"; details: { contractId: string; userId: string } }
@@ -24,13 +37,28 @@ export type PrivateEvent =
         limit: number;
         consumed: number;
       };
+    }
+  | {
+      code: "CONTRACT_UPDATED";
+      /** `changed`: the facts that differ, in the order of the facts. */
+      details: {
+        contractId: string;
+        userId: string;
+        changed: readonly string[];
+        before: ContractFacts;
+        after: ContractFacts;
+      };
+    }
+  | {
+      code: "CONTRACT_DELETED";
+      details: { contractId: string; userId: string; before: ContractFacts; after: null };
     };
 
 /** Everything that is recorded. */
 export type RecordedEvent = PublicEvent | PrivateEvent;
 
 /** What an event says, as it is kept and delivered. */
-export type EventDetails = Record<string, string | number>;
+export type EventDetails = Record<string, string | number | object | null>;
 
 /** The codes of the public channel, as the specification spells them. */
 export const PUBLIC_EVENT_CODES: readonly PublicEvent["code"][] = [
@@ -51,6 +79,8 @@ export const EVENT_CODES = [
   "CONTRACT_RENEWED",
   "CONTRACT_EXPIRED",
   "USAGE_LIMIT_REACHED",
+  "CONTRACT_UPDATED",
+  "CONTRACT_DELETED",
 ] as const satisfies readonly RecordedEvent["code"][];
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);

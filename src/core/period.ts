@@ -42,6 +42,16 @@ export function addPeriod(from: Date, period: Period, times = 1): Date {
 }
 
 /**
+ * The end of a billing period once it is extended by whole periods of `days` until it lies after `now`; never later than
+ * the end of the year 9999, which the sum may pass although each period may not.
+ */
+export function renewedEnd(end: Date, days: number, now: Date): Date {
+  const period = Math.max(1, days) * MILLISECONDS.DAY;
+  const periods = Math.floor((now.getTime() - end.getTime()) / period) + 1;
+  return new Date(Math.min(end.getTime() + periods * period, END_OF_TIME));
+}
+
+/**
  * The smallest `anchor + n × period` with n ≥ 1 that lies strictly after `after`; the end of the year 9999 when there
  * is none before it.
  *

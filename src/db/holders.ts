@@ -12,14 +12,18 @@ export interface Holder {
   usage: Record<string, number>;
 }
 
-/** Contracts of any of these services: all of them, or those on these versions. */
+/** Contracts of any of these services: all of them, or those on these versions, among these contracts. */
 export interface HolderFilter {
   serviceIds: readonly string[];
   pricingIds?: readonly string[] | undefined;
+  contractIds?: readonly string[] | undefined;
 }
 
-const ofThese = ({ serviceIds, pricingIds }: HolderFilter) =>
-  sql`${isAnyOf(sql`cs.service_id`, serviceIds)} ${pricingIds === undefined ? sql`` : sql`and ${isAnyOf(sql`cs.pricing_id`, pricingIds)}`}`;
+const among = (column: string, values: readonly string[] | undefined) =>
+  values === undefined ? sql`` : sql` and ${isAnyOf(sql.raw(column), values)}`;
+
+const ofThese = ({ serviceIds, pricingIds, contractIds }: HolderFilter) =>
+  sql`${isAnyOf(sql`cs.service_id`, serviceIds)}${among("cs.pricing_id", pricingIds)}${among("cs.contract_id", contractIds)}`;
 
 /** Their ids, as a query. */
 export function holdersOf(filter: HolderFilter): SQL {

@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, inArray, lte, sql } from "drizzle-orm";
+import { and, asc, eq, getTableColumns, gt, inArray, lte, sql } from "drizzle-orm";
 import { type EventDetails, type EventFilter, isPublicCode, type RecordedEvent } from "../core/event-messages.ts";
 import type { TransactionSql } from "postgres";
 import type { Database } from "./connect.ts";
@@ -102,14 +102,24 @@ export async function outboxRange(db: Database): Promise<OutboxRange> {
   return { newest: range.newest, oldest: range.oldest === null ? range.newest + 1 : Number(range.oldest) };
 }
 
-/** The events with ids in (after, upTo] that pass, in order. What is pruned is missing: ask outboxRange afterwards. */
+/** Text of details that is read at once, in bytes: private events carry whole contracts, which may be large. */
+const MAX_READ_BYTES = 16 * 1024 * 1024;
+
+/**
+ * The events with ids in (after, upTo] that pass, in order: at most `limit`, and fewer where their details are longer than
+ * `maxBytes` together, but one at least. What is pruned is missing: ask outboxRange afterwards.
+ */
 export function readOutbox(
   db: Database,
-  input: { after: number; upTo?: number; filter: EventFilter; limit: number },
+  input: { after: number; upTo?: number; filter: EventFilter; limit: number; maxBytes?: number },
 ): Promise<OutboxEvent[]> {
   const { organizationId, codes } = input.filter;
-  return db
-    .select()
+  const length = sql`octet_length(${outbox.details}::text)`;
+  const page = db
+    .select({
+      id: outbox.id,
+      bytesBefore: sql`sum(${length}) over (order by ${outbox.id}) - ${length}`.as("bytes_before"),
+    })
     .from(outbox)
     .where(
       and(
@@ -120,7 +130,14 @@ export function readOutbox(
       ),
     )
     .orderBy(asc(outbox.id))
-    .limit(input.limit);
+    .limit(input.limit)
+    .as("page");
+  return db
+    .select(getTableColumns(outbox))
+    .from(page)
+    .innerJoin(outbox, eq(outbox.id, page.id))
+    .where(sql`${page.bytesBefore} < ${input.maxBytes ?? MAX_READ_BYTES}::bigint`)
+    .orderBy(asc(outbox.id));
 }
 
 /** A piece of the log for one reader. */
@@ -153,6 +170,7 @@ export async function readPage(
   const { oldest, newest } = await outboxRange(db);
   if (input.after > newest || input.after + 1 < oldest) return { events: [], position: newest, lost: true };
   const last = events.at(-1);
-  const position = events.length === input.limit && last !== undefined ? last.id : Math.max(before, input.after);
+  // A page that is not full may have been cut for its length: what is after it is asked for next.
+  const position = last?.id ?? Math.max(before, input.after);
   return { events, position, lost: false };
 }

@@ -237,6 +237,10 @@ export const contracts = pgTable(
     index("contracts_expiry_idx")
       .on(t.endDate)
       .where(sql`not ${t.autoRenew} and ${t.expiryAnnounced} is distinct from ${t.endDate}`),
+    // What renews automatically, by when: the sweep reads what is due and nothing else.
+    index("contracts_renewal_idx")
+      .on(t.endDate)
+      .where(sql`${t.autoRenew}`),
   ],
 );
 

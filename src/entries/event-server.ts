@@ -11,7 +11,7 @@ import { identifyCaller } from "../operations/access.ts";
 import type { Resources } from "../operations/context.ts";
 import { openApiKey } from "../operations/credentials.ts";
 import { Failure } from "../operations/errors.ts";
-import { announceExpired } from "../operations/expiry.ts";
+import { announceExpired, renewDueContracts } from "../operations/expiry.ts";
 import { unknownKeyFailure } from "../operations/throttle.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
@@ -23,7 +23,7 @@ import { createPost } from "./webhook-post.ts";
 /** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
 const RETURN_MS = 10_000;
 const RETRY_MS = 500;
-/** How late an expired contract may be announced. */
+/** How late an expired contract may be announced, and one that renews automatically be extended. */
 const EXPIRY_MS = 30_000;
 /** The outbox is read every second: who has not for so long does not follow it. */
 const STALE_MS = 5000;
@@ -106,11 +106,16 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     onError: onError.report,
   });
   tell({ type: "position", id: start });
-  const expiry = setInterval(() => {
+  const sweep = () => {
     announceExpired(resources.db, resources.now()).catch((error: unknown) =>
       log("warn", "expired contracts could not be announced yet", error),
     );
-  }, EXPIRY_MS);
+    renewDueContracts(resources.db, resources.now()).catch((error: unknown) =>
+      log("warn", "contracts could not be renewed yet", error),
+    );
+  };
+  sweep();
+  const expiry = setInterval(sweep, EXPIRY_MS);
   opened.health.watch({
     notReady: () => (feed.age() < STALE_MS ? undefined : "events"),
     metrics: () => [

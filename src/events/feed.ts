@@ -1,7 +1,6 @@
-import { asc, gt } from "drizzle-orm";
 import type { Connection } from "../db/connect.ts";
-import { OUTBOX_CHANNEL, type OutboxEvent } from "../db/outbox.ts";
-import { outbox, outboxCounter } from "../db/schema.ts";
+import { OUTBOX_CHANNEL, type OutboxEvent, readOutbox } from "../db/outbox.ts";
+import { outboxCounter } from "../db/schema.ts";
 
 /** Follows the outbox until stopped. */
 export interface Feed {
@@ -55,8 +54,9 @@ export function createFeed(options: {
       return;
     }
     for (let more = true; more;) {
-      const rows = await db.select().from(outbox).where(gt(outbox.id, last)).orderBy(asc(outbox.id)).limit(BATCH);
-      more = rows.length === BATCH;
+      const rows = await readOutbox(db, { after: last, filter: {}, limit: BATCH });
+      // Also after a page that is not full: it may have been cut for its length.
+      more = rows.length > 0;
       for (const row of rows) {
         if (isStopped()) return;
         // Moved first: should handing over end this process, its successor must not do it twice.

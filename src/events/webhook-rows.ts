@@ -5,6 +5,8 @@ import { type OutboxEvent, readOutbox } from "../db/outbox.ts";
 import { webhookCursor, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 
 const PAGE = 500;
+/** Of events, which are written once for each of their endpoints. */
+const PAGE_BYTES = 4 * 1024 * 1024;
 /** Deliveries of one endpoint that are taken at once: one that is slow must not hold up the others. */
 const PER_ENDPOINT = 4;
 /** A process that has said nothing for so long has lost what it took. */
@@ -23,7 +25,7 @@ export async function makeDeliveries(db: Database): Promise<number | undefined> 
   return db.transaction(async (tx) => {
     const [cursor] = await tx.select().from(webhookCursor).for("update", { skipLocked: true });
     if (cursor === undefined) return undefined;
-    const events = await readOutbox(tx, { after: cursor.lastId, filter: {}, limit: PAGE });
+    const events = await readOutbox(tx, { after: cursor.lastId, filter: {}, limit: PAGE, maxBytes: PAGE_BYTES });
     const last = events.at(-1);
     if (last === undefined) return cursor.lastId;
     const organizations = [...new Set(events.flatMap(({ organizationId }) => organizationId ?? []))];

@@ -266,7 +266,8 @@ const serviceOperations: Operation[] = [
   {
     method: "PUT",
     path: "/services/{serviceName}",
-    summary: "Rename a service or move it to another organization",
+    summary: "Rename a service or move it to another organization; the gate decides on a move as on disabling",
+    query: OVERRIDE,
     body: services.serviceChanges,
     answers: { 200: answers.service },
   },
@@ -397,8 +398,8 @@ const contractOperations: Operation[] = [
   {
     method: "PUT",
     path: "/contracts",
-    summary: "Novate every contract of a group",
-    query: { groupId: "The group" },
+    summary: "Novate every contract of a group, if the gate lets it",
+    query: { groupId: "The group", ...OVERRIDE },
     body: contracts.novation,
     answers: { 200: z.array(answers.contract) },
   },

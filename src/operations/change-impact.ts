@@ -32,9 +32,19 @@ export interface Targets {
 export type ChangeAction =
   | { action: "archive"; pricingVersion: string; targets: Targets }
   | { action: "activate"; pricingVersion: string }
-  | { action: "disable" }
+  | ({ action: "disable" } & Among)
   /** Moves contracts to the version, the newest active one by default; all that are not on it, or those on the versions in `from`. */
-  | { action: "novation"; pricingVersion?: string | undefined; from?: readonly string[] | undefined; targets: Targets };
+  | ({
+      action: "novation";
+      pricingVersion?: string | undefined;
+      from?: readonly string[] | undefined;
+      targets: Targets;
+    } & Among);
+
+/** Restricts a change to contracts that are chosen already, which may stay on an archived version. */
+interface Among {
+  contractIds?: readonly string[] | undefined;
+}
 
 /** A change, and what it is about. */
 export interface ChangePlan {
@@ -95,7 +105,7 @@ export async function planChange(ctx: Context, service: ServiceRow, change: Chan
     version: undefined,
     target: undefined,
     versions: new Map(versions.map((row) => [row.id, row])),
-    holders: { serviceIds: [service.id] },
+    holders: { serviceIds: [service.id], contractIds: "contractIds" in change ? change.contractIds : undefined },
     targets: NO_TARGETS,
   };
   if (change.action === "disable") return plan;
@@ -117,7 +127,7 @@ export async function planChange(ctx: Context, service: ServiceRow, change: Chan
   }
   const target = change.pricingVersion === undefined ? newest() : find(change.pricingVersion);
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
-  if (target.state === "archived") {
+  if (target.state === "archived" && change.contractIds === undefined) {
     throw new Failure("invalid", `Pricing version ${target.version} of service ${service.name} is archived`);
   }
   const sources = change.from === undefined ? versions.filter((row) => row !== target) : change.from.map(find);
@@ -125,7 +135,7 @@ export async function planChange(ctx: Context, service: ServiceRow, change: Chan
     ...plan,
     target,
     targets,
-    holders: { serviceIds: [service.id], pricingIds: sources.map((row) => row.id) },
+    holders: { ...plan.holders, pricingIds: sources.map((row) => row.id) },
   };
 }
 

@@ -1,6 +1,7 @@
 import { and, asc, count, eq, sql, type SQL } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
 import { violates } from "../db/connect.ts";
+import { readFacts, recordChanges } from "../db/contract-facts.ts";
 import { recordStates } from "../db/contract-states.ts";
 import {
   addSubscriptions,
@@ -20,6 +21,7 @@ import { type Context, newId, snapshot, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";
 import { auditContracts, auditNovations, billingOf, contactOf, factsOf } from "./contract-audit.ts";
 import { Failure } from "./errors.ts";
+import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
 import { lockServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 export interface NewContract extends Subscription {
@@ -136,9 +138,14 @@ type ContractRow = typeof contracts.$inferSelect;
 /**
  * Novates the contracts that match: all validated, then all written, in a number of statements that depends on how many
  * organizations they belong to and not on how many they are. Returns their ids; none when none match by the time that the
- * locks are held.
+ * locks are held. With `gate` the rules of each organization decide before anything is written.
  */
-async function applyNovation(ctx: Context, where: SQL | undefined, novation: Novation): Promise<string[]> {
+async function applyNovation(
+  ctx: Context,
+  where: SQL | undefined,
+  novation: Novation,
+  gate?: { overrideReason: string | undefined },
+): Promise<string[]> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
@@ -147,13 +154,15 @@ async function applyNovation(ctx: Context, where: SQL | undefined, novation: Nov
   if (organizationIds.length === 0) return [];
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
-  const planned: { contractIds: string[]; next: SubscribedService[] }[] = [];
+  const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
   for (const [organizationId, locked] of services) {
     const contractIds = rows.filter((row) => row.organizationId === organizationId).map((row) => row.id);
     if (contractIds.length === 0) continue;
     const held = await heldByAll(ctx, contractIds);
-    planned.push({ contractIds, next: await resolveSubscription(ctx, locked, novation, "novation", held) });
+    const next = await resolveSubscription(ctx, locked, novation, "novation", held);
+    planned.push({ organizationId, contractIds, next });
   }
+  const decisions = gate === undefined ? [] : await decideGroupNovations(ctx, planned, gate.overrideReason);
   const contractIds = planned.flatMap((one) => one.contractIds);
   // Not before the locks are held: whoever held them has begun a billing period at a moment of its own.
   const now = ctx.now();
@@ -162,6 +171,7 @@ async function applyNovation(ctx: Context, where: SQL | undefined, novation: Nov
   for (const plan of planned) await replaceSubscriptions(ctx.db, { ...plan, now, operationId });
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
+  await keepGroupDecisions(ctx, decisions);
   return contractIds;
 }
 
@@ -208,13 +218,23 @@ async function viewByUsername(ctx: Context, ids: readonly string[]): Promise<Con
   return viewContracts(ctx.db, rows);
 }
 
-/** Novates every contract of a group: all validated, then all written, or none. Source: contract contracts §7. */
+/**
+ * Novates every contract of a group: all validated, then all written, or none. Failure conflict when a rule of the gate is
+ * broken, as for a mass novation. Source: contract contracts §7; README, decision 21.
+ */
 export async function novateGroup(
   ctx: Context,
-  input: { organizationId: string | undefined; groupId: string; novation: Novation },
+  input: {
+    organizationId: string | undefined;
+    groupId: string;
+    novation: Novation;
+    overrideReason: string | undefined;
+  },
 ): Promise<ContractView[]> {
   return transaction(ctx, async (ctx) => {
-    const ids = await applyNovation(ctx, inGroup(input.organizationId, input.groupId), input.novation);
+    const { overrideReason } = input;
+    const where = inGroup(input.organizationId, input.groupId);
+    const ids = await applyNovation(ctx, where, input.novation, { overrideReason });
     if (ids.length === 0) {
       throw new Failure(
         "notFound",
@@ -232,9 +252,11 @@ export async function novateGroup(
 export async function deleteContract(ctx: Context, address: ContractAddress): Promise<void> {
   await transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, address, "delete");
+    const before = await readFacts(ctx.db, [row.id]);
     const view = await viewOne(ctx, row.id);
     await ctx.db.delete(contracts).where(eq(contracts.id, row.id));
     await auditContracts(ctx, "contract.delete", [{ ...row, before: factsOf(view) }]);
+    await recordChanges(ctx.db, before);
   });
 }
 
@@ -243,12 +265,14 @@ export async function deleteContracts(ctx: Context, organizationId: string | und
   await transaction(ctx, async (ctx) => {
     const rows = await lockContracts(ctx.db, inGroup(organizationId, undefined));
     const ids = rows.map((row) => row.id);
+    const before = await readFacts(ctx.db, ids);
     await ctx.db.delete(contracts).where(isAnyOf(contracts.id, ids));
     await auditContracts(
       ctx,
       "contract.delete",
       rows.map((row) => ({ ...row, before: { contractId: row.id, ...billingOf(row) } })),
     );
+    await recordChanges(ctx.db, before);
   });
 }
 
@@ -276,12 +300,14 @@ export async function updateContact(
       ...(email === undefined ? {} : { email }),
       ...(phone === undefined ? {} : { phone }),
     };
+    const before = await readFacts(ctx.db, [row.id]);
     await ctx.db
       .update(contracts)
       .set({ ...changes, updatedAt: ctx.now() })
       .where(eq(contracts.id, row.id));
     const view = await viewOne(ctx, row.id);
     await auditContracts(ctx, "contract.contact", [{ ...row, before: contactOf(row), after: view.userContact }]);
+    await recordChanges(ctx.db, before);
     return view;
   });
 }
@@ -331,8 +357,11 @@ export async function updateBillingPeriod(
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input, "change");
     if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
+    const before = await readFacts(ctx.db, [row.id]);
     await changeBilling(ctx, [row], input.changes);
-    return viewOne(ctx, row.id);
+    const view = await viewOne(ctx, row.id);
+    await recordChanges(ctx.db, before);
+    return view;
   });
 }
 
@@ -356,10 +385,11 @@ export async function updateGroupBillingPeriod(
         `INVALID DATA: Error updating billing period for contract of user ${early.userId}. ${END_BEFORE_START}.`,
       );
     }
+    const ids = rows.map((row) => row.id);
+    const before = await readFacts(ctx.db, ids);
     await changeBilling(ctx, rows, input.changes);
-    return viewByUsername(
-      ctx,
-      rows.map((row) => row.id),
-    );
+    const views = await viewByUsername(ctx, ids);
+    await recordChanges(ctx.db, before);
+    return views;
   });
 }

@@ -1,6 +1,8 @@
 import { and, eq, lt, sql } from "drizzle-orm";
+import { renewedEnd } from "../core/period.ts";
 import type { Database } from "../db/connect.ts";
-import { isAnyOf } from "../db/lists.ts";
+import { recordStates } from "../db/contract-states.ts";
+import { isAnyOf, textArray } from "../db/lists.ts";
 import { recordEvents } from "../db/outbox.ts";
 import { contracts } from "../db/schema.ts";
 
@@ -49,4 +51,52 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
     announced += found;
     if (found < BATCH) return announced;
   }
+}
+
+/**
+ * Extends contracts that renew automatically and whose billing period has ended, as an evaluation does, with
+ * CONTRACT_RENEWED for each; returns how many. Any number of processes may do so at once, and evaluations beside them: a
+ * locked contract is left to whoever holds it, and an extended one is not due any more, so each end is renewed once.
+ * Failed batches are rolled back as a whole. Source: contract usage-records §6.
+ */
+export async function renewDueContracts(db: Database, now: Date): Promise<number> {
+  for (let renewed = 0; ;) {
+    const found = await db.transaction((tx) => renewBatch(tx, now));
+    renewed += found;
+    if (found < BATCH) return renewed;
+  }
+}
+
+async function renewBatch(tx: Database, now: Date): Promise<number> {
+  const rows = await tx
+    .select({
+      id: contracts.id,
+      userId: contracts.userId,
+      organizationId: contracts.organizationId,
+      endDate: contracts.endDate,
+      renewalDays: contracts.renewalDays,
+    })
+    .from(contracts)
+    // Not as a parameter: the planner uses the partial index only for a predicate that it can prove.
+    .where(and(sql`${contracts.autoRenew}`, lt(contracts.endDate, now)))
+    .orderBy(contracts.endDate)
+    .limit(BATCH)
+    .for("no key update", { skipLocked: true });
+  if (rows.length === 0) return 0;
+  const ends = rows.map(({ endDate, renewalDays }) => renewedEnd(endDate, renewalDays, now).toISOString());
+  const contractIds = rows.map(({ id }) => id);
+  await tx.execute(sql`
+    update contracts set end_date = due.end_date, updated_at = ${now.toISOString()}::timestamptz
+    from unnest(${textArray(contractIds)}, ${textArray(ends)}::timestamptz[]) as due (id, end_date)
+    where contracts.id = due.id
+  `);
+  await recordStates(tx, { contractIds, cause: "renewal", now });
+  await recordEvents(
+    tx,
+    rows.map(({ id, userId, organizationId }, index) => ({
+      organizationId,
+      event: { code: "CONTRACT_RENEWED", details: { contractId: id, userId, endDate: ends[index] ?? "" } },
+    })),
+  );
+  return rows.length;
 }

@@ -1,13 +1,17 @@
 import { and, eq, sql, type SQL } from "drizzle-orm";
+import { actorOf, denyMoveService } from "../core/access/membership.ts";
+import { denyAtGate, findRule } from "../core/access/permissions.ts";
 import { violates } from "../db/connect.ts";
+import { readFacts, recordChanges } from "../db/contract-facts.ts";
 import { recordStates } from "../db/contract-states.ts";
 import { lockHolders, recordServiceRemoval } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../db/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../db/schema.ts";
 import { relabelFeatures, REVERT_WINDOW_MS } from "../db/usage.ts";
-import { isIdentifier } from "./access.ts";
+import { isIdentifier, organizationRole } from "./access.ts";
 import { auditAll } from "./audit.ts";
+import { auditOf, decideChange, type Decision, keepDecision } from "./change-decision.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
@@ -16,6 +20,8 @@ import { requireService, type ServiceAddress, viewService } from "./service-addr
 export interface ServiceChanges {
   name: string | undefined;
   targetOrganizationId: string | undefined;
+  /** Why a move may break a rule of the gate. */
+  overrideReason?: string | undefined;
 }
 
 const unknownOrganization = (id: string, cause?: unknown) =>
@@ -23,9 +29,11 @@ const unknownOrganization = (id: string, cause?: unknown) =>
 
 /**
  * Renames and/or moves a service. A rename carries through everywhere by itself: contracts refer to the service, not to
- * its name. A move takes along contracts that have only this service and removes it from the others. No event.
- * Failure notFound, conflict when the name or an end user's contract exists already where it goes, invalid for an unknown
- * organization, forbidden for one in which the caller may not write. Source: contract services-pricings §4.5, §9.
+ * its name. A move takes along contracts that have only this service and removes it from the others. For the organization
+ * that the service leaves, a move is a removal: it needs the same rights as disabling the service, and the same gate decides.
+ * Failure notFound, conflict when the name or an end user's contract exists already where it goes or a rule of the gate is
+ * broken, invalid for an unknown organization, forbidden for callers who may not remove here or write there.
+ * Source: contract README, decision 20; services-pricings §4.5, §9.
  */
 export async function updateService(ctx: Context, input: ServiceAddress & ServiceChanges): Promise<ServiceView> {
   const name = input.name?.trim() ?? "";
@@ -33,7 +41,11 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
   try {
     return await transaction(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
-      if (target !== undefined && target !== service.organizationId) await moveContracts(ctx, service, target);
+      const isMoved = target !== undefined && target !== service.organizationId;
+      const decision = isMoved ? await decideMove(ctx, service, target, input.overrideReason) : undefined;
+      const isRenamed = name !== "" && serviceKey(name) !== service.nameKey;
+      const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map<string, string>();
+      if (isMoved) await moveContracts(ctx, service, target);
       const [changed] = await ctx.db
         .update(services)
         .set({
@@ -51,13 +63,19 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         before: { name: service.name, organizationId: service.organizationId },
         after: { name: after.name, organizationId: after.organizationId },
       };
-      // Both sides of a move can read it.
-      const concerned = new Set([service.organizationId, after.organizationId]);
-      await auditAll(
-        ctx,
-        [...concerned].map((organizationId) => ({ ...change, organizationId })),
-      );
-      return viewService(ctx, after);
+      await keepDecision(ctx, decision);
+      // Both sides of a move can read it; the gate is the business of the side that the service leaves.
+      await auditAll(ctx, [
+        {
+          ...change,
+          after: { ...change.after, ...auditOf(decision) },
+          organizationId: service.organizationId,
+        },
+        ...(isMoved ? [{ ...change, organizationId: after.organizationId }] : []),
+      ]);
+      const answer = await viewService(ctx, after);
+      await recordChanges(ctx.db, before);
+      return answer;
     });
   } catch (error) {
     if (violates(error, "services_name_unique")) {
@@ -91,9 +109,27 @@ async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string
   await recordStates(ctx.db, { contractIds, cause: "rename", now });
 }
 
+/** The facts of the contracts that have the service, which are locked. */
+async function readHolders(ctx: Context, service: ServiceRow): Promise<Map<string, string>> {
+  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  return readFacts(
+    ctx.db,
+    holders.map((row) => row.id),
+  );
+}
+
+/** Checks both sides' permissions, then asks the gate of the organization that the service leaves, as for disabling it. */
+async function decideMove(
+  ctx: Context,
+  service: ServiceRow,
+  targetId: string,
+  overrideReason: string | undefined,
+): Promise<Decision | undefined> {
+  await requireMoveAllowed(ctx, service, targetId);
+  return decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
+}
+
 async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
-  if (!isIdentifier(targetId)) throw new Failure("invalid", "INVALID DATA: Invalid organization ID");
-  await requireMoveAllowed(ctx, service.organizationId, targetId);
   const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
   const holderIds = holders.map((row) => row.id);
   const sharing = await ctx.db
@@ -143,8 +179,25 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
   await recordStates(ctx.db, { contractIds, cause: "move", now });
 }
 
+/** Failure forbidden for callers who may not remove services where this one is; invalid where it cannot go. */
+async function requireMoveAllowed(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
+  const denial = await denyRemoval(ctx, service);
+  if (denial !== undefined) throw new Failure("forbidden", denial);
+  if (!isIdentifier(targetId)) throw new Failure("invalid", "INVALID DATA: Invalid organization ID");
+  await requireTarget(ctx, service.organizationId, targetId);
+}
+
+/** A key is refused with the sentence that the permission table has for its DELETE of the service. */
+async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | undefined> {
+  const { caller } = ctx;
+  if (caller.kind !== "key")
+    return denyMoveService(actorOf(caller, await organizationRole(ctx, service.organizationId)));
+  const path = `/services/${encodeURIComponent(service.name)}`;
+  return denyAtGate(findRule("DELETE", path), caller, "DELETE", path, false)?.message;
+}
+
 /** Between organizations of one owner for a key; for a user, only into an organization in which it may write services. */
-async function requireMoveAllowed(ctx: Context, sourceId: string, targetId: string): Promise<void> {
+async function requireTarget(ctx: Context, sourceId: string, targetId: string): Promise<void> {
   const [source, target] = await Promise.all(
     [sourceId, targetId].map(async (id) => {
       const rows = await ctx.db

@@ -1,5 +1,6 @@
 import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { violates } from "../db/connect.ts";
+import { readFacts, recordChanges } from "../db/contract-facts.ts";
 import { lockHolders, removeServicesFromContracts } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { recordEvent } from "../db/outbox.ts";
@@ -160,6 +161,7 @@ export async function disableService(
     const decision = await decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
     const serviceIds = [service.id];
     const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
+    const before = await readFacts(ctx.db, contractIds);
     const now = ctx.now();
     await ctx.db
       .update(services)
@@ -175,10 +177,12 @@ export async function disableService(
       before: { name: service.name, disabled: false },
       after: { name: service.name, disabled: true, ...auditOf(decision) },
     });
-    await recordEvent(ctx.db, service.organizationId, {
-      code: "SERVICE_DISABLED",
-      details: { serviceName: service.name },
-    });
+    await recordChanges(ctx.db, before, [
+      {
+        organizationId: service.organizationId,
+        event: { code: "SERVICE_DISABLED", details: { serviceName: service.name } },
+      },
+    ]);
   });
 }
 
@@ -197,6 +201,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const serviceIds = doomed.map((row) => row.id);
     if (serviceIds.length === 0) return 0;
     const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
+    const before = await readFacts(ctx.db, contractIds);
     const now = ctx.now();
     await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
@@ -209,6 +214,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
         before: { name },
       })),
     );
+    await recordChanges(ctx.db, before);
     return serviceIds.length;
   });
 }

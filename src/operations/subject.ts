@@ -1,5 +1,6 @@
 import { eq } from "drizzle-orm";
 import { type AtOnce, goOn } from "../core/at-once.ts";
+import { renewedEnd } from "../core/period.ts";
 import { findPlan } from "../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../core/pricing/evaluate.ts";
 import { grant } from "../core/pricing/subscription.ts";
@@ -20,8 +21,6 @@ export interface Mode {
 
 const EXPIRED =
   "Invalid subscription: Your susbcription has expired and it is not set to renew automatically. To continue accessing the features, please purchase any subscription.";
-
-const DAY_MS = 86_400_000;
 
 /** A contract ready to be asked: its entitlements, and its balances as just read. */
 export interface Prepared {
@@ -122,15 +121,8 @@ function isExpired(subject: Subject, now: Date): boolean {
   return true;
 }
 
-/** The end of the billing period once it is extended by whole periods until it lies in the future. */
-function renewedEnd({ endDate, renewalDays }: Subject, now: Date): Date {
-  const periodMs = Math.max(1, renewalDays) * DAY_MS;
-  const periods = Math.floor((now.getTime() - endDate.getTime()) / periodMs) + 1;
-  return new Date(endDate.getTime() + periods * periodMs);
-}
-
 async function renewContract(ctx: Context, subject: Subject, now: Date): Promise<Subject> {
-  const endDate = renewedEnd(subject, now);
+  const endDate = renewedEnd(subject.endDate, subject.renewalDays, now);
   await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, subject.contractId));
   await recordStates(ctx.db, { contractIds: [subject.contractId], cause: "renewal", now });
   return { ...subject, endDate };
@@ -143,7 +135,7 @@ async function renewContract(ctx: Context, subject: Subject, now: Date): Promise
 export function asRenewed(subject: Subject, at: Date): Subject {
   return {
     ...subject,
-    endDate: isExpired(subject, at) ? renewedEnd(subject, at) : subject.endDate,
+    endDate: isExpired(subject, at) ? renewedEnd(subject.endDate, subject.renewalDays, at) : subject.endDate,
     levels: subject.levels.map((level) =>
       isDue(level, at) ? { ...level, consumed: 0, resetAt: boundaryAfter(level, at) ?? null } : level,
     ),

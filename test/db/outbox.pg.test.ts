@@ -1,8 +1,9 @@
 import { asc, gt } from "drizzle-orm";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { connect } from "../../src/db/connect.ts";
-import { recordEvent } from "../../src/db/outbox.ts";
+import { readOutbox, readPage, recordEvent } from "../../src/db/outbox.ts";
 import { outbox } from "../../src/db/schema.ts";
+import { createFeed } from "../../src/events/feed.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
 let database: TestDatabase;
@@ -59,4 +60,32 @@ it("a change that is rolled back leaves neither an event nor a gap", async () =>
   await db.transaction((tx) => recordEvent(tx, "o", event("done")));
   const rows = await db.select().from(outbox).where(gt(outbox.id, before));
   expect(rows.map(({ id, code, details }) => ({ id, code, details }))).toEqual([{ id: before + 1, ...event("done") }]);
+});
+
+it("long events are read a few at a time, each once and in order, by readers and by the feed", async () => {
+  const { db } = database.connection;
+  const start = await db.$count(outbox);
+  const longer = "x".repeat(3_000_000);
+  for (let number = 0; number < 12; number += 1) {
+    await db.transaction((tx) => recordEvent(tx, "long", event(`${number} ${longer}`)));
+    await db.transaction((tx) => recordEvent(tx, "other", event("short")));
+  }
+  const first = await readOutbox(db, { after: start, filter: { organizationId: "long" }, limit: 500 });
+  expect(first).toHaveLength(6);
+  expect(await readOutbox(db, { after: start, filter: {}, limit: 500, maxBytes: 1 })).toHaveLength(1);
+  const ids: number[] = [];
+  for (let after = start; ;) {
+    const page = await readPage(db, { after, filter: { organizationId: "long" }, limit: 500 });
+    after = page.position;
+    if (page.events.length === 0) break;
+    ids.push(...page.events.map(({ id }) => id));
+  }
+  expect(ids).toEqual(Array.from({ length: 12 }, (_, number) => start + 1 + 2 * number));
+  const connection = connect(database.url, { maxConnections: 1 });
+  const handed: number[] = [];
+  const feed = createFeed({ connection, after: start, pollMs: 60_000, onEvent: ({ id }) => handed.push(id) });
+  await expect.poll(() => handed.length, { timeout: 20_000 }).toBe(24);
+  await feed.stop();
+  await connection.close();
+  expect(handed).toEqual(Array.from({ length: 24 }, (_, number) => start + 1 + number));
 });

@@ -135,5 +135,8 @@ it("a contract that ends is recorded once for each end, however many look for it
   expect(await announceExpired(db, late)).toBe(0);
   await announceExpired(db, new Date("2025-08-02T00:00:00.000Z"));
   const again = (await recorded()).filter(({ details }) => details["userId"] === "ending");
-  expect(again).toEqual([event("CONTRACT_EXPIRED", { contractId: made.id, userId: "ending", endDate: prolonged })]);
+  expect(again).toEqual([
+    expect.objectContaining({ code: "CONTRACT_UPDATED" }),
+    event("CONTRACT_EXPIRED", { contractId: made.id, userId: "ending", endDate: prolonged }),
+  ]);
 });

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Connection } from "../../src/db/connect.ts";
 import * as schema from "../../src/db/schema.ts";
 import { createApp } from "../../src/http/app.ts";
+import { announceExpired, renewDueContracts } from "../../src/operations/expiry.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, contractFor, tasker, upload } from "../support/contracting.ts";
@@ -186,4 +187,14 @@ test.each(CALLS)("%s reads no large table from one end to the other", async (_, 
   expect(explained.length).toBeGreaterThan(0);
   const bad = explained.flatMap((one) => scans(one.Plan).map((table) => `${table}: ${one["Query Text"]}`));
   expect(bad).toEqual([]);
+});
+
+test("the sweeps for contracts that have ended read no large table from one end to the other", async () => {
+  await api.database.connection.client`update contracts set auto_renew = true, end_date = now() + interval '1 day'`;
+  await api.database.connection.client.unsafe("vacuum analyze contracts");
+  explained = [];
+  expect(await renewDueContracts(connection.db, new Date())).toBe(0);
+  expect(await announceExpired(connection.db, new Date())).toBe(0);
+  expect(explained).toHaveLength(2);
+  expect(explained.flatMap((one) => scans(one.Plan))).toEqual([]);
 });

@@ -199,17 +199,17 @@ describe("moving between owners", () => {
     ["EVALUATOR", "EVALUATOR", 403],
     ["MANAGER", "MANAGER", 200],
     ["ADMIN", "ADMIN", 200],
-  ])("a manager who is %s in the target organization may move or not", async (word, role, status) => {
+  ])("an ADMIN who is %s in the target organization may move or not", async (word, role, status) => {
     const name = `Moved by ${word}`;
     await to.create({ name });
     const target = await api.newOrganization(api.callers.outsider, `Target ${word}`);
     if (role !== undefined) {
       await api.call("POST", `/organizations/${target.id}/members`, {
         key: api.callers.outsider.key,
-        body: { username: api.callers.manager.username, role },
+        body: { username: api.callers.organizationAdmin.username, role },
       });
     }
-    expect((await move(name, api.callers.manager.key, target.id)).status).toBe(status);
+    expect((await move(name, api.callers.organizationAdmin.key, target.id)).status).toBe(status);
   });
 
   test("the owner of both and a platform ADMIN may", async () => {

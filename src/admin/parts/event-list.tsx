@@ -40,16 +40,25 @@ export function EventList({ stream, atMost }: { stream: Stream; atMost?: number 
   );
 }
 
-function Subject({ event: { details } }: { event: LoggedEvent }) {
+function Subject({ event: { code, details } }: { event: LoggedEvent }) {
   const { organization } = useHere();
-  const { userId, serviceName, pricingVersion, limitName, consumed, limit } = details;
+  const shown = Object.fromEntries(Object.entries(details).map(([name, value]) => [name, shownAs(value)]));
+  const { userId, serviceName, pricingVersion, limitName, consumed, limit } = shown;
   const base = `/o/${organization.id}`;
+  const isGone = code === "CONTRACT_DELETED";
   return (
     <>
-      {userId === undefined ? null : <Link to={base + path`/contracts/${String(userId)}`}>{userId}</Link>}{" "}
-      {serviceName === undefined ? null : <Link to={base + path`/services/${String(serviceName)}`}>{serviceName}</Link>}{" "}
+      {userId === undefined ? null : isGone ? userId : <Link to={base + path`/contracts/${userId}`}>{userId}</Link>}{" "}
+      {serviceName === undefined ? null : <Link to={base + path`/services/${serviceName}`}>{serviceName}</Link>}{" "}
       {pricingVersion}
-      {limitName === undefined ? null : `${limitName}: ${texts.common.of(String(consumed), String(limit))}`}
+      {limitName === undefined ? null : `${limitName}: ${texts.common.of(consumed ?? "", limit ?? "")}`}
+      {isGone ? t.deleted : null}
+      {Array.isArray(details["changed"]) ? t.changed(details["changed"].map(String)) : null}
     </>
   );
+}
+
+/** Texts and numbers only: the contract before and after a change is in the API. */
+function shownAs(value: unknown): string | undefined {
+  return typeof value === "string" || typeof value === "number" ? String(value) : undefined;
 }

@@ -54,6 +54,15 @@ export const tokens = {
   get: "Issue a token",
 } as const;
 
+/** The facts of a contract, as product people call them. */
+const FACTS: Readonly<Record<string, string>> = {
+  userContact: "contact",
+  billingPeriod: "billing period",
+  contractedServices: "services",
+  subscriptionPlans: "plans",
+  subscriptionAddOns: "add-ons",
+};
+
 export const events = {
   title: "Events",
   lead: "What happens in this organization, as it happens.",
@@ -63,6 +72,8 @@ export const events = {
   filter: "Show",
   empty: "Nothing yet. It appears here when it happens: leave the page open.",
   lost: "Older events are not kept any more.",
+  deleted: "Contract deleted",
+  changed: (facts: readonly string[]) => `Changed: ${facts.map((fact) => FACTS[fact] ?? fact).join(", ")}`,
   earlier: "Events of the last days that the server still has are shown, then new ones as they come.",
 } as const;
 

@@ -53,6 +53,13 @@ export function denyDelete(actor: Actor, organizationId: string): string | undef
   return outranksEveryMember(actor) ? undefined : `You are not the owner of organization ${organizationId}`;
 }
 
+/** Whether the actor may move a service out of the organization; for that organization the move is a removal. */
+export function denyMoveService(actor: Actor): string | undefined {
+  return outranksEveryMember(actor) || actor === "ADMIN"
+    ? undefined
+    : "PERMISSION ERROR: Only an OWNER or ADMIN can move a service to another organization";
+}
+
 /** Whether the actor may give somebody this role; asked for new members and for changes. */
 function denyRole(actor: Actor, role: MemberRole): string | undefined {
   if (actor === "MANAGER" && role === "ADMIN") return HIGH_LEVEL;

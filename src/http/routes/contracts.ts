@@ -21,6 +21,7 @@ import {
   reply,
   scope,
 } from "../route.ts";
+import { overrideReasonOf } from "./change-bodies.ts";
 
 type Ask = HonoContext<AppEnv>;
 
@@ -307,10 +308,8 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   })
   .put("/", async (c) => {
     const wanted = bodyOf(c, novation);
-    return json(
-      c,
-      await contracts.novateGroup(context(c), { organizationId: scope(c), groupId: groupOf(c), novation: wanted }),
-    );
+    const named = { organizationId: scope(c), groupId: groupOf(c), overrideReason: overrideReasonOf(c) };
+    return json(c, await contracts.novateGroup(context(c), { ...named, novation: wanted }));
   })
   .delete("/", async (c) => {
     await contracts.deleteContracts(context(c), scope(c));

@@ -103,7 +103,8 @@ export const serviceRoutes = new Hono<AppEnv>()
   .get("/:serviceName", async (c) => json(c, await services.showService(context(c), addressed(c))))
   .put("/:serviceName", async (c) => {
     const { name, organizationId } = bodyOf(c, serviceChanges);
-    return json(c, await updateService(context(c), { ...addressed(c), name, targetOrganizationId: organizationId }));
+    const changes = { name, targetOrganizationId: organizationId, overrideReason: overrideReasonOf(c) };
+    return json(c, await updateService(context(c), { ...addressed(c), ...changes }));
   })
   .delete("/:serviceName", async (c) => {
     await services.disableService(context(c), { ...addressed(c), overrideReason: overrideReasonOf(c) });

@@ -1,0 +1,338 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { readOutbox } from "../../src/db/outbox.ts";
+import { EVENT_CODES, isPublicCode } from "../../src/core/event-messages.ts";
+import { createTestApi, type TestApi, type TestOrganization } from "../support/api.ts";
+import { type ContractBody, contractFor, show, tasker, upload } from "../support/contracting.ts";
+import { expectBalancesMatchLedger } from "../support/invariants.ts";
+
+interface Recorded {
+  code: string;
+  organizationId: string | null;
+  details: Record<string, unknown>;
+}
+type Facts = Omit<ContractBody, "usageLevels" | "history">;
+
+let api: TestApi;
+let key: string;
+let mine: string;
+let other: TestOrganization;
+let seen = 0;
+/** What a mirror knows: facts by organization and contract. */
+const mirror = new Map<string, Facts>();
+
+beforeAll(async () => {
+  api = await createTestApi();
+  ({ key } = api.callers.all);
+  mine = api.callers.organizationId;
+  other = await api.newOrganization(api.callers.owner, "Other");
+  await upload(
+    api,
+    key,
+    tasker(),
+    tasker({ version: "2.0.0", createdAt: "2025-02-01", maxTasks: 5 }),
+    tasker({ name: "Keeper" }),
+  );
+});
+afterAll(async () => {
+  await expectBalancesMatchLedger(api.database);
+  await api.close();
+});
+beforeEach(() => recorded());
+
+/** The events of contracts since the last call, in order. */
+async function recorded(): Promise<Recorded[]> {
+  const events = await readOutbox(api.database.connection.db, { after: seen, filter: {}, limit: 1000 });
+  seen = events.at(-1)?.id ?? seen;
+  return events.filter(({ code }) => code.startsWith("CONTRACT_"));
+}
+
+/** The contract as a mirror holds it. */
+function factsOf(contract: ContractBody): Facts {
+  const { usageLevels: _, history: __, ...facts } = contract;
+  return facts;
+}
+
+/** Contracts of both organizations, as GET shows them. */
+async function shown(): Promise<Map<string, Facts>> {
+  const contracts = new Map<string, Facts>();
+  for (const organizationKey of [key, other.key]) {
+    const { body } = await api.call<ContractBody[]>("GET", "/contracts?limit=1000", { key: organizationKey });
+    for (const contract of body) contracts.set(`${contract.organizationId} ${contract.id}`, factsOf(contract));
+  }
+  return contracts;
+}
+
+/** Replays events; those that carry no facts yet take them from `truth`. */
+function replay(events: readonly Recorded[], truth: ReadonlyMap<string, Facts>): void {
+  for (const { code, organizationId, details } of events) {
+    const place = `${organizationId} ${String(details["contractId"])}`;
+    if (code === "CONTRACT_UPDATED") {
+      expect(mirror.get(place), "an UPDATED starts from what the mirror holds").toEqual(details["before"]);
+      mirror.set(place, details["after"] as Facts);
+    } else if (code === "CONTRACT_DELETED") {
+      expect(mirror.get(place), "a DELETED ends what the mirror holds").toEqual(details["before"]);
+      expect(details["after"]).toBeNull();
+      mirror.delete(place);
+    } else {
+      const facts = truth.get(place);
+      if (facts !== undefined) mirror.set(place, facts);
+    }
+  }
+}
+
+const made = async (userId: string, overrides: Record<string, unknown> = {}) => {
+  const answer = await api.call<ContractBody>("POST", "/contracts", { key, body: contractFor(userId, overrides) });
+  expect(answer).toMatchObject({ status: 201 });
+  return answer.body;
+};
+const withBoth = {
+  contractedServices: { tasker: "1.0.0", keeper: "1.0.0" },
+  subscriptionPlans: { tasker: "PRO", keeper: "PRO" },
+};
+const put = (path: string, body: object) => api.call("PUT", path, { key, body });
+const codes = (events: readonly Recorded[]) => events.map(({ code, details }) => [code, details["userId"]]);
+
+describe("each change of a contract's facts raises exactly one event", () => {
+  test("of its contact, with what it was and what it is; a change of nothing raises none", async () => {
+    const before = factsOf(await made("ada"));
+    await recorded();
+    for (let time = 0; time < 2; time += 1) {
+      expect((await put("/contracts/ada/userContact", { email: "ada@example.com" })).status).toBe(200);
+    }
+    const after = factsOf(await show(api, key, "ada"));
+    expect(await recorded()).toEqual([
+      expect.objectContaining({
+        code: "CONTRACT_UPDATED",
+        organizationId: mine,
+        details: { contractId: before.id, userId: "ada", changed: ["userContact"], before, after },
+      }),
+    ]);
+    expect(Object.keys(before)).toEqual([
+      "id",
+      "userContact",
+      "billingPeriod",
+      "organizationId",
+      "contractedServices",
+      "subscriptionPlans",
+      "subscriptionAddOns",
+    ]);
+    expect((await put("/contracts/ada/userContact", { email: "no address" })).status).toBe(422);
+    expect((await put("/contracts/ada/userContact", {})).status).toBe(200);
+    expect(await recorded()).toEqual([]);
+  });
+
+  test("of its billing period, alone and with its group, of those that it changes", async () => {
+    await made("bea", { groupId: "billed" });
+    const bob = await made("bob", { groupId: "billed", billingPeriod: { autoRenew: true, renewalDays: 30 } });
+    await recorded();
+    expect((await put("/contracts/bob/billingPeriod", { autoRenew: true, endDate: "2027-01-01" })).status).toBe(200);
+    const [single, ...more] = await recorded();
+    expect(more).toEqual([]);
+    expect(single).toMatchObject({
+      code: "CONTRACT_UPDATED",
+      details: {
+        contractId: bob.id,
+        changed: ["billingPeriod"],
+        before: { billingPeriod: bob.billingPeriod },
+        after: { billingPeriod: { ...bob.billingPeriod, endDate: "2027-01-01T00:00:00.000Z" } },
+      },
+    });
+    expect((await put("/contracts/billingPeriod?groupId=billed", { autoRenew: true })).status).toBe(200);
+    expect(codes(await recorded())).toEqual([["CONTRACT_UPDATED", "bea"]]);
+    expect((await put("/contracts/billingPeriod?groupId=billed", { endDate: "1999-01-01" })).status).toBe(400);
+    expect(await recorded()).toEqual([]);
+  });
+
+  test("of its services: renamed, disabled, removed for good", async () => {
+    await upload(api, key, tasker({ name: "Brief" }));
+    const user = await made("cleo", {
+      contractedServices: { brief: "1.0.0", keeper: "1.0.0" },
+      subscriptionPlans: { brief: "PRO", keeper: "PRO" },
+      subscriptionAddOns: { brief: { extraTasks: 2 } },
+    });
+    await recorded();
+    expect((await put("/services/Brief", { name: "Short" })).status).toBe(200);
+    const maps = ["contractedServices", "subscriptionPlans", "subscriptionAddOns"];
+    expect(await recorded()).toMatchObject([
+      {
+        code: "CONTRACT_UPDATED",
+        details: {
+          contractId: user.id,
+          changed: maps,
+          after: {
+            contractedServices: { short: "1.0.0", keeper: "1.0.0" },
+            billingPeriod: user.billingPeriod,
+            subscriptionAddOns: { short: { extraTasks: 2 } },
+          },
+        },
+      },
+    ]);
+    // To other letters of the same name: contracts name services in lower case.
+    expect((await put("/services/Short", { name: "SHORT" })).status).toBe(200);
+    expect(await recorded()).toEqual([]);
+    api.setNow(new Date("2025-06-16T10:00:00.000Z"));
+    expect((await api.call("DELETE", "/services/short", { key })).status).toBe(204);
+    expect(await recorded()).toMatchObject([
+      {
+        code: "CONTRACT_UPDATED",
+        details: { changed: ["billingPeriod", ...maps], after: { contractedServices: { keeper: "1.0.0" } } },
+      },
+    ]);
+    const away = await api.newOrganization(api.callers.owner, "Away");
+    await upload(api, away.key, tasker());
+    await api.call("POST", "/contracts", { key: away.key, body: contractFor("pruned") });
+    await recorded();
+    expect((await api.call("DELETE", "/services", { key: away.key })).status).toBe(200);
+    expect(await recorded()).toMatchObject([
+      { code: "CONTRACT_UPDATED", organizationId: away.id, details: { after: { contractedServices: {} } } },
+    ]);
+  });
+
+  test("of its organization: deleted in the old one, created in the new one; updated where it stays", async () => {
+    await upload(api, key, tasker({ name: "Wander" }));
+    const one = {
+      contractedServices: { wander: "1.0.0" },
+      subscriptionPlans: { wander: "PRO" },
+      subscriptionAddOns: {},
+    };
+    const going = await made("going", one);
+    const staying = await made("staying", {
+      contractedServices: { wander: "1.0.0", keeper: "1.0.0" },
+      subscriptionPlans: { wander: "PRO", keeper: "PRO" },
+    });
+    await recorded();
+    expect((await put("/services/Wander", { name: "Wanderer", organizationId: other.id })).status).toBe(200);
+    const events = await recorded();
+    expect(events).toHaveLength(3);
+    const of = (id: string) => events.filter(({ details }) => details["contractId"] === id);
+    expect(of(going.id)).toMatchObject([
+      {
+        code: "CONTRACT_DELETED",
+        organizationId: mine,
+        details: { userId: "going", before: factsOf(going), after: null },
+      },
+      { code: "CONTRACT_CREATED", organizationId: other.id, details: { contractId: going.id, userId: "going" } },
+    ]);
+    expect(of(staying.id)).toMatchObject([
+      {
+        code: "CONTRACT_UPDATED",
+        organizationId: mine,
+        details: {
+          changed: ["contractedServices", "subscriptionPlans"],
+          before: factsOf(staying),
+          after: { contractedServices: { keeper: "1.0.0" } },
+        },
+      },
+    ]);
+  });
+
+  test("of its being: one for each contract that is deleted, none for those of a deleted organization", async () => {
+    const dora = factsOf(await made("dora"));
+    await recorded();
+    expect((await api.call("DELETE", "/contracts/dora", { key })).status).toBe(204);
+    expect((await api.call("DELETE", "/contracts/dora", { key })).status).toBe(404);
+    expect(await recorded()).toEqual([
+      expect.objectContaining({
+        code: "CONTRACT_DELETED",
+        organizationId: mine,
+        details: { contractId: dora.id, userId: "dora", before: dora, after: null },
+      }),
+    ]);
+    const brief = await api.newOrganization(api.callers.owner, "Brief");
+    await upload(api, brief.key, tasker());
+    for (const userId of ["e1", "e2"]) {
+      await api.call("POST", "/contracts", { key: brief.key, body: contractFor(userId) });
+    }
+    await recorded();
+    expect((await api.call("DELETE", "/contracts", { key: brief.key })).status).toBe(204);
+    expect(codes(await recorded())).toEqual([
+      ["CONTRACT_DELETED", "e1"],
+      ["CONTRACT_DELETED", "e2"],
+    ]);
+    await api.call("POST", "/contracts", { key: brief.key, body: contractFor("e3") });
+    await recorded();
+    expect((await api.call("DELETE", `/organizations/${brief.id}`, { key: api.callers.owner.key })).status).toBe(204);
+    expect(await recorded()).toEqual([]);
+  });
+});
+
+test("a mirror that replays the events holds after each of many changes what GET shows", async () => {
+  for (const [place, facts] of await shown()) mirror.set(place, facts);
+  await upload(api, key, tasker({ name: "Passing" }));
+  const users = Array.from({ length: 6 }, (_, number) => `mirrored-${number}`);
+  const pick = <T>(list: readonly T[], number: number): T => {
+    const one = list[number % list.length];
+    if (one === undefined) throw new Error("the list is empty");
+    return one;
+  };
+  const owned = { home: "passing", away: "passed" };
+  const steps: ((number: number) => Promise<unknown>)[] = [
+    (number) =>
+      api.call("POST", "/contracts", {
+        key,
+        body: contractFor(pick(users, number), {
+          groupId: "mirrored",
+          ...(number % 2 === 0 ? withBoth : {}),
+        }),
+      }),
+    (number) => put(`/contracts/${pick(users, number)}/userContact`, { phone: String(number % 4) }),
+    (number) => put(`/contracts/${pick(users, number)}/billingPeriod`, { autoRenew: number % 3 === 0 }),
+    (number) => put("/contracts/billingPeriod?groupId=mirrored", { renewalDays: 7 + (number % 3) }),
+    (number) => api.call("DELETE", `/contracts/${pick(users, number)}`, { key }),
+    (number) =>
+      put(`/contracts/${pick(users, number)}`, {
+        contractedServices: { [owned.home]: "1.0.0" },
+        subscriptionPlans: { [owned.home]: "BASIC" },
+        subscriptionAddOns: {},
+      }),
+    () =>
+      put("/contracts?groupId=mirrored", {
+        contractedServices: { tasker: "2.0.0" },
+        subscriptionPlans: { tasker: "PRO" },
+        subscriptionAddOns: {},
+      }),
+    async (number) => {
+      const name = `passing ${number}`;
+      const answer = await put(`/services/${owned.home}`, { name });
+      if (answer.status === 200) owned.home = name;
+    },
+    (number) => put(`/services/${owned.home}`, number % 2 === 0 ? { organizationId: other.id } : {}),
+    (number) =>
+      api.call("PUT", `/services/${owned.home}`, {
+        key: other.key,
+        body: number % 2 === 0 ? { organizationId: mine } : { name: owned.home },
+      }),
+  ];
+  await recorded();
+  const raised = new Set<string>();
+  let random = 42;
+  for (let number = 0; number < 120; number += 1) {
+    random = (random * 1_103_515_245 + 12_345) % 2_147_483_648;
+    api.setNow(new Date(Date.parse("2025-07-01T00:00:00Z") + number * 60_000));
+    await pick(steps, random >> 8)(random >> 4);
+    const truth = await shown();
+    const events = await recorded();
+    for (const { code } of events) raised.add(code);
+    replay(events, truth);
+    expect(Object.fromEntries(mirror)).toEqual(Object.fromEntries(truth));
+  }
+  expect([...raised].sort()).toEqual(["CONTRACT_CREATED", "CONTRACT_DELETED", "CONTRACT_NOVATED", "CONTRACT_UPDATED"]);
+});
+
+test("the new codes are private, can be subscribed to, and stand last in the sentence that lists them", async () => {
+  expect(["CONTRACT_UPDATED", "CONTRACT_DELETED"].map(isPublicCode)).toEqual([false, false]);
+  expect(EVENT_CODES.slice(-2)).toEqual(["CONTRACT_UPDATED", "CONTRACT_DELETED"]);
+  const path = `/organizations/${mine}/webhooks`;
+  const { owner } = api.callers;
+  const refused = await api.call<{ error: string }>("POST", path, {
+    key: owner.key,
+    body: { url: "https://hooks.example/", codes: ["CONTRACT_CHANGED"] },
+  });
+  expect(refused.status).toBe(422);
+  expect(refused.body.error).toMatch(/, USAGE_LIMIT_REACHED, CONTRACT_UPDATED, CONTRACT_DELETED$/);
+  const subscribed = await api.call("POST", path, {
+    key: owner.key,
+    body: { url: "https://hooks.example/", codes: ["CONTRACT_UPDATED", "CONTRACT_DELETED"] },
+  });
+  expect(subscribed.status).toBe(201);
+});
