@@ -1,6 +1,7 @@
 import { connect, type Connection } from "../db/connect.ts";
 import { requireMigrated } from "../db/migrate.ts";
 import { outboxRange } from "../db/outbox.ts";
+import { listenForTestEvents } from "../db/test-events.ts";
 import { type Broadcast, createBroadcast } from "../events/broadcast.ts";
 import { createFeed } from "../events/feed.ts";
 import { Refusal } from "../events/handshake.ts";
@@ -105,6 +106,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     onPosition: (id) => tell({ type: "position", id }),
     onError: onError.report,
   });
+  listenForTestEvents(connection, broadcast.publishTest, onError.report);
   tell({ type: "position", id: start });
   const expiry = setInterval(() => {
     announceExpired(resources.db, resources.now()).catch((error: unknown) =>
