@@ -168,6 +168,8 @@ const schema = z.object({
   PASSWORD_HASHES: number("PASSWORD_HASHES", 2, 64, 1),
   PASSWORD_HASHES_WAITING: number("PASSWORD_HASHES_WAITING", 600, 100_000, 1),
   WEBHOOKS_PER_ORGANIZATION: number("WEBHOOKS_PER_ORGANIZATION", 20, 1000, 1),
+  /** Webhook requests that an event process has in flight; see events/webhooks.ts for how tenants share them. */
+  WEBHOOK_DELIVERIES: number("WEBHOOK_DELIVERIES", 64, 1000, 8),
   /** Seconds for which an event stream may not be read. */
   STREAM_STALL_TIMEOUT: number("STREAM_STALL_TIMEOUT", 30, 300, 1),
   /** Seconds until the headers, and the whole request, are there, and until the next one begins; see http-server.ts. */

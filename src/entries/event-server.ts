@@ -83,6 +83,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     post: createPost({ allowedHosts: config.WEBHOOK_ALLOWED_HOSTS }),
     openSecret: (sealed) => openApiKey(resources.keyring, sealed),
     onError: (error) => log("warn", "webhooks cannot be delivered for now", error),
+    concurrent: config.WEBHOOK_DELIVERIES,
   });
   const stopRetention = startRetention({
     db: resources.db,

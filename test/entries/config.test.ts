@@ -40,6 +40,7 @@ it("an empty environment has the documented defaults", () => {
     PASSWORD_HASHES: 2,
     PASSWORD_HASHES_WAITING: 600,
     WEBHOOKS_PER_ORGANIZATION: 20,
+    WEBHOOK_DELIVERIES: 64,
     STREAM_STALL_TIMEOUT: 30,
     HEADERS_TIMEOUT: 10,
     REQUEST_TIMEOUT: 30,
