@@ -180,6 +180,9 @@ const schema = z.object({
   HEADER_LIMIT_KB: number("HEADER_LIMIT_KB", 16, 256, 4),
   /** Event streams that a process has open at once. */
   EVENT_STREAMS: number("EVENT_STREAMS", 1000, 100_000, 1),
+  /** Of those, without a key per address, and per key; 0: no limit. */
+  EVENT_STREAMS_PER_ADDRESS: number("EVENT_STREAMS_PER_ADDRESS", 50, 100_000),
+  EVENT_STREAMS_PER_KEY: number("EVENT_STREAMS_PER_KEY", 100, 100_000),
   /** Largest body that is no file, and largest pricing, in KB. */
   BODY_LIMIT_KB: number("BODY_LIMIT_KB", 2048, 65_536, 16),
   PRICING_LIMIT_KB: number("PRICING_LIMIT_KB", 2048, 2048, 16),

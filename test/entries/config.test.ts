@@ -47,6 +47,8 @@ it("an empty environment has the documented defaults", () => {
     IDLE_TIMEOUT: 75,
     HEADER_LIMIT_KB: 16,
     EVENT_STREAMS: 1000,
+    EVENT_STREAMS_PER_ADDRESS: 50,
+    EVENT_STREAMS_PER_KEY: 100,
     BODY_LIMIT_KB: 2048,
     PRICING_LIMIT_KB: 2048,
     PAGE_LIMIT: 1000,
