@@ -159,13 +159,29 @@ export interface EventLog {
   moved(after: number, signal: AbortSignal): Promise<void>;
 }
 
-/** Reads a page from the database; `upTo` is as far as the reader may go. */
+/**
+ * Ids that one statement looks at. Without a bound, a reader that begins at 0 and whose filter passes little makes Postgres
+ * read the whole outbox at once: 100,000 rows or more, on a connection that others wait for.
+ */
+const SCANNED_IDS = 5000;
+
+/** Reads a page from the database in short statements; `upTo` is as far as the reader may go. */
 export async function readPage(
   db: Database,
   input: { after: number; upTo?: number; filter: EventFilter; limit: number },
 ): Promise<EventPage> {
-  const before = input.upTo ?? (await outboxRange(db)).newest;
-  const events = await readOutbox(db, { ...input, upTo: before });
+  const range = await outboxRange(db);
+  if (input.after + 1 < range.oldest) return { events: [], position: range.newest, lost: true };
+  const newestKnown = input.upTo ?? range.newest;
+  let { after } = input;
+  let before: number;
+  let events: OutboxEvent[];
+  for (;;) {
+    before = Math.min(newestKnown, after + SCANNED_IDS);
+    events = await readOutbox(db, { ...input, after, upTo: before });
+    if (events.length > 0 || before >= newestKnown) break;
+    after = before;
+  }
   // Asked afterwards: what was there then was there while the rows were read.
   const { oldest, newest } = await outboxRange(db);
   if (input.after > newest || input.after + 1 < oldest) return { events: [], position: newest, lost: true };

@@ -168,6 +168,8 @@ const schema = z.object({
   PASSWORD_HASHES: number("PASSWORD_HASHES", 2, 64, 1),
   PASSWORD_HASHES_WAITING: number("PASSWORD_HASHES_WAITING", 600, 100_000, 1),
   WEBHOOKS_PER_ORGANIZATION: number("WEBHOOKS_PER_ORGANIZATION", 20, 1000, 1),
+  /** Webhook requests that an event process has in flight; see events/webhooks.ts for how tenants share them. */
+  WEBHOOK_DELIVERIES: number("WEBHOOK_DELIVERIES", 64, 1000, 8),
   /** Seconds for which an event stream may not be read. */
   STREAM_STALL_TIMEOUT: number("STREAM_STALL_TIMEOUT", 30, 300, 1),
   /** Seconds until the headers, and the whole request, are there, and until the next one begins; see http-server.ts. */
@@ -178,6 +180,9 @@ const schema = z.object({
   HEADER_LIMIT_KB: number("HEADER_LIMIT_KB", 16, 256, 4),
   /** Event streams that a process has open at once. */
   EVENT_STREAMS: number("EVENT_STREAMS", 1000, 100_000, 1),
+  /** Of those, without a key per address, and per key; 0: no limit. */
+  EVENT_STREAMS_PER_ADDRESS: number("EVENT_STREAMS_PER_ADDRESS", 50, 100_000),
+  EVENT_STREAMS_PER_KEY: number("EVENT_STREAMS_PER_KEY", 100, 100_000),
   /** Largest body that is no file, and largest pricing, in KB. */
   BODY_LIMIT_KB: number("BODY_LIMIT_KB", 2048, 65_536, 16),
   PRICING_LIMIT_KB: number("PRICING_LIMIT_KB", 2048, 2048, 16),

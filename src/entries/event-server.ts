@@ -1,6 +1,7 @@
 import { connect, type Connection } from "../db/connect.ts";
 import { requireMigrated } from "../db/migrate.ts";
 import { outboxRange } from "../db/outbox.ts";
+import { listenForTestEvents } from "../db/test-events.ts";
 import { type Broadcast, createBroadcast } from "../events/broadcast.ts";
 import { createFeed } from "../events/feed.ts";
 import { Refusal } from "../events/handshake.ts";
@@ -82,6 +83,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     post: createPost({ allowedHosts: config.WEBHOOK_ALLOWED_HOSTS }),
     openSecret: (sealed) => openApiKey(resources.keyring, sealed),
     onError: (error) => log("warn", "webhooks cannot be delivered for now", error),
+    concurrent: config.WEBHOOK_DELIVERIES,
   });
   const stopRetention = startRetention({
     db: resources.db,
@@ -105,6 +107,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     onPosition: (id) => tell({ type: "position", id }),
     onError: onError.report,
   });
+  listenForTestEvents(connection, broadcast.publishTest, onError.report);
   tell({ type: "position", id: start });
   const sweep = () => {
     announceExpired(resources.db, resources.now()).catch((error: unknown) =>

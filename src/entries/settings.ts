@@ -34,6 +34,8 @@ export function httpSettingsOf(config: Config): HttpSettings {
     maxBodyBytes: config.BODY_LIMIT_KB * 1024,
     maxBodyDepth: config.BODY_DEPTH_LIMIT,
     maxStreams: config.EVENT_STREAMS,
+    maxStreamsPerAddress: config.EVENT_STREAMS_PER_ADDRESS,
+    maxStreamsPerKey: config.EVENT_STREAMS_PER_KEY,
     maxStreamStallMs: config.STREAM_STALL_TIMEOUT * 1000,
   };
 }

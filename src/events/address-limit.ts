@@ -1,3 +1,5 @@
+import { addressBlock } from "../core/access/address-block.ts";
+
 /** How many connections an address has open in this process. */
 export interface AddressLimit {
   /** Whether it may open one more. */
@@ -6,12 +8,13 @@ export interface AddressLimit {
   opened(address: string): () => void;
 }
 
-/** At most `limit` connections an address; an address that is not known has no limit. */
+/** At most `limit` connections per address, or per /64 network of IPv6; an address that is not known has no limit. */
 export function createAddressLimit(limit: number): AddressLimit {
   const open = new Map<string, number>();
   return {
-    allows: (address) => address === "" || (open.get(address) ?? 0) < limit,
-    opened: (address) => {
+    allows: (address) => address === "" || (open.get(addressBlock(address)) ?? 0) < limit,
+    opened: (from) => {
+      const address = addressBlock(from);
       open.set(address, (open.get(address) ?? 0) + 1);
       let isOpen = true;
       return () => {

@@ -2,6 +2,7 @@ import { type Namespace, Server, type Socket } from "socket.io";
 import { forwardedAddress } from "../core/access/forwarded.ts";
 import { isPublicCode } from "../core/event-messages.ts";
 import type { EventLog, OutboxEvent } from "../db/outbox.ts";
+import type { TestNotice } from "../db/test-events.ts";
 import { ENGINE_PATH, type FindOrganization, handshakeUrl, readWish, Refusal, type Wish } from "./handshake.ts";
 import { createAddressLimit } from "./address-limit.ts";
 import { bufferedBytes, connectionOf, cutSlowClients, type Patience } from "./slow-clients.ts";
@@ -10,6 +11,11 @@ import { bufferedBytes, connectionOf, cutSlowClients, type Patience } from "./sl
 export interface Broadcast {
   /** Sends to every client of `/pricings`; events that are not for everybody are left out. */
   publish(event: Pick<OutboxEvent, "code" | "details"> & Partial<OutboxEvent>): void;
+  /**
+   * Sends to plain clients that are connected now and to those of the sender's organization. Clients that keep ids get the
+   * id of the event before it: one that resumes from there misses nothing. Source: contract README, decision 6.
+   */
+  publishTest(notice: TestNotice): void;
   /** For so long, sends a client that connects everything published since this call, before anything else. */
   replayToReturning(milliseconds: number): void;
   /** Serves the handshake on this HTTP server and leaves every other path to the listeners it has now. */
@@ -127,6 +133,11 @@ export function createBroadcast(options: {
       missed?.push({ code, details });
       send([PLAIN], { code, details });
       send(organizationId ? [NUMBERED, roomOf(organizationId)] : [NUMBERED], { code, details, id });
+    },
+    publishTest: ({ organizationId, event: { code, details } }) => {
+      send([PLAIN], { code, details });
+      if (organizationId === null) return;
+      send([roomOf(organizationId)], { code, details, id: options.log?.position() });
     },
     replayToReturning: (milliseconds) => {
       missed = [];

@@ -3,14 +3,11 @@ import { passes } from "../core/event-messages.ts";
 import type { Database } from "../db/connect.ts";
 import { type OutboxEvent, readOutbox } from "../db/outbox.ts";
 import { webhookCursor, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
+import type { Claim } from "./webhook-claims.ts";
 
 const PAGE = 500;
 /** Of events, which are written once for each of their endpoints. */
 const PAGE_BYTES = 4 * 1024 * 1024;
-/** Deliveries of one endpoint that are taken at once: one that is slow must not hold up the others. */
-const PER_ENDPOINT = 4;
-/** A process that has said nothing for so long has lost what it took. */
-const LEASE = sql`interval '30 seconds'`;
 
 /** What receivers get: the same text in every attempt. */
 function payloadOf({ id, code, details, createdAt }: OutboxEvent): string {
@@ -58,79 +55,6 @@ export async function makeDeliveries(db: Database): Promise<number | undefined> 
     await tx.update(webhookCursor).set({ lastId: last.id });
     return last.id;
   });
-}
-
-/** A delivery that this process has taken, with what it needs to attempt it. */
-export interface Claim {
-  id: number;
-  endpointId: string;
-  eventId: number;
-  payload: string;
-  /** Which attempt this is, from 1. */
-  attempt: number;
-  url: string;
-  secretSealed: string;
-  /** The secret before the last rotation, while it still signs. */
-  previousSecretSealed: string | null;
-}
-
-/**
- * Takes some of the deliveries that are due, of endpoints that are not in `busy`, healthy ones first. Each is taken by one
- * process: what others have locked is passed over, and what is taken is not due before its lease is over.
- */
-export async function claimDeliveries(
-  db: Database,
-  input: { limit: number; busy: readonly string[] },
-): Promise<Claim[]> {
-  const rows = await db.execute<{
-    id: string;
-    endpoint_id: string;
-    event_id: string;
-    payload: string;
-    attempts: number;
-    url: string;
-    secret_sealed: string;
-    previous_secret_sealed: string | null;
-  }>(sql`
-    with due as (
-      select d.id, e.url, e.secret_sealed,
-        case when e.previous_secret_until > now() then e.previous_secret_sealed end as previous_secret_sealed
-      from (
-        select * from webhook_endpoints e
-        where e.state = 'enabled'
-          and exists (
-            select 1 from webhook_deliveries d
-            where d.endpoint_id = e.id and d.status = 'pending' and d.next_attempt_at <= now())
-          and not exists (
-            select 1 from json_array_elements_text(${JSON.stringify(input.busy)}::json) b where b = e.id)
-        order by least(e.failures, 1), random()
-        limit ${Math.ceil(input.limit / PER_ENDPOINT)}::integer
-      ) e
-      cross join lateral (
-        select d.id from webhook_deliveries d
-        where d.endpoint_id = e.id and d.status = 'pending' and d.next_attempt_at <= now()
-        order by d.next_attempt_at, d.event_id
-        limit ${PER_ENDPOINT}::integer
-        for update skip locked
-      ) d
-      limit ${input.limit}::integer
-    )
-    update webhook_deliveries w
-    set attempts = w.attempts + 1, last_attempt_at = now(), next_attempt_at = now() + ${LEASE}
-    from due where w.id = due.id
-    returning w.id, w.endpoint_id, w.event_id, w.payload, w.attempts,
-      due.url, due.secret_sealed, due.previous_secret_sealed
-  `);
-  return rows.map((row) => ({
-    id: Number(row.id),
-    endpointId: row.endpoint_id,
-    eventId: Number(row.event_id),
-    payload: row.payload,
-    attempt: row.attempts,
-    url: row.url,
-    secretSealed: row.secret_sealed,
-    previousSecretSealed: row.previous_secret_sealed,
-  }));
 }
 
 /** How an attempt went. */

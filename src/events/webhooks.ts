@@ -1,12 +1,6 @@
 import type { Database } from "../db/connect.ts";
-import {
-  type Claim,
-  claimDeliveries,
-  makeDeliveries,
-  type Outcome,
-  settleDelivered,
-  settleFailed,
-} from "./webhook-rows.ts";
+import { type Claim, claimDeliveries } from "./webhook-claims.ts";
+import { makeDeliveries, type Outcome, settleDelivered, settleFailed } from "./webhook-rows.ts";
 import { signatures } from "./webhook-signature.ts";
 
 /** Sends one request; rejects when there is no answer, with a sentence for the delivery log. */
@@ -38,8 +32,20 @@ const TIMES: WebhookTimes = {
   pollMs: 1000,
 };
 
-/** Requests under way at once in one process. */
-const CONCURRENT = 32;
+/** Requests in flight in one process, where the operator has not said otherwise. */
+const CONCURRENT = 64;
+/**
+ * Parts of them: an owner of organizations has at most a quarter, an organization an eighth, and half are kept for owners
+ * that have none in flight. Two owners can so fill the other half, and each further one takes a single place.
+ */
+const sharesOf = (concurrent: number) => ({
+  perOwner: Math.ceil(concurrent / 4),
+  perOrganization: Math.ceil(concurrent / 8),
+  reserved: Math.floor(concurrent / 2),
+});
+/** An endpoint that takes longer than this comes last in its owner's share; so many of them are remembered. */
+const SLOW_MS = 1000;
+const MAX_SLOW = 1000;
 
 /** Delivers webhooks until stopped. */
 export interface Webhooks {
@@ -59,11 +65,15 @@ export function startWebhooks(options: {
   post: Post;
   openSecret: (sealed: string) => Promise<string>;
   onError: (error: unknown) => void;
+  /** Requests in flight at once. Default: 64. */
+  concurrent?: number;
   times?: Partial<WebhookTimes>;
 }): Webhooks {
-  const { db } = options;
+  const { db, concurrent = CONCURRENT } = options;
+  const shares = sharesOf(concurrent);
   const times = { ...TIMES, ...options.times };
-  const underWay = new Map<number, { endpointId: string; done: Promise<void> }>();
+  const underWay = new Map<number, { claim: Claim; done: Promise<void> }>();
+  const slow = new Set<string>();
   const giveUp = new AbortController();
   /** Whether there may be events without deliveries; at the start nobody knows. */
   let hasNews = true;
@@ -73,9 +83,19 @@ export function startWebhooks(options: {
   let running: Promise<void> | undefined;
   const isStopped = () => stopped;
 
+  const noteDuration = (endpointId: string, durationMs: number) => {
+    slow.delete(endpointId);
+    if (durationMs <= SLOW_MS) return;
+    slow.add(endpointId);
+    for (const oldest of slow) {
+      if (slow.size <= MAX_SLOW) break;
+      slow.delete(oldest);
+    }
+  };
   const deliver = async (claim: Claim) => {
     const outcome = await attempt(claim, options, giveUp.signal);
     if (outcome === undefined) return;
+    noteDuration(claim.endpointId, outcome.durationMs);
     if (outcome.delivered) return settleDelivered(db, claim, outcome);
     return settleFailed(db, claim, outcome, {
       retryMs: claim.attempt >= times.attempts ? undefined : retryDelay(claim.attempt, outcome.retryAfterMs, times),
@@ -85,18 +105,29 @@ export function startWebhooks(options: {
     });
   };
   const turn = async () => {
-    while (hasNews && !isStopped()) {
+    if (hasNews) {
       hasNews = false;
-      const made = await makeDeliveries(db);
+      const made = await makeDeliveries(db).catch((error: unknown) => {
+        // Retried by the next poll: no event may follow to wake this process.
+        hasNews = true;
+        throw error;
+      });
       // There may be more, or another process was at it and has to be asked again.
       if (made === undefined || made !== cursor) hasNews = true;
-      if (made === undefined) break;
-      cursor = made;
+      // A page per turn: one owner's thousand events must not hold up what is due already.
+      if (made !== undefined && made !== cursor) again = true;
+      cursor = made ?? cursor;
     }
-    const free = CONCURRENT - underWay.size;
+    const free = concurrent - underWay.size;
     if (stopped || free <= 0) return;
-    const busy = [...new Set([...underWay.values()].map(({ endpointId }) => endpointId))];
-    const claims = await claimDeliveries(db, { limit: free, busy });
+    const inFlight = [...underWay.values()].map(({ claim }) => claim);
+    const claims = await claimDeliveries(db, {
+      limit: free,
+      busy: [...new Set(inFlight.map(({ endpointId }) => endpointId))],
+      slow: [...slow],
+      inFlight: inFlight.map(({ organizationId, ownerId }) => ({ organizationId, ownerId })),
+      shares,
+    });
     if (claims.length > 0) again = true;
     for (const claim of claims) {
       const done = deliver(claim)
@@ -105,7 +136,7 @@ export function startWebhooks(options: {
           underWay.delete(claim.id);
           look();
         });
-      underWay.set(claim.id, { endpointId: claim.endpointId, done });
+      underWay.set(claim.id, { claim, done });
     }
   };
   const look = () => {

@@ -636,8 +636,9 @@ const systemOperations: Operation[] = [
   {
     method: "POST",
     path: "/events/test-event",
-    summary: "Send a PRICING_ARCHIVED for trying clients out",
-    body: z.object({ serviceName: z.string(), pricingVersion: z.string() }),
+    summary: "Send a PRICING_ARCHIVED for trying clients out, to sockets that are connected; ten per minute",
+    query: { organizationId: "With an ADMIN's key: the organization that sends it" },
+    body: z.object({ serviceName: z.string().min(1).max(255), pricingVersion: z.string().min(1).max(255) }),
     answers: { 200: answers.eventSent },
   },
   {

@@ -34,6 +34,9 @@ export interface HttpSettings {
   maxBodyDepth?: number;
   /** Event streams at once, in one process; absent: the usual number. */
   maxStreams?: number;
+  /** Event streams without a key per address (IPv6: /64), and per key, in one process; 0: no limit. Default: 50, 100. */
+  maxStreamsPerAddress?: number;
+  maxStreamsPerKey?: number;
   /** How long a stream may not be read; absent: the usual time. */
   maxStreamStallMs?: number;
 }

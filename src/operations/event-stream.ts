@@ -1,6 +1,8 @@
+import { eq } from "drizzle-orm";
 import { type EventFilter, PUBLIC_EVENTS } from "../core/event-messages.ts";
 import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { type EventPage, outboxRange, readPage } from "../db/outbox.ts";
+import { organizations } from "../db/schema.ts";
 import { isIdentifier, organizationRole } from "./access.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
@@ -49,6 +51,17 @@ export async function openEventReader(
       }
     },
   };
+}
+
+/** The account that a key belongs to: the user, or the owner of the key's organization; that organization's id once it is gone. */
+export async function accountOf(ctx: Context, caller: Exclude<Caller, { kind: "anonymous" }>): Promise<string> {
+  if (caller.kind === "user") return caller.id;
+  const { organizationId } = caller;
+  const [found] = await ctx.db
+    .select({ ownerId: organizations.ownerId })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId));
+  return found?.ownerId ?? organizationId;
 }
 
 async function filterOf(ctx: Context, organizationId: string | undefined): Promise<EventFilter> {

@@ -1,8 +1,13 @@
 import { isPlatformAdmin } from "../core/access/caller.ts";
-import { recordEvent } from "../db/outbox.ts";
+import { countRate, secondsToNextMinute } from "../db/rate-counters.ts";
+import { notifyTestEvent } from "../db/test-events.ts";
+import { isIdentifier, organizationRole, scopeOf } from "./access.ts";
 import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
+
+/** Test events per minute and organization, over all processes. Source: contract README, decision 6. */
+const MAX_PER_MINUTE = 10;
 
 /** What a test message says was archived. */
 export interface TestEvent {
@@ -20,16 +25,40 @@ export function requireTestEvents(ctx: Context): void {
   if (!allowed || ctx.settings.allowTestEvents === false) throw new Failure("notFound", "Not found");
 }
 
-/** Sends PRICING_ARCHIVED with these details to the channel, the way real messages go. Source: features-events §9.4. */
-export async function sendTestEvent(ctx: Context, event: TestEvent): Promise<void> {
+/**
+ * Sends PRICING_ARCHIVED to plain sockets that are connected, and to those of the sender's organization. No log, stream or
+ * webhook has it. A platform ADMIN sends for `organizationId`, or for no organization. Failure notFound, tooManyRequests.
+ * Source: contract README decision 6, features-events §9.4.
+ */
+export async function sendTestEvent(
+  ctx: Context,
+  input: TestEvent & { organizationId: string | undefined },
+): Promise<void> {
   requireTestEvents(ctx);
-  const organizationId = ctx.caller.kind === "key" ? ctx.caller.organizationId : null;
-  const { serviceName, pricingVersion } = event;
+  const organizationId = await senderOf(ctx, input.organizationId);
+  const { serviceName, pricingVersion } = input;
+  const now = ctx.now();
+  const sender = organizationId ?? (ctx.caller.kind === "user" ? ctx.caller.id : "");
+  // Outside the transaction, so that what fails later counts and the counter's row is not locked until the commit.
+  if ((await countRate(ctx.db, `test-event ${sender}`, now)) > MAX_PER_MINUTE) {
+    throw new Failure("tooManyRequests", "Too many test events. Please try again later", {
+      retryAfterSeconds: secondsToNextMinute(now),
+    });
+  }
   await transaction(ctx, async (ctx) => {
     await audit(ctx, { action: "event.test", organizationId, target: `${serviceName} ${pricingVersion}` });
-    await recordEvent(ctx.db, organizationId, {
-      code: "PRICING_ARCHIVED",
-      details: { serviceName, pricingVersion },
+    await notifyTestEvent(ctx.db, {
+      organizationId,
+      event: { code: "PRICING_ARCHIVED", details: { serviceName, pricingVersion } },
     });
   });
+}
+
+/** The organization that sends; null for a platform ADMIN who names none. Failure notFound. */
+async function senderOf(ctx: Context, named: string | undefined): Promise<string | null> {
+  const organizationId = scopeOf(ctx.caller, { path: undefined, query: named });
+  if (organizationId === undefined || ctx.caller.kind === "key") return organizationId ?? null;
+  if (!isIdentifier(organizationId)) throw new Failure("notFound", "INVALID DATA: Invalid organization ID");
+  await organizationRole(ctx, organizationId);
+  return organizationId;
 }

@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "../../src/db/connect.ts";
 import { outboxRange, recordEvent } from "../../src/db/outbox.ts";
+import { listenForTestEvents } from "../../src/db/test-events.ts";
 import { type Broadcast, createBroadcast } from "../../src/events/broadcast.ts";
 import { createFeed } from "../../src/events/feed.ts";
 import type { FindOrganization } from "../../src/events/handshake.ts";
@@ -51,6 +52,8 @@ export async function openInProcess(
       broadcast.publish(event);
     },
   });
+  // One that is closed before it listens is none of a test's business.
+  listenForTestEvents(connection, broadcast.publishTest, () => {});
   const server = createServer();
   broadcast.attach(server);
   await feed.started;

@@ -164,7 +164,8 @@ it("a comment and the position come while nothing happens; a full process turns 
   const app = createApp({
     open: () => api.resources,
     settings: { allowedOrigins: [], baseUrlPath: "" },
-    streams: { maxStreams: 2, heartbeatMs: 50 },
+    // Half of them are reserved for keys.
+    streams: { maxStreams: 4, heartbeatMs: 50 },
   });
   const first = await open({ app, lastEventId: await newest() });
   // Not this stream's business, and yet nothing that it has to look at again.

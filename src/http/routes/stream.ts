@@ -1,15 +1,24 @@
 import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
 import { identifyCaller } from "../../operations/access.ts";
-import { type EventReader, openEventReader } from "../../operations/event-stream.ts";
-import { type AppEnv, context, queryParameter, tell } from "../route.ts";
+import { addressBlock } from "../../core/access/address-block.ts";
+import { accountOf, type EventReader, openEventReader } from "../../operations/event-stream.ts";
+import { addressOf, type AppEnv, context, type HttpSettings, queryParameter, tell } from "../route.ts";
+import { createStreamPlaces, type StreamHolder, type StreamLimits } from "../stream-places.ts";
 
-/** A process gives this many at once; who is turned away comes back. */
+/** Streams that a process has open at once, where the operator has not said otherwise; in all, per address, per key. */
 const MAX_STREAMS = 1000;
+const MAX_PER_ADDRESS = 50;
+const MAX_PER_KEY = 100;
 const HEARTBEAT_MS = 15_000;
 /** A client that takes nothing for so long is given up, where the operator has not said otherwise. */
 const MAX_STALL_MS = 30_000;
 const RETRY_MS = 1000;
+const HEADERS = {
+  "Content-Type": "text/event-stream; charset=utf-8",
+  "Cache-Control": "no-store",
+  "X-Accel-Buffering": "no",
+};
 
 interface StreamOptions {
   maxStreams?: number;
@@ -22,20 +31,22 @@ interface StreamOptions {
  */
 export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
   const { heartbeatMs = HEARTBEAT_MS } = options;
-  let open = 0;
+  const places = createStreamPlaces();
   return new Hono<AppEnv>().get("/events/stream", async (c) => {
     const lastEventId = eventIdOf(c.req.header("last-event-id") ?? queryParameter(c, "lastEventId"));
-    if (open >= (options.maxStreams ?? c.get("server").settings.maxStreams ?? MAX_STREAMS)) {
-      throw new Failure("unavailable", "Too many event streams are open. Please try again", { retryAfterSeconds: 5 });
-    }
-    open += 1;
+    const leave = places.take(await holderOf(c), limitsOf(options, c.get("server").settings));
     const closed = new AbortController();
-    closed.signal.addEventListener("abort", () => (open -= 1), { once: true });
+    closed.signal.addEventListener("abort", leave, { once: true });
     try {
       const reader = await openEventReader(context(c), {
         organizationId: queryParameter(c, "organizationId"),
         lastEventId,
       });
+      // The body of a HEAD request is neither read nor cancelled: it would keep the place for ever.
+      if (c.req.method === "HEAD") {
+        closed.abort();
+        return c.body(null, 200, HEADERS);
+      }
       const { resources } = c.var;
       const key = c.req.header("x-api-key");
       const body = streamOf(reader, {
@@ -47,16 +58,28 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
         maxStallMs: c.get("server").settings.maxStreamStallMs ?? MAX_STALL_MS,
         onError: (error) => tell(c, "warn", "a stream cannot read the outbox for now", error),
       });
-      return c.body(body, 200, {
-        "Content-Type": "text/event-stream; charset=utf-8",
-        "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",
-      });
+      return c.body(body, 200, HEADERS);
     } catch (error) {
       closed.abort();
       throw error;
     }
   });
+}
+
+function limitsOf(options: StreamOptions, settings: HttpSettings): StreamLimits {
+  return {
+    total: options.maxStreams ?? settings.maxStreams ?? MAX_STREAMS,
+    perAddress: settings.maxStreamsPerAddress ?? MAX_PER_ADDRESS,
+    perKey: settings.maxStreamsPerKey ?? MAX_PER_KEY,
+  };
+}
+
+/** Who takes the place of a stream. */
+async function holderOf(c: Parameters<typeof context>[0]): Promise<StreamHolder> {
+  const { caller } = c.var;
+  if (caller.kind === "anonymous") return { address: addressBlock(addressOf(c)) };
+  const accountId = await accountOf(context(c), caller);
+  return { keyId: caller.kind === "key" ? caller.keyId : caller.id, accountId };
 }
 
 function eventIdOf(text: string | undefined): number | undefined {

@@ -6,7 +6,7 @@ import { readCache, writeCache } from "../../operations/cache.ts";
 import { Failure } from "../../operations/errors.ts";
 import { requireTestEvents, sendTestEvent } from "../../operations/events.ts";
 import { verifyPricingToken } from "../../operations/features.ts";
-import { type AppEnv, bodyOf, context, fieldsOf, json, reply } from "../route.ts";
+import { type AppEnv, bodyOf, context, fieldsOf, json, queryParameter, reply } from "../route.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 
 const INVALID_ENTRY = {
@@ -37,7 +37,8 @@ const cacheQuery = zValidator("query", z.object({ key: z.string().min(1) }), (re
   if (!result.success) throw new Failure("invalid", "Missing key query parameter");
 });
 
-const testEvent = z.object({ serviceName: z.string().min(1), pricingVersion: z.string().min(1) });
+const shownText = z.string().min(1).max(255);
+const testEvent = z.object({ serviceName: shownText, pricingVersion: shownText });
 
 /** A token of many features is some 100 kB; the bound is that of bodies. */
 export const tokenToVerify = z.object({
@@ -67,6 +68,6 @@ export const systemRoutes = new Hono<AppEnv>()
     requireTestEvents(context(c));
     const event = testEvent.safeParse(c.get("body"));
     if (!event.success) throw new Failure("invalid", "The fields serviceName and pricingVersion are required");
-    await sendTestEvent(context(c), event.data);
+    await sendTestEvent(context(c), { ...event.data, organizationId: queryParameter(c, "organizationId") });
     return json(c, { success: true, message: "Event sent successfully" });
   });

