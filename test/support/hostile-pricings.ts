@@ -73,3 +73,34 @@ export function longConcatenation({ length = 1_800_000 } = {}): string {
 /** An alias, and a tag, whose name is a megabyte. */
 export const longAlias = (): string => `${HEAD("1.0.0")}${BOARD}custom: *${text(1_000_000)}\n`;
 export const longTag = (): string => `${HEAD("1.0.0")}${BOARD}custom: !${text(1_000_000)} a\n`;
+
+/**
+ * Add-ons that extend the same limits: how many configurations there are grows with the product of their quantities. `more` is
+ * what the limits grow by, for a next version. The smallest has 3 KB.
+ */
+export function extensions({
+  version = "1.0.0",
+  plans = 3,
+  features = 5,
+  limits = 5,
+  addOns = 6,
+  maxQuantity = 5_000,
+  more = 0,
+} = {}): string {
+  const level = (i: number) => `limit${i % limits}`;
+  const feature = (i: number) =>
+    `  feature${i}: {valueType: BOOLEAN, defaultValue: ${i % 2 === 0}, type: DOMAIN, expression: "pricingContext['features']['feature${i}'] && subscriptionContext['${level(i)}'] < pricingContext['usageLimits']['${level(i)}']"}\n`;
+  const limit = (i: number) =>
+    `  limit${i}: {valueType: NUMERIC, defaultValue: ${10 + i + more}, unit: unit, type: NON_RENEWABLE, trackable: true}\n`;
+  const plan = (i: number) =>
+    `  plan${i}: {price: ${i + 1}, features: {feature0: {value: true}}, usageLimits: {limit0: {value: ${20 + i}}}}\n`;
+  const addOn = (i: number) =>
+    `  addOn${i}: {price: ${i + 1}, usageLimitsExtensions: {${each(limits, (n) => `limit${n}: {value: ${((i * 7 + n * 3) % 11) + 1 + more}}, `)}}, subscriptionConstraints: {minQuantity: 1, maxQuantity: ${maxQuantity}, quantityStep: 1}}\n`;
+  return `${HEAD(version)}features:\n${each(features, feature)}usageLimits:\n${each(limits, limit)}plans:\n${each(plans, plan)}addOns:\n${each(addOns, addOn)}`;
+}
+
+/** As many features as fit into 1.9 MB. */
+export function manyFeatures({ version = "1.0.0", features = 29_000 } = {}): string {
+  const feature = (i: number) => `  f${100 + i}: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN}\n`;
+  return `${HEAD(version)}features:\n${each(features, feature)}plans:\n  plan0: {price: 1, features: }\n`;
+}
