@@ -70,6 +70,17 @@ export function longConcatenation({ length = 1_800_000 } = {}): string {
   return `${HEAD("1.0.0")}variables: {a: ${text(length)}}\nfeatures: {}\nplans:\n  PRO: {price: "${formula}", features: }\n`;
 }
 
+/** Expressions that read as many limits as fit, of a service with a long name, which every answer repeats for each of them. */
+export function usageReadTooOften({ features = 430, limits = 130 } = {}): string {
+  const expression = `${each(limits, (i) => `subscriptionContext['a${100 + i}']<9&&`)}true`;
+  const feature = (i: number) =>
+    `  f${100 + i}: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "${expression}"}\n`;
+  const limit = (i: number) =>
+    `  a${100 + i}: {valueType: NUMERIC, defaultValue: 5, type: NON_RENEWABLE, trackable: true}\n`;
+  const head = HEAD("1.0.0").replace("Hostile", `A${text(254)}`);
+  return `${head}features:\n${each(features, feature)}usageLimits:\n${each(limits, limit)}`;
+}
+
 /** An alias, and a tag, whose name is a megabyte. */
 export const longAlias = (): string => `${HEAD("1.0.0")}${BOARD}custom: *${text(1_000_000)}\n`;
 export const longTag = (): string => `${HEAD("1.0.0")}${BOARD}custom: !${text(1_000_000)} a\n`;

@@ -145,6 +145,22 @@ function repeatsAreShort(
   return true;
 }
 
+const USAGE_READ = /subscriptionContext|userContext/g;
+/** What an answer says of one limit that an expression reads, beside the name of the service: its use, its bound, and figures. */
+const BYTES_OF_LIMIT = 48;
+
+/** Refuses expressions about which one evaluation of all features would answer more than may be stored. */
+function checkAnswers(section: Section, { saasName, features }: Pricing): void {
+  const reads = (text = "") => text.match(USAGE_READ)?.length ?? 0;
+  const each = features.map(({ expression, serverExpression }) => Math.max(reads(expression), reads(serverExpression)));
+  const bytes = each.reduce((sum, count) => sum + count, 0) * 2 * (saasName.length + BYTES_OF_LIMIT);
+  if (bytes <= MAX_MODEL_BYTES) return;
+  section.fail(
+    "features",
+    `The expressions of the features read usage too often: an answer about all of them would take more than ${MAX_MODEL_BYTES / 1024 / 1024} MB`,
+  );
+}
+
 /** Refuses a pricing that would be too large to store, and names the part that takes the most. */
 function checkSize(section: Section, pricing: Pricing): void {
   if (jsonBytes(pricing, MAX_MODEL_BYTES) <= MAX_MODEL_BYTES) return;
@@ -197,6 +213,7 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
   checkAddOnNames(pending, namesOf(addOnItems), problems);
   const pricing = { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };
   if (problems.none) checkSize(section, pricing);
+  if (problems.none) checkAnswers(section, pricing);
   return pricing;
 }
 

@@ -59,6 +59,7 @@ describe("a text that a pricing repeats is refused before it is repeated", () =>
     ],
     ["comparisons of long texts", "longComparisons", "a text longer than 65536 characters cannot be compared"],
     ["a concatenation longer than any string", "longConcatenation", "a text longer than 65536 characters was built"],
+    ["limits that every answer repeats", "usageReadTooOften", "The expressions of the features read usage too often"],
     ["an alias with a long name", "longAlias", 'unidentified alias "xxx'],
     ["a tag with a long name", "longTag", "unknown tag !xxx"],
   ])(
