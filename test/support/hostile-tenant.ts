@@ -37,6 +37,8 @@ export interface Attack {
   readonly versions?: readonly (() => string)[];
   /** Whether the attacker has one contract of `plan0` and every add-on of that service. */
   readonly contract?: true;
+  /** As many versions more as this, each a copy of the first one. */
+  readonly copies?: number;
   readonly call: HostileCall;
   /** How many calls the attacker makes at a time. */
   readonly callsAtOnce: number;
@@ -88,6 +90,12 @@ export const REPETITIONS: readonly Attack[] = together(1, [
   { name: "a long default that 300 plans repeat", call: upload(() => pricings.repeatedByPlans()) },
   { name: "long names that 3,000 plans repeat", call: upload(() => pricings.namesRepeatedByPlans()) },
   { name: "a long name above 2,000 mistakes", call: upload(() => pricings.mistakesBelowLongName()) },
+  {
+    name: "a list of 60 pricings of 4 MB each",
+    versions: [() => pricings.repeatedByPlans({ length: 62_000, plans: 64 })],
+    copies: 60,
+    call: { path: "/hostile/pricings", scope: "EVALUATION" },
+  },
   { name: "one long expression of unclosed quotes", call: upload(() => pricings.unclosedQuotes()) },
 ]);
 
@@ -136,12 +144,17 @@ export async function createTenants(connection: Connection): Promise<Tenants> {
   return {
     victimKey: victim.key,
     attackerKeys: { ALL: attacker.key, EVALUATION: evaluation.key },
-    prepare: async ({ versions = [], contract: isContracted }) => {
+    prepare: async ({ versions = [], contract: isContracted, copies = 0 }) => {
       await call("DELETE", "/contracts", attacker.key).catch(() => undefined);
       await call("DELETE", "/services", attacker.key);
       for (const [index, make] of versions.entries()) {
         await call("POST", index === 0 ? "/services" : "/services/Hostile/pricings", attacker.key, yamlUpload(make()));
       }
+      await connection.client`
+        insert into pricings (id, service_id, version, version_key, availability, source, model, model_hash, declared_at)
+        select id || n, service_id, version || n, version_key || n, availability, source, model, model_hash, declared_at
+        from pricings, generate_series(1, ${copies}::int) n
+        where service_id = (select id from services where name_key = 'hostile') and version = '1.0.0'`;
       if (isContracted === undefined) return;
       const { addOns } = await call("GET", "/services/Hostile/pricings/1.0.0", attacker.key);
       await contract(
@@ -258,8 +271,9 @@ export async function watchAttack(
             : { body: JSON.stringify(call.body) }),
         signal: AbortSignal.any([ended.signal, AbortSignal.timeout(maxMs)]),
       });
-      const text = await response.text();
-      answer ||= text.slice(0, 500);
+      // Some answers are larger than a string may be.
+      for await (const chunk of response.body ?? [])
+        answer ||= new TextDecoder().decode((chunk as Uint8Array).slice(0, 500));
       return response.status;
     } catch {
       return 0;
