@@ -117,7 +117,7 @@ export function tell(c: Ask, level: LogLevel, message: string, detail?: unknown)
  */
 export function reply(
   c: Ask,
-  body: string | Uint8Array<ArrayBuffer> | null,
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null,
   status: number,
   headers?: Readonly<Record<string, string>>,
 ): Response {

@@ -1,3 +1,5 @@
+import { excerpt } from "../core/pricing/excerpt.ts";
+
 /**
  * Every kind of failure a caller can act on. http/errors.ts gives each its status; nothing else does.
  * The sentence that goes with it is the contract's, because clients match on it.
@@ -30,6 +32,9 @@ export interface Problem {
   column: number;
 }
 
+/** Sentences quote what was sent, which may be two megabytes; those of the contract have a few hundred characters of their own. */
+const MAX_MESSAGE_LENGTH = 8_000;
+
 /** What an operation throws when the caller, not the server, has to do something. */
 export class Failure extends Error {
   readonly code: FailureCode;
@@ -50,7 +55,10 @@ export class Failure extends Error {
       cause?: unknown;
     } = {},
   ) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(
+      message.length > MAX_MESSAGE_LENGTH ? excerpt(message, MAX_MESSAGE_LENGTH) : message,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
     this.name = "Failure";
     this.code = code;
     this.details = options.details;

@@ -1,4 +1,4 @@
-import { and, asc, eq } from "drizzle-orm";
+import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { diffPricings } from "../core/change/diff.ts";
 import type { PricingDiff } from "../core/change/diff.ts";
 import { pricingToWire } from "../core/pricing/wire.ts";
@@ -37,20 +37,53 @@ function toWire(service: ServiceRow, row: PricingRow): Record<string, unknown> {
   return row.url === null ? wire : { ...wire, url: row.url };
 }
 
-/** The versions of one availability, oldest upload first. Source: contract services-pricings §4.7. */
+/** How many bytes of models are read at a time; a larger one is read alone. */
+const BATCH_BYTES = 1024 * 1024;
+
+/** Consecutive versions whose models together are no larger than a batch. */
+function batchesOf(versions: readonly { id: string; bytes: number }[]): string[][] {
+  const batches: string[][] = [];
+  let room = 0;
+  for (const { id, bytes } of versions) {
+    room -= bytes;
+    const last = batches.at(-1);
+    if (last !== undefined && room >= 0) last.push(id);
+    else {
+      batches.push([id]);
+      room = BATCH_BYTES - bytes;
+    }
+  }
+  return batches;
+}
+
+/**
+ * The versions of one availability, oldest upload first, some at a time: all of them together may be larger than the memory of
+ * the process. `isLarge` says that there is more than one batch. Source: contract services-pricings §4.7.
+ */
 export async function listPricings(
   ctx: Context,
   input: { organizationId: string; serviceName: string; status: string | undefined },
-) {
+): Promise<{ isLarge: boolean; batches: AsyncIterable<Record<string, unknown>[]> }> {
   const status = input.status === undefined || input.status === "" ? "active" : input.status;
   if (status !== "active" && status !== "archived") throw new Failure("invalid", "Invalid pricing status");
   const service = await requireService(ctx, input);
-  const rows = await ctx.db
-    .select()
+  const versions = await ctx.db
+    .select({ id: pricings.id, bytes: sql<number>`octet_length(${pricings.model}::text)` })
     .from(pricings)
     .where(and(eq(pricings.serviceId, service.id), eq(pricings.availability, status)))
     .orderBy(asc(pricings.position));
-  return rows.map((row) => toWire(service, row));
+  const batches = batchesOf(versions);
+  async function* read() {
+    for (const ids of batches) {
+      const rows = await ctx.db
+        .select()
+        .from(pricings)
+        .where(inArray(pricings.id, ids))
+        .orderBy(asc(pricings.position));
+      yield rows.map((row) => toWire(service, row));
+    }
+  }
+  return { isLarge: batches.length > 1, batches: read() };
 }
 
 async function findPricing(ctx: Context, input: PricingAddress): Promise<{ service: ServiceRow; row: PricingRow }> {

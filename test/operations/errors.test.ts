@@ -1,10 +1,17 @@
 import { expect, test } from "vitest";
-import { asFailure } from "../../src/operations/errors.ts";
+import { asFailure, Failure } from "../../src/operations/errors.ts";
 
 const failureFor = (code: string, routine?: string) => {
   const cause = Object.assign(new Error("from the server"), { code, ...(routine === undefined ? {} : { routine }) });
   return asFailure(new Error("a query failed", { cause }));
 };
+
+test("a failure quotes a few thousand characters of what was sent, and no more", () => {
+  expect(new Failure("invalid", `Services not found: ${"x".repeat(1_000_000)}`).message).toMatch(
+    /^Services not found: x{7900,8000}…$/,
+  );
+  expect(new Failure("invalid", "Services not found: x").message).toBe("Services not found: x");
+});
 
 test.each([
   ["22021", undefined, "INVALID DATA: A text contains a character that cannot be stored"],

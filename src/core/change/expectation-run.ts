@@ -2,6 +2,7 @@ import type { CompiledPricing } from "../pricing/compile.ts";
 import { evaluateFeature } from "../pricing/evaluate.ts";
 import type { FeatureResult } from "../pricing/evaluate.ts";
 import { idOf } from "../pricing/evaluation.ts";
+import { excerpt } from "../pricing/excerpt.ts";
 import type { FeatureValue, LimitValue } from "../pricing/model.ts";
 import { checkSubscription } from "../pricing/subscription.ts";
 import { equalJson } from "./change.ts";
@@ -22,8 +23,11 @@ export interface ExpectationResult {
   readonly misses: readonly Miss[];
 }
 
+/** The most characters of a value that a message quotes: every expectation may quote one long text. */
+const MAX_QUOTED_LENGTH = 1_000;
+
 function shown(value: FeatureValue | LimitValue | null | undefined): string {
-  return value === undefined || value === null ? "nothing" : JSON.stringify(value);
+  return value === undefined || value === null ? "nothing" : excerpt(JSON.stringify(value), MAX_QUOTED_LENGTH);
 }
 
 /** What was used of what, for a sentence about a feature. */

@@ -12,8 +12,10 @@ export class RunFailure extends Error {}
 /**
  * The value as a number for the type checker only: JavaScript's operators convert operands by themselves, which is the
  * semantics wanted. Safe because a {@link Value} is a primitive or a list of strings, so no conversion runs foreign code.
+ * @throws {RunFailure} for a long text.
  */
 function operand(value: Value): number {
+  refuseLong(isLong(value));
   return value as number;
 }
 
@@ -24,16 +26,38 @@ function add(left: Value, right: Value): Value {
   return typeof sum === "string" ? sum : Number(sum);
 }
 
+function isLong(value: Value): boolean {
+  return typeof value === "string" && value.length > MAX_STRING_LENGTH;
+}
+
+/**
+ * Refuses to read through long texts, which one expression could do a hundred times; features may hold megabytes. Equality
+ * takes time only where both are long: texts of different lengths differ at once.
+ */
+function refuseLong(isRefused: boolean): void {
+  if (isRefused) throw new RunFailure(`a text longer than ${MAX_STRING_LENGTH} characters cannot be compared`);
+}
+
+function isSame(left: Value, right: Value): boolean {
+  refuseLong(isLong(left) && isLong(right));
+  return left === right;
+}
+
+function isEqual(left: Value, right: Value): boolean {
+  refuseLong(isLong(left) && isLong(right));
+  return left == right; // oxlint-disable-line eqeqeq -- the language has this operator
+}
+
 function binary<Frame>(operator: string, left: Closure<Frame>, right: Closure<Frame>): Closure<Frame> {
   switch (operator) {
     case "===":
-      return (frame) => left(frame) === right(frame);
+      return (frame) => isSame(left(frame), right(frame));
     case "!==":
-      return (frame) => left(frame) !== right(frame);
+      return (frame) => !isSame(left(frame), right(frame));
     case "==":
-      return (frame) => left(frame) == right(frame); // oxlint-disable-line eqeqeq -- the language has this operator
+      return (frame) => isEqual(left(frame), right(frame));
     case "!=":
-      return (frame) => left(frame) != right(frame); // oxlint-disable-line eqeqeq -- the language has this operator
+      return (frame) => !isEqual(left(frame), right(frame));
     case "<":
       return (frame) => operand(left(frame)) < operand(right(frame));
     case "<=":
@@ -79,7 +103,7 @@ function logical<Frame>(operator: "&&" | "||", operands: readonly Closure<Frame>
 function unary<Frame>(operator: string, inner: Closure<Frame>): Closure<Frame> {
   if (operator === "!") return (frame) => !inner(frame);
   if (operator === "-") return (frame) => -operand(inner(frame));
-  return (frame) => Number(inner(frame));
+  return (frame) => Number(operand(inner(frame)));
 }
 
 /**

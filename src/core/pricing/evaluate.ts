@@ -1,6 +1,7 @@
 import { trackedLimits } from "./compile.ts";
 import { expressionOf, featureValue, idOf, limitValue, locateFeature } from "./evaluation.ts";
 import type { BoundExpression, BoundFeature, Evaluation, EvaluationMode, PreparedService } from "./evaluation.ts";
+import { excerpt } from "./excerpt.ts";
 import type { FeatureValue, LimitValue } from "./model.ts";
 import type { Value } from "./syntax-tree.ts";
 
@@ -30,6 +31,9 @@ export interface InvolvedLimit {
 }
 
 type Usage = ReadonlyMap<string, number>;
+
+/** The most characters of a value that a message quotes: a bulk answer may quote one long text for every feature. */
+const MAX_QUOTED_LENGTH = 1_000;
 
 function failed(code: EvaluationErrorCode, message: string): FeatureResult {
   return { eval: false, limit: null, used: null, error: { code, message } };
@@ -136,7 +140,7 @@ export function evaluateFeature(
   if (typeof value !== "boolean")
     return failed(
       "TYPE_MISMATCH",
-      `Feature ${featureId} has an expression that does not return a boolean! Returned value: ${String(value)} of type ${typeof value}`,
+      `Feature ${featureId} has an expression that does not return a boolean! Returned value: ${excerpt(String(value), MAX_QUOTED_LENGTH)} of type ${typeof value}`,
     );
   if (bound.usageIds.length === 0) return { eval: value, limit: null, used: null, error: null };
   // Identifiers always hold a dash, so none of them is a name that objects know.

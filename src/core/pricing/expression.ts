@@ -154,7 +154,9 @@ export function explainRefusal(field: string, refusal: ExpressionRefusal): strin
  * quotes and keys after a dot stay. Source: pricing2yaml.md §2 (c).
  */
 export function renameContexts(text: string): string {
-  return text.replace(/'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?:\.\s*)?[\p{L}_$][\p{L}\p{N}_$]*/gsu, (word) =>
-    word === "planContext" ? "pricingContext" : word === "userContext" ? "subscriptionContext" : word,
+  // A quote without an end takes the rest: searched for again from every quote, it would cost the square of the length.
+  return text.replace(
+    /'(?:[^'\\]|\\.?)*(?:'|$)|"(?:[^"\\]|\\.?)*(?:"|$)|(?:\.\s*)?[\p{L}_$][\p{L}\p{N}_$]*/gsu,
+    (word) => (word === "planContext" ? "pricingContext" : word === "userContext" ? "subscriptionContext" : word),
   );
 }

@@ -1,5 +1,6 @@
 import { closeTree, RunFailure } from "./closures.ts";
 import type { Closure } from "./closures.ts";
+import { excerpt } from "./excerpt.ts";
 import type { JsonValue } from "./model.ts";
 import { TreeReader } from "./syntax-tree.ts";
 import type { Tree, Value } from "./syntax-tree.ts";
@@ -15,6 +16,11 @@ type Leaf =
   | { readonly kind: "concat"; readonly text: Tree<Leaf>; readonly operands: readonly Tree<Leaf>[] };
 
 type Reader = TreeReader<Leaf>;
+
+/** Longest text that `concat` builds. */
+const MAX_BUILT_LENGTH = 65_536;
+/** The most characters of a value that a message quotes: thousands of formulas may read one long variable. */
+const MAX_QUOTED_LENGTH = 1_000;
 
 const MATH: ReadonlyMap<string, (...numbers: number[]) => number> = new Map([
   ["floor", (...numbers: number[]) => Math.floor(numbers[0] ?? NaN)],
@@ -87,7 +93,7 @@ function entryOf(value: JsonValue, key: Value, name: string): JsonValue {
   const entries = value as Readonly<Record<string, JsonValue>>;
   if (typeof value === "object" && value !== null && Object.hasOwn(value, String(key)))
     return entries[String(key)] ?? null;
-  throw new RunFailure(`the variable ${name} has no entry ${String(key)}`);
+  throw new RunFailure(`the variable ${name} has no entry ${excerpt(String(key), MAX_QUOTED_LENGTH)}`);
 }
 
 function closeLeaf(leaf: Leaf): Closure<Variables> {
@@ -112,9 +118,11 @@ function closeLeaf(leaf: Leaf): Closure<Variables> {
   return (variables) => {
     const start = text(variables);
     if (typeof start !== "string") throw new RunFailure("concat is for texts only");
-    const whole = start.concat(...operands.map((operand) => String(operand(variables))));
-    if (whole.length > 65_536) throw new RunFailure("a text longer than 65536 characters was built");
-    return whole;
+    const parts = operands.map((operand) => String(operand(variables)));
+    // Counted first: what is built could be longer than any string may be.
+    if (parts.reduce((length, part) => length + part.length, start.length) > MAX_BUILT_LENGTH)
+      throw new RunFailure(`a text longer than ${MAX_BUILT_LENGTH} characters was built`);
+    return start.concat(...parts);
   };
 }
 
@@ -131,7 +139,7 @@ export function evaluateFormula(text: string, variables: Variables): { price: nu
     const result = closeTree(tree, closeLeaf)(variables);
     if (typeof result === "number" && Number.isFinite(result)) return { price: result };
     return {
-      message: `Error evaluating the price formula: The evaluated price must result in a valid number. Current result after evaluation: ${String(result)}`,
+      message: `Error evaluating the price formula: The evaluated price must result in a valid number. Current result after evaluation: ${excerpt(String(result), MAX_QUOTED_LENGTH)}`,
     };
   } catch (error) {
     if (error instanceof SyntaxRefusal || error instanceof RunFailure)

@@ -193,12 +193,12 @@ function readDocUrl(section: Section): string | undefined {
   return undefined;
 }
 
-function readTag(section: Section, tags: readonly string[] | undefined): string | undefined {
+function readTag(section: Section, tags: ReadonlySet<string> | undefined): string | undefined {
   const value = section.value("tag");
   if (value === null) return undefined;
   const tag = shown(value);
   // Without a usable list of tags that list is the problem, not every feature's tag.
-  if (tags === undefined || (typeof value === "string" && tags.includes(tag))) return tag;
+  if (tags === undefined || (typeof value === "string" && tags.has(tag))) return tag;
   section.fail("tag", `Error validating tag: Feature tag '${tag}' must be one of the values defined in 'tags'`);
   return undefined;
 }
@@ -215,7 +215,7 @@ export function hasValueFields(section: Section): boolean {
 export function readFeature(
   section: Section,
   { name, given }: NamedItem,
-  tags: readonly string[] | undefined,
+  tags: ReadonlySet<string> | undefined,
 ): Feature | undefined {
   const fault = hasValueFields(section) ? nameFault("Feature", given) : "The feature must be an object of type Feature";
   if (fault !== undefined) {

@@ -1,4 +1,5 @@
-import type { AddOn, Feature, Plan, Pricing, PricingProblem, UsageLimit } from "./model.ts";
+import { emptyRecord } from "./model.ts";
+import type { AddOn, Feature, JsonValue, Plan, Pricing, PricingProblem, UsageLimit } from "./model.ts";
 import { readAddOn } from "./parse-add-on.ts";
 import type { PendingName } from "./parse-add-on.ts";
 import { readFeature } from "./parse-feature.ts";
@@ -8,6 +9,7 @@ import { readUsageLimit } from "./parse-usage-limit.ts";
 import { namedItems, textItems } from "./parse-value.ts";
 import type { NamedItem } from "./parse-value.ts";
 import { Problems, Section } from "./problems.ts";
+import { jsonBytes, MAX_MODEL_BYTES, textLength, textWeight } from "./size.ts";
 import { isList, isMap } from "./tree.ts";
 import type { TreeMap } from "./tree.ts";
 import { detectSyntaxVersion, upgrade } from "./upgrade.ts";
@@ -106,18 +108,78 @@ function namesOf(items: readonly NamedItem[]): Set<string> {
   return new Set(items.map((item) => item.name));
 }
 
-/** As it is read again once it is stored: JSON has null for numbers without an end. */
-function asStored<Data extends object>(data: Data): Data {
-  return JSON.parse(JSON.stringify(data));
+/** Data as JSON returns it: null for numbers without an end. Never builds the JSON, which may be longer than any string. */
+function asStored(data: JsonValue): JsonValue {
+  // JSON has no negative zero.
+  if (typeof data === "number") return Number.isFinite(data) ? data + 0 : null;
+  if (typeof data !== "object" || data === null) return data;
+  return Array.isArray(data) ? data.map(asStored) : recordAsStored(data as Readonly<Record<string, JsonValue>>);
+}
+
+function recordAsStored(data: Readonly<Record<string, JsonValue>>): Record<string, JsonValue> {
+  const record = emptyRecord<JsonValue>();
+  for (const [key, value] of Object.entries(data)) record[key] = asStored(value);
+  return record;
+}
+
+/** Refuses a feature whose value is a long text that every plan repeats; says whether all plans may be read. */
+function repeatsAreShort(
+  section: Section,
+  features: readonly Feature[],
+  items: readonly NamedItem[],
+  { limits, plans }: { limits: number; plans: number },
+): boolean {
+  let weight = limits * plans;
+  for (const { name, value, defaultValue } of features) {
+    const length = textLength(value ?? defaultValue);
+    weight += textWeight(length) * plans;
+    if (weight <= MAX_CELLS) continue;
+    const item = items.find((each) => each.name === name);
+    section.failAt(
+      `features.${item?.key ?? name}`,
+      item?.entry.at ?? section.at,
+      `The values of the features are too long for ${plans} plans, which repeat each of them: up to the feature ${name}, whose value has ${length} characters, they count as ${weight} values, where ${MAX_CELLS} are accepted`,
+    );
+    return false;
+  }
+  return true;
+}
+
+const USAGE_READ = /subscriptionContext|userContext/g;
+/** What an answer says of one limit that an expression reads, beside the name of the service: its use, its bound, and figures. */
+const BYTES_OF_LIMIT = 48;
+
+/** Refuses expressions about which one evaluation of all features would answer more than may be stored. */
+function checkAnswers(section: Section, { saasName, features }: Pricing): void {
+  const reads = (text = "") => text.match(USAGE_READ)?.length ?? 0;
+  const each = features.map(({ expression, serverExpression }) => Math.max(reads(expression), reads(serverExpression)));
+  const bytes = each.reduce((sum, count) => sum + count, 0) * 2 * (saasName.length + BYTES_OF_LIMIT);
+  if (bytes <= MAX_MODEL_BYTES) return;
+  section.fail(
+    "features",
+    `The expressions of the features read usage too often: an answer about all of them would take more than ${MAX_MODEL_BYTES / 1024 / 1024} MB`,
+  );
+}
+
+/** Refuses a pricing that would be too large to store, and names the part that takes the most. */
+function checkSize(section: Section, pricing: Pricing): void {
+  if (jsonBytes(pricing, MAX_MODEL_BYTES) <= MAX_MODEL_BYTES) return;
+  const sizes = Object.entries(pricing).map(([part, data]) => ({ part, bytes: jsonBytes(data, MAX_MODEL_BYTES) }));
+  const largest = sizes.reduce((one, other) => (other.bytes > one.bytes ? other : one));
+  section.fail(
+    largest.part,
+    `The pricing is too large: with the values of every plan it takes more than ${MAX_MODEL_BYTES / 1024 / 1024} MB, most of them in ${largest.part}`,
+  );
 }
 
 function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems: Problems): Pricing {
   const section = new Section(problems, root, "", 0, "");
   const { variables, ...rest } = readHeader(section, now, version === "3.1");
-  const header = { ...rest, variables: asStored(variables), custom: asStored(rest.custom) };
+  const header = { ...rest, variables: recordAsStored(variables), custom: recordAsStored(rest.custom) };
   const maps = new MapReader(section, problems);
 
-  const tags = section.value("tags") === null ? [] : textItems(section.value("tags"));
+  const tagItems = section.value("tags") === null ? [] : textItems(section.value("tags"));
+  const tags = tagItems === undefined ? undefined : new Set(tagItems);
   const featureItems = maps.items("features");
   const features: Feature[] = maps.read("features", featureItems, (at, item) => readFeature(at, item, tags));
   const featureNames = namesOf(featureItems);
@@ -133,6 +195,8 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
     section.fail("plans", `The plans and their values are too many: ${cells}, where ${MAX_CELLS} are accepted`);
     return { ...header, syntaxVersion: version, features, usageLimits, plans: [], addOns: [] };
   }
+  if (!repeatsAreShort(section, features, featureItems, { limits: limitItems.length, plans: planItems.length }))
+    return { ...header, syntaxVersion: version, features, usageLimits, plans: [], addOns: [] };
   const catalogue = {
     features: byName(features),
     usageLimits: byName(usageLimits),
@@ -147,7 +211,10 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
     readAddOn(at, item, catalogue, planNames, pending),
   );
   checkAddOnNames(pending, namesOf(addOnItems), problems);
-  return { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };
+  const pricing = { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };
+  if (problems.none) checkSize(section, pricing);
+  if (problems.none) checkAnswers(section, pricing);
+  return pricing;
 }
 
 /** Add-ons may name each other in any order, so their names are checked last: all dependencies, then all exclusions. */
@@ -166,7 +233,7 @@ function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<st
 /**
  * Reads one Pricing2Yaml document of any supported syntax version, or says everything that is wrong with it.
  *
- * Never throws; time and memory are bounded by the length of the text (at most 2 MB). The first problem is the one that
+ * Never throws; time and memory are bounded by the length of the text (at most 2 MB), the pricing by 8 MB of JSON. The first problem is the one that
  * the reference service would report; the others follow in the same order, at most a thousand, one for each path. `now`
  * decides what a future date is. Problems of kind `key` are complete messages, all others are details of a parsing
  * error. Source: pricing2yaml.md.

@@ -1,3 +1,4 @@
+import { excerpt } from "./excerpt.ts";
 import type { PricingProblem } from "./model.ts";
 import type { TreeMap, TreeValue } from "./tree.ts";
 import { positions } from "./yaml.ts";
@@ -6,10 +7,8 @@ import { positions } from "./yaml.ts";
 const MAX_PROBLEMS = 1_000;
 const MAX_MESSAGE_LENGTH = 4_000;
 const MAX_PATH_LENGTH = 1_000;
-
-function cut(text: string, length: number): string {
-  return text.length <= length ? text : `${text.slice(0, length)}…`;
-}
+/** How many characters all messages and paths of one answer may have. */
+const MAX_LISTED_LENGTH = 256 * 1024;
 
 interface Found {
   readonly rank: number;
@@ -21,6 +20,7 @@ interface Found {
 export class Problems {
   readonly #found: Found[] = [];
   readonly #paths = new Set<string>();
+  #length = 0;
 
   get none(): boolean {
     return this.#found.length === 0;
@@ -31,10 +31,14 @@ export class Problems {
    * `rank` orders the checks of the reference: 0 its parser, 1 the illegal keys, 2 its storage.
    */
   add(kind: PricingProblem["kind"], message: string, path: string, at: number, rank: 0 | 1 | 2 = 0): void {
-    const place = kind === "key" ? `key ${path}` : path;
-    if (this.#found.length >= MAX_PROBLEMS || this.#paths.has(place)) return;
+    if (this.#found.length >= MAX_PROBLEMS || this.#length >= MAX_LISTED_LENGTH) return;
+    const shortPath = excerpt(path, MAX_PATH_LENGTH);
+    // Paths that are cut may be alike; where they stand tells them apart.
+    const place = `${kind === "key" ? "key " : ""}${shortPath}${shortPath.length > MAX_PATH_LENGTH ? `@${at}` : ""}`;
+    if (this.#paths.has(place)) return;
     this.#paths.add(place);
-    const problem = { kind, message: cut(message, MAX_MESSAGE_LENGTH), path: cut(path, MAX_PATH_LENGTH) };
+    const problem = { kind, message: excerpt(message, MAX_MESSAGE_LENGTH), path: shortPath };
+    this.#length += problem.message.length + problem.path.length;
     this.#found.push({ rank, problem, at });
   }
 
@@ -59,9 +63,10 @@ export class Section {
   constructor(problems: Problems, map: TreeMap, path: string, at: number, prefix: string) {
     this.#problems = problems;
     this.map = map;
-    this.path = path;
+    // Every problem below repeats both: a name of a megabyte must not come a thousand times.
+    this.path = path.length > MAX_PATH_LENGTH ? excerpt(path, MAX_PATH_LENGTH) : path;
     this.at = at;
-    this.#prefix = prefix;
+    this.#prefix = prefix.length > MAX_MESSAGE_LENGTH ? excerpt(prefix, MAX_MESSAGE_LENGTH) : prefix;
   }
 
   /** The value under `key`; null when absent. */

@@ -100,14 +100,18 @@ export class TreeReader<Leaf> {
     const operators = LEVELS[level];
     if (operators === undefined) return this.#unary();
     let tree = this.#level(level + 1);
+    let chain: Tree<Leaf>[] | undefined;
     while (this.peek().kind === "operator" && operators.has(this.peek().text)) {
       const operator = this.take().text;
       const right = this.#level(level + 1);
       if (operator !== "&&" && operator !== "||") tree = { kind: "binary", operator, left: tree, right };
       // A chain is one flat node: a || b || c needs no nesting to be evaluated.
-      else if (tree.kind === "logical" && tree.operator === operator)
-        tree = { kind: "logical", operator, operands: [...tree.operands, right] };
-      else tree = { kind: "logical", operator, operands: [tree, right] };
+      // Each of its two levels has one operator, so that a chain only grows.
+      else if (chain !== undefined) chain.push(right);
+      else {
+        chain = tree.kind === "logical" && tree.operator === operator ? [...tree.operands, right] : [tree, right];
+        tree = { kind: "logical", operator, operands: chain };
+      }
     }
     return tree;
   }

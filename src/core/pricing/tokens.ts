@@ -21,7 +21,7 @@ export class SyntaxRefusal extends Error {
 }
 
 const TOKEN =
-  /(?<blank>[\s\uFEFF]+)|(?<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)|(?<string>'(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")|(?<name>[\p{L}_$][\p{L}\p{N}_$]*)|#(?<variable>[\p{L}_$][\p{L}\p{N}_$]*)|(?<operator>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:()[\].,])|(?<unknown>.)/suy;
+  /(?<blank>[\s\uFEFF]+)|(?<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)|(?<string>'(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")|(?<unclosed>'(?:[^'\\\r\n]|\\.)*|"(?:[^"\\\r\n]|\\.)*)|(?<name>[\p{L}_$][\p{L}\p{N}_$]*)|#(?<variable>[\p{L}_$][\p{L}\p{N}_$]*)|(?<operator>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:()[\].,])|(?<unknown>.)/suy;
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", v: "\v", 0: "\0" };
 
@@ -38,11 +38,16 @@ function unescape(body: string): string {
 export function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
   const pattern = new RegExp(TOKEN);
+  // How far a quote is known to have no end: searched for again from every escaped one, it would cost the square of the length.
+  const unclosedUntil = new Map<string, number>();
   let start = 0;
   while (start < text.length) {
+    const first = text.charAt(start);
+    const isUnclosed = (first === "'" || first === '"') && start < (unclosedUntil.get(first) ?? 0);
     pattern.lastIndex = start;
-    const groups = pattern.exec(text)?.groups;
-    const end = groups === undefined ? start + 1 : pattern.lastIndex;
+    const groups = isUnclosed ? undefined : pattern.exec(text)?.groups;
+    if (groups?.["unclosed"] !== undefined) unclosedUntil.set(first, pattern.lastIndex);
+    const end = groups === undefined || groups["unclosed"] !== undefined ? start + 1 : pattern.lastIndex;
     if (groups?.["blank"] === undefined) tokens.push(tokenOf(groups ?? {}, text, start, end));
     start = end;
   }

@@ -1,6 +1,7 @@
 import { renameContexts } from "./expression.ts";
 import { namedItems } from "./parse-value.ts";
 import type { NamedItem } from "./parse-value.ts";
+import { MAX_TEXT_LENGTH } from "./syntax-tree.ts";
 import { isDate, isMap, setValue, shown, valueOf } from "./tree.ts";
 import type { TreeMap, TreeValue } from "./tree.ts";
 import { utcDay } from "./yaml-scalars.ts";
@@ -14,6 +15,7 @@ export type StepReport = (message: string, path: string, at: number) => void;
 
 const MISSING =
   "The syntaxVersion field of the pricing must not be null or undefined. Please ensure that the syntaxVersion field is present and correctly formatted";
+const CONTEXT = /planContext|userContext/;
 const MISSHAPEN =
   "The syntaxVersion field of the pricing does not follow the required structure: X.Y (being X and Y numbers). Please ensure it is a string in the format X.Y";
 
@@ -157,7 +159,8 @@ function renameAndComplete(root: TreeMap, report: StepReport): void {
   for (const { map } of namedItems(valueOf(root, "features"))) {
     for (const field of ["expression", "serverExpression"]) {
       const text = map?.entries.get(field)?.value;
-      if (map !== undefined && typeof text === "string" && /planContext|userContext/.test(text))
+      // A text that is too long is refused when it is read.
+      if (map !== undefined && typeof text === "string" && text.length <= MAX_TEXT_LENGTH && CONTEXT.test(text))
         setValue(map, field, renameContexts(text));
     }
   }

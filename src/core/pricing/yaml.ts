@@ -1,5 +1,7 @@
 import { EVENT_ID, getScalarValue, parseEvents, SCALAR_STYLE, YAMLException } from "js-yaml";
 import type { AliasEvent, Event, MappingEvent, ScalarEvent, SequenceEvent } from "js-yaml";
+import { excerpt } from "./excerpt.ts";
+import { textWeight } from "./size.ts";
 import { isList, isMap } from "./tree.ts";
 import type { TreeEntry, TreeList, TreeMap, TreeValue } from "./tree.ts";
 import { readPlainScalar } from "./yaml-scalars.ts";
@@ -8,8 +10,10 @@ import { readPlainScalar } from "./yaml-scalars.ts";
 export const MAX_DOCUMENT_LENGTH = 2 * 1024 * 1024;
 /** The deepest nesting of mappings and lists; real files reach 5. */
 export const MAX_DEPTH = 32;
-/** How many values aliases and merge keys together may repeat; no real file uses either. */
+/** How many values aliases and merge keys together may repeat, long texts weighted; no real file uses either. */
 const MAX_REPEATED_VALUES = 10_000;
+/** The most characters of a name or tag that a message quotes. */
+const MAX_QUOTED_LENGTH = 255;
 
 /** Why a text is not a readable document; `offset` is in UTF-16 code units. */
 export interface YamlFailure {
@@ -28,7 +32,7 @@ class Refusal extends Error {
 
 interface Anchor {
   value: TreeValue;
-  /** Values below and including this one, aliases counted expanded; 0 while the collection is still open. */
+  /** Values below and including this one, texts by their length, aliases counted expanded; 0 while the collection is open. */
   weight: number;
 }
 
@@ -85,8 +89,9 @@ class TreeBuilder {
     )
       throw new Refusal("an escape yields a null byte or a lone surrogate", start);
     const at = start < 0 ? this.#where(event) : start;
-    if (event.anchorStart >= 0) this.#anchors.set(this.#name(event), { value, weight: 1 });
-    this.#add(value, at, event.fast || value === this.#source.slice(start, event.valueEnd), event.style, 1);
+    const weight = textWeight(text.length);
+    if (event.anchorStart >= 0) this.#anchors.set(this.#name(event), { value, weight });
+    this.#add(value, at, event.fast || value === this.#source.slice(start, event.valueEnd), event.style, weight);
   }
 
   #open(event: MappingEvent | SequenceEvent, collection: TreeMap | TreeList): void {
@@ -116,8 +121,10 @@ class TreeBuilder {
   #alias(event: AliasEvent): void {
     const name = this.#name(event);
     const anchor = this.#anchors.get(name);
-    if (anchor === undefined) throw new Refusal(`unidentified alias "${name}"`, event.anchorStart);
-    if (anchor.weight === 0) throw new Refusal(`recursive alias "${name}" is not accepted`, event.anchorStart);
+    if (anchor === undefined)
+      throw new Refusal(`unidentified alias "${excerpt(name, MAX_QUOTED_LENGTH)}"`, event.anchorStart);
+    if (anchor.weight === 0)
+      throw new Refusal(`recursive alias "${excerpt(name, MAX_QUOTED_LENGTH)}" is not accepted`, event.anchorStart);
     this.#repeat(anchor.weight, event.anchorStart);
     this.#add(anchor.value, event.anchorStart, false, undefined, anchor.weight);
   }
@@ -126,7 +133,10 @@ class TreeBuilder {
   #repeat(weight: number, at: number): void {
     this.#repeated += weight;
     if (this.#repeated > MAX_REPEATED_VALUES)
-      throw new Refusal(`aliases and merge keys repeat more than ${MAX_REPEATED_VALUES} values`, at);
+      throw new Refusal(
+        `aliases and merge keys repeat more than ${MAX_REPEATED_VALUES} values, 64 characters of a text counting as one`,
+        at,
+      );
   }
 
   #add(value: TreeValue, at: number, verbatim: boolean, style: number | undefined, weight: number): void {
@@ -185,7 +195,8 @@ class TreeBuilder {
 
   #tag(event: { tagStart: number; tagEnd: number }): string {
     const tag = this.#source.slice(event.tagStart, event.tagEnd);
-    if (tag !== "!" && !CORE_TAGS.test(tag)) throw new Refusal(`unknown tag ${tag}`, event.tagStart);
+    if (tag !== "!" && !CORE_TAGS.test(tag))
+      throw new Refusal(`unknown tag ${excerpt(tag, MAX_QUOTED_LENGTH)}`, event.tagStart);
     return tag;
   }
 }
@@ -241,7 +252,7 @@ export function readYaml(
     if (error instanceof Refusal) return refuse(error.message, error.offset);
     if (error instanceof YAMLException) {
       const deep = error.reason.startsWith("nesting exceeded");
-      const message = deep ? `nesting deeper than ${maxDepth} levels is not accepted` : error.reason;
+      const message = deep ? `nesting deeper than ${maxDepth} levels is not accepted` : excerpt(error.reason, 1_000);
       return refuse(message, error.mark?.position ?? 0);
     }
     // The parser recurses: should the bound on nesting ever fail us, this is a document, not a fault of ours.

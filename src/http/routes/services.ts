@@ -17,6 +17,7 @@ import {
   reply,
   scope,
 } from "../route.ts";
+import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, targets, uploadOf } from "./change-bodies.ts";
 
 type Ask = HonoContext<AppEnv>;
@@ -110,9 +111,13 @@ export const serviceRoutes = new Hono<AppEnv>()
     await services.disableService(context(c), { ...addressed(c), overrideReason: overrideReasonOf(c) });
     return reply(c, null, 204);
   })
-  .get("/:serviceName/pricings", async (c) =>
-    json(c, await pricings.listPricings(context(c), { ...addressed(c), status: queryParameter(c, "pricingStatus") })),
-  )
+  .get("/:serviceName/pricings", async (c) => {
+    const input = { ...addressed(c), status: queryParameter(c, "pricingStatus") };
+    const { isLarge, batches } = await pricings.listPricings(context(c), input);
+    if (isLarge) return replyList(c, batches);
+    for await (const batch of batches) return json(c, batch);
+    return json(c, []);
+  })
   .post("/:serviceName/pricings", async (c) =>
     json(c, await pricings.addPricing(context(c), { ...addressed(c), source: await uploadOf(c) }), 201),
   )

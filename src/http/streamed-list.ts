@@ -1,0 +1,37 @@
+import type { Context as HonoContext } from "hono";
+import { type AppEnv, reply, tell } from "./route.ts";
+
+/**
+ * A JSON list as an answer, written batch by batch as the client reads it: one batch is in memory, however long the list. A
+ * failure after the first byte breaks the connection, so that nobody takes half a list for all of it.
+ */
+export function replyList(c: HonoContext<AppEnv>, batches: AsyncIterable<readonly object[]>): Response {
+  const encoder = new TextEncoder();
+  const reader = batches[Symbol.asyncIterator]();
+  let isFirst = true;
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      pull: async (controller) => {
+        try {
+          const { done, value } = await reader.next();
+          if (done === true) {
+            controller.enqueue(encoder.encode(isFirst ? "[]" : "]"));
+            return controller.close();
+          }
+          for (const item of value) {
+            controller.enqueue(encoder.encode(`${isFirst ? "[" : ","}${JSON.stringify(item)}`));
+            isFirst = false;
+          }
+        } catch (error) {
+          tell(c, "error", "a list was not written to its end", error);
+          controller.error(error);
+        }
+      },
+      cancel: async () => {
+        await reader.return?.();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return reply(c, stream, 200, { "Content-Type": "application/json; charset=utf-8" });
+}
