@@ -13,7 +13,7 @@ export interface LiveChannelHandlers {
 
 /** An open channel: it reconnects for ever until closed. */
 export interface LiveChannel {
-  /** Tries again at once if it is waiting to. */
+  /** Retries at once if it waits to; an attempt under way is followed by another at once should it fail. */
   retryNow(): void;
   /** Ends the connection in whatever state it is; no handler is called afterwards. */
   close(): void;
@@ -36,6 +36,8 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
   }).socket("/pricings");
   let attempts = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  /** The page woke during the attempt under way, which may have begun without a network. */
+  let wokeMeanwhile = false;
 
   const connect = () => {
     clearTimeout(timer);
@@ -45,15 +47,20 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
   };
   const lost = (error?: Error) => {
     clearTimeout(timer);
-    timer = setTimeout(connect, Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempts));
+    const longestMs = wokeMeanwhile ? 0 : Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempts);
+    timer = setTimeout(connect, Math.random() * longestMs);
+    wokeMeanwhile = false;
     attempts += 1;
     handlers.lost(error);
   };
   const retryNow = () => {
     if (timer !== undefined) connect();
+    // One attempt at a time: should this one fail, the next follows without a wait.
+    else if (!socket.connected) wokeMeanwhile = true;
   };
   socket.on("connect", () => {
     attempts = 0;
+    wokeMeanwhile = false;
     handlers.synchronized();
   });
   socket.on("message", (message: unknown) => handlers.message(message));

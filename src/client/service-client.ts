@@ -57,10 +57,12 @@ export class ServiceClient {
   private userId: string | undefined;
   /** @internal Whether the service may be asked: not after disposal, nor where the provider forbids it or is gone. */
   isAllowed = true;
-  private hasWorked = false;
   private isDisposed = false;
   private readonly late = new Set<ServiceEventListener>();
   private session: ServiceSession | undefined;
+  private loading: Promise<ServiceSession> | undefined;
+  /** How many calls wait for `loading`. */
+  private waiting = 0;
   private task: ReturnType<typeof setTimeout> | undefined;
 
   /** @throws Error that names `config.url` when a URL is given that is none. */
@@ -80,7 +82,7 @@ export class ServiceClient {
    */
   async setUserId(userId: string): Promise<void> {
     // Before the first await, so that features load from this moment on; the session refuses the rest with a sentence.
-    if (isUserId(userId) && this.address && this.apiKey !== "" && this.isAllowed) {
+    if (isUserId(userId) && this.address && this.apiKey && this.isAllowed) {
       this.token.claim(this);
       this.token.setLoading(true);
       // The token of the first paint may be this user's already.
@@ -169,7 +171,7 @@ export class ServiceClient {
     // Now and not in the task: else features would fail for a moment before they load.
     if (isSourced) this.token.setLoading(true);
     clearTimeout(this.task);
-    if (isConnected || isSourced || this.hasWorked) {
+    if (isConnected || isSourced || this.loading) {
       this.task = setTimeout(() => this.order((session) => session.run(isConnected)));
     }
     return () => {
@@ -177,7 +179,7 @@ export class ServiceClient {
       clearTimeout(this.task);
       this.task = setTimeout(() => {
         this.isAllowed = false;
-        if (this.hasWorked) this.order((session) => session.rest());
+        if (this.loading) this.order((session) => session.rest());
       });
     };
   }
@@ -205,18 +207,23 @@ export class ServiceClient {
     }).catch((error: unknown) => this.events.emit("error", error));
   }
 
-  /** At once when the session is loaded, else in the order of the calls when it is. */
-  private async work<T>(task: (session: ServiceSession) => T): Promise<Awaited<T>> {
-    this.hasWorked = true;
-    if (this.session === undefined) {
-      try {
-        const { ServiceSession } = await import("./service-session.ts");
-        this.session ??= new ServiceSession(this);
-      } catch (error) {
-        this.token.setLoading(false);
-        throw error;
-      }
+  /** Runs at once when the session is loaded and no earlier call waits for it; else in the order of the calls. */
+  private async work<T>(task: (session: ServiceSession) => T | Promise<T>): Promise<T> {
+    if (!this.session || this.waiting) {
+      this.waiting += 1;
+      // One import for all callers: bundlers preload chunks, and several imports of one chunk then resolve in any order.
+      this.loading ??= import("./service-session.ts").then(
+        ({ ServiceSession }) => new ServiceSession(this),
+        (error: unknown) => {
+          this.loading = undefined;
+          this.waiting = 0;
+          this.token.setLoading(false);
+          throw error;
+        },
+      );
+      this.session = await this.loading;
+      this.waiting -= 1;
     }
-    return await task(this.session);
+    return task(this.session);
   }
 }

@@ -58,7 +58,7 @@ export class ServiceSession {
   run(isConnected: boolean): void {
     const { client, loader, userId } = this;
     const { token, tokenSource } = client;
-    if (!isConnected) this.rest();
+    if (!isConnected) this.pause();
     else if (this.wantsChannel === undefined) this.connect();
     if (isConnected && userId !== undefined) {
       loader.use((signal) => this.requestToken(userId, signal));
@@ -67,12 +67,19 @@ export class ServiceSession {
       loader.use(async () => ({ token: await newest(), serverTimeMs: 0 }));
       if (token.status !== "valid") loader.refresh();
     }
-    token.setLoading(loader.isLoading);
+    // Else it was `setUserId` that announced a token, and a call of it may still be waiting for its turn.
+    if (!isConnected || tokenSource !== undefined) token.setLoading(loader.isLoading);
     if (isConnected || tokenSource !== undefined) loader.start();
   }
 
   /** Ends channel, timers and requests; user and listeners stay, and `run` takes up the work again. */
   rest(): void {
+    this.pause();
+    // At once: in a moment another client may fill the token service.
+    this.client.token.setLoading(false);
+  }
+
+  private pause(): void {
     this.disconnect();
     this.wantsChannel = undefined;
     this.loader.stop();

@@ -127,6 +127,7 @@ export class TokenLoader {
 
   /** Says at once that nothing is on its way any more: in a moment another client may fill the token service. */
   private end(): void {
+    if (!this.isLoading) return;
     this.latest?.controller.abort();
     this.tokens.setLoading(false);
   }

@@ -135,12 +135,11 @@ export class TokenService {
   /** @internal For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
   claim(owner: TokenOwner): void {
     const before = this.owner;
-    if (before === owner) return;
     this.owner = owner;
-    if (before === undefined) return;
+    if (!before || before === owner) return;
     before.dispose();
     this.setLoading(false);
-    if (before.httpUrl !== "") this.clear();
+    if (before.httpUrl) this.clear();
   }
 
   /** @internal For clients: while nobody holds the one that fills it, nothing is announced. */

@@ -114,6 +114,17 @@ describe("setUserId", () => {
     expect(client.token.evaluateFeature("zoom-ada")).toBeNull();
   });
 
+  test("R2: a user set by a listener, while earlier calls wait for the lazy chunk, wins over the users of those calls", async () => {
+    let byListener: Promise<void> | undefined;
+    client.subscribeConnection(() => (byListener ??= client.setUserId("bob")));
+    client.connect();
+    await client.setUserId("ada");
+    await byListener;
+    expect(client.token.getKey("sub")).toBe("bob");
+    await later(50);
+    expect(client.token.getKey("sub")).toBe("bob");
+  });
+
   test("R2: the earlier promise rejects when the later user's request fails", async () => {
     server.answer = (user, response) =>
       setTimeout(
