@@ -8,17 +8,25 @@ export interface LeastRecentlyUsed<V> {
 }
 
 /**
- * Two generations of at most half of `max` each: what is asked for comes into the younger one, and when that is full the
+ * At most `max` entries, whose keys have at most `maxKeyLength` characters together; an entry whose key alone has more than
+ * half of that is not kept. Two generations of at most half of both: what is asked for comes into the younger one, and when that is full the
  * older one goes. Reading what was read lately costs one look-up, where keeping an exact order costs three changes of a map.
  */
-export function leastRecentlyUsed<V>(max: number): LeastRecentlyUsed<V> {
+export function leastRecentlyUsed<V>(max: number, maxKeyLength = Infinity): LeastRecentlyUsed<V> {
   const half = Math.max(1, Math.floor(max / 2));
   let young = new Map<string, V>();
   let old = new Map<string, V>();
+  /** Characters of the keys in `young`; those that were deleted since are counted on. */
+  let length = 0;
   const put = (key: string, value: V) => {
-    if (young.size >= half && !young.has(key)) {
-      old = young;
-      young = new Map();
+    if (key.length > maxKeyLength / 2) return value;
+    if (!young.has(key)) {
+      if (young.size >= half || length + key.length > maxKeyLength / 2) {
+        old = young;
+        young = new Map();
+        length = 0;
+      }
+      length += key.length;
     }
     young.set(key, value);
     return value;
@@ -38,6 +46,7 @@ export function leastRecentlyUsed<V>(max: number): LeastRecentlyUsed<V> {
     clear: () => {
       young = new Map();
       old = new Map();
+      length = 0;
     },
   };
 }

@@ -19,6 +19,10 @@ export interface PricingTokenPayload {
   exp: number;
   /** The end user. */
   sub: string;
+  /** The instance that signed the token: its PUBLIC_URL, or `urn:faregate:<24 hex digits>`. */
+  iss: string;
+  /** The organization of the contract. Tokens of two organizations differ in it, whatever their names are. */
+  aud: string;
 }
 
 /**

@@ -106,6 +106,8 @@ const FREQUENT = 3;
 /** Prepared statements cost the server memory a connection: what comes after so many texts is sent as it is. */
 const MAX_PREPARED = 200;
 const MAX_COUNTED = 2000;
+/** Characters of a text that is counted: callers decide how long the lists in some texts are. */
+const MAX_TEXT_LENGTH = 8192;
 
 /** Says of each statement's text whether it is one of those that are sent all the time. */
 function frequentTexts(): (text: string) => boolean {
@@ -113,7 +115,7 @@ function frequentTexts(): (text: string) => boolean {
   let uses = new Map<string, number>();
   return (text) => {
     if (frequent.has(text)) return true;
-    if (frequent.size >= MAX_PREPARED) return false;
+    if (frequent.size >= MAX_PREPARED || text.length > MAX_TEXT_LENGTH) return false;
     const count = (uses.get(text) ?? 0) + 1;
     if (count > FREQUENT) {
       uses.delete(text);

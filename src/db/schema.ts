@@ -70,6 +70,17 @@ export const users = pgTable(
   ],
 );
 
+/** The installation itself: one row, written by the migration that made the table. Nothing changes it. */
+export const instances = pgTable(
+  "instances",
+  {
+    /** 24 hex digits: names the issuer of pricing tokens where PUBLIC_URL is not set. */
+    id: text("id").primaryKey(),
+    onlyOne: boolean("only_one").notNull().default(true),
+  },
+  (t) => [unique("instances_only_one_unique").on(t.onlyOne), check("instances_only_one_true", sql`${t.onlyOne}`)],
+);
+
 export const organizations = pgTable(
   "organizations",
   {

@@ -5,12 +5,21 @@ import { fileURLToPath } from "node:url";
 import { ASSETS } from "../http/routes/documentation.ts";
 import { CONSOLE_FOLDER } from "./assets.ts";
 import { buildConsole, isConsoleStale } from "./build-console.ts";
+import { driverProblem } from "./driver.ts";
 
-/* Puts the Worker's static files together, as wrangler.toml asks before each bundle: the console, the reference page's library. */
+/*
+ * Puts the Worker's static files together, as wrangler.toml asks before each bundle: the console, the reference page's library.
+ * Refuses to do so over an unrepaired driver, which wrangler would bundle.
+ */
 
 const FOLDER = fileURLToPath(new URL("../../dist/worker", import.meta.url));
 const LIBRARY = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 
+const problem = driverProblem(["cf/src"]);
+if (problem !== undefined) {
+  process.stderr.write(`${problem}\n`);
+  process.exit(1);
+}
 if (isConsoleStale()) await buildConsole();
 // The page names its files by their content. What is the same is left alone: wrangler restarts what it serves when it changes.
 const isThere = () => pageIn(join(FOLDER, "console")) === pageIn(CONSOLE_FOLDER);

@@ -1,5 +1,6 @@
 import { runningAddress, startEmbeddedPostgres } from "../db/embedded.ts";
 import { type Config, readConfig, requireSecrets, type Secrets } from "./config.ts";
+import { requireRepairedDriver } from "./driver.ts";
 import { sentenceOf } from "./lifecycle.ts";
 import { lockFolder } from "./lock.ts";
 import { keepSecrets } from "./secrets.ts";
@@ -43,6 +44,7 @@ export async function openDatabaseOf(config: Config): Promise<{ url: string; clo
  */
 export async function runCommand(work: (command: Command) => Promise<number>): Promise<void> {
   try {
+    requireRepairedDriver();
     const config = readConfig(process.env);
     const isEmbedded = config.DATABASE_URL === undefined;
     const database = await openDatabaseOf(config);

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { unstable_startWorker as startWorker } from "wrangler";
 import { databaseOf, VARIABLES } from "./config.ts";
+import { requireRepairedDriver } from "./driver.ts";
 import { runProcess } from "./lifecycle.ts";
 
 /*
@@ -8,6 +9,7 @@ import { runProcess } from "./lifecycle.ts";
  * its Hyperdrive and this process's environment as its variables and secrets. Changed sources are taken up at once.
  */
 await runProcess("worker", async ({ config, log, hasLauncher }) => {
+  requireRepairedDriver("cf/src");
   const { databaseUrl } = databaseOf(config, hasLauncher);
   // What Cloudflare would tell of a client: nothing is asked of it while this runs on one's own machine.
   process.env["CLOUDFLARE_CF_FETCH_ENABLED"] = "false";

@@ -4,7 +4,9 @@ import { StartupProblem } from "../db/connect.ts";
 import { openDatabaseOf } from "./command.ts";
 import { type Config, readConfig, requireSecrets, warningsOf } from "./config.ts";
 import { examineDatabase } from "./doctor-database.ts";
+import { driverProblem } from "./driver.ts";
 import { examineMachine } from "./doctor-machine.ts";
+import { DRIVER_BUILDS } from "./patch-driver.ts";
 import { sentenceOf } from "./lifecycle.ts";
 
 /** What was found out about one thing: it is as it should be, could be better, or does not work. */
@@ -34,6 +36,9 @@ try {
 if (config !== undefined) {
   for (const finding of examineSettings(config)) tell(finding);
   await examineMachine(config, tell);
+  const problem = driverProblem(DRIVER_BUILDS);
+  const sentence = problem ?? "The database driver has its repairs.";
+  tell({ state: problem === undefined ? "ok" : "FAIL", what: "driver", sentence });
   try {
     if (config.DATABASE_URL === undefined && !existsSync(join(config.DATA_DIR, "postgres"))) {
       throw new StartupProblem(`There is no embedded database in ${config.DATA_DIR} yet: \`npm start\` makes it.`);

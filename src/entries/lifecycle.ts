@@ -1,6 +1,7 @@
 import { StartupProblem } from "../db/connect.ts";
 import type { Log } from "../http/route.ts";
 import { type Config, readConfig, warningsOf } from "./config.ts";
+import { requireRepairedDriver } from "./driver.ts";
 import { createLog, withoutValues } from "./log.ts";
 
 /** What a child tells its launcher. */
@@ -71,6 +72,7 @@ export async function runProcess(
   process.on("disconnect", () => void stop());
 
   try {
+    requireRepairedDriver();
     const config = readConfig(process.env);
     log = createLog(config.LOG_LEVEL, name);
     delayMs = config.DRAIN_DELAY * 1000;

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /*
@@ -16,7 +16,8 @@ interface Repair {
   put: string;
 }
 
-const REPAIRS: readonly Repair[] = [
+/** Each edit stands once in its file; taking `put` back to `find` restores what npm installed. */
+export const REPAIRS: readonly Repair[] = [
   {
     file: "connection.js",
     why: "A statement on a connection that is gone ended the process, from a timer, where nobody can catch.",
@@ -97,11 +98,38 @@ const REPAIRS: readonly Repair[] = [
   },
 ];
 
+/** `src` is what Node, Bun and Deno import, `cf/src` what Workers do. */
+export const DRIVER_BUILDS = ["src", "cjs/src", "cf/src"] as const;
+export type DriverBuild = (typeof DRIVER_BUILDS)[number];
+
+const FILES = ["connection.js", "index.js"] as const;
+
+/** The folder of the installed driver. Bun resolves to `src`, the others to `cjs/src`. */
+function driverFolder(): string {
+  let folder = dirname(createRequire(import.meta.url).resolve("postgres"));
+  while (["src", "cjs", "cf"].includes(basename(folder))) folder = dirname(folder);
+  return folder;
+}
+
+/**
+ * Files of these builds that lack one of the repairs, as paths in the driver's folder. Compares the content, because a mark
+ * would also be there after an installation by an older release.
+ */
+export function unrepairedFiles(builds: readonly DriverBuild[]): string[] {
+  const root = driverFolder();
+  return builds.flatMap((build) =>
+    FILES.filter((file) => {
+      const text = readFileSync(join(root, build, file), "utf8");
+      return REPAIRS.some((repair) => repair.file === file && !text.includes(repair.put));
+    }).map((file) => `${build}/${file}`),
+  );
+}
+
 /** Repairs the installed driver in place, for each runtime's build; does nothing the second time. */
 export function patchDriver(): void {
-  const root = dirname(dirname(dirname(createRequire(import.meta.url).resolve("postgres"))));
-  for (const build of ["src", "cjs/src", "cf/src"]) {
-    for (const file of ["connection.js", "index.js"] as const) {
+  const root = driverFolder();
+  for (const build of DRIVER_BUILDS) {
+    for (const file of FILES) {
       const path = join(root, build, file);
       const original = readFileSync(path, "utf8");
       let text = original;

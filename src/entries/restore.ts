@@ -6,6 +6,7 @@ import { restoreCluster } from "./backup-cluster.ts";
 import { restoreDump } from "./backup-dump.ts";
 import { openDatabaseOf } from "./command.ts";
 import { type Config, readConfig } from "./config.ts";
+import { requireRepairedDriver } from "./driver.ts";
 import { sentenceOf } from "./lifecycle.ts";
 
 /*
@@ -13,6 +14,7 @@ import { sentenceOf } from "./lifecycle.ts";
  * is compared with its movements. Exit code 0, 1 when one disagrees, 2 with one sentence when it could not be done.
  */
 try {
+  requireRepairedDriver();
   const config = readConfig(process.env);
   const given = process.argv[2];
   if (given === undefined)

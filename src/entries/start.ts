@@ -5,6 +5,7 @@ import { openDataFolder } from "../db/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/embedded.ts";
 import { isConsoleStale } from "./build-console.ts";
 import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "./config.ts";
+import { requireRepairedDriver } from "./driver.ts";
 import { createHttpServer, listen } from "./http-server.ts";
 import { sentenceOf } from "./lifecycle.ts";
 import { lockFolder } from "./lock.ts";
@@ -77,6 +78,7 @@ async function step<T>(work: Promise<T>): Promise<T> {
 }
 
 async function main(): Promise<void> {
+  requireRepairedDriver();
   const config = readConfig(process.env);
   const commands = commandsOf(runtimeOf(process.argv[2]));
   // Asked before anything is made; the children meet what happens in between.

@@ -1,6 +1,7 @@
 import type { Hono } from "hono";
 import { leastRecentlyUsed } from "../core/least-recently-used.ts";
 import { connect } from "../db/connect.ts";
+import { createIssuer } from "../db/issuer.ts";
 import { createApp } from "../http/app.ts";
 import type { AppEnv } from "../http/route.ts";
 import type { ReadAsset } from "../http/routes/documentation.ts";
@@ -36,7 +37,7 @@ const USES_MS = 60_000;
 
 /**
  * What an isolate keeps between requests: what is made of its bindings, which never change, and compiled pricings by their
- * hash, which cannot be stale. Never anything read from the database, and nothing that is connected: workerd gives sockets to
+ * hash and the issuer of tokens, which cannot be stale. Nothing else that is read from the database, and nothing that is connected: workerd gives sockets to
  * the request that opened them and to no other.
  */
 interface Isolate {
@@ -52,9 +53,11 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
   const log = createLog(config.LOG_LEVEL, "worker", console.log);
   allowHashes(config.PASSWORD_HASHES);
   const usesNotedAt = leastRecentlyUsed<number>(1000);
+  const settings = settingsOf(config);
   const shared = {
     keyring: await createKeyring(secrets),
-    settings: settingsOf(config),
+    settings,
+    issuer: createIssuer(settings.publicUrl),
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS, fetchOnce }),
     pricingCache: createPricingCache(),
   };

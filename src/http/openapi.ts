@@ -597,7 +597,7 @@ const systemOperations: Operation[] = [
   {
     method: "POST",
     path: "/pricing-tokens/verify",
-    summary: "Was this pricing token signed here, and is it still valid",
+    summary: "Verify that a pricing token was signed here, is for an organization of the caller, and has not expired",
     body: tokenToVerify,
     answers: { 200: answers.tokenVerdict },
   },

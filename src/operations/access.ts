@@ -3,7 +3,7 @@ import { type AtOnce, goOn } from "../core/at-once.ts";
 import type { Caller, OrganizationRole } from "../core/access/caller.ts";
 import { members, organizations } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
-import { hashApiKey } from "./credentials.ts";
+import { cacheHash, hashApiKey, type Keyring, MAX_KEY_LENGTH } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 
 /**
@@ -37,10 +37,17 @@ function findKey<Found extends { expiresAtMs: number | null }>(
   apiKey: string,
   lookUp: (hash: string) => AtOnce<Found | null>,
 ): AtOnce<Found | null> {
+  if (apiKey.length > MAX_KEY_LENGTH) return null;
   const { previous } = keyring;
-  const current = goOn(hashApiKey(keyring, apiKey), lookUp);
-  const found =
-    previous === undefined ? current : goOn(current, (known) => known ?? goOn(hashApiKey(previous, apiKey), lookUp));
+  const findUnder = (protection: NonNullable<Keyring["previous"]>) =>
+    goOn(hashApiKey(protection, apiKey), (hash) =>
+      goOn(lookUp(hash), (row) => {
+        if (row !== null) cacheHash(protection, apiKey, hash);
+        return row;
+      }),
+    );
+  const current = findUnder(keyring);
+  const found = previous === undefined ? current : goOn(current, (known) => known ?? findUnder(previous));
   return goOn(found, (known) => {
     const isOver = known?.expiresAtMs != null && known.expiresAtMs <= now().getTime();
     return isOver ? null : known;

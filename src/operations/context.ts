@@ -1,6 +1,7 @@
 import { PgTransaction } from "drizzle-orm/pg-core";
 import type { Caller } from "../core/access/caller.ts";
 import type { Database } from "../db/connect.ts";
+import type { Issuer } from "../db/issuer.ts";
 import type { EventLog } from "../db/outbox.ts";
 import type { Lookups } from "../db/lookups.ts";
 import { repeatLost } from "../db/repeat.ts";
@@ -20,6 +21,7 @@ export interface Resources {
   caughtUp?: (() => Promise<void>) | undefined;
   keyring: Keyring;
   pricingCache: PricingCache;
+  issuer: Issuer;
   callCounter: CallCounter;
   keyUses: KeyUses;
   refusals: Refusals;
@@ -86,6 +88,7 @@ export function contextOf(resources: Resources, caller: Caller, requestId?: stri
     caughtUp: resources.caughtUp,
     keyring: resources.keyring,
     pricingCache: resources.pricingCache,
+    issuer: resources.issuer,
     callCounter: resources.callCounter,
     keyUses: resources.keyUses,
     refusals: resources.refusals,

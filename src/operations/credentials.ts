@@ -103,20 +103,27 @@ async function deriveApiKeysKeys(secret: string): Promise<Protection> {
 /** Protects keys and webhook secrets: what a Keyring has for that, or its `previous`. */
 type Protection = Pick<Keyring, "lookup" | "seal">;
 
-/** Keys are shown on every request; hashing one costs more than looking it up. */
+/** Hashes of keys that exist; hashing one costs more than looking it up. Unknown keys are not cached: callers choose them. */
 const hashes = new WeakMap<Protection, LeastRecentlyUsed<string>>();
 const MAX_HASHES = 10_000;
 
-/** The form in which an API key is looked up; at once for one that was shown before. */
+/** The longest API key that is looked up. The server's own have 68 characters. */
+export const MAX_KEY_LENGTH = 256;
+
+/** The form in which an API key is looked up; synchronous for one that was cached by {@link cacheHash}. */
 export function hashApiKey(keyring: Protection, apiKey: string): AtOnce<string> {
   return hashes.get(keyring)?.get(apiKey) ?? computeHash(keyring, apiKey);
 }
 
 async function computeHash(keyring: Protection, apiKey: string): Promise<string> {
-  const hash = hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
-  const known = hashes.get(keyring) ?? leastRecentlyUsed<string>(MAX_HASHES);
-  hashes.set(keyring, known);
-  return known.put(apiKey, hash);
+  return hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
+}
+
+/** Caches the hash of an API key that exists, of at most {@link MAX_KEY_LENGTH} characters. */
+export function cacheHash(keyring: Protection, apiKey: string, hash: string): void {
+  const cached = hashes.get(keyring) ?? leastRecentlyUsed<string>(MAX_HASHES);
+  hashes.set(keyring, cached);
+  if (cached.get(apiKey) === undefined) cached.put(apiKey, hash);
 }
 
 /** A fresh API key (prefix and 32 random bytes in hex) with the two forms it is stored in. */

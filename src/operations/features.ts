@@ -1,4 +1,4 @@
-import { CompactSign, errors, jwtVerify } from "jose";
+import { CompactSign } from "jose";
 import { and, asc, eq } from "drizzle-orm";
 import { type AtOnce, goOn } from "../core/at-once.ts";
 import {
@@ -73,36 +73,51 @@ export interface IssuedToken {
  * The last token of each contract and its balances as they were read, of one second: signed again within it, a token would
  * be the same.
  */
-const issued = { iat: 0, bySubject: new Map<Subject, { server: boolean; token: AtOnce<IssuedToken> }>() };
+const issued = { iat: 0, bySubject: new Map<Subject, Issued>() };
+
+interface Issued {
+  server: boolean;
+  issuer: string;
+  token: AtOnce<IssuedToken>;
+}
 
 /** A signed pricing token with the details of every feature, frozen. Source: contract features-events §7. */
 export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): AtOnce<IssuedToken> {
-  return goOn(prepareSubject(ctx, input.userId), (prepared) => {
-    const { subject } = prepared;
-    const { server } = input.mode;
-    const iat = Math.floor(ctx.now().getTime() / 1000);
-    if (issued.iat !== iat) {
-      issued.iat = iat;
-      issued.bySubject = new Map();
-    }
-    const { bySubject } = issued;
-    const last = bySubject.get(subject);
-    if (last?.server === server) return last.token;
-    const token = signToken(ctx, prepared, { iat, ...input });
-    const mine: { server: boolean; token: AtOnce<IssuedToken> } = { server, token };
-    bySubject.set(subject, mine);
-    token.then(
-      (known) => (mine.token = known),
-      () => bySubject.delete(subject),
-    );
-    return token;
-  });
+  return goOn(prepareSubject(ctx, input.userId), (prepared) =>
+    goOn(ctx.issuer(ctx.db), (issuer) => issueOnce(ctx, prepared, { ...input, issuer })),
+  );
+}
+
+function issueOnce(
+  ctx: Context,
+  prepared: Prepared,
+  input: { userId: string; mode: Mode; issuer: string },
+): AtOnce<IssuedToken> {
+  const { subject } = prepared;
+  const { issuer } = input;
+  const { server } = input.mode;
+  const iat = Math.floor(ctx.now().getTime() / 1000);
+  if (issued.iat !== iat) {
+    issued.iat = iat;
+    issued.bySubject = new Map();
+  }
+  const { bySubject } = issued;
+  const last = bySubject.get(subject);
+  if (last?.server === server && last.issuer === issuer) return last.token;
+  const token = signToken(ctx, prepared, { iat, ...input });
+  const mine: Issued = { server, issuer, token };
+  bySubject.set(subject, mine);
+  token.then(
+    (known) => (mine.token = known),
+    () => bySubject.delete(subject),
+  );
+  return token;
 }
 
 async function signToken(
   ctx: Context,
   { evaluation, usage }: Prepared,
-  { userId, mode, iat }: { userId: string; mode: Mode; iat: number },
+  { userId, mode, issuer, iat }: { userId: string; mode: Mode; issuer: string; iat: number },
 ): Promise<IssuedToken> {
   const { pricingContext, subscriptionContext } = contexts(evaluation, usage);
   const features: PricingTokenPayload["features"] = {};
@@ -116,38 +131,13 @@ async function signToken(
     iat,
     exp: iat + ctx.settings.tokenLifetimeSeconds,
     sub: userId,
+    iss: issuer,
+    aud: evaluatedOrganization(ctx),
   });
   const pricingToken = await new CompactSign(new TextEncoder().encode(payload))
     .setProtectedHeader({ alg: "HS256" })
     .sign(ctx.keyring.token);
   return Object.freeze({ pricingToken });
-}
-
-/**
- * Whether a token was signed here and has not ended; `reason` says what is wrong otherwise. It tells nothing of what the token
- * says, which everybody can read who has it.
- */
-export async function verifyPricingToken(
-  ctx: Context,
-  token: string,
-): Promise<{ valid: boolean; reason: string | null }> {
-  const { keyring } = ctx;
-  const options = { algorithms: ["HS256"], currentDate: ctx.now() };
-  try {
-    await jwtVerify(token, keyring.token, options).catch((error: unknown) => {
-      const { previousToken } = keyring;
-      if (previousToken === undefined || !(error instanceof errors.JWSSignatureVerificationFailed)) throw error;
-      return jwtVerify(token, previousToken, options);
-    });
-    return { valid: true, reason: null };
-  } catch (error) {
-    if (error instanceof errors.JWTExpired) return { valid: false, reason: "The token has expired" };
-    if (error instanceof errors.JWSSignatureVerificationFailed) {
-      return { valid: false, reason: "The signature is not of this server" };
-    }
-    if (error instanceof errors.JOSEError) return { valid: false, reason: "This is no pricing token" };
-    throw error;
-  }
 }
 
 export interface FeatureQuery {

@@ -21,10 +21,13 @@ export interface PricingCache {
   keepProposal(key: string, best: Proposal | undefined): { best: Proposal | undefined };
 }
 
+/** Characters of all keys of a cache. Keys name add-ons and quantities, so callers decide how many and how long they are. */
+const MAX_KEYS_LENGTH = 8_000_000;
+
 export function createPricingCache(maxPricings = 1000, maxEvaluations = 5000, maxProposals = 2000): PricingCache {
   const compiled = leastRecentlyUsed<CompiledPricing>(maxPricings);
-  const evaluations = leastRecentlyUsed<Evaluation>(maxEvaluations);
-  const proposals = leastRecentlyUsed<{ best: Proposal | undefined }>(maxProposals);
+  const evaluations = leastRecentlyUsed<Evaluation>(maxEvaluations, MAX_KEYS_LENGTH);
+  const proposals = leastRecentlyUsed<{ best: Proposal | undefined }>(maxProposals, MAX_KEYS_LENGTH);
   return {
     peek: compiled.get,
     put: (hash, model) => compiled.put(hash, compilePricing(model)),

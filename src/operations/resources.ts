@@ -1,5 +1,6 @@
 import type { Changes } from "../db/changes.ts";
 import type { Connection } from "../db/connect.ts";
+import { createIssuer, type Issuer } from "../db/issuer.ts";
 import { createLookups } from "../db/lookups.ts";
 import { createCallCounter } from "./analytics.ts";
 import { createConsume } from "./consumption.ts";
@@ -24,6 +25,8 @@ export function createResources(
     changes?: Changes;
     /** Given where it outlives these resources. */
     pricingCache?: PricingCache;
+    /** Given where it outlives these resources. */
+    issuer?: Issuer;
     isPublicAddress?: Resources["isPublicAddress"];
   },
 ): Resources {
@@ -33,6 +36,7 @@ export function createResources(
     lookups: createLookups(connection, changes),
     caughtUp: changes?.caughtUp,
     pricingCache: createPricingCache(),
+    issuer: createIssuer(options.settings.publicUrl),
     callCounter: createCallCounter(connection.db),
     keyUses: createKeyUses(connection.db),
     refusals: createRefusals(connection.db),

@@ -50,7 +50,8 @@ describe("a token is accepted", () => {
 
   test("as the server writes it", () => {
     const features = { "zoom-a": { eval: true, limit: 5, used: 2, error: null } };
-    const claims = { features, pricingContext: {}, subscriptionContext: {}, iat: NOW, exp: NOW + 3600, sub: "ñ?~" };
+    const names = { sub: "ñ?~", iss: "https://pricing.example.com", aud: "67f0c0ffee0123456789aaaa" };
+    const claims = { features, pricingContext: {}, subscriptionContext: {}, iat: NOW, exp: NOW + 3600, ...names };
     expect(parsePricingToken(`h.${base64url(serializeTokenPayload(claims))}.s`)).toEqual(claims);
   });
 });

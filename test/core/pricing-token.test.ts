@@ -61,6 +61,8 @@ test("whatever names and values a payload has, plain atob and JSON.parse read it
         iat: 1,
         exp: 2,
         sub,
+        iss: name,
+        aud: "67f0c0ffee0123456789aaaa",
       };
       const serialized = serializeTokenPayload(payload);
       expect(serialized).toMatch(/^[\u0020-\u007d]*$/);

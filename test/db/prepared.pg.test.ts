@@ -58,3 +58,11 @@ test("nothing is prepared for a pool that must not, and no more than a bounded n
   expect(await prepared(many.db, "various")).toBe(200);
   await many.close();
 });
+
+test("a text that is as long as callers make it is never prepared", async () => {
+  const { db, close } = connect(database.url, { maxConnections: 1 });
+  const long = sql.raw(`'lengthy ${"x".repeat(8192)}'`);
+  for (let n = 0; n < 8; n += 1) expect(await db.execute(sql`select ${n}::int as n, ${long}`)).toMatchObject([{ n }]);
+  expect(await prepared(db, "lengthy")).toBe(0);
+  await close();
+});

@@ -42,6 +42,7 @@ it("finds what works, and says what could be better", async () => {
     "environment",
     "secrets",
     "runtime",
+    "driver",
     "port",
     "database",
     "clock",

@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { jwtVerify } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createKeyring, deriveTokenKey } from "../../src/operations/credentials.ts";
@@ -45,7 +46,7 @@ beforeAll(async () => {
     jwtSecret: "example-secret",
     jwtSalt: "example-salt",
   });
-  api = await createTestApi({ resources: { keyring } });
+  api = await createTestApi({ settings: { publicUrl: "https://pricing.example.com" }, resources: { keyring } });
   key = api.callers.all.key;
 });
 afterAll(() => api.close());
@@ -119,9 +120,11 @@ test("call 4: the pricing token is the example's, byte for byte", async () => {
   const [header, payload, signature] = token.split(".");
   expect(header).toBe("eyJhbGciOiJIUzI1NiJ9");
   expect(atob(payload ?? "")).toBe(
-    '{"features":{"tasker-board":{"eval":true,"limit":40,"used":3,"error":null},"tasker-darkMode":{"eval":true,"limit":null,"used":null,"error":null},"tasker-sla":{"eval":true,"limit":null,"used":null,"error":null}},"pricingContext":{"features":{"tasker-board":true,"tasker-darkMode":true,"tasker-sla":"99.9%"},"usageLimits":{"tasker-maxTasks":40}},"subscriptionContext":{"tasker-maxTasks":3},"iat":1773133500,"exp":1773137100,"sub":"user-42"}',
+    '{"features":{"tasker-board":{"eval":true,"limit":40,"used":3,"error":null},"tasker-darkMode":{"eval":true,"limit":null,"used":null,"error":null},"tasker-sla":{"eval":true,"limit":null,"used":null,"error":null}},"pricingContext":{"features":{"tasker-board":true,"tasker-darkMode":true,"tasker-sla":"99.9%"},"usageLimits":{"tasker-maxTasks":40}},"subscriptionContext":{"tasker-maxTasks":3},"iat":1773133500,"exp":1773137100,"sub":"user-42","iss":"https://pricing.example.com","aud":"' +
+      `${api.callers.organizationId}"}`,
   );
-  expect(signature).toBe("BiQXxcLvblvgScU52lRKIVlukm4QWFXeMfBQEMjJJWs");
+  const tokenKey = Buffer.from("5dbfe9e28c7a3578b8f5f39692f974a140423e6c067ed5340c5be052c0dd1eb5", "hex");
+  expect(signature).toBe(createHmac("sha256", tokenKey).update(`${header}.${payload}`).digest("base64url"));
   const { payload: verified } = await jwtVerify(token, await deriveTokenKey("example-secret", "example-salt"), {
     algorithms: ["HS256"],
     currentDate: new Date("2026-03-10T09:05:00.000Z"),

@@ -2,7 +2,7 @@ import { jwtVerify } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { deriveTokenKey } from "../../src/operations/credentials.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
-import { verifyPricingToken } from "../../src/operations/features.ts";
+import { verifyPricingToken } from "../../src/operations/pricing-tokens.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, tasker, upload } from "../support/contracting.ts";
 
@@ -58,9 +58,23 @@ test("a token is a signed JWS with the claims in order, whole seconds, and the c
   const issued = await token("plain");
   expect(atob(issued.split(".")[0] ?? "")).toBe('{"alg":"HS256"}');
   const { payload } = await jwtVerify(issued, tokenKey, { algorithms: ["HS256"], currentDate: NOW });
-  expect(Object.keys(payload)).toEqual(["features", "pricingContext", "subscriptionContext", "iat", "exp", "sub"]);
+  expect(Object.keys(payload)).toEqual([
+    "features",
+    "pricingContext",
+    "subscriptionContext",
+    "iat",
+    "exp",
+    "sub",
+    "iss",
+    "aud",
+  ]);
   expect(payload).toEqual(read(issued));
-  expect(payload).toMatchObject({ iat: 1_749_988_800, exp: 1_749_988_890, sub: "plain" });
+  expect(payload).toMatchObject({
+    iat: 1_749_988_800,
+    exp: 1_749_988_890,
+    sub: "plain",
+    aud: api.callers.organizationId,
+  });
   expect(Object.keys(payload["pricingContext"] as object)).toEqual(["features", "usageLimits"]);
   expect(payload["pricingContext"]).toEqual({
     features: {
@@ -183,8 +197,7 @@ test.each([
 
 test("a token is verified: one of this server, one that has ended, one that somebody else signed, and what is none", async () => {
   await contract(api, key, "verified");
-  const verdict = async (body: object) =>
-    (await api.call("POST", "/pricing-tokens/verify", { key: api.callers.outsider.key, body })).body;
+  const verdict = async (body: object) => (await api.call("POST", "/pricing-tokens/verify", { key, body })).body;
   const good = await token("verified");
   expect(await verdict({ token: good })).toEqual({ valid: true, reason: null });
   api.setNow(new Date(NOW.getTime() + 91_000));
@@ -206,7 +219,7 @@ test("a token that the secret before this one signed is still this server's, whi
   };
   const verdict = async (previousJwtSecret?: string) => {
     const keyring = await createKeyring({ ...secrets, previousJwtSecret });
-    const caller = { kind: "anonymous" as const };
+    const caller = { kind: "user", id: "", username: "", role: "ADMIN" } as const;
     return (await verifyPricingToken({ ...api.resources, keyring, caller }, old)).valid;
   };
   expect(await verdict()).toBe(false);

@@ -342,4 +342,25 @@ export const GUARDS: readonly Guard[] = [
     ">= total) throw",
     inFile("http/stream-places.pg.test.ts"),
   ),
+  guard(
+    "operations/pricing-tokens.ts",
+    "a token is verified by keys of its organization",
+    "return caller.organizationId === organizationId;",
+    'return organizationId !== "";',
+    inFile("http/token-audience.pg.test.ts"),
+  ),
+  guard(
+    "operations/pricing-tokens.ts",
+    "a token is verified by users of its organization",
+    "(await organizationRole(ctx, organizationId)) !== undefined",
+    '(await organizationRole(ctx, organizationId)) !== "OTHER"',
+    inFile("http/token-audience.pg.test.ts"),
+  ),
+  guard(
+    "operations/pricing-tokens.ts",
+    "a token without an organization is refused",
+    "if (!isPlatformAdmin(ctx.caller)) return refused(",
+    'if (ctx.caller.kind === "anonymous") return refused(',
+    inFile("http/token-audience.pg.test.ts"),
+  ),
 ];

@@ -5,7 +5,7 @@ import { readWeek } from "../../operations/analytics.ts";
 import { readCache, writeCache } from "../../operations/cache.ts";
 import { Failure } from "../../operations/errors.ts";
 import { requireTestEvents, sendTestEvent } from "../../operations/events.ts";
-import { verifyPricingToken } from "../../operations/features.ts";
+import { verifyPricingToken } from "../../operations/pricing-tokens.ts";
 import { type AppEnv, bodyOf, context, fieldsOf, json, queryParameter, reply } from "../route.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 
