@@ -45,6 +45,8 @@ export const users = pgTable(
   {
     id: text("id").primaryKey(),
     username: text("username").notNull(),
+    /** UTS 39 skeleton of the name, which look-alikes share; null until `npm run migrate` has filled it in. */
+    usernameSkeleton: text("username_skeleton"),
     passwordHash: text("password_hash").notNull(),
     role: text("role").$type<"ADMIN" | "USER">().notNull(),
     /** Keyed hash (HMAC-SHA-256) of the user key: what a request is looked up by. */
@@ -67,6 +69,7 @@ export const users = pgTable(
     unique("users_previous_api_key_hash_unique").on(t.previousApiKeyHash),
     check("users_role_known", sql`${t.role} in ('ADMIN', 'USER')`),
     index("users_created_idx").on(t.createdAt, t.id),
+    index("users_username_skeleton_idx").on(t.usernameSkeleton),
   ],
 );
 

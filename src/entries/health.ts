@@ -5,7 +5,7 @@ import { repeatedTransactions } from "../db/repeat.ts";
 import { createRequestMetrics, type Metric, renderMetric, type RequestMetrics } from "../http/metrics.ts";
 import type { Health } from "../http/routes/health.ts";
 import type { CallCounter } from "../operations/analytics.ts";
-import { hashesWaiting } from "../operations/credentials.ts";
+import { hashesWaiting } from "../operations/hashing-queue.ts";
 import type { Config } from "./config.ts";
 import { MIGRATIONS } from "./prepare-database.ts";
 

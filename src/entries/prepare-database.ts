@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { migrate, requireMigrated } from "../db/migrate.ts";
+import { fillUsernameSkeletons } from "../operations/username-skeletons.ts";
 import { seedFirstAdmin } from "../operations/users.ts";
 import type { Config, Secrets } from "./config.ts";
 import { openResources } from "./resources.ts";
@@ -25,6 +26,7 @@ async function seed(config: Config, secrets: Secrets, databaseUrl: string): Prom
   const password = config.ADMIN_PASSWORD ?? randomBytes(12).toString("hex");
   const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
   try {
+    await fillUsernameSkeletons(resources);
     const created = await seedFirstAdmin(resources, {
       username: config.ADMIN_USER,
       password,

@@ -186,44 +186,13 @@ async function open(keyring: Protection, sealed: string): Promise<string> {
  */
 const ROUNDS = 6;
 const ITERATIONS = 100_000;
-/** Hashes run outside the event loop but on the same cores: on two of them, more than two at once starve everything else. */
-let concurrentHashes = 2;
-
-/** Sets how many password hashes this process computes at once. */
-export function allowHashes(atOnce: number): void {
-  concurrentHashes = atOnce;
-}
-
-let running = 0;
-const waiting: (() => void)[] = [];
-
-/** Password hashes under way and waiting, in this process. */
-export function hashesWaiting(): number {
-  return running + waiting.length;
-}
-
 async function slowHash(password: string, salt: Uint8Array<ArrayBuffer>, rounds: number, iterations: number) {
-  return inTurn(async () => {
-    let bytes: Uint8Array<ArrayBuffer> = encoder.encode(password);
-    for (let round = 0; round < rounds; round += 1) bytes = await pbkdf2(bytes, salt, iterations);
-    return bytes;
-  });
+  let bytes: Uint8Array<ArrayBuffer> = encoder.encode(password);
+  for (let round = 0; round < rounds; round += 1) bytes = await pbkdf2(bytes, salt, iterations);
+  return bytes;
 }
 
-/** Runs work that keeps a core busy when it is its turn. */
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (running >= concurrentHashes) await new Promise<void>((resolve) => waiting.push(resolve));
-  else running += 1;
-  try {
-    return await work();
-  } finally {
-    const next = waiting.shift();
-    if (next === undefined) running -= 1;
-    else next();
-  }
-}
-
-/** `scheme$rounds$iterations$salt$hash`; 200 ms of one core. */
+/** `scheme$rounds$iterations$salt$hash`. Takes 200 ms of one core: run it in turn (hashing-queue.ts). */
 export async function hashPassword(password: string): Promise<string> {
   const salt = crypto.getRandomValues(new Uint8Array(16));
   const hash = await slowHash(password, salt, ROUNDS, ITERATIONS);
@@ -243,7 +212,7 @@ const MAX_BCRYPT_COST = 14;
 async function verifyBcrypt(password: string, stored: string): Promise<boolean> {
   const cost = Number(stored.slice(4, 6));
   const { compare } = await import("bcryptjs");
-  const isRight = cost <= MAX_BCRYPT_COST && (await inTurn(() => compare(password, stored)));
+  const isRight = cost <= MAX_BCRYPT_COST && (await compare(password, stored));
   if (!isRight) await slowHash(password, UNKNOWN_USER_SALT, ROUNDS / 2, ITERATIONS);
   return isRight;
 }
@@ -253,7 +222,10 @@ export function isOutdated(stored: string): boolean {
   return !stored.startsWith(`pbkdf2x$${ROUNDS}$${ITERATIONS}$`);
 }
 
-/** Whether the password is the one hashed; for an unknown user pass undefined, so that the answer takes as long. */
+/**
+ * Compares a password with its stored hash; for an unknown user pass undefined, so that the answer takes as long. Takes 200 ms
+ * of one core: run it in turn (hashing-queue.ts).
+ */
 export async function verifyPassword(password: string, stored: string | undefined): Promise<boolean> {
   if (stored !== undefined && /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(stored)) return verifyBcrypt(password, stored);
   const [scheme, rounds, iterations, salt, hash] = (stored ?? "").split("$");

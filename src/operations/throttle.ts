@@ -1,29 +1,29 @@
+import { isPlatformAdmin } from "../core/access/caller.ts";
 import { countRate, readRate, secondsToNextMinute } from "../db/rate-counters.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 
 /*
- * Limits on what callers can cost. Failed sign-ins a name, and sign-ins and sign-ups an address, hold across processes: they
- * are counted in the database, beside the slow hash that each of them costs anyway. The rest is counted in the memory of
- * one process: with n processes it is n times as much.
+ * Limits on what callers can cost. Failed sign-ins and calls that cost a password hash are counted in the database, so their
+ * limits hold over all processes. Everything else is counted in memory: n processes allow n times as much.
  */
 
 const WINDOW_MS = 60_000;
-/** Failed sign-ins a minute and name, where the operator has not said otherwise. Source: contract README, decision 18. */
+/** Failed sign-ins per minute, name and address. Source: contract README, decisions 18 and 22. */
 const MAX_FAILURES = 10;
-/** Slow hashes asked for and not finished, where the operator has not said otherwise; a process computes about ten a second. */
-const MAX_PENDING_HASHES = 600;
+/** Failed sign-ins per minute and name over all addresses. Source: contract README, decision 22. */
+const MAX_FAILURES_PER_NAME = 500;
 
 /** Sign-ins and sign-ups a minute and address, where the operator has not said otherwise: everybody behind one proxy or one office is one address. */
 const MAX_ACCOUNT_CALLS = 3000;
 
 /**
- * Counts a sign-in or a sign-up without a key from this address. Failure tooManyRequests once too many came within the
- * minute, to whichever process. An address that is not known is not counted.
+ * Counts a call that costs a password hash, per address. Failure tooManyRequests once too many came within the minute, over
+ * all processes. Platform ADMINs and unknown addresses are not counted.
  */
 export async function limitAccountCalls(ctx: Context, address: string): Promise<void> {
   const limit = ctx.settings.accountCallsPerMinute ?? MAX_ACCOUNT_CALLS;
-  if (address === "" || limit === 0 || ctx.caller.kind === "user") return;
+  if (address === "" || limit === 0 || isPlatformAdmin(ctx.caller)) return;
   const now = ctx.now();
   if ((await countRate(ctx.db, `accounts ${address}`, now)) <= limit) return;
   throw new Failure("tooManyRequests", "Too many requests. Please try again later", {
@@ -32,26 +32,35 @@ export async function limitAccountCalls(ctx: Context, address: string): Promise<
 }
 
 /**
- * The same as throttleSignIn, across processes: what failed at others counts too. Of calls that are under way at several
- * processes at once, a few more than the limit may come through.
+ * Runs one sign-in attempt and counts failures over all processes: per name and address, so that nobody locks a user out
+ * from elsewhere, and per name over all addresses. Concurrent attempts at several processes may exceed a limit slightly.
  */
 export async function throttleSignInEverywhere<T>(
   ctx: Context,
-  name: string,
+  { name, address }: { name: string; address: string },
   signIn: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
-  // Not the name: people type their password there.
-  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(name)));
-  const bucket = `sign-in ${Array.from(digest.slice(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
   const limit = ctx.settings.failedSignInsPerMinute ?? MAX_FAILURES;
+  const limits = [
+    { bucket: `sign-in ${await digestOf(`${name}\n${address}`)}`, limit },
+    { bucket: `sign-in-name ${await digestOf(name)}`, limit: Math.max(limit, MAX_FAILURES_PER_NAME) },
+  ];
   const attempt = async () => {
     const now = ctx.now();
-    if ((await readRate(ctx.db, bucket, now)) >= limit) throw tooManyFailures(secondsToNextMinute(now));
+    for (const { bucket, limit } of limits) {
+      if ((await readRate(ctx.db, bucket, now)) >= limit) throw tooManyFailures(secondsToNextMinute(now));
+    }
     const result = await signIn();
-    if (result === undefined) await countRate(ctx.db, bucket, now);
+    if (result === undefined) for (const { bucket } of limits) await countRate(ctx.db, bucket, now);
     return result;
   };
-  return throttleSignIn(name, ctx.now, attempt, limit);
+  return throttleSignIn(`${name}\n${address}`, ctx.now, attempt, limit);
+}
+
+/** Stands for a name in the database: people type their password there. */
+async function digestOf(text: string): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+  return Array.from(digest.slice(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function tooManyFailures(retryAfterSeconds: number): Failure {
@@ -67,37 +76,20 @@ interface Attempts {
   running: Promise<unknown>[];
 }
 
-const attemptsByName = new Map<string, Attempts>();
-let pendingHashes = 0;
+const attemptsByBucket = new Map<string, Attempts>();
 
 /**
- * Runs work that hashes a password for somebody without a key.
- * Failure tooManyRequests when so many wait that the answer would come too late to be of use.
- */
-export async function boundHashing<T>(work: () => Promise<T>, mostWaiting: number = MAX_PENDING_HASHES): Promise<T> {
-  if (pendingHashes >= mostWaiting) {
-    throw new Failure("tooManyRequests", "Too many requests. Please try again later", { retryAfterSeconds: 10 });
-  }
-  pendingHashes += 1;
-  try {
-    return await work();
-  } finally {
-    pendingHashes -= 1;
-  }
-}
-
-/**
- * Runs one sign-in attempt for this name; `signIn` resolves to undefined when it failed, and only failures count.
+ * Runs one sign-in attempt of this bucket in this process; `signIn` resolves to undefined when it failed, and only failures count.
  * Failure tooManyRequests, before any work, after `limit` failures within a minute, whether the name exists or not.
  */
 export async function throttleSignIn<T>(
-  name: string,
+  bucketName: string,
   now: () => Date,
   signIn: () => Promise<T | undefined>,
   limit: number = MAX_FAILURES,
 ): Promise<T | undefined> {
   // No user has so long a name; kept one by one, such names would be a way to fill the memory.
-  const bucket = name.length > 256 ? "" : name;
+  const bucket = bucketName.length > 512 ? "" : bucketName;
   let attempts = attemptsOf(bucket);
   for (;;) {
     forgetOldFailures(attempts, now().getTime());
@@ -124,10 +116,10 @@ export async function throttleSignIn<T>(
 }
 
 function attemptsOf(name: string): Attempts {
-  const known = attemptsByName.get(name);
+  const known = attemptsByBucket.get(name);
   if (known !== undefined) return known;
   const fresh = { failures: [], running: [] };
-  attemptsByName.set(name, fresh);
+  attemptsByBucket.set(name, fresh);
   return fresh;
 }
 
@@ -137,9 +129,9 @@ function forgetOldFailures(attempts: Attempts, now: number): void {
 
 /** Keeps the map as small as the failures of the last minute, which the speed of hashing bounds. */
 function forgetIdleNames(now: number): void {
-  for (const [name, attempts] of attemptsByName) {
+  for (const [name, attempts] of attemptsByBucket) {
     forgetOldFailures(attempts, now);
-    if (attempts.failures.length === 0 && attempts.running.length === 0) attemptsByName.delete(name);
+    if (attempts.failures.length === 0 && attempts.running.length === 0) attemptsByBucket.delete(name);
   }
 }
 

@@ -1,4 +1,5 @@
 import { and, asc, count, eq, ne, sql } from "drizzle-orm";
+import { addressBlock } from "../core/access/address-block.ts";
 import { isPlatformAdmin, type PlatformRole, type UserCaller } from "../core/access/caller.ts";
 import { violates } from "../db/connect.ts";
 import { insertOrganization, passOnOrganizations } from "../db/organization-rows.ts";
@@ -8,7 +9,9 @@ import { audit, auditAll } from "./audit.ts";
 import { newId, pageOf, transaction, type Context, type Resources } from "./context.ts";
 import { hashPassword, isOutdated, issueApiKey, readApiKey, verifyPassword } from "./credentials.ts";
 import { Failure } from "./errors.ts";
-import { boundHashing, throttleSignInEverywhere } from "./throttle.ts";
+import { inTurn, type Requester } from "./hashing-queue.ts";
+import { limitAccountCalls, throttleSignInEverywhere } from "./throttle.ts";
+import { refuseLookAlike, TAKEN, usernameSkeleton } from "./username-skeletons.ts";
 
 /** A user as the wire shows it; `apiKey` and `role` only to a platform ADMIN, the user itself, and at sign-up. */
 export interface UserView {
@@ -36,28 +39,49 @@ export interface Pagination {
 /** Any constant will do; it only has to be ours. Held while an ADMIN may cease to be one, and while users are deleted. */
 const ADMINS_LOCK = 5403_0002;
 
-const TAKEN = "INVALID DATA: There is already a user with the username that you are trying to set";
 const LAST_ADMIN = "PERMISSION ERROR: There must always be at least one ADMIN user in the system.";
 
 type UserRow = typeof users.$inferSelect;
 
+/** Where a request comes from. */
+export interface Client {
+  /** Empty when it is not known. */
+  address: string;
+  /** Aborted when the client closes the connection. */
+  signal?: AbortSignal | undefined;
+}
+
+const UNKNOWN_CLIENT: Client = { address: "" };
+
+/** Runs work that hashes a password when it is this caller's turn. Failure tooManyRequests: see inTurn. */
+function hashing<T>(ctx: Context, { address, signal }: Client, work: () => Promise<T>): Promise<T> {
+  const requester: Requester =
+    ctx.caller.kind === "user"
+      ? { key: ctx.caller.id, kind: isPlatformAdmin(ctx.caller) ? "platformAdmin" : "user", signal }
+      : { key: addressBlock(address), kind: "anonymous", signal };
+  return inTurn(work, requester, ctx.settings.maxWaitingHashes);
+}
+
 /**
  * The current key and role of whoever knows the password; signing in changes nothing, except that a user without a key,
  * or with one that is over or that a replaced server secret has ended, gets one. Failure unauthenticated, the same and after the same time for an unknown name and a wrong password;
- * tooManyRequests after 10 failures a minute for the name. Source: contract users-organizations §3.3, D16.
+ * tooManyRequests after 10 failures per minute for the name from one address. Source: contract users-organizations §3.3, D16.
  */
 export async function authenticate(
   ctx: Context,
   input: { username: string; password: string },
+  client: Client = UNKNOWN_CLIENT,
 ): Promise<{ username: string; apiKey: string; role: PlatformRole }> {
-  const user = await throttleSignInEverywhere(ctx, input.username, () =>
-    boundHashing(async () => {
+  const address = addressBlock(client.address);
+  await limitAccountCalls(ctx, address);
+  const user = await throttleSignInEverywhere(ctx, { name: input.username, address }, () =>
+    hashing(ctx, client, async () => {
       const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
       return (await verifyPassword(input.password, found?.passwordHash)) ? found : undefined;
-    }, ctx.settings.maxWaitingHashes),
+    }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
-  if (isOutdated(user.passwordHash)) await rehash(ctx, user, input.password);
+  if (isOutdated(user.passwordHash)) await rehash(ctx, user, input.password, client);
   const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.now().getTime();
   const current = user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.keyring, user.apiKeySealed);
   const itself = { ...ctx, caller: { kind: "user" as const, id: user.id, username: user.username, role: user.role } };
@@ -65,8 +89,8 @@ export async function authenticate(
 }
 
 /** Keeps the password as it is kept now, unless it was changed meanwhile. */
-async function rehash(ctx: Context, user: UserRow, password: string): Promise<void> {
-  const passwordHash = await hashPassword(password);
+async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
+  const passwordHash = await hashing(ctx, client, () => hashPassword(password));
   await ctx.db
     .update(users)
     .set({ passwordHash })
@@ -88,26 +112,31 @@ export function requireSignUpAllowed(ctx: Context): void {
 /**
  * Creates a user and, in the same transaction, its default organization with a key of scope ALL.
  * Nobody but a platform ADMIN creates an ADMIN: a USER is refused, anybody else gets a USER account.
- * Failure notFound for a taken name (historical), also when two ask for it at once. Source: users-organizations §3.4.
+ * Failure notFound for a taken name (historical), also when two ask for it at once; conflict for a look-alike of one.
+ * Source: users-organizations §3.4, contract README decision 23.
  */
 export async function createUser(
   ctx: Context,
   input: { username: string; password: string; role?: PlatformRole | undefined },
+  client: Client = UNKNOWN_CLIENT,
 ): Promise<UserView> {
   requireSignUpAllowed(ctx);
+  await limitAccountCalls(ctx, addressBlock(client.address));
   const [taken] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, input.username));
   if (taken !== undefined) throw new Failure("notFound", TAKEN);
   if (ctx.caller.kind === "user" && ctx.caller.role !== "ADMIN" && input.role === "ADMIN") {
     throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create other admins.");
   }
   const role = isPlatformAdmin(ctx.caller) ? (input.role ?? "USER") : "USER";
-  const passwordHash =
-    ctx.caller.kind === "user"
-      ? await hashPassword(input.password)
-      : await boundHashing(() => hashPassword(input.password), ctx.settings.maxWaitingHashes);
+  // Asked before hashing, so that a refused name costs nothing, and again with the skeleton locked.
+  await refuseLookAlike(ctx, input.username);
+  const passwordHash = await hashing(ctx, client, () => hashPassword(input.password));
   const name = `${input.username}'s Organization`;
   const row = await refusingTakenName(() =>
-    transaction(ctx, (ctx) => insertUser(ctx, { ...input, role, passwordHash, organizationName: name })),
+    transaction(ctx, async (ctx) => {
+      await refuseLookAlike(ctx, input.username);
+      return insertUser(ctx, { ...input, role, passwordHash, organizationName: name });
+    }),
   );
   const full = ctx.caller.kind !== "user" || isPlatformAdmin(ctx.caller);
   return viewUser(ctx, row, full);
@@ -186,7 +215,7 @@ export async function showUser(ctx: Context, username: string): Promise<UserView
 /**
  * Changes name, password or role of a user; a rename keeps ownerships and memberships, which refer to the id.
  * Failure forbidden for others' accounts, for taking the role ADMIN and for demoting the last one; notFound for an
- * unknown user and for a taken name. Source: users-organizations §3.8.
+ * unknown user and for a taken name; conflict for a look-alike of another user's. Source: users-organizations §3.8.
  */
 export async function updateUser(
   ctx: Context,
@@ -196,6 +225,7 @@ export async function updateUser(
     password?: string | undefined;
     role?: PlatformRole | undefined;
   },
+  client: Client = UNKNOWN_CLIENT,
 ): Promise<UpdatedUser> {
   const caller = requireUser(ctx);
   if (caller.role !== "ADMIN" && input.role === "ADMIN") {
@@ -212,7 +242,9 @@ export async function updateUser(
   };
   // Asked before hashing, so that a refused caller costs nothing, and again with the row locked.
   refuseOthers(await findUser(ctx, input.target));
-  const passwordHash = input.password === undefined ? undefined : await hashPassword(input.password);
+  const { password } = input;
+  if (password !== undefined) await limitAccountCalls(ctx, addressBlock(client.address));
+  const passwordHash = password === undefined ? undefined : await hashing(ctx, client, () => hashPassword(password));
   return refusingTakenName(() =>
     transaction(ctx, async (ctx) => {
       if (input.role !== undefined) await lockAdmins(ctx);
@@ -222,6 +254,7 @@ export async function updateUser(
       if (input.username !== undefined) {
         const [taken] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, input.username));
         if (taken !== undefined) throw new Failure("notFound", TAKEN);
+        await refuseLookAlike(ctx, input.username, target.id);
       }
       const { username, role } = input;
       if (username === undefined && role === undefined && passwordHash === undefined) return viewUpdated(target);
@@ -371,6 +404,7 @@ async function insertUser(
     .values({
       id: newId(now),
       username: input.username,
+      usernameSkeleton: usernameSkeleton(input.username),
       passwordHash: input.passwordHash,
       role: input.role,
       apiKeyHash: userKey.hash,
@@ -449,7 +483,11 @@ async function writeUser(
   if (change.role !== undefined) changed.role = change.role;
   if (change.passwordHash !== undefined) changed.passwordHash = change.passwordHash;
   const { username, role, passwordHash, updatedAt } = changed;
-  await ctx.db.update(users).set({ username, role, passwordHash, updatedAt }).where(eq(users.id, target.id));
+  const skeleton = usernameSkeleton(username);
+  await ctx.db
+    .update(users)
+    .set({ username, usernameSkeleton: skeleton, role, passwordHash, updatedAt })
+    .where(eq(users.id, target.id));
   await audit(ctx, {
     action: "user.update",
     organizationId: null,

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { Failure } from "../../src/operations/errors.ts";
-import { allowHashes, hashesWaiting, hashPassword } from "../../src/operations/credentials.ts";
-import { boundHashing, throttleSignIn } from "../../src/operations/throttle.ts";
+import { throttleSignIn } from "../../src/operations/throttle.ts";
 
 let moment = 0;
 const now = () => new Date(moment);
@@ -49,35 +48,4 @@ test("attempts at once wait for the outcome of those before, so that no eleventh
   const results = await Promise.allSettled(Array.from({ length: 100 }, guess));
   expect(guesses).toBe(10);
   expect(results.filter(({ status }) => status === "rejected")).toHaveLength(90);
-});
-
-test("when 600 hashes wait already, one more is refused, and none later", async () => {
-  let finish = () => {};
-  const blocked = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  const waiting = Array.from({ length: 600 }, () => boundHashing(() => blocked));
-  await expect(boundHashing(() => blocked)).rejects.toMatchObject({ code: "tooManyRequests", retryAfterSeconds: 10 });
-  finish();
-  await Promise.all(waiting);
-  expect(await boundHashing(() => Promise.resolve("hashed"))).toBe("hashed");
-});
-
-test("how many may wait is for the operator to say", async () => {
-  const blocked = new Promise<void>((resolve) => setTimeout(resolve, 50));
-  const waiting = Array.from({ length: 2 }, () => boundHashing(() => blocked, 2));
-  await expect(boundHashing(() => blocked, 2)).rejects.toMatchObject({ code: "tooManyRequests" });
-  await Promise.all([...waiting, boundHashing(() => blocked, 3)]);
-});
-
-test("so many hashes are computed at once, and the others wait", async () => {
-  const hashes = (count: number) => Array.from({ length: count }, () => hashPassword("sesame"));
-  allowHashes(1);
-  const alone = hashes(3);
-  expect(hashesWaiting()).toBe(3);
-  const order: number[] = [];
-  await Promise.all(alone.map((each, i) => each.then(() => order.push(hashesWaiting() * 10 + i))));
-  // One after the other: when each is done, those behind it are not.
-  expect(order).toEqual([20, 11, 2]);
-  allowHashes(2);
 });

@@ -1,5 +1,6 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
+import { hasAllowedCharacters } from "../../core/access/username.ts";
 import {
   authenticate,
   changeRole,
@@ -13,7 +14,6 @@ import {
   showUserKey,
   updateUser,
 } from "../../operations/users.ts";
-import { limitAccountCalls } from "../../operations/throttle.ts";
 import {
   addressOf,
   type AppEnv,
@@ -40,7 +40,8 @@ const username = text("Username is required", "Username must be a string")
   .refine((name) => {
     const characters = name.length > 60 ? name.length : Array.from(name).length;
     return characters >= 3 && characters <= 30;
-  }, "Username must be between 3 and 30 characters");
+  }, "Username must be between 3 and 30 characters")
+  .refine(hasAllowedCharacters, "The username contains characters that are not allowed");
 
 const fitsHashing = (password: string) =>
   password.length <= MAX_PASSWORD_BYTES && encoder.encode(password).length <= MAX_PASSWORD_BYTES;
@@ -76,6 +77,9 @@ export const keyRotation = z.object({
 });
 export const newRole = z.object({ role: role("Role is required") });
 
+/** Where a call that hashes a password comes from, so that it waits fairly and not after its client has left. */
+const clientOf = (c: HonoContext<AppEnv>) => ({ address: addressOf(c), signal: c.req.raw.signal });
+
 /** A paging parameter; absent and empty mean the default, an unreadable one is refused by the operation. */
 function pageNumber(given: string | undefined, byDefault: number): number {
   return given === undefined || given === "" ? byDefault : (leadingInteger(given) ?? Number.NaN);
@@ -84,15 +88,11 @@ function pageNumber(given: string | undefined, byDefault: number): number {
 /** Accounts and sign-in. Source: contract users-organizations §3. */
 export const userRoutes = new Hono<AppEnv>()
   .post("/authenticate", async (c) => {
-    const given = bodyOf(c, credentials);
-    await limitAccountCalls(context(c), addressOf(c));
-    return json(c, await authenticate(context(c), given));
+    return json(c, await authenticate(context(c), bodyOf(c, credentials), clientOf(c)));
   })
   .post("/", async (c) => {
     requireSignUpAllowed(context(c));
-    const given = bodyOf(c, newUser);
-    await limitAccountCalls(context(c), addressOf(c));
-    return json(c, await createUser(context(c), given), 201);
+    return json(c, await createUser(context(c), bodyOf(c, newUser), clientOf(c)), 201);
   })
   .get("/", async (c) => {
     const page = await listUsers(context(c), {
@@ -111,7 +111,7 @@ export const userRoutes = new Hono<AppEnv>()
   })
   .put("/:username", async (c) => {
     const change = bodyOf(c, userChange);
-    return json(c, await updateUser(context(c), { target: c.req.param("username"), ...change }));
+    return json(c, await updateUser(context(c), { target: c.req.param("username"), ...change }, clientOf(c)));
   })
   .get("/:username/api-key", async (c) => json(c, await showUserKey(context(c), c.req.param("username"))))
   .put("/:username/api-key", async (c) => {

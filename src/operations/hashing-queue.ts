@@ -1,0 +1,145 @@
+import { Failure } from "./errors.ts";
+
+/*
+ * The turns of password hashing in one process. A hash keeps a core busy for 200 ms outside the event loop; two at once
+ * leave the cores of a small machine to everything else. Requests without a key (sign-in, sign-up) and requests with one
+ * take every second turn while both wait, and within each half accounts and addresses take turns one by one.
+ */
+
+/** Who asks for a hash, and until when. */
+export interface Requester {
+  /** The user's id, or the client's address. Requests with the same key share one place in the round. */
+  key: string;
+  /** "anonymous": no valid user key came with the request. "platformAdmin": no bound of its own. */
+  kind: "anonymous" | "user" | "platformAdmin";
+  /** Aborted when the client closes the connection: a hash that still waits is dropped then. */
+  signal?: AbortSignal | undefined;
+}
+
+/** The process's own work: the first ADMIN, tests. */
+const PROCESS: Requester = { key: "", kind: "platformAdmin" };
+
+/** Hashes that may wait in one process. Default: 600, one minute of work. */
+const MAX_WAITING = 600;
+/** Of these, how many of one address without a key, and how many of one account. */
+const ADDRESS_SHARE = 1 / 2;
+const ACCOUNT_SHARE = 1 / 40;
+/** Of these, how many of all requests with a user key: the rest stays free for sign-ins. */
+const ACCOUNTS_SHARE = 1 / 2;
+
+type Turn = () => void;
+
+/** Waiting turns by requester, in the order of the round: the first key is next. */
+interface Round {
+  waiting: Map<string, Turn[]>;
+  size: number;
+}
+
+const newRound = (): Round => ({ waiting: new Map(), size: 0 });
+const rounds = { anonymous: newRound(), accounts: newRound() };
+let lastServed: keyof typeof rounds = "accounts";
+let running = 0;
+let concurrentHashes = 2;
+
+/** Sets how many password hashes this process computes at once. */
+export function allowHashes(atOnce: number): void {
+  concurrentHashes = atOnce;
+}
+
+/** Password hashes in progress and waiting, in this process. */
+export function hashesWaiting(): number {
+  return running + rounds.anonymous.size + rounds.accounts.size;
+}
+
+/**
+ * Runs `work` when it is the requester's turn. Failure tooManyRequests when too much waits already, of this requester or of
+ * all, or when the connection closes before the turn comes.
+ */
+export async function inTurn<T>(
+  work: () => Promise<T>,
+  requester: Requester = PROCESS,
+  maxWaiting: number = MAX_WAITING,
+): Promise<T> {
+  if (requester.signal?.aborted === true) throw connectionClosed();
+  if (running < concurrentHashes) running += 1;
+  else await nextTurn(requester, maxWaiting);
+  try {
+    return await work();
+  } finally {
+    serveNext();
+  }
+}
+
+function nextTurn(requester: Requester, maxWaiting: number): Promise<void> {
+  const round = requester.kind === "anonymous" ? rounds.anonymous : rounds.accounts;
+  refuseBeyondShare(round, requester, maxWaiting);
+  const { signal } = requester;
+  return new Promise((resolve, reject) => {
+    const drop = () => {
+      remove(round, requester.key, turn);
+      reject(connectionClosed());
+    };
+    const turn = () => {
+      signal?.removeEventListener("abort", drop);
+      resolve();
+    };
+    add(round, requester.key, turn);
+    signal?.addEventListener("abort", drop, { once: true });
+  });
+}
+
+function refuseBeyondShare(round: Round, { key, kind }: Requester, maxWaiting: number): void {
+  if (kind === "platformAdmin") return;
+  const own = round.waiting.get(key)?.length ?? 0;
+  const ownShare = Math.ceil(maxWaiting * (kind === "user" ? ACCOUNT_SHARE : ADDRESS_SHARE));
+  const ofAll = Math.ceil(maxWaiting * (kind === "user" ? ACCOUNTS_SHARE : 1));
+  // Where the address is not known, everybody has the same key: only the bound for all holds.
+  const isFull = round.size >= ofAll || (key !== "" && own >= ownShare);
+  if (!isFull) return;
+  throw new Failure("tooManyRequests", "Too many requests. Please try again later", { retryAfterSeconds: 10 });
+}
+
+function connectionClosed(): Failure {
+  return new Failure("tooManyRequests", "The connection was closed before the password was hashed");
+}
+
+function add(round: Round, key: string, turn: Turn): void {
+  const turns = round.waiting.get(key);
+  if (turns === undefined) round.waiting.set(key, [turn]);
+  else turns.push(turn);
+  round.size += 1;
+}
+
+function remove(round: Round, key: string, turn: Turn): void {
+  const turns = round.waiting.get(key);
+  const at = turns?.indexOf(turn) ?? -1;
+  if (turns === undefined || at < 0) return;
+  turns.splice(at, 1);
+  round.size -= 1;
+  if (turns.length === 0) round.waiting.delete(key);
+}
+
+/** Hands the finished slot to the other half if somebody waits there, else to the same half, else frees it. */
+function serveNext(): void {
+  const other = lastServed === "anonymous" ? "accounts" : "anonymous";
+  const half = rounds[other].size > 0 ? other : lastServed;
+  const turn = takeFirst(rounds[half]);
+  if (turn === undefined) {
+    running -= 1;
+    return;
+  }
+  lastServed = half;
+  turn();
+}
+
+function takeFirst(round: Round): Turn | undefined {
+  const [first] = round.waiting;
+  if (first === undefined) return undefined;
+  const [key, turns] = first;
+  const turn = turns.shift();
+  round.size -= 1;
+  round.waiting.delete(key);
+  // Back to the end of the round.
+  if (turns.length > 0) round.waiting.set(key, turns);
+  return turn;
+}

@@ -1,0 +1,60 @@
+import { and, desc, eq, isNull, ne, sql } from "drizzle-orm";
+import unhomoglyph from "unhomoglyph";
+import { users } from "../db/schema.ts";
+import type { Context, Resources } from "./context.ts";
+import { Failure } from "./errors.ts";
+
+/** The sentence for a name that another user has. */
+export const TAKEN = "INVALID DATA: There is already a user with the username that you are trying to set";
+
+/** Users that get their skeleton in one statement after a migration. */
+const BATCH = 1000;
+
+/**
+ * The form that look-alike names share: `admin` and `аdmin` (with a Cyrillic а), `test1` and `testl`. Case matters.
+ * Source: UTS 39, section 4.
+ */
+export function usernameSkeleton(username: string): string {
+  return unhomoglyph(username.normalize("NFD")).normalize("NFD");
+}
+
+/**
+ * Failure conflict when another user's name has the same skeleton, notFound (historical) when it is the same name. Inside a
+ * transaction it also locks the skeleton until the commit, so that of two look-alikes that sign up at once one fails.
+ * Source: contract README, decision 23; users-organizations §3.4.
+ */
+export async function refuseLookAlike(ctx: Context, username: string, ownId?: string): Promise<void> {
+  const skeleton = usernameSkeleton(username);
+  await ctx.db.execute(sql`select pg_advisory_xact_lock(hashtextextended(${`username ${skeleton}`}, 0))`);
+  const [similar] = await ctx.db
+    .select({ username: users.username })
+    .from(users)
+    .where(and(eq(users.usernameSkeleton, skeleton), ownId === undefined ? undefined : ne(users.id, ownId)))
+    // The same name first: it has a sentence of its own.
+    .orderBy(desc(eq(users.username, username)))
+    .limit(1);
+  if (similar?.username === username) throw new Failure("notFound", TAKEN);
+  if (similar !== undefined) {
+    throw new Failure("conflict", "CONFLICT: The username is too similar to an existing one");
+  }
+}
+
+/** Stores the skeletons of names from before there were any. Those names stay, also where they are look-alikes. */
+export async function fillUsernameSkeletons({ db }: Pick<Resources, "db">): Promise<void> {
+  for (;;) {
+    const rows = await db
+      .select({ id: users.id, username: users.username })
+      .from(users)
+      .where(isNull(users.usernameSkeleton))
+      .limit(BATCH);
+    if (rows.length === 0) return;
+    const skeletons = JSON.stringify(
+      rows.map(({ id, username }) => ({ id, username, skeleton: usernameSkeleton(username) })),
+    );
+    // A user that was renamed meanwhile has the skeleton of the new name.
+    await db.execute(sql`
+      update users set username_skeleton = filled.skeleton
+      from jsonb_to_recordset(${skeletons}::text::jsonb) as filled(id text, username text, skeleton text)
+      where users.id = filled.id and users.username = filled.username`);
+  }
+}

@@ -1,0 +1,165 @@
+import { eq } from "drizzle-orm";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { users } from "../../src/db/schema.ts";
+import { hashesWaiting } from "../../src/operations/hashing-queue.ts";
+import { fillUsernameSkeletons } from "../../src/operations/username-skeletons.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+
+/* What a stranger with an account, or with none, can do to the accounts of others. */
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await createTestApi({ http: { trustedProxies: 1 } });
+});
+afterAll(() => api.close());
+
+const from = (address: string) => ({ "x-forwarded-for": address });
+const signUp = (username: string, key?: string) =>
+  api.call("POST", "/users", { key, body: { username, password: "password" } });
+const signIn = (username: string, password: string, address: string) =>
+  api.call("POST", "/users/authenticate", { body: { username, password }, headers: from(address) });
+
+describe("look-alike names (contract README, decision 23)", () => {
+  const similar = { status: 409, body: { error: "CONFLICT: The username is too similar to an existing one" } };
+  const notAllowed = { status: 422, body: { error: "The username contains characters that are not allowed" } };
+
+  test.each([
+    ["a zero-width space", "platform-admin\u200b"],
+    ["a Cyrillic а", "pl\u0430tform-admin"],
+    ["a right-to-left override", "\u202eplatform-admin"],
+  ])("a sign-up with %s is refused with 422", async (_, username) => {
+    expect(await signUp(username)).toMatchObject(notAllowed);
+    const { key } = api.callers.outsider;
+    expect(await api.call("PUT", `/users/${api.callers.outsider.username}`, { key, body: { username } })).toMatchObject(
+      notAllowed,
+    );
+  });
+
+  test.each(["José", "Мария", "李小明", "김철수", "佐藤さくら"])("%s signs up", async (username) => {
+    expect((await signUp(username)).status).toBe(201);
+  });
+
+  test("a name of other characters that look the same is a conflict, for strangers and for an ADMIN", async () => {
+    expect((await signUp("modern-1")).status).toBe(201);
+    for (const username of ["modem-1", "modern-l", "modem-I"]) {
+      expect(await signUp(username)).toMatchObject(similar);
+      expect(await signUp(username, api.callers.platformAdmin.key)).toMatchObject(similar);
+    }
+    // All of one script, and still the same picture.
+    expect((await signUp("раура")).status).toBe(201);
+    expect(await signUp("paypa")).toMatchObject(similar);
+    // The accent typed as a character of its own.
+    expect(await signUp("Jose\u0301")).toMatchObject(similar);
+    // The same name stays what it was.
+    expect(await signUp("modern-1")).toMatchObject({ status: 404 });
+  });
+
+  test("of look-alikes that sign up at once one gets the name", async () => {
+    const answers = await Promise.all(["rival-1", "rival-l", "rivaI-1", "rivaI-l"].map((name) => signUp(name)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409]);
+  });
+
+  test("a user takes a look-alike of their own name, of nobody else's, and leaves the name to others", async () => {
+    const own = await api.newUser("grace-1");
+    await api.newUser("hopper-1");
+    const rename = (username: string, to: string) =>
+      api.call("PUT", `/users/${username}`, { key: own.key, body: { username: to } });
+    expect(await rename("grace-1", "hopper-l")).toMatchObject(similar);
+    expect((await rename("grace-1", "grace-l")).status).toBe(200);
+    expect((await rename("grace-l", "renamed")).status).toBe(200);
+    expect((await signUp("grace-I")).status).toBe(201);
+  });
+
+  test("names from before the check stay, and guard theirs once their skeletons are filled in", async () => {
+    const old = await api.newUser("ancient-1");
+    await api.resources.db.update(users).set({ usernameSkeleton: null }).where(eq(users.id, old.id));
+    expect((await signUp("ancient-l")).status).toBe(201);
+    await fillUsernameSkeletons(api.resources);
+    expect((await api.call("GET", "/users/me", { key: old.key })).status).toBe(200);
+    expect(await signUp("ancient-I")).toMatchObject(similar);
+  });
+});
+
+describe("lock-out (contract README, decision 22)", () => {
+  test("ten wrong passwords from one address keep nobody out who comes from another", async () => {
+    for (const { username } of [await api.newUser("locked"), api.callers.platformAdmin]) {
+      const guesses = await Promise.all(Array.from({ length: 12 }, () => signIn(username, "wrong", "198.51.100.7")));
+      expect(guesses.map(({ status }) => status).sort()).toEqual([...Array<number>(10).fill(401), 429, 429]);
+      expect((await signIn(username, "password", "198.51.100.7")).status).toBe(429);
+      expect((await signIn(username, "password", "192.0.2.1")).status).toBe(200);
+    }
+  });
+
+  test("addresses that a client invents in front of the proxy's entry are one address", async () => {
+    await api.newUser("spoofed");
+    const guess = (i: number) => signIn("spoofed", "wrong", `10.0.0.${i}, 198.51.100.8`);
+    const guesses = await Promise.all(Array.from({ length: 15 }, (_, i) => guess(i)));
+    expect(guesses.filter(({ status }) => status === 401)).toHaveLength(10);
+  });
+
+  test("a name is limited over all addresses too", async () => {
+    const { username } = await api.newUser("botnet");
+    const { rateCounters } = await import("../../src/db/schema.ts");
+    await signIn(username, "wrong", "198.51.100.9");
+    // 499 more from elsewhere, as other processes would have counted them.
+    await api.resources.db.update(rateCounters).set({ count: 500 });
+    const answer = await signIn(username, "password", "192.0.2.55");
+    expect(answer).toMatchObject({ status: 429 });
+    expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+    await api.resources.db.delete(rateCounters);
+    expect((await signIn(username, "password", "192.0.2.55")).status).toBe(200);
+  });
+});
+
+describe("password hashing", () => {
+  test("an ADMIN signs in while one account has asked for 600 password changes", async () => {
+    const mallory = await api.newUser("mallory");
+    let changed = 0;
+    const changes = Array.from({ length: 600 }, async () => {
+      const answer = await api.call("PUT", "/users/mallory", { key: mallory.key, body: { password: "another" } });
+      if (answer.status === 200) changed += 1;
+      return answer.status;
+    });
+    // The flood has arrived: slots taken, the account's share of the queue waiting.
+    await expect.poll(hashesWaiting).toBeGreaterThanOrEqual(10);
+    const before = changed;
+    expect((await signIn("platform-admin", "password", "192.0.2.1")).status).toBe(200);
+    expect(changed - before).toBeLessThanOrEqual(6);
+    const statuses = await Promise.all(changes);
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
+    expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(500);
+    expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  });
+
+  test("calls of a USER key count for the address, and those of a platform ADMIN do not", async () => {
+    const { settings } = api.resources;
+    api.resources.settings = { ...settings, accountCallsPerMinute: 2 };
+    try {
+      const create = (key: string, username: string) =>
+        api.call("POST", "/users", { key, headers: from("203.0.113.4"), body: { username, password: "password" } });
+      const made = [];
+      for (let i = 0; i < 3; i += 1) made.push((await create(api.callers.outsider.key, `counted-${i + 2}`)).status);
+      expect(made).toEqual([201, 201, 429]);
+      expect((await create(api.callers.platformAdmin.key, "uncounted")).status).toBe(201);
+    } finally {
+      api.resources.settings = settings;
+    }
+  });
+
+  test("work of a connection that closed is dropped before its turn", async () => {
+    const user = await api.newUser("hung-up");
+    const connection = new AbortController();
+    const ask = () =>
+      api.app.request("/api/v1/users/hung-up", {
+        method: "PUT",
+        headers: { "x-api-key": user.key, "content-type": "application/json" },
+        body: JSON.stringify({ password: "another" }),
+        signal: connection.signal,
+      });
+    const asked = Array.from({ length: 12 }, ask);
+    await expect.poll(hashesWaiting).toBe(12);
+    connection.abort();
+    expect(hashesWaiting()).toBe(2);
+    expect((await Promise.all(asked)).filter(({ status }) => status === 429)).toHaveLength(10);
+  });
+});
