@@ -140,6 +140,12 @@ export function readOutbox(
     .orderBy(asc(outbox.id));
 }
 
+/** Returns true when `readOutbox` may have cut this page for its length: a character takes at most three bytes. */
+export function mayBeCut(events: readonly OutboxEvent[]): boolean {
+  const characters = events.reduce((sum, { details }) => sum + JSON.stringify(details).length, 0);
+  return characters * 3 >= MAX_READ_BYTES;
+}
+
 /** A piece of the log for one reader. */
 export interface EventPage {
   events: OutboxEvent[];

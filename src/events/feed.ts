@@ -1,5 +1,5 @@
 import type { Connection } from "../db/connect.ts";
-import { OUTBOX_CHANNEL, type OutboxEvent, readOutbox } from "../db/outbox.ts";
+import { mayBeCut, OUTBOX_CHANNEL, type OutboxEvent, readOutbox } from "../db/outbox.ts";
 import { outboxCounter } from "../db/schema.ts";
 
 /** Follows the outbox until stopped. */
@@ -55,8 +55,7 @@ export function createFeed(options: {
     }
     for (let more = true; more;) {
       const rows = await readOutbox(db, { after: last, filter: {}, limit: BATCH });
-      // Also after a page that is not full: it may have been cut for its length.
-      more = rows.length > 0;
+      more = rows.length === BATCH || mayBeCut(rows);
       for (const row of rows) {
         if (isStopped()) return;
         // Moved first: should handing over end this process, its successor must not do it twice.

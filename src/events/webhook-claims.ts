@@ -4,6 +4,8 @@ import type { Database } from "../db/connect.ts";
 /** Deliveries of one endpoint that are taken at once, and of one that is slow or failing. */
 const PER_ENDPOINT = 4;
 const PER_SLOW_ENDPOINT = 1;
+/** Any constant that nothing else in this database locks. */
+const CLAIM_LOCK = 5403_0003;
 /** A process that has said nothing for so long has lost what it took. */
 const LEASE = sql`interval '30 seconds'`;
 
@@ -61,18 +63,19 @@ export async function claimDeliveries(
 ): Promise<Claim[]> {
   const { limit, busy, slow = [], inFlight = [] } = input;
   const { perOwner, perOrganization, reserved } = input.shares ?? UNSHARED;
-  const rows = await db.execute<{
-    id: string;
-    endpoint_id: string;
-    organization_id: string;
-    owner_id: string;
-    event_id: string;
-    payload: string;
-    attempts: number;
-    url: string;
-    secret_sealed: string;
-    previous_secret_sealed: string | null;
-  }>(sql`
+  const claim = (tx: Database) =>
+    tx.execute<{
+      id: string;
+      endpoint_id: string;
+      organization_id: string;
+      owner_id: string;
+      event_id: string;
+      payload: string;
+      attempts: number;
+      url: string;
+      secret_sealed: string;
+      previous_secret_sealed: string | null;
+    }>(sql`
     with in_flight as (
       select "organizationId" as organization_id, "ownerId" as owner_id
       from json_to_recordset(${JSON.stringify(inFlight)}::json) as given ("organizationId" text, "ownerId" text)
@@ -141,6 +144,11 @@ export async function claimDeliveries(
     returning w.id, w.endpoint_id, due.organization_id, due.owner_id, w.event_id, w.payload, w.attempts,
       due.url, due.secret_sealed, due.previous_secret_sealed
   `);
+  const rows = await db.transaction(async (tx) => {
+    // One process at a time: rows that another one locked would be missing from this one's shares.
+    await tx.execute(sql`select pg_advisory_xact_lock(${CLAIM_LOCK})`);
+    return claim(tx);
+  });
   return rows.map((row) => ({
     id: Number(row.id),
     endpointId: row.endpoint_id,
