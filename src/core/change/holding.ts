@@ -47,16 +47,10 @@ export function createSide(
       return [name, { client, server: facts(serverExpression) ?? client }];
     }),
   );
-  const governed = new Map(
-    pricing.pricing.usageLimits.map((limit) => {
-      const features = new Set(limit.linkedFeatures);
-      for (const [name, modes] of expressions)
-        for (const each of [modes.client, modes.server])
-          if (each?.limits.includes(limit.name) === true || each?.usage.includes(limit.name) === true)
-            features.add(name);
-      return [limit.name, features];
-    }),
-  );
+  const governed = new Map(pricing.pricing.usageLimits.map((limit) => [limit.name, new Set(limit.linkedFeatures)]));
+  for (const [name, modes] of expressions)
+    for (const each of [modes.client, modes.server])
+      for (const limit of [...(each?.limits ?? []), ...(each?.usage ?? [])]) governed.get(limit)?.add(name);
   return {
     pricing,
     serviceName,
@@ -78,13 +72,29 @@ export function holdingOf(side: Side, configuration: Configuration): Holding {
   };
 }
 
-/** A {@link holdingOf} that remembers; for as long as one comparison takes. */
+/** Values of all remembered holdings of one side together, about 100 bytes each. */
+const MAX_REMEMBERED_VALUES = 400_000;
+
+/**
+ * A {@link holdingOf} that remembers, for as long as one comparison takes, in bounded memory: begins again when there are
+ * too many. Configurations are known by identity first, which is cheaper than by name.
+ */
 export function rememberHoldings(side: Side): (configuration: Configuration) => Holding {
+  const { features, usageLimits } = side.pricing.pricing;
+  const max = Math.max(8, Math.floor(MAX_REMEMBERED_VALUES / (features.length + usageLimits.length + 8)));
+  let byIdentity = new WeakMap<Configuration, Holding>();
   const known = new Map<string, Holding>();
   return (configuration) => {
+    const same = byIdentity.get(configuration);
+    if (same !== undefined) return same;
     const key = configurationKey(configuration);
     const holding = known.get(key) ?? holdingOf(side, configuration);
+    if (known.size >= max) {
+      known.clear();
+      byIdentity = new WeakMap();
+    }
     known.set(key, holding);
+    byIdentity.set(configuration, holding);
     return holding;
   };
 }
