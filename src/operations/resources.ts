@@ -1,6 +1,7 @@
 import type { Changes } from "../db/changes.ts";
 import type { Connection } from "../db/connect.ts";
 import { createLookups } from "../db/lookups.ts";
+import { type Analysis, createAnalysis } from "./analysis.ts";
 import { createCallCounter } from "./analytics.ts";
 import { createConsume } from "./consumption.ts";
 import type { Resources, Settings } from "./context.ts";
@@ -24,6 +25,8 @@ export function createResources(
     changes?: Changes;
     /** Given where it outlives these resources. */
     pricingCache?: PricingCache;
+    /** Given where there are threads; otherwise analyses run in slices. */
+    analysis?: Analysis;
     isPublicAddress?: Resources["isPublicAddress"];
   },
 ): Resources {
@@ -33,6 +36,7 @@ export function createResources(
     lookups: createLookups(connection, changes),
     caughtUp: changes?.caughtUp,
     pricingCache: createPricingCache(),
+    analysis: createAnalysis(),
     callCounter: createCallCounter(connection.db),
     keyUses: createKeyUses(connection.db),
     refusals: createRefusals(connection.db),

@@ -10,13 +10,13 @@ import type { Holding, Side } from "./holding.ts";
 import { compareRanks, costsOf, lossOf, measuresOf, subjectsOfBoth } from "./loss.ts";
 import type { Loss, Rank } from "./loss.ts";
 import type { Space } from "./space.ts";
-import type { IsOver, Steps } from "./steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
 
 /** How many selections of one group of add-ons are tried; groups that need more are searched only in part. */
 const MAX_TRIED = 8_192;
-/** Comparisons remembered for one plan, about 200 bytes each. */
-const MAX_REMEMBERED = 100_000;
+/** Comparisons remembered for one plan, about a kilobyte each where add-ons are many. */
+const MAX_REMEMBERED = 10_000;
 
 interface Found {
   readonly addOns: Readonly<Record<string, number>>;

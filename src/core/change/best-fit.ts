@@ -7,8 +7,8 @@ import type { Side } from "./holding.ts";
 import { compareRanks, floorSteps, offers } from "./loss.ts";
 import type { Loss } from "./loss.ts";
 import { Space } from "./space.ts";
-import { finish, NEVER_OVER } from "./steps.ts";
-import type { IsOver, Steps } from "./steps.ts";
+import { finish, NEVER_OVER } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 
 /** Where the contracts of one configuration should go. */
 export interface Proposal {

@@ -7,8 +7,8 @@ import { holdingOf } from "./holding.ts";
 import type { Holding, Side } from "./holding.ts";
 import { compareRanks, costsOf, floorSteps, lossOf, measuresOf, offers } from "./loss.ts";
 import type { Floor, Loss, Rank } from "./loss.ts";
-import { finish, NEVER_OVER } from "./steps.ts";
-import type { IsOver, Steps } from "./steps.ts";
+import { finish, NEVER_OVER } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 
 /** Everything that a proposal claims, as plain JSON: enough to be checked without searching. */
 export interface Certificate {

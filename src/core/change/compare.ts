@@ -11,8 +11,8 @@ import {
 } from "./effect.ts";
 import type { Effect } from "./effect.ts";
 import type { Holding, Mode } from "./holding.ts";
-import { finish } from "./steps.ts";
-import type { Steps } from "./steps.ts";
+import { finish } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 
 export const MODES: readonly Mode[] = ["client", "server"];
 

@@ -14,8 +14,8 @@ import {
 import { compareGrants } from "./grants.ts";
 import type { SpaceReport } from "./grants.ts";
 import { createSide } from "./holding.ts";
-import { finish } from "./steps.ts";
-import type { IsOver, Steps } from "./steps.ts";
+import { finish } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 import { stepOf, suggestVersion } from "./version-step.ts";
 import type { VersionSuggestion } from "./version-step.ts";
 

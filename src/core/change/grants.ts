@@ -11,8 +11,8 @@ import type { Effect } from "./effect.ts";
 import { rememberHoldings } from "./holding.ts";
 import type { Holding, Mode, Side } from "./holding.ts";
 import { Space } from "./space.ts";
-import { NEVER_OVER } from "./steps.ts";
-import type { IsOver, Steps } from "./steps.ts";
+import { NEVER_OVER } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
 
 /*

@@ -9,6 +9,8 @@ import { configurationKey } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
 import { expressionFacts } from "./expression-facts.ts";
 import type { ExpressionFacts } from "./expression-facts.ts";
+import { finish } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 
 /** Which of a feature's two expressions is asked. */
 export type Mode = "client" | "server";
@@ -39,14 +41,19 @@ export function createSide(
   pricing: CompiledPricing,
   serviceName: string = pricing.pricing.saasName.toLowerCase(),
 ): Side {
+  return finish(sideSteps(pricing, serviceName));
+}
+
+/** {@link createSide} step by step: reading the expressions of a large pricing takes a second. */
+export function* sideSteps(pricing: CompiledPricing, serviceName: string): Steps<Side> {
   const facts = (text: string | undefined): ExpressionFacts | undefined =>
     text === undefined ? undefined : expressionFacts(text, `${serviceName}-`);
-  const expressions = new Map(
-    pricing.pricing.features.map(({ name, expression, serverExpression }) => {
-      const client = facts(expression);
-      return [name, { client, server: facts(serverExpression) ?? client }];
-    }),
-  );
+  const expressions = new Map<string, Record<Mode, ExpressionFacts | undefined>>();
+  for (const { name, expression, serverExpression } of pricing.pricing.features) {
+    const client = facts(expression);
+    expressions.set(name, { client, server: facts(serverExpression) ?? client });
+    yield;
+  }
   const governed = new Map(pricing.pricing.usageLimits.map((limit) => [limit.name, new Set(limit.linkedFeatures)]));
   for (const [name, modes] of expressions)
     for (const each of [modes.client, modes.server])

@@ -9,7 +9,7 @@ import type { Holding, Side } from "./holding.ts";
 import { emptyCounts } from "./impact-report.ts";
 import type { ConfigurationImpact, ImpactCounts, ImpactOptions } from "./impact-report.ts";
 import { NO_FLIPS, UsageAnswers } from "./impact-usage.ts";
-import type { Steps } from "./steps.ts";
+import type { Steps } from "../steps.ts";
 
 /** What a contract holds of a pricing that its configuration does not fit any more: evaluation refuses it, so nothing. */
 function nothingOf(side: Side): Holding {

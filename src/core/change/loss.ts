@@ -8,8 +8,8 @@ import type { Configuration } from "./configuration.ts";
 import { holdingOf } from "./holding.ts";
 import type { Holding, Side } from "./holding.ts";
 import { Space } from "./space.ts";
-import { finish } from "./steps.ts";
-import type { Steps } from "./steps.ts";
+import { finish } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
 
 /*
