@@ -6,7 +6,7 @@ import type { Side } from "../core/change/holding.ts";
 import { Impact } from "../core/change/impact.ts";
 import { COUNTS, emptyCounts } from "../core/change/impact-report.ts";
 import type { ConfigurationImpact, ImpactReport } from "../core/change/impact-report.ts";
-import { countHolders, type Holder, type HolderFilter, readHolders } from "../db/holders.ts";
+import { countHolders, type Holder, type HolderFilter, listHoldings, readHolders } from "../db/holders.ts";
 import { listVersions, type ServiceRow, type VersionRow, versionKey } from "../db/pricings.ts";
 import type { HoldingComparison } from "../core/change/compare.ts";
 import type { Verdict } from "../core/change/certificate.ts";
@@ -169,6 +169,10 @@ export async function assessChange(
 ): Promise<Assessment> {
   const about = aboutOf(plan, certifies);
   const grouping = new Grouping(ctx, plan, await loadSide(ctx, plan.service, plan.target), about, answers);
+  // What has to be answered first is known without reading every contract.
+  for (const holding of await listHoldings(ctx.db, plan.holders)) await grouping.open(holding);
+  grouping.requireAllUsed();
+  if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   const of = await countHolders(ctx.db, plan.holders);
   let contracts = 0;
   let since = performance.now();
@@ -183,12 +187,10 @@ export async function assessChange(
       since = performance.now();
     }
     contracts += page.length;
-    if (grouping.missing.size === 0) onProgress?.({ contracts, of: Math.max(contracts, of) });
+    onProgress?.({ contracts, of: Math.max(contracts, of) });
   }
-  grouping.requireAllUsed();
-  if (grouping.missing.size > 0) {
-    throw new MissingAnswers(about, [...grouping.missing.values()]);
-  }
+  // Without locks, contracts may have come in between.
+  if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   return grouping.assessment();
 }
 
@@ -214,6 +216,9 @@ interface Counted {
   readonly group: Group;
   readonly impact: Impact;
 }
+
+/** What one contract has, without what it has consumed. */
+type Holding = Pick<Holder, "contractId" | "pricingId" | "plan" | "addOns">;
 
 /** A version that contracts have. */
 interface OpenVersion {
@@ -249,7 +254,7 @@ class Grouping {
     }
   }
 
-  #rowKey({ pricingId, plan, addOns }: Holder): string {
+  #rowKey({ pricingId, plan, addOns }: Holding): string {
     return `${pricingId} ${JSON.stringify([plan, addOns])}`;
   }
 
@@ -258,7 +263,7 @@ class Grouping {
   }
 
   /** The group of a row that none like it was before; undefined for one that has to be assessed first. */
-  async open(holder: Holder): Promise<Counted | undefined> {
+  async open(holder: Holding): Promise<Counted | undefined> {
     const row = this.#rowKey(holder);
     if (this.#rowsMissing.has(row)) return undefined;
     const version = this.#plan.versions.get(holder.pricingId);
