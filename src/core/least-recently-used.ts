@@ -50,3 +50,40 @@ export function leastRecentlyUsed<V>(max: number, maxKeyLength = Infinity): Leas
     },
   };
 }
+
+/** The same for values of very different sizes: bounded by the sum of their weights. One that is heavier is not kept. */
+export function boundedByWeight<V>(max: number, weightOf: (value: V) => number): LeastRecentlyUsed<V> {
+  const values = new Map<string, V>();
+  let sum = 0;
+  const remove = (key: string) => {
+    const value = values.get(key);
+    if (value === undefined) return;
+    sum -= weightOf(value);
+    values.delete(key);
+  };
+  return {
+    get: (key) => {
+      const value = values.get(key);
+      if (value === undefined) return undefined;
+      values.delete(key);
+      values.set(key, value);
+      return value;
+    },
+    put: (key, value) => {
+      remove(key);
+      if (weightOf(value) > max) return value;
+      values.set(key, value);
+      sum += weightOf(value);
+      for (const oldest of values.keys()) {
+        if (sum <= max) break;
+        remove(oldest);
+      }
+      return value;
+    },
+    delete: remove,
+    clear: () => {
+      values.clear();
+      sum = 0;
+    },
+  };
+}

@@ -38,6 +38,28 @@ export async function countHolders(db: Database, filter: HolderFilter): Promise<
   return row?.count ?? 0;
 }
 
+/** What contracts have, each combination once: without their usage, which makes reading them slow. */
+export async function listHoldings(
+  db: Database,
+  filter: HolderFilter,
+): Promise<Pick<Holder, "contractId" | "pricingId" | "plan" | "addOns">[]> {
+  const rows = await db.execute<{
+    contract_id: string;
+    pricing_id: string;
+    plan: string | null;
+    add_ons: string | null;
+  }>(sql`
+    select min(cs.contract_id) as contract_id, cs.pricing_id, cs.plan, cs.add_ons::text as add_ons
+    from contract_services cs where ${ofThese(filter)} group by cs.pricing_id, cs.plan, cs.add_ons::text
+  `);
+  return rows.map((row) => ({
+    contractId: row.contract_id,
+    pricingId: row.pricing_id,
+    plan: row.plan,
+    addOns: row.add_ons === null ? null : (JSON.parse(row.add_ons) as Holder["addOns"]),
+  }));
+}
+
 /**
  * Reads contracts as they are at this moment, a thousand at a time: memory does not grow with how many there are. Call it
  * inside a transaction, whose cursor it uses, and once at a time.

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, inArray } from "drizzle-orm";
+import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import type { Pricing } from "../core/pricing/model.ts";
 import type { Database } from "./connect.ts";
 import { pricings, services } from "./schema.ts";
@@ -16,8 +16,13 @@ export function versionKey(version: string): string {
 }
 
 /** SHA-256 of the stored model, hex: equal content has an equal hash, in every process and for ever. */
-export async function hashModel(model: Pricing): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(model)));
+export function hashModel(model: Pricing): Promise<string> {
+  return hashModelText(JSON.stringify(model));
+}
+
+/** {@link hashModel} of a model that is JSON already. */
+export async function hashModelText(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
@@ -62,6 +67,16 @@ export function listVersions(db: Database, serviceId: string): Promise<VersionRo
     .from(pricings)
     .where(eq(pricings.serviceId, serviceId))
     .orderBy(desc(pricings.declaredAt), asc(pricings.position));
+}
+
+/** The JSON text of a version's model, which is not read here: a large one holds the event loop. Throws for an unknown id. */
+export async function modelText(db: Database, pricingId: string): Promise<string> {
+  const [row] = await db
+    .select({ text: sql<string>`${pricings.model}::text` })
+    .from(pricings)
+    .where(eq(pricings.id, pricingId));
+  if (row === undefined) throw new Error(`pricing ${pricingId} has no model`);
+  return row.text;
 }
 
 /** A service as every endpoint shows it. Source: contract services-pricings §3.1. */

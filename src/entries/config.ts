@@ -189,6 +189,20 @@ const schema = z.object({
   /** Deepest nesting of a body, and of a pricing. */
   BODY_DEPTH_LIMIT: number("BODY_DEPTH_LIMIT", 1000, 1000, 16),
   PRICING_DEPTH_LIMIT: number("PRICING_DEPTH_LIMIT", 32, 32, 8),
+  /** Threads for diffs, best fits and reviews. Default: one for each processor but one, at most 2. */
+  ANALYSIS_THREADS: z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? undefined : Number(text);
+      if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= 16)) return value;
+      ctx.addIssue(`ANALYSIS_THREADS must be a whole number from 1 to 16, not "${text}".`);
+      return z.NEVER;
+    }),
+  /** Megabytes of heap of each such thread. */
+  ANALYSIS_MEMORY_MB: number("ANALYSIS_MEMORY_MB", 192, 4096, 64),
+  /** Seconds after which a thread that is still at one task is ended. */
+  ANALYSIS_TIMEOUT: number("ANALYSIS_TIMEOUT", 60, 600, 10),
   /** Most entries of a page, where a listing's own limit is not lower. */
   PAGE_LIMIT: number("PAGE_LIMIT", 1000, 1000, 1),
   /** Connections a process may open for requests. */

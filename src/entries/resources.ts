@@ -8,6 +8,8 @@ import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";
 import { allowHashes } from "../operations/hashing-queue.ts";
 import { createResources } from "../operations/resources.ts";
+import { createAnalysis } from "../operations/analysis.ts";
+import { openAnalysisPool, threadsOf } from "./analysis-pool.ts";
 import { readAsset, readConsole } from "./assets.ts";
 import type { Config, Secrets } from "./config.ts";
 import { createDownload, isPublicAddress } from "./download.ts";
@@ -49,7 +51,13 @@ export async function openResources(
       listening = isLive;
     },
   });
+  const pool = openAnalysisPool({
+    threads: config.ANALYSIS_THREADS ?? threadsOf(),
+    memoryMb: config.ANALYSIS_MEMORY_MB,
+    timeoutMs: config.ANALYSIS_TIMEOUT * 1000,
+  });
   const resources = createResources(connection, {
+    analysis: createAnalysis({ runInThread: pool.run }),
     keyring: await createKeyring(secrets),
     settings: settingsOf(config),
     changes,
@@ -79,7 +87,7 @@ export async function openResources(
       clearInterval(timer);
       clearInterval(usesTimer);
       await Promise.race([Promise.all([flush(), flushUses()]), new Promise((resolve) => setTimeout(resolve, 2000))]);
-      await Promise.all([connection.close(), changes.close()]);
+      await Promise.all([connection.close(), changes.close(), pool.close()]);
     },
   };
 }

@@ -8,6 +8,7 @@ import type { ReadAsset } from "../http/routes/documentation.ts";
 import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";
 import { allowHashes } from "../operations/hashing-queue.ts";
+import { createAnalysis } from "../operations/analysis.ts";
 import { createPricingCache } from "../operations/pricing-cache.ts";
 import { createResources } from "../operations/resources.ts";
 import { databaseOf, readConfig } from "./config.ts";
@@ -61,6 +62,8 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
     issuer: createIssuer(settings.publicUrl),
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS, fetchOnce }),
     pricingCache: createPricingCache(),
+    // There are no threads here, and a request cannot be woken by another one.
+    analysis: createAnalysis({ mayWait: false }),
   };
   return {
     app: createApp({

@@ -276,8 +276,8 @@ export const diff = z.strictObject({
   space: z.strictObject({
     plans: z.number(),
     configurations: z.number(),
-    complete: z.boolean(),
-    capped: z.array(z.string()),
+    complete: z.boolean().describe("False when not everything was compared: too many selections, or no time"),
+    capped: z.array(z.string()).describe("Features and limits that were not compared, or not under every selection"),
   }),
 });
 
@@ -348,7 +348,12 @@ const impactGroup = z.strictObject({
   price: z.strictObject({ before: worth, after: worth.nullable(), effect }),
   chosenBy: z.enum(["group", "fallback", "bestFit", "unchanged"]).nullable().describe("Why they go there"),
   proposal: z
-    .strictObject({ target: configuration, keepsEverything: z.boolean(), complete: z.boolean(), certificate })
+    .strictObject({
+      target: configuration,
+      keepsEverything: z.boolean(),
+      complete: z.boolean().describe("False when not every target was tried: too many add-ons, or no time"),
+      certificate,
+    })
     .nullable()
     .describe("What fits them best"),
 });

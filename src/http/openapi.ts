@@ -324,7 +324,8 @@ const changeOperations: Operation[] = [
   {
     method: "GET",
     path: "/services/{serviceName}/diff",
-    summary: "What subscribers gain and lose between two versions",
+    summary:
+      "What subscribers gain and lose between two versions. An organization has two analyses at a time, others get 429 with Retry-After",
     query: { from: "A version", to: "Another one", format: "json or markdown, instead of Accept" },
     alsoAs: "text/markdown",
     answers: { 200: answers.diff },

@@ -11,8 +11,9 @@ import { pricings, services } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { auditOf, checkTarget, decideChange, keepDecision } from "./change-decision.ts";
 import type { GroupTarget } from "./change-impact.ts";
-import { type Context, newId, transaction } from "./context.ts";
+import { type Context, newId } from "./context.ts";
 import { Failure } from "./errors.ts";
+import { proposeFirst } from "./proposals.ts";
 import { type PricingAddress, requireService, versionNotFound, viewService } from "./service-address.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
@@ -42,7 +43,7 @@ export async function setAvailability(
     overrideReason?: string | undefined;
   },
 ): Promise<ServiceView> {
-  return transaction(ctx, async (ctx) => {
+  return proposeFirst(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update").catch((error: unknown) => {
       throw error instanceof Failure ? (input.fallbackFailure ?? error) : error;
     });

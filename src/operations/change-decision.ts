@@ -1,6 +1,5 @@
 import { eq } from "drizzle-orm";
 import { isPlatformAdmin } from "../core/access/caller.ts";
-import { checkCertificate } from "../core/change/certificate.ts";
 import { describeConfiguration } from "../core/change/configuration.ts";
 import type { Configuration } from "../core/change/configuration.ts";
 import { checkGate } from "../core/change/gate.ts";
@@ -17,12 +16,12 @@ import {
   type ChangeAction,
   type ChangePlan,
   type ImpactView,
-  pause,
   planChange,
   viewImpact,
 } from "./change-impact.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
+import { answerQuestions, type Answers, MissingAnswers } from "./proposals.ts";
 
 /** The rules of an organization's gate, in their order; none where nobody has set any. */
 export async function loadGateRules(ctx: Context, organizationId: string): Promise<readonly GateRule[]> {
@@ -56,7 +55,8 @@ export interface Decision {
 
 /**
  * Decides on a change while contracts cannot change: looks at what it does to each, at whether each can go where it is to
- * go, and at the gate. Call it inside the change's transaction, with the service locked and before anything is written.
+ * go, and at the gate. Call it inside the change's transaction, with the service locked and before anything is written;
+ * a transaction of proposeFirst holds no lock while best fits are looked for.
  * Without rules there is nothing to decide, unless `isAssessed` wants it: then undefined.
  * Failure invalid or notFound for contracts that cannot go there, conflict for a best fit that cannot be certified and for a
  * broken rule without a reason to override it, forbidden for a reason from anybody but an OWNER.
@@ -75,12 +75,25 @@ export async function decideChange(
   if (rules.length === 0 && input.isAssessed !== true) return undefined;
   const plan = await planChange(ctx, service, change);
   await lockHolders(ctx.db, plan.holders);
-  const assessment = await assessChange(ctx, plan);
-  const moves = change.action === "archive" || change.action === "novation" ? await movesOf(plan, assessment) : [];
+  const assessment = await assessLocked(ctx, plan);
+  const moves = change.action === "archive" || change.action === "novation" ? movesOf(plan, assessment) : [];
   const gate = holdAgainst(rules, assessment);
   const report = viewImpact(plan, assessment);
   const overrideReason = gate.passed ? null : await overrideOf(ctx, service, input.overrideReason, { ...gate, report });
   return { plan, moves, gate, overrideReason, report };
+}
+
+/** Assesses under locks. In a transaction that was not begun by proposeFirst, what is missing is worked out right here. */
+async function assessLocked(ctx: Context, plan: ChangePlan): Promise<Assessment> {
+  if (ctx.answers !== undefined) return assessChange(ctx, plan, { answers: ctx.answers, certifies: true });
+  const answers: Answers = new Map();
+  try {
+    return await assessChange(ctx, plan, { answers, certifies: true });
+  } catch (error) {
+    if (!(error instanceof MissingAnswers)) throw error;
+    await answerQuestions(ctx, error, answers);
+    return assessChange(ctx, plan, { answers, certifies: true });
+  }
 }
 
 async function overrideOf(
@@ -101,31 +114,24 @@ async function overrideOf(
 }
 
 /** Where each group goes, checked again by who has not chosen it. */
-async function movesOf(plan: ChangePlan, assessment: Assessment): Promise<Move[]> {
+function movesOf(plan: ChangePlan, assessment: Assessment): Move[] {
   const { after, groups, report } = assessment;
   const { service, target } = plan;
   if (after === undefined || target === undefined) return [];
   const moves: Move[] = [];
   for (const [index, group] of groups.entries()) {
-    const { side, configuration, proposal, chosenBy } = group;
+    const { configuration, verdict, chosenBy } = group;
     if (group.target === undefined) {
       throw new Failure(
         "invalid",
         `Pricing version ${target.version} of service ${service.name} offers nothing to contracts with ${describeConfiguration(configuration)}`,
       );
     }
-    if (chosenBy === "bestFit") {
-      // Of the target that they go to, whatever the proposal's own text says.
-      const to = { version: proposal?.certificate.to.version, ...group.target };
-      const certificate = { ...proposal?.certificate, to };
-      await pause();
-      const verdict = checkCertificate(certificate, { before: side, after, configuration });
-      if (!verdict.ok) {
-        throw new Failure(
-          "conflict",
-          `CONFLICT: What fits contracts with ${describeConfiguration(configuration)} best cannot be certified: ${verdict.reason}. Name their target in groups`,
-        );
-      }
+    if (chosenBy === "bestFit" && verdict?.ok !== true) {
+      throw new Failure(
+        "conflict",
+        `CONFLICT: What fits contracts with ${describeConfiguration(configuration)} best cannot be certified: ${verdict?.reason ?? "it was not checked"}. Name their target in groups`,
+      );
     }
     const problem = report.configurations[index]?.problem ?? null;
     const move = checkTarget(service, target, after.pricing, group.target);

@@ -1,16 +1,19 @@
-import { proposeTarget } from "../core/change/best-fit.ts";
 import type { Proposal } from "../core/change/best-fit.ts";
 import { configurationKey, configurationOf } from "../core/change/configuration.ts";
 import type { Configuration } from "../core/change/configuration.ts";
-import { createSide } from "../core/change/holding.ts";
+import { sideSteps } from "../core/change/holding.ts";
 import type { Side } from "../core/change/holding.ts";
 import { Impact } from "../core/change/impact.ts";
 import { COUNTS, emptyCounts } from "../core/change/impact-report.ts";
 import type { ConfigurationImpact, ImpactReport } from "../core/change/impact-report.ts";
-import { countHolders, type Holder, type HolderFilter, readHolders } from "../db/holders.ts";
+import { countHolders, type Holder, type HolderFilter, listHoldings, readHolders } from "../db/holders.ts";
 import { listVersions, type ServiceRow, type VersionRow, versionKey } from "../db/pricings.ts";
+import type { HoldingComparison } from "../core/change/compare.ts";
+import type { Verdict } from "../core/change/certificate.ts";
+import { inSlices, pause } from "./analysis.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
+import { type Answers, MissingAnswers, type Question, questionKey, type QuestionsAbout } from "./proposals.ts";
 import { versionNotFound } from "./service-address.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
@@ -71,6 +74,8 @@ export interface Group {
   readonly chosenBy: ChosenBy;
   /** The best fit, whoever has chosen. */
   readonly proposal: Proposal | undefined;
+  /** What the check of the best fit says; undefined where nobody goes there. */
+  readonly verdict: Verdict | undefined;
   readonly contractIds: string[];
 }
 
@@ -157,26 +162,56 @@ export interface Watch {
   onProgress?: ((done: { contracts: number; of: number }) => void) | undefined;
 }
 
+/** How long contracts are counted before others have their turn. */
+const SLICE_MS = 10;
+
 /**
  * Holds every contract against what the change makes of it, those that have ended included, for they are moved too. Reads
- * them a thousand at a time and lets others work in between. Call it inside a transaction; changes nothing.
+ * them a thousand at a time and lets others work in between. Call it inside a transaction; changes nothing. With
+ * `certifies`, best fits are checked.
  * Failure invalid for a group among the targets that no contract is in.
+ * @throws MissingAnswers for configurations that `answers` lacks: to be answered outside, see answerQuestions.
  */
-export async function assessChange(ctx: Context, plan: ChangePlan, watch: Watch = {}): Promise<Assessment> {
-  const grouping = new Grouping(ctx, plan, await loadSide(ctx, plan.service, plan.target));
+export async function assessChange(
+  ctx: Context,
+  plan: ChangePlan,
+  { answers, certifies = false, signal, onProgress }: Watch & { answers: Answers; certifies?: boolean },
+): Promise<Assessment> {
+  const about = aboutOf(plan, certifies);
+  const grouping = new Grouping(ctx, plan, await loadSide(ctx, plan.service, plan.target), about, answers);
+  // What has to be answered first is known without reading every contract.
+  for (const holding of await listHoldings(ctx.db, plan.holders)) await grouping.open(holding);
+  grouping.requireAllUsed();
+  if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   const of = await countHolders(ctx.db, plan.holders);
   let contracts = 0;
+  let since = performance.now();
   for await (const page of readHolders(ctx.db, plan.holders, ctx.now())) {
     for (const holder of page) {
-      if (watch.signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
-      const { group, impact } = grouping.find(holder) ?? (await grouping.open(holder));
-      impact.add({ configuration: group.configuration, usage: holder.usage });
-      group.contractIds.push(holder.contractId);
+      if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
+      const counted = grouping.find(holder) ?? (await grouping.open(holder));
+      counted?.impact.add({ configuration: counted.group.configuration, usage: holder.usage });
+      counted?.group.contractIds.push(holder.contractId);
+      if (performance.now() - since < SLICE_MS) continue;
+      await pause();
+      since = performance.now();
     }
     contracts += page.length;
-    watch.onProgress?.({ contracts, of: Math.max(contracts, of) });
+    onProgress?.({ contracts, of: Math.max(contracts, of) });
   }
+  // Without locks, contracts may have come in between.
+  if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   return grouping.assessment();
+}
+
+function aboutOf({ service, action, target }: ChangePlan, certifies: boolean): QuestionsAbout {
+  const moves = action === "archive" || action === "novation";
+  return {
+    service,
+    after: target,
+    proposes: target !== undefined,
+    certifies: certifies && moves,
+  };
 }
 
 async function loadSide(ctx: Context, service: ServiceRow, row: VersionRow | undefined): Promise<Side | undefined> {
@@ -184,15 +219,23 @@ async function loadSide(ctx: Context, service: ServiceRow, row: VersionRow | und
   const compiled = await compiledPricings(ctx, [{ pricingId: row.id, hash: row.hash }]);
   const pricing = compiled.get(row.hash);
   if (pricing === undefined) throw new Error(`pricing ${row.id} has no model`);
-  return createSide(pricing, service.nameKey);
+  return inSlices(sideSteps(pricing, service.nameKey));
 }
-
-/** Lets whatever else waits have its turn. */
-export const pause = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
 
 interface Counted {
   readonly group: Group;
   readonly impact: Impact;
+}
+
+/** What one contract has, without what it has consumed. */
+type Holding = Pick<Holder, "contractId" | "pricingId" | "plan" | "addOns">;
+
+/** A version that contracts have. */
+interface OpenVersion {
+  readonly side: Side;
+  readonly impact: Impact;
+  /** By configuration: what its contracts have now, against what they get. */
+  readonly comparisons: Map<string, HoldingComparison>;
 }
 
 class Grouping {
@@ -202,19 +245,26 @@ class Grouping {
   /** By the row's own text, and by what it means. */
   readonly #byRow = new Map<string, Counted>();
   readonly #byKey = new Map<string, Counted>();
-  readonly #versions = new Map<string, { readonly side: Side; readonly impact: Impact }>();
+  readonly #versions = new Map<string, OpenVersion>();
   readonly #given = new Map<string, { readonly given: GroupTarget; isUsed: boolean }>();
+  readonly #about: QuestionsAbout;
+  readonly #answers: Answers;
+  readonly #rowsMissing = new Set<string>();
+  /** Configurations that have to be assessed before anything can be said; nothing is counted for them. */
+  readonly missing = new Map<string, Question>();
 
-  constructor(ctx: Context, plan: ChangePlan, target: Side | undefined) {
+  constructor(ctx: Context, plan: ChangePlan, target: Side | undefined, about: QuestionsAbout, answers: Answers) {
     this.#ctx = ctx;
     this.#plan = plan;
     this.#target = target;
+    this.#about = about;
+    this.#answers = answers;
     for (const given of plan.targets.groups) {
       this.#given.set(keyOf(given.pricingVersion, given.configuration), { given, isUsed: false });
     }
   }
 
-  #rowKey({ pricingId, plan, addOns }: Holder): string {
+  #rowKey({ pricingId, plan, addOns }: Holding): string {
     return `${pricingId} ${JSON.stringify([plan, addOns])}`;
   }
 
@@ -222,48 +272,61 @@ class Grouping {
     return this.#byRow.get(this.#rowKey(holder));
   }
 
-  /** The group of a row that none like it was before. */
-  async open(holder: Holder): Promise<Counted> {
+  /** The group of a row that none like it was before; undefined for one that has to be assessed first. */
+  async open(holder: Holding): Promise<Counted | undefined> {
+    const row = this.#rowKey(holder);
+    if (this.#rowsMissing.has(row)) return undefined;
     const version = this.#plan.versions.get(holder.pricingId);
     if (version === undefined) throw new Error(`contract ${holder.contractId} has a version of another service`);
     const configuration = configurationOf(holder.plan ?? undefined, holder.addOns ?? {});
     const key = `${version.id} ${configurationKey(configuration)}`;
     const counted = this.#byKey.get(key) ?? (await this.#newGroup(version, configuration));
+    if (counted === undefined) {
+      this.#rowsMissing.add(row);
+      return undefined;
+    }
     this.#byKey.set(key, counted);
-    this.#byRow.set(this.#rowKey(holder), counted);
+    this.#byRow.set(row, counted);
     return counted;
   }
 
-  async #newGroup(version: VersionRow, configuration: Configuration): Promise<Counted> {
-    const { side, impact } = this.#versions.get(version.id) ?? (await this.#openVersion(version));
-    const proposal = await this.#propose(version, side, configuration);
+  async #newGroup(version: VersionRow, configuration: Configuration): Promise<Counted | undefined> {
+    const place = this.#placeOf(version, configuration);
+    const question = { version, configuration, place };
+    const key = questionKey(this.#about, question);
+    const answer = this.#answers.get(key);
+    if (answer === undefined) {
+      this.missing.set(key, question);
+      return undefined;
+    }
+    const { side, impact, comparisons } = this.#versions.get(version.id) ?? (await this.#openVersion(version));
+    comparisons.set(configurationKey(configuration), answer.comparison);
+    const { proposal, verdict } = answer;
     const chosen = this.#choose(version, configuration, proposal);
-    return { group: { version, side, configuration, proposal, ...chosen, contractIds: [] }, impact };
+    return { group: { version, side, configuration, proposal, verdict, ...chosen, contractIds: [] }, impact };
   }
 
-  /** Looked for once: who has asked what a change does finds it again when the change is made. */
-  async #propose(version: VersionRow, side: Side, configuration: Configuration): Promise<Proposal | undefined> {
-    const { target, service } = this.#plan;
-    if (this.#target === undefined || target === undefined) return undefined;
-    const key = JSON.stringify([service.nameKey, version.hash, target.hash, configuration]);
-    const { pricingCache } = this.#ctx;
-    const kept = pricingCache.proposal(key);
-    if (kept !== undefined) return kept.best;
-    const { best } = pricingCache.keepProposal(key, proposeTarget(side, this.#target, configuration));
-    await pause();
-    return best;
+  /** Where contracts go, before it is known what fits them best. */
+  #placeOf(version: VersionRow, configuration: Configuration): Question["place"] {
+    const { target, chosenBy } = this.#choose(version, configuration, undefined);
+    if (chosenBy === "unchanged") return "unchanged";
+    if (target !== undefined) return target;
+    return this.#plan.target === undefined ? "nowhere" : "bestFit";
   }
 
-  async #openVersion(version: VersionRow): Promise<{ side: Side; impact: Impact }> {
+  async #openVersion(version: VersionRow): Promise<OpenVersion> {
     const { action, service } = this.#plan;
     const before = await loadSide(this.#ctx, service, version);
     if (before === undefined) throw new Error("a version was asked for and none found");
+    const comparisons: OpenVersion["comparisons"] = new Map();
     const opened = {
       side: before,
+      comparisons,
       impact: new Impact({
         before,
         after: action === "activate" ? before : this.#target,
         place: (configuration) => this.#byKey.get(`${version.id} ${configurationKey(configuration)}`)?.group.target,
+        compared: (configuration) => comparisons.get(configurationKey(configuration)),
         usage: action === "archive" ? "reset" : "kept",
       }),
     };
@@ -289,11 +352,13 @@ class Grouping {
     return { target: proposal?.target, chosenBy: proposal === undefined ? null : "bestFit" };
   }
 
-  assessment(): Assessment {
+  requireAllUsed(): void {
     const unused = [...this.#given.values()].findIndex(({ isUsed }) => !isUsed);
-    if (unused >= 0) {
-      throw new Failure("invalid", `INVALID DATA: groups[${unused}] has a configuration that no contract has`);
-    }
+    if (unused < 0) return;
+    throw new Failure("invalid", `INVALID DATA: groups[${unused}] has a configuration that no contract has`);
+  }
+
+  assessment(): Assessment {
     const reports = [...this.#versions].map(([id, { impact }]) => ({ id, report: impact.report() }));
     const counts = emptyCounts();
     for (const { report } of reports) for (const name of COUNTS) counts[name] += report.counts[name];

@@ -8,9 +8,11 @@ import { repeatLost } from "../db/repeat.ts";
 import type { GroupedAsk } from "./consumption.ts";
 import type { Keyring } from "./credentials.ts";
 import type { FeatureAnswer } from "./decision.ts";
+import type { Analysis } from "./analysis.ts";
 import type { CallCounter } from "./analytics.ts";
 import type { KeyUses } from "./key-uses.ts";
 import type { PricingCache } from "./pricing-cache.ts";
+import type { Answers } from "./proposals.ts";
 import type { Refusals } from "./refusals.ts";
 
 /** What a process opens once (or a Worker once a request) and every operation uses. */
@@ -22,6 +24,8 @@ export interface Resources {
   keyring: Keyring;
   pricingCache: PricingCache;
   issuer: Issuer;
+  /** Diffs, best fits and reviews, which take as long as the pricings make them. */
+  analysis: Analysis;
   callCounter: CallCounter;
   keyUses: KeyUses;
   refusals: Refusals;
@@ -76,6 +80,8 @@ export interface Context extends Resources {
   caller: Caller;
   /** Goes into the audit log; absent where nobody asked by request. */
   requestId?: string | undefined;
+  /** What is known of the configurations of a change before its transaction; see proposeFirst. */
+  answers?: Answers | undefined;
 }
 
 /** The context of one caller. Field by field, which V8 makes many times faster than a spread: every request has one. */
@@ -89,6 +95,8 @@ export function contextOf(resources: Resources, caller: Caller, requestId?: stri
     keyring: resources.keyring,
     pricingCache: resources.pricingCache,
     issuer: resources.issuer,
+    analysis: resources.analysis,
+    answers: undefined,
     callCounter: resources.callCounter,
     keyUses: resources.keyUses,
     refusals: resources.refusals,

@@ -22,6 +22,7 @@ import { type ContractAddress, contractNotFound, findContract } from "./contract
 import { auditContracts, auditNovations, billingOf, contactOf, factsOf } from "./contract-audit.ts";
 import { Failure } from "./errors.ts";
 import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
+import { proposeFirst } from "./proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 export interface NewContract extends Subscription {
@@ -231,7 +232,7 @@ export async function novateGroup(
     overrideReason: string | undefined;
   },
 ): Promise<ContractView[]> {
-  return transaction(ctx, async (ctx) => {
+  return proposeFirst(ctx, async (ctx) => {
     const { overrideReason } = input;
     const where = inGroup(input.organizationId, input.groupId);
     const ids = await applyNovation(ctx, where, input.novation, { overrideReason });

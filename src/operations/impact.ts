@@ -8,6 +8,7 @@ import {
 } from "./change-impact.ts";
 import { type GateView, holdAgainst, loadGateRules } from "./change-decision.ts";
 import { type Context, transactionOnce } from "./context.ts";
+import { answerQuestions, type Answers, MissingAnswers } from "./proposals.ts";
 import { requireService, type ServiceAddress } from "./service-address.ts";
 
 /**
@@ -20,10 +21,20 @@ export async function openImpact(
 ): Promise<(watch: Watch) => Promise<ImpactView & { gate: GateView }>> {
   const plan = await planChange(ctx, await requireService(ctx, input), input.change);
   const rules = await loadGateRules(ctx, plan.service.organizationId);
-  return (watch) =>
-    // A transaction for its cursor alone: all contracts are read as they were at one moment. Its progress is told meanwhile.
-    transactionOnce(ctx, async (ctx) => {
-      const assessment = await assessChange(ctx, plan, watch);
-      return { ...viewImpact(plan, assessment), gate: holdAgainst(rules, assessment) };
-    });
+  return async (watch) => {
+    const answers: Answers = new Map();
+    for (;;) {
+      try {
+        // A transaction for its cursor alone: all contracts are read as they were at one moment. Its progress is told meanwhile.
+        return await transactionOnce(ctx, async (ctx) => {
+          const assessment = await assessChange(ctx, plan, { ...watch, answers });
+          return { ...viewImpact(plan, assessment), gate: holdAgainst(rules, assessment) };
+        });
+      } catch (error) {
+        // Each round answers every question that there is; contracts that come in between bring a few new ones.
+        if (!(error instanceof MissingAnswers)) throw error;
+        await answerQuestions(ctx, error, answers, watch);
+      }
+    }
+  };
 }

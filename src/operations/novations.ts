@@ -9,7 +9,8 @@ import { audit } from "./audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "./change-decision.ts";
 import type { ChangeAction, ImpactView } from "./change-impact.ts";
 import { auditNovations } from "./contract-audit.ts";
-import { type Context, newId, transaction } from "./context.ts";
+import { type Context, newId } from "./context.ts";
+import { proposeFirst } from "./proposals.ts";
 import { requireService, type ServiceAddress } from "./service-address.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
@@ -25,7 +26,7 @@ export async function novateHolders(
   ctx: Context,
   input: ServiceAddress & { change: ChangeAction & { action: "novation" }; overrideReason: string | undefined },
 ): Promise<ImpactView & { gate: GateView; overrideReason: string | null; novatedContracts: number }> {
-  return transaction(ctx, async (ctx) => {
+  return proposeFirst(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update");
     const decision = await decideChange(ctx, { ...input, service, isAssessed: true });
     const target = decision?.plan.target;

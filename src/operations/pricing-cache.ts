@@ -1,8 +1,7 @@
-import { leastRecentlyUsed } from "../core/least-recently-used.ts";
+import { boundedByWeight, leastRecentlyUsed } from "../core/least-recently-used.ts";
 import type { Proposal } from "../core/change/best-fit.ts";
-import { compilePricing, type CompiledPricing } from "../core/pricing/compile.ts";
+import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
-import type { Pricing } from "../core/pricing/model.ts";
 
 /**
  * Compiled pricings by the hash of their stored model, and evaluations and proposals by everything that they are made of. A
@@ -11,29 +10,38 @@ import type { Pricing } from "../core/pricing/model.ts";
 export interface PricingCache {
   /** The compiled pricing if it is at hand. */
   peek(modelHash: string): CompiledPricing | undefined;
-  /** Compiles, keeps and returns. */
-  put(modelHash: string, model: Pricing): CompiledPricing;
+  /** Returns the pricing. */
+  put(modelHash: string, pricing: CompiledPricing): CompiledPricing;
   /** The evaluation kept under this key. */
   evaluation(key: string): Evaluation | undefined;
   keepEvaluation(key: string, evaluation: Evaluation): Evaluation;
   /** What was found to fit best, or that nothing does, under this key. */
   proposal(key: string): { best: Proposal | undefined } | undefined;
   keepProposal(key: string, best: Proposal | undefined): { best: Proposal | undefined };
+  /** The text of a diff kept under this key. */
+  diff(key: string): string | undefined;
+  keepDiff(key: string, text: string): string;
 }
 
 /** Characters of all keys of a cache. Keys name add-ons and quantities, so callers decide how many and how long they are. */
 const MAX_KEYS_LENGTH = 8_000_000;
 
+/** Characters of all kept diffs. */
+const MAX_DIFF_CHARACTERS = 8_000_000;
+
 export function createPricingCache(maxPricings = 1000, maxEvaluations = 5000, maxProposals = 2000): PricingCache {
   const compiled = leastRecentlyUsed<CompiledPricing>(maxPricings);
   const evaluations = leastRecentlyUsed<Evaluation>(maxEvaluations, MAX_KEYS_LENGTH);
   const proposals = leastRecentlyUsed<{ best: Proposal | undefined }>(maxProposals, MAX_KEYS_LENGTH);
+  const diffs = boundedByWeight<string>(MAX_DIFF_CHARACTERS, (text) => text.length + 200);
   return {
     peek: compiled.get,
-    put: (hash, model) => compiled.put(hash, compilePricing(model)),
+    put: compiled.put,
     evaluation: evaluations.get,
     keepEvaluation: evaluations.put,
     proposal: proposals.get,
     keepProposal: (key, best) => proposals.put(key, { best }),
+    diff: diffs.get,
+    keepDiff: diffs.put,
   };
 }

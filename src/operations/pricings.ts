@@ -1,22 +1,21 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
-import { diffPricings } from "../core/change/diff.ts";
-import type { PricingDiff } from "../core/change/diff.ts";
 import { pricingToWire } from "../core/pricing/wire.ts";
 import { violates } from "../db/connect.ts";
 import { recordEvent } from "../db/outbox.ts";
-import { listVersions, type ServiceRow, type ServiceView, versionKey } from "../db/pricings.ts";
+import {
+  hashModelText,
+  listVersions,
+  modelText,
+  type ServiceRow,
+  type ServiceView,
+  versionKey,
+  type VersionRow,
+} from "../db/pricings.ts";
 import { deletedPricings, pricings } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
-import {
-  insertPricing,
-  type PricingSource,
-  readKeysLast,
-  readPricing,
-  reviewPricing,
-  type UploadReport,
-} from "./pricing-source.ts";
+import { insertPricing, type PricingSource, readPricing, readUpload, type UploadReport } from "./pricing-source.ts";
 import {
   type PricingAddress,
   requireService,
@@ -102,31 +101,66 @@ export async function showPricing(ctx: Context, input: PricingAddress) {
   return toWire(service, row);
 }
 
-/** What subscribers gain and lose between two versions, active or archived. */
-export async function diffVersions(
+/** How long two pricings are compared; the diff then names what was not looked at. */
+const DIFF_MS = 4_000;
+export type DiffFormat = "json" | "markdown";
+
+/** Who waits for a diff, and how it is to be written. */
+interface DiffInput extends ServiceAddress {
+  format: DiffFormat;
+  signal?: AbortSignal | undefined;
+}
+
+/** A diff as text, kept by the content of both models: neither ever changes. */
+async function diffText(
   ctx: Context,
-  input: ServiceAddress & { from: string; to: string },
-): Promise<PricingDiff> {
-  const [before, after] = [
-    await findPricing(ctx, { ...input, version: input.from }),
-    await findPricing(ctx, { ...input, version: input.to }),
-  ];
-  return diffPricings(before.row.model, after.row.model);
+  input: DiffInput & { before: VersionRow; after: { hash: string; text(): Promise<string> } },
+): Promise<string> {
+  const { before, after, format, organizationId, signal } = input;
+  const key = `${before.hash} ${after.hash} ${format}`;
+  const kept = ctx.pricingCache.diff(key);
+  if (kept !== undefined) return kept;
+  const models = { before: await modelText(ctx.db, before.id), after: await after.text() };
+  const { text } = await ctx.analysis.call(
+    organizationId,
+    (call) => call.run({ kind: "diff", ...models, format, limitMs: DIFF_MS }),
+    signal,
+  );
+  return ctx.pricingCache.keepDiff(key, text);
+}
+
+async function findVersion(ctx: Context, service: ServiceRow, input: PricingAddress): Promise<VersionRow> {
+  const row = (await listVersions(ctx.db, service.id)).find(({ key }) => key === versionKey(input.version));
+  if (row === undefined) throw versionNotFound(input);
+  return row;
+}
+
+/**
+ * What subscribers gain and lose between two versions, active or archived, as JSON of a PricingDiff or as Markdown.
+ * Failure tooManyRequests while the organization has its share of analyses.
+ */
+export async function diffVersions(ctx: Context, input: DiffInput & { from: string; to: string }): Promise<string> {
+  const service = await requireService(ctx, input);
+  const before = await findVersion(ctx, service, { ...input, version: input.from });
+  const { id, hash } = await findVersion(ctx, service, { ...input, version: input.to });
+  return diffText(ctx, { ...input, before, after: { hash, text: () => modelText(ctx.db, id) } });
 }
 
 /**
  * What subscribers would gain and lose if this were the next version; held against the newest active one by default. The
- * pricing is not kept.
+ * pricing is not kept. Written as in diffVersions.
  */
 export async function diffDraft(
   ctx: Context,
-  input: ServiceAddress & { from: string | undefined; source: PricingSource },
-): Promise<PricingDiff> {
-  const draft = readPricing(ctx, input.source);
+  input: DiffInput & { from: string | undefined; source: PricingSource },
+): Promise<string> {
+  const draft = await readPricing(ctx, input.organizationId, input.source);
   const service = await requireService(ctx, input);
   const newest = async () => (await listVersions(ctx.db, service.id)).find(({ state }) => state === "active")?.version;
-  const { row } = await findPricing(ctx, { ...input, version: input.from ?? (await newest()) ?? "" });
-  return diffPricings(row.model, draft);
+  const version = input.from ?? (await newest()) ?? "";
+  const before = await findVersion(ctx, service, { ...input, version });
+  const text = JSON.stringify(draft);
+  return diffText(ctx, { ...input, before, after: { hash: await hashModelText(text), text: async () => text } });
 }
 
 /** The path below the host at which the uploaded text is public. Failure notFound for a pricing given by URL. Source: §4.10. */
@@ -152,7 +186,7 @@ export async function addPricing(
   ctx: Context,
   input: { organizationId: string; serviceName: string; source: PricingSource },
 ): Promise<ServiceView & UploadReport> {
-  const { pricing, refusal } = readKeysLast(ctx, input.source);
+  const { pricing, keyRefusal, refusal, report } = await readUpload(ctx, input.organizationId, input.source);
   if (pricing.saasName !== input.serviceName) {
     throw new Failure(
       "invalid",
@@ -161,7 +195,7 @@ export async function addPricing(
   }
   const duplicate = () =>
     new Failure("invalid", `Pricing version ${pricing.version} already exists for service ${input.serviceName}`);
-  const report = refusal ?? reviewPricing(pricing, input.source);
+  if (refusal !== undefined) throw refusal;
   try {
     return await transaction(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
@@ -170,7 +204,7 @@ export async function addPricing(
         .from(pricings)
         .where(and(eq(pricings.serviceId, service.id), eq(pricings.versionKey, versionKey(pricing.version))));
       if (held !== undefined) throw duplicate();
-      if (report instanceof Failure) throw report;
+      if (keyRefusal !== undefined) throw keyRefusal;
       await insertPricing(ctx, { service, pricing, source: input.source });
       await audit(ctx, {
         action: "pricing.create",

@@ -2,6 +2,7 @@ import type { Changes } from "../db/changes.ts";
 import type { Connection } from "../db/connect.ts";
 import { createIssuer, type Issuer } from "../db/issuer.ts";
 import { createLookups } from "../db/lookups.ts";
+import { type Analysis, createAnalysis } from "./analysis.ts";
 import { createCallCounter } from "./analytics.ts";
 import { createConsume } from "./consumption.ts";
 import type { Resources, Settings } from "./context.ts";
@@ -27,6 +28,8 @@ export function createResources(
     pricingCache?: PricingCache;
     /** Given where it outlives these resources. */
     issuer?: Issuer;
+    /** Given where there are threads; otherwise analyses run in slices. */
+    analysis?: Analysis;
     isPublicAddress?: Resources["isPublicAddress"];
   },
 ): Resources {
@@ -37,6 +40,7 @@ export function createResources(
     caughtUp: changes?.caughtUp,
     pricingCache: createPricingCache(),
     issuer: createIssuer(options.settings.publicUrl),
+    analysis: createAnalysis(),
     callCounter: createCallCounter(connection.db),
     keyUses: createKeyUses(connection.db),
     refusals: createRefusals(connection.db),

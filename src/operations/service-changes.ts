@@ -12,8 +12,9 @@ import { relabelFeatures, REVERT_WINDOW_MS } from "../db/usage.ts";
 import { isIdentifier, organizationRole } from "./access.ts";
 import { auditAll } from "./audit.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "./change-decision.ts";
-import { type Context, newId, transaction } from "./context.ts";
+import { type Context, newId } from "./context.ts";
 import { Failure } from "./errors.ts";
+import { proposeFirst } from "./proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
 
 /** What may change of a service; absent and blank parts stay. */
@@ -39,7 +40,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
   const name = input.name?.trim() ?? "";
   const target = input.targetOrganizationId;
   try {
-    return await transaction(ctx, async (ctx) => {
+    return await proposeFirst(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
       const isMoved = target !== undefined && target !== service.organizationId;
       const decision = isMoved ? await decideMove(ctx, service, target, input.overrideReason) : undefined;

@@ -10,7 +10,8 @@ import { audit, auditAll } from "./audit.ts";
 import { auditOf, decideChange, keepDecision } from "./change-decision.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
-import { insertPricing, type PricingSource, readPricing, reviewPricing, type UploadReport } from "./pricing-source.ts";
+import { insertPricing, type PricingSource, readUpload, type UploadReport } from "./pricing-source.ts";
+import { proposeFirst } from "./proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
 
 /**
@@ -58,9 +59,10 @@ export async function createService(
   ctx: Context,
   input: { organizationId: string; source: PricingSource },
 ): Promise<ServiceView & UploadReport> {
-  const pricing = readPricing(ctx, input.source);
+  const { pricing, keyRefusal, refusal, report } = await readUpload(ctx, input.organizationId, input.source);
+  const refused = keyRefusal ?? refusal;
+  if (refused !== undefined) throw refused;
   const exists = () => new Failure("invalid", `Invalid request: Service ${pricing.saasName} already exists`);
-  const report = reviewPricing(pricing, input.source);
   try {
     return await transaction(ctx, async (ctx) => {
       const [held] = await ctx.db
@@ -155,7 +157,7 @@ export async function disableService(
   ctx: Context,
   input: ServiceAddress & { overrideReason: string | undefined },
 ): Promise<void> {
-  await transaction(ctx, async (ctx) => {
+  await proposeFirst(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update");
     const { overrideReason } = input;
     const decision = await decideChange(ctx, { service, change: { action: "disable" }, overrideReason });

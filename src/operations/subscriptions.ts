@@ -1,10 +1,11 @@
 import { and, asc, eq, sql } from "drizzle-orm";
-import { trackedLimits } from "../core/pricing/compile.ts";
+import { compileSteps, trackedLimits } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
 import type { SubscribedService } from "../db/contracts.ts";
 import { isAnyOf } from "../db/lists.ts";
 import { serviceKey, versionKey } from "../db/pricings.ts";
 import { deletedPricings, pricings, services } from "../db/schema.ts";
+import { inSlices } from "./analysis.ts";
 import type { Context, Resources } from "./context.ts";
 import { Failure } from "./errors.ts";
 
@@ -188,7 +189,9 @@ export async function compiledPricings(ctx: Resources, rows: readonly { pricingI
       const { modelHash, model, id } = deletedPricings;
       models.push(...(await ctx.db.select({ hash: modelHash, model }).from(deletedPricings).where(isAnyOf(id, gone))));
     }
-    for (const { hash, model } of models) compiled.set(hash, ctx.pricingCache.put(hash, model));
+    for (const { hash, model } of models) {
+      compiled.set(hash, ctx.pricingCache.put(hash, await inSlices(compileSteps(model))));
+    }
   }
   return compiled;
 }

@@ -3,6 +3,8 @@
  * run in this order and hand on what they have made.
  */
 
+import { heavyPricing } from "../support/heavy-pricings.ts";
+
 /** The service that is tested, reached over a socket. */
 export interface Service {
   /** `path` begins with a slash, after the host. */
@@ -298,6 +300,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
     const file = await uploadFile(world, "/services", `# ${"x".repeat(3 * 1024 * 1024)}`);
     equal([file.status, file.at("error")], [413, "File too large"], "a file of 3 MiB");
     equal((await ask(world, "GET", "/healthcheck", {})).status, 200, "and it serves on");
+    await serveDuringDiff(world);
   },
 
   aborts: async (world) => {
@@ -369,6 +372,28 @@ interface Answer {
   body: unknown;
   /** What stands in the body at names joined by slashes; undefined when there is nothing. */
   at(path: string): unknown;
+}
+
+/** A diff of two small files that takes seconds: others are answered meanwhile, and it is answered itself. */
+async function serveDuringDiff(world: World): Promise<void> {
+  const heavy = { name: "Heavy", features: 40, limits: 5, plans: 6, addOns: 6 };
+  equal((await uploadFile(world, "/services", heavyPricing(heavy))).status, 201, "a pricing with many selections");
+  const second = heavyPricing({ ...heavy, version: "2.0.0", extra: 1 });
+  equal((await uploadFile(world, "/services/Heavy/pricings", second)).status, 201, "its second version");
+  const over = new AbortController();
+  const diff = ask(world, "GET", "/services/Heavy/diff?from=1.0.0&to=2.0.0", { key: world.evaluationKey }).finally(() =>
+    over.abort(),
+  );
+  let answers = 0;
+  while (!over.signal.aborted) {
+    equal((await world.fetch("/live")).status, 200, "beside a diff");
+    answers += 1;
+  }
+  const { status, at } = await diff;
+  equal(status, 200, "the diff");
+  const { complete, capped } = at("space") as { complete: boolean; capped: string[] };
+  equal(complete, capped.length === 0, "what was not looked at is named");
+  equal(answers > 20, true, `answers beside a diff: ${answers}`);
 }
 
 async function ask(

@@ -10,10 +10,13 @@ import type { Holding, Side } from "./holding.ts";
 import { compareRanks, costsOf, lossOf, measuresOf, subjectsOfBoth } from "./loss.ts";
 import type { Loss, Rank } from "./loss.ts";
 import type { Space } from "./space.ts";
+import type { IsOver, Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
 
 /** How many selections of one group of add-ons are tried; groups that need more are searched only in part. */
 const MAX_TRIED = 8_192;
+/** Comparisons remembered for one plan, about a kilobyte each where add-ons are many. */
+const MAX_REMEMBERED = 10_000;
 
 interface Found {
   readonly addOns: Readonly<Record<string, number>>;
@@ -28,6 +31,8 @@ export class PlanSearch {
   readonly #after: Side;
   readonly #plan: string | undefined;
   readonly #space: Space;
+  readonly #isOver: IsOver;
+  readonly #closed = new Map<string, ReadonlySet<string> | undefined>();
   readonly #quantities: Quantities;
   readonly #features = new Map<string, FeatureComparison>();
   readonly #limits = new Map<string, LimitComparison>();
@@ -36,14 +41,16 @@ export class PlanSearch {
     limits: ReadonlyMap<string, readonly string[]>;
   };
 
-  constructor(current: Holding, after: Side, plan: string | undefined, space: Space) {
+  constructor(current: Holding, after: Side, plan: string | undefined, space: Space, isOver: IsOver) {
+    this.#isOver = isOver;
     this.#current = current;
     this.#after = after;
     this.#plan = plan;
     this.#space = space;
     this.#quantities = new Quantities(current, after, plan);
     const { features, limits } = subjectsOfBoth(current.side, after);
-    const selectable = new Set(space.addOnKeys.filter((key) => space.closure(plan, [key]) !== undefined));
+    for (const key of space.addOnKeys) this.#closed.set(key, space.closure(plan, [key]));
+    const selectable = new Set(space.addOnKeys.filter((key) => this.#closed.get(key) !== undefined));
     const touching = (names: readonly string[], addOnsOf: (side: Side, name: string) => string[]) =>
       new Map(names.map((name) => [name, addOnsOf(after, name).filter((key) => selectable.has(key))]));
     this.#touching = { features: touching(features, addOnsOfFeature), limits: touching(limits, addOnsOfLimit) };
@@ -54,44 +61,47 @@ export class PlanSearch {
   }
 
   /** The loss of these subjects; each depends on the add-ons that touch it alone, and is compared once for each choice of them. */
-  #loss(chosen: ReadonlyMap<string, number>, features: readonly string[], limits: readonly string[]): Loss {
+  *#loss(chosen: ReadonlyMap<string, number>, features: readonly string[], limits: readonly string[]): Steps<Loss> {
     let holding: Holding | undefined;
     const held = (): Holding => (holding ??= holdingOf(this.#after, configurationOf(this.#plan, this.#named(chosen))));
     const { features: byFeature, limits: byLimit } = this.#touching;
-    return lossOf(
-      features.map((name) =>
-        remembered(this.#features, choiceKey(name, byFeature.get(name), chosen), () =>
-          compareFeature(this.#current, held(), name),
-        ),
-      ),
-      limits.map((name) =>
-        remembered(this.#limits, choiceKey(name, byLimit.get(name), chosen), () =>
-          compareLimit(this.#current, held(), name),
-        ),
-      ),
-    );
+    const [comparedFeatures, comparedLimits]: [FeatureComparison[], LimitComparison[]] = [[], []];
+    for (const name of features) {
+      const key = choiceKey(name, byFeature.get(name), chosen);
+      if (!this.#features.has(key)) yield;
+      comparedFeatures.push(remembered(this.#features, key, () => compareFeature(this.#current, held(), name)));
+    }
+    for (const name of limits) {
+      const key = choiceKey(name, byLimit.get(name), chosen);
+      comparedLimits.push(remembered(this.#limits, key, () => compareLimit(this.#current, held(), name)));
+    }
+    return lossOf(comparedFeatures, comparedLimits);
   }
 
   /** The add-ons that may be of use, in groups that do not influence each other. */
-  #groups(): AddOnGroup[] {
+  *#groups(): Steps<AddOnGroup[]> {
     const { features, limits } = this.#touching;
     const bare = holdingOf(this.#after, configurationOf(this.#plan, {}));
     const useful = new Set<string>();
     const include = (keys: Iterable<string>): void => {
-      for (const key of keys) for (const each of this.#space.closure(this.#plan, [key]) ?? []) useful.add(each);
+      for (const key of keys) for (const each of this.#closed.get(key) ?? []) useful.add(each);
     };
     const isLoss = (effect: string): boolean => effect === "less" || effect === "different";
-    for (const [name, keys] of features)
-      if (keys.length > 0 && isLoss(compareFeature(this.#current, bare, name).effect)) include(keys);
+    for (const [name, keys] of features) {
+      if (keys.length === 0) continue;
+      yield;
+      if (isLoss(compareFeature(this.#current, bare, name).effect)) include(keys);
+    }
     for (const [name, keys] of limits)
       if (keys.length > 0 && isLoss(compareLimit(this.#current, bare, name).effect)) include(keys);
     const selectable = new Set([...features.values(), ...limits.values()].flat());
     const discounts = [...selectable].filter((key) => Number(this.#addOn(key)?.price) < 0);
     const held = Object.keys(this.#current.configuration.addOns).map((name) => name.toLowerCase());
-    include([...discounts, ...held.filter((key) => this.#space.closure(this.#plan, [key]) !== undefined)]);
+    include([...discounts, ...held.filter((key) => this.#closed.get(key) !== undefined)]);
     // What a useful add-on may spoil, another may mend: all that touch the same things belong together.
     for (let size = -1; size !== useful.size;) {
       size = useful.size;
+      yield;
       for (const keys of [...features.values(), ...limits.values()])
         if (keys.some((key) => useful.has(key))) include(keys);
     }
@@ -114,81 +124,116 @@ export class PlanSearch {
       const addOn = this.#addOn(key);
       for (const other of [...(addOn?.dependsOn ?? []), ...(addOn?.excludes ?? [])]) join([key, other.toLowerCase()]);
     }
-    const roots = [...new Set([...useful].map(root))].sort();
-    const ofRoot = (subjects: ReadonlyMap<string, readonly string[]>, wanted: string): string[] =>
-      [...subjects]
-        .filter(([, keys]) => keys.some((key) => useful.has(key) && root(key) === wanted))
-        .map(([name]) => name);
-    return roots.map((wanted) => ({
-      keys: [...useful].filter((key) => root(key) === wanted).sort(),
-      features: ofRoot(features, wanted),
-      limits: ofRoot(limits, wanted),
-    }));
+    const groups = new Map<string, { keys: string[]; features: string[]; limits: string[] }>();
+    for (const key of useful) {
+      const group = groups.get(root(key)) ?? { keys: [], features: [], limits: [] };
+      group.keys.push(key);
+      groups.set(root(key), group);
+    }
+    // All add-ons that touch a subject are in one group.
+    const share = (subjects: ReadonlyMap<string, readonly string[]>, kind: "features" | "limits"): void => {
+      for (const [name, keys] of subjects) {
+        const key = keys.find((each) => useful.has(each));
+        if (key !== undefined) groups.get(root(key))?.[kind].push(name);
+      }
+    };
+    share(features, "features");
+    share(limits, "limits");
+    const inOrder = [...groups].sort(([one], [other]) => (one < other ? -1 : 1));
+    return inOrder.map(([, group]) => ({ ...group, keys: group.keys.sort() }));
   }
 
   /** The best selection of one group: tries every one that its rules allow. */
-  #searchGroup(group: AddOnGroup): Found {
+  *#searchGroup(group: AddOnGroup): Steps<Found> {
     const choices = group.keys.map((key) => this.#quantities.of(key, group));
+    const lists = choices.map((choice) => choice.list);
+    const current = this.#currentOf(group);
     let complete = choices.every((choice) => choice.complete);
-    let best = this.#start(
-      group,
-      choices.map((choice) => choice.list),
-    );
+    let best = yield* this.#start(group, lists, current);
     let tried = 0;
-    const visit = (index: number, chosen: ReadonlyMap<string, number>): void => {
-      if (tried > MAX_TRIED) return;
-      if (index === group.keys.length) {
-        tried++;
-        const found = this.#assess(group, chosen);
-        if (found !== undefined && isBetter(found, best)) best = found;
-        return;
+    for (const chosen of this.#choices(group.keys, lists)) {
+      if (++tried > MAX_TRIED || this.#isOver()) {
+        complete = false;
+        break;
       }
-      const key = group.keys[index] ?? "";
-      visit(index + 1, chosen);
-      // Nothing that is added later makes a broken exclusion whole.
-      if (this.#space.closure(this.#plan, [...chosen.keys(), key]) === undefined) return;
-      for (const quantity of choices[index]?.list ?? []) visit(index + 1, new Map([...chosen, [key, quantity]]));
-    };
-    visit(0, new Map());
-    if (tried > MAX_TRIED) complete = false;
+      const found = yield* this.#assess(group, chosen, current);
+      if (found !== undefined && isBetter(found, best)) best = found;
+      yield;
+    }
     return { ...best, complete };
   }
 
-  /** A good selection to begin with: as much of everything as goes together, less what can be done without. */
-  #start(group: AddOnGroup, choices: readonly (readonly number[])[]): Found {
+  /** Every selection without exclusions, each add-on left out first; the same map each time. */
+  *#choices(keys: readonly string[], lists: readonly (readonly number[])[]): Generator<ReadonlyMap<string, number>> {
     const chosen = new Map<string, number>();
-    const most = (key: string): number => choices[group.keys.indexOf(key)]?.at(-1) ?? 0;
+    /** For each add-on decided on, which of its quantities it has; -1 for none. */
+    const options: number[] = [];
+    for (;;) {
+      while (options.length < keys.length) options.push(-1);
+      yield chosen;
+      for (;;) {
+        const last = options.length - 1;
+        if (last < 0) return;
+        const key = keys[last] ?? "";
+        chosen.delete(key);
+        const option = (options[last] ?? 0) + 1;
+        const quantity = lists[last]?.[option];
+        // Nothing that is added later makes a broken exclusion whole.
+        const isOut = option === 0 && this.#space.closure(this.#plan, [...chosen.keys(), key]) === undefined;
+        if (quantity === undefined || isOut) {
+          options.pop();
+          continue;
+        }
+        options[last] = option;
+        chosen.set(key, quantity);
+        break;
+      }
+    }
+  }
+
+  /** Of what the contract has now, the add-ons of this group. */
+  #currentOf(group: AddOnGroup): Configuration {
+    const mine = new Set(group.keys);
+    const current = Object.entries(this.#current.configuration.addOns);
+    return { addOns: Object.fromEntries(current.filter(([name]) => mine.has(name.toLowerCase()))) };
+  }
+
+  /** A good selection to begin with: as much of everything as goes together, less what can be done without. */
+  *#start(group: AddOnGroup, choices: readonly (readonly number[])[], current: Configuration): Steps<Found> {
+    const chosen = new Map<string, number>();
+    const mostOf = new Map(group.keys.map((key, index) => [key, choices[index]?.at(-1) ?? 0]));
+    const most = (key: string): number => mostOf.get(key) ?? 0;
     for (const key of group.keys) {
       const closed = this.#space.closure(this.#plan, [...chosen.keys(), key]);
       for (const each of closed ?? []) if (most(each) > 0) chosen.set(each, most(each));
     }
-    const nothing = { addOns: {}, loss: this.#loss(new Map(), group.features, group.limits), complete: true };
+    yield;
+    const nothing = { addOns: {}, loss: yield* this.#loss(new Map(), group.features, group.limits), complete: true };
     let best: Found = { ...nothing, rank: [Infinity] };
-    const consider = (selection: ReadonlyMap<string, number>): boolean => {
-      const found = this.#assess(group, selection);
-      if (found === undefined || !isBetter(found, best)) return false;
-      best = found;
-      return true;
-    };
-    consider(new Map());
-    consider(chosen);
+    for (const selection of [new Map<string, number>(), chosen]) {
+      const found = yield* this.#assess(group, selection, current);
+      if (found !== undefined && isBetter(found, best)) best = found;
+    }
     for (const key of group.keys) {
+      if (!chosen.has(key)) continue;
+      if (this.#isOver()) break;
       const fewer = new Map([...chosen].filter(([each]) => each !== key));
-      if (chosen.has(key) && consider(fewer)) chosen.delete(key);
+      const found = yield* this.#assess(group, fewer, current);
+      yield;
+      if (found === undefined || !isBetter(found, best)) continue;
+      best = found;
+      chosen.delete(key);
     }
     return best;
   }
 
   /** Undefined when the selection lacks something that it depends on. */
-  #assess(group: AddOnGroup, chosen: ReadonlyMap<string, number>): Found | undefined {
+  *#assess(group: AddOnGroup, chosen: ReadonlyMap<string, number>, current: Configuration): Steps<Found | undefined> {
     const closed = this.#space.closure(this.#plan, chosen.keys());
     if (closed === undefined || closed.size !== chosen.size) return undefined;
     const addOns = this.#named(chosen);
-    const loss = this.#loss(chosen, group.features, group.limits);
-    // Of what the contract has now, only the add-ons of this group count here.
-    const mine = (name: string): boolean => group.keys.includes(name.toLowerCase());
-    const current = Object.entries(this.#current.configuration.addOns).filter(([name]) => mine(name));
-    const costs = costsOf(this.#after.pricing, { addOns: Object.fromEntries(current) }, { addOns });
+    const loss = yield* this.#loss(chosen, group.features, group.limits);
+    const costs = costsOf(this.#after.pricing, current, { addOns });
     return { addOns, loss, rank: [...measuresOf(loss), ...costs], complete: true };
   }
 
@@ -198,16 +243,17 @@ export class PlanSearch {
   }
 
   /** The best target on this plan: the groups' best together, for no group can make up for another. */
-  search(): { target: Configuration; loss: Loss; rank: Rank; complete: boolean } {
-    const groups = this.#groups();
+  *search(): Steps<{ target: Configuration; loss: Loss; rank: Rank; complete: boolean }> {
+    const groups = yield* this.#groups();
     const grouped = new Set(
       groups.flatMap((group) => [
         ...group.features.map((name) => `f ${name}`),
         ...group.limits.map((name) => `l ${name}`),
       ]),
     );
-    const found = groups.map((group) => this.#searchGroup(group));
-    const rest = this.#loss(
+    const found: Found[] = [];
+    for (const group of groups) found.push(yield* this.#searchGroup(group));
+    const rest = yield* this.#loss(
       new Map(),
       [...this.#touching.features.keys()].filter((name) => !grouped.has(`f ${name}`)),
       [...this.#touching.limits.keys()].filter((name) => !grouped.has(`l ${name}`)),
@@ -247,6 +293,7 @@ function choiceKey(name: string, keys: readonly string[] = [], chosen: ReadonlyM
 
 function remembered<Value>(known: Map<string, Value>, key: string, compute: () => Value): Value {
   const value = known.get(key) ?? compute();
+  if (known.size >= MAX_REMEMBERED) known.clear();
   known.set(key, value);
   return value;
 }

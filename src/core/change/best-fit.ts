@@ -4,9 +4,11 @@ import { priceOf } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
 import { holdingOf } from "./holding.ts";
 import type { Side } from "./holding.ts";
-import { compareRanks, floorsOf, offers } from "./loss.ts";
+import { compareRanks, floorSteps, offers } from "./loss.ts";
 import type { Loss } from "./loss.ts";
 import { Space } from "./space.ts";
+import { finish, NEVER_OVER } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 
 /** Where the contracts of one configuration should go. */
 export interface Proposal {
@@ -18,7 +20,7 @@ export interface Proposal {
   /** What a checker needs to agree without searching. */
   readonly certificate: Certificate;
   /**
-   * False when add-ons were too many to try everything: a better target may exist, and the certificate may be refused for
+   * False when add-ons were too many, or time too short, to try everything: a better target may exist, and the certificate may be refused for
    * one that is a step away.
    */
   readonly complete: boolean;
@@ -34,6 +36,16 @@ export interface Proposal {
  * their number; `complete` says when such a group was too large. Undefined when the pricing offers no plan at all to them.
  */
 export function proposeTarget(before: Side, after: Side, configuration: Configuration): Proposal | undefined {
+  return finish(proposeSteps(before, after, configuration));
+}
+
+/** {@link proposeTarget} step by step. Once `isOver` says so, returns the best target found so far, not `complete`. */
+export function* proposeSteps(
+  before: Side,
+  after: Side,
+  configuration: Configuration,
+  isOver: IsOver = NEVER_OVER,
+): Steps<Proposal | undefined> {
   const current = holdingOf(before, configuration);
   const { pricing } = after;
   const offered = offers(configuration);
@@ -42,14 +54,14 @@ export function proposeTarget(before: Side, after: Side, configuration: Configur
     pricing.plans.size === 0
       ? [undefined]
       : [...pricing.plans.values()].filter((plan) => offered.plan(plan)).map((plan) => plan.name);
-  const found = plans
-    .sort((one = "", other = "") => (one.toLowerCase() < other.toLowerCase() ? -1 : 1))
-    .map((plan) => new PlanSearch(current, after, plan, space).search());
+  plans.sort((one = "", other = "") => (one.toLowerCase() < other.toLowerCase() ? -1 : 1));
+  const found = [];
+  for (const plan of plans) found.push(yield* new PlanSearch(current, after, plan, space, isOver).search());
   const [first, ...others] = found;
   if (first === undefined) return undefined;
   const best = others.reduce((one, other) => (compareRanks(other.rank, one.rank) < 0 ? other : one), first);
   const { target, loss } = best;
-  const floors = floorsOf(current, after);
+  const floors = yield* floorSteps(current, after);
   const measures = best.rank.slice(0, 6);
   const discounts = pricing.pricing.addOns.some((addOn) => typeof addOn.price === "number" && addOn.price < 0);
   const proven = !discounts && floors.every((floor) => compareRanks(floor.rank, measures) >= 0);

@@ -1,12 +1,14 @@
 import { checkSubscription, constraintsOf } from "../pricing/subscription.ts";
 import { canonical } from "./change.ts";
-import { compareHoldings } from "./compare.ts";
+import { comparisonSteps } from "./compare.ts";
 import { priceOf } from "./configuration.ts";
 import type { Configuration, Price } from "./configuration.ts";
 import { holdingOf } from "./holding.ts";
 import type { Holding, Side } from "./holding.ts";
-import { compareRanks, costsOf, floorsOf, lossOf, measuresOf, offers } from "./loss.ts";
+import { compareRanks, costsOf, floorSteps, lossOf, measuresOf, offers } from "./loss.ts";
 import type { Floor, Loss, Rank } from "./loss.ts";
+import { finish, NEVER_OVER } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 
 /** Everything that a proposal claims, as plain JSON: enough to be checked without searching. */
 export interface Certificate {
@@ -27,6 +29,9 @@ export interface CertificateQuestion {
   /** What the contracts have now. */
   readonly configuration: Configuration;
 }
+
+/** What a check says; `reason` names the first thing that is not as claimed. */
+export type Verdict = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
 class Checker {
   readonly #question: CertificateQuestion;
@@ -58,14 +63,14 @@ class Checker {
   }
 
   /** The loss of going there, all of it looked at anew. */
-  loss(target: Configuration): Loss {
-    const comparison = compareHoldings(this.#current, holdingOf(this.#question.after, target));
+  *loss(target: Configuration): Steps<Loss> {
+    const comparison = yield* comparisonSteps(this.#current, holdingOf(this.#question.after, target));
     return lossOf(comparison.features, comparison.limits);
   }
 
-  rank(target: Configuration): Rank {
+  *rank(target: Configuration): Steps<Rank> {
     const { after, configuration } = this.#question;
-    return [...measuresOf(this.loss(target)), ...costsOf(after.pricing, configuration, target)];
+    return [...measuresOf(yield* this.loss(target)), ...costsOf(after.pricing, configuration, target)];
   }
 
   /** Targets that differ in one thing: plan, an add-on more, less, as it is now, or for another, a step of quantity. */
@@ -109,25 +114,31 @@ function preference({ plan, addOns }: Configuration): string {
  * better or equally good and earlier by name. Searches nothing and shares nothing with who searched. The reason names the
  * first thing that is not so. `certificate` may be anything.
  */
-export function checkCertificate(
+export function checkCertificate(certificate: unknown, question: CertificateQuestion): Verdict {
+  return finish(checkSteps(certificate, question));
+}
+
+/** {@link checkCertificate} step by step. A certificate that is not checked when `isOver` says so is refused. */
+export function* checkSteps(
   certificate: unknown,
   question: CertificateQuestion,
-): { readonly ok: true } | { readonly ok: false; readonly reason: string } {
+  isOver: IsOver = NEVER_OVER,
+): Steps<Verdict> {
   const { before, after, configuration } = question;
   const target = targetOf(certificate);
   if (target === undefined) return { ok: false, reason: "there is no target" };
   const checker = new Checker(question);
   const refused = checker.refusal(target);
   if (refused !== undefined) return { ok: false, reason: refused };
-  const rank = checker.rank(target);
-  const floors = floorsOf(holdingOf(before, configuration), after);
+  const rank = yield* checker.rank(target);
+  const floors = yield* floorSteps(holdingOf(before, configuration), after);
   const discounts = after.pricing.pricing.addOns.some((addOn) => Number(addOn.price) < 0);
   const proven = !discounts && floors.every((floor) => compareRanks(floor.rank, rank.slice(0, 6)) >= 0);
   const expected: Certificate = {
     service: after.serviceName,
     from: { version: before.pricing.pricing.version, ...configuration },
     to: { version: after.pricing.pricing.version, ...target },
-    loss: checker.loss(target),
+    loss: yield* checker.loss(target),
     price: { before: priceOf(before.pricing, configuration), after: priceOf(after.pricing, target) },
     floors,
     optimality: proven ? "proven" : "searched",
@@ -135,8 +146,10 @@ export function checkCertificate(
   const wrong = firstDifference(certificate, expected);
   if (wrong !== undefined) return { ok: false, reason: `${wrong} is not as claimed` };
   for (const other of checker.neighbours(target)) {
+    yield;
+    if (isOver()) return { ok: false, reason: "there was no time to check it" };
     if (checker.refusal(other) !== undefined) continue;
-    const difference = compareRanks(checker.rank(other), rank);
+    const difference = compareRanks(yield* checker.rank(other), rank);
     if (difference < 0 || (difference === 0 && preference(other) < preference(target)))
       return { ok: false, reason: `${canonical(other)} is better` };
   }

@@ -11,6 +11,8 @@ import {
 } from "./effect.ts";
 import type { Effect } from "./effect.ts";
 import type { Holding, Mode } from "./holding.ts";
+import { finish } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 
 export const MODES: readonly Mode[] = ["client", "server"];
 
@@ -116,11 +118,20 @@ export function namesOfBoth(
 
 /** Everything that a holder gains, loses or finds different, features and limits in the order of the pricings. */
 export function compareHoldings(before: Holding, after: Holding): HoldingComparison {
+  return finish(comparisonSteps(before, after));
+}
+
+/** {@link compareHoldings} step by step. */
+export function* comparisonSteps(before: Holding, after: Holding): Steps<HoldingComparison> {
   const [old, now] = [before.side.pricing.pricing, after.side.pricing.pricing];
+  const features: FeatureComparison[] = [];
+  for (const name of namesOfBoth(old.features, now.features)) {
+    const compared = compareFeature(before, after, name);
+    if (compared.effect !== "same") features.push(compared);
+    yield;
+  }
   return {
-    features: namesOfBoth(old.features, now.features)
-      .map((name) => compareFeature(before, after, name))
-      .filter(({ effect }) => effect !== "same"),
+    features,
     limits: namesOfBoth(old.usageLimits, now.usageLimits)
       .map((name) => compareLimit(before, after, name))
       .filter(({ effect }) => effect !== "same"),

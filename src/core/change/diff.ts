@@ -14,6 +14,8 @@ import {
 import { compareGrants } from "./grants.ts";
 import type { SpaceReport } from "./grants.ts";
 import { createSide } from "./holding.ts";
+import { finish } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 import { stepOf, suggestVersion } from "./version-step.ts";
 import type { VersionSuggestion } from "./version-step.ts";
 
@@ -94,8 +96,14 @@ function compareDefinitions(before: CompiledPricing, after: CompiledPricing): Ch
  * the order of the file decides.) Selections of more than 4,096 a plan are cut off, and `space` says for what.
  */
 export function diffPricings(before: Pricing, after: Pricing): PricingDiff {
+  return finish(diffSteps(before, after));
+}
+
+/** {@link diffPricings} step by step. Once `isOver` says so, `space` names what was not looked at. */
+export function* diffSteps(before: Pricing, after: Pricing, isOver?: IsOver): Steps<PricingDiff> {
   const [old, now] = [compilePricing(before), compilePricing(after)];
-  const grants = compareGrants(createSide(old), createSide(now));
+  yield;
+  const grants = yield* compareGrants(createSide(old), createSide(now), isOver);
   const changes = [...compareDefinitions(old, now), ...grants.changes].sort(inOrder);
   const classes = changes.map((change) => change.class);
   const count = (wanted: ChangeClass): number => classes.filter((each) => each === wanted).length;

@@ -5,12 +5,14 @@ import type { Change, ChangeClass, Subject } from "./change.ts";
 import { presence } from "./definitions.ts";
 import { namesOfBoth, MODES, newCapEffect } from "./compare.ts";
 import { configurationOf } from "./configuration.ts";
+import type { Configuration } from "./configuration.ts";
 import { featureValueEffect, limitValueEffect } from "./effect.ts";
 import type { Effect } from "./effect.ts";
 import { rememberHoldings } from "./holding.ts";
 import type { Holding, Mode, Side } from "./holding.ts";
 import { Space } from "./space.ts";
-import type { Selection } from "./space.ts";
+import { NEVER_OVER } from "../steps.ts";
+import type { IsOver, Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
 
 /*
@@ -19,7 +21,15 @@ import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
  * combination of all add-ons, of which there are too many.
  */
 
-/** How much was compared; `capped` names what was too much to be compared completely. */
+/**
+ * Selections kept for the next subject that the same add-ons touch. Bounds memory: a selection of twenty add-ons takes
+ * about a kilobyte.
+ */
+const MAX_KEPT_SELECTIONS = 16_384;
+/** Distinct configurations compared; subjects that would need more are reported as capped. */
+const MAX_CONFIGURATIONS = 250_000;
+
+/** How much was compared; `capped` names what was too much, or not looked at when time was up. */
 export interface SpaceReport {
   readonly plans: number;
   readonly configurations: number;
@@ -37,17 +47,27 @@ interface Finding {
   readonly unknown?: true;
 }
 
+/** A selection made ready: the configuration is the same object for each subject, so that holdings are found by it. */
+interface Prepared {
+  readonly configuration: Configuration;
+  readonly addOns: Readonly<Record<string, number>>;
+}
+
 /** Compares the holdings of all configurations that both sides offer. */
 class GrantComparison {
   readonly changes: Change[] = [];
   readonly #sides: readonly [Side, Side];
   readonly #space: Space;
-  readonly #holdings: readonly [(configuration: Selected) => Holding, (configuration: Selected) => Holding];
+  readonly #isOver: IsOver;
+  readonly #holdings: readonly [(configuration: Configuration) => Holding, (configuration: Configuration) => Holding];
   readonly #seen = new Set<string>();
   readonly #capped = new Set<string>();
+  readonly #prepared = new Map<string, { readonly list: readonly Prepared[]; readonly complete: boolean }>();
+  #kept = 0;
 
-  constructor(before: Side, after: Side) {
+  constructor(before: Side, after: Side, isOver: IsOver) {
     this.#sides = [before, after];
+    this.#isOver = isOver;
     this.#space = new Space([before.pricing, after.pricing]);
     this.#holdings = [rememberHoldings(before), rememberHoldings(after)];
   }
@@ -62,19 +82,35 @@ class GrantComparison {
     };
   }
 
+  /** Whether no more can be looked at; then notes that this subject was not, or not completely. */
+  isOver(subject: Subject, name: string): boolean {
+    if (!this.#isOver() && this.#seen.size <= MAX_CONFIGURATIONS) return false;
+    this.#capped.add(`${subject} ${name}`);
+    return true;
+  }
+
   /** Compares one subject under every selection of the add-ons that touch it, and adds what was found, condensed. */
-  compare(
+  *compare(
     subject: Subject,
     name: string,
     addOnsOf: (side: Side, name: string) => string[],
     find: (before: Holding, after: Holding) => readonly Finding[],
-  ): void {
-    const keys = this.#sides.flatMap((side) => addOnsOf(side, name));
+  ): Steps<void> {
+    if (this.isOver(subject, name)) return;
+    const keys = [...new Set(this.#sides.flatMap((side) => addOnsOf(side, name)))].sort();
     const rows = new Map<string, Change & { plans: string[] }>();
     for (const plan of this.#space.plans) {
-      const { list, complete } = this.#space.selections(plan, keys);
+      const { list, complete } = this.#prepare(plan, keys);
+      yield;
       if (!complete) this.#capped.add(`${subject} ${name}`);
-      for (const row of condense(list.flatMap((selection) => this.#findings(selection, find)))) {
+      const found: Found[] = [];
+      for (const { configuration, addOns } of list) {
+        if (this.isOver(subject, name)) break;
+        const [before, after] = this.#holdings;
+        for (const finding of find(before(configuration), after(configuration))) found.push({ finding, addOns });
+        yield;
+      }
+      for (const row of condense(found)) {
         const { finding, addOns, configurations } = row;
         const key = canonical({ ...finding, addOns });
         const known = rows.get(key);
@@ -93,15 +129,26 @@ class GrantComparison {
     for (const { plans, ...row } of rows.values()) this.changes.push(plans.length === 0 ? row : { ...row, plans });
   }
 
-  #findings(selection: Selection, find: (before: Holding, after: Holding) => readonly Finding[]): Found[] {
-    const configuration = configurationOf(selection.plan, selection.whole);
-    this.#seen.add(canonical(configuration));
-    const [before, after] = this.#holdings;
-    return find(before(configuration), after(configuration)).map((finding) => ({ finding, addOns: selection.whole }));
+  /** The selections of these add-ons, the same objects for the next subject that they touch. */
+  #prepare(plan: string | undefined, keys: readonly string[]) {
+    const id = JSON.stringify([plan, keys]);
+    const known = this.#prepared.get(id);
+    if (known !== undefined) return known;
+    const { list, complete } = this.#space.selections(plan, keys);
+    const prepared = {
+      complete,
+      list: list.map(({ whole }) => ({ configuration: configurationOf(plan, whole), addOns: whole })),
+    };
+    for (const { configuration } of prepared.list) this.#seen.add(canonical(configuration));
+    this.#kept += list.length;
+    if (this.#kept > MAX_KEPT_SELECTIONS) {
+      this.#prepared.clear();
+      this.#kept = list.length;
+    }
+    this.#prepared.set(id, prepared);
+    return prepared;
   }
 }
-
-type Selected = Parameters<ReturnType<typeof rememberHoldings>>[0];
 
 interface Found {
   readonly finding: Finding;
@@ -201,19 +248,39 @@ function compareTexts(before: Side, after: Side, feature: string, found: readonl
   return changes;
 }
 
-/** What a pricing grants of a feature or limit that the other one lacks, over all its plans and add-ons. */
-function presentWorth(side: Side, other: Side, subject: "feature" | "usageLimit", name: string): boolean {
-  const space = new Space([side.pricing]);
-  const keys = subject === "feature" ? addOnsOfFeature(side, name) : addOnsOfLimit(side, name);
-  const [holding, none] = [rememberHoldings(side), rememberHoldings(other)];
-  return space.plans.some((plan) =>
-    space.selections(plan, keys).list.some(({ whole }) => {
-      const configuration = configurationOf(plan, whole);
-      const held = holding(configuration);
-      if (subject === "usageLimit") return newCapEffect(none(configuration), held, name) === "less";
-      return MODES.some((mode) => compareAccess(none(configuration), held, name, mode).after) || isTruthy(held, name);
-    }),
-  );
+/** What one pricing has and the other lacks; each side with its own space, built once. */
+class Present {
+  readonly #side: Side;
+  readonly #other: Side;
+  #space: Space | undefined;
+  #holdings: [(configuration: Configuration) => Holding, (configuration: Configuration) => Holding] | undefined;
+
+  constructor(side: Side, other: Side) {
+    this.#side = side;
+    this.#other = other;
+  }
+
+  /** Whether a pricing grants anything of a feature or limit that the other one lacks, over all its plans and add-ons. */
+  *isWorth(subject: "feature" | "usageLimit", name: string, isOver: () => boolean): Steps<boolean> {
+    const space = (this.#space ??= new Space([this.#side.pricing]));
+    const [holding, none] = (this.#holdings ??= [rememberHoldings(this.#side), rememberHoldings(this.#other)]);
+    const keys = subject === "feature" ? addOnsOfFeature(this.#side, name) : addOnsOfLimit(this.#side, name);
+    for (const plan of space.plans)
+      for (const { whole } of space.selections(plan, keys).list) {
+        if (isOver()) return false;
+        const configuration = configurationOf(plan, whole);
+        const held = holding(configuration);
+        if (subject === "usageLimit") {
+          if (newCapEffect(none(configuration), held, name) === "less") return true;
+        } else if (
+          MODES.some((mode) => compareAccess(none(configuration), held, name, mode).after) ||
+          isTruthy(held, name)
+        )
+          return true;
+        yield;
+      }
+    return false;
+  }
 }
 
 function isTruthy({ grant, side }: Holding, name: string): boolean {
@@ -221,32 +288,42 @@ function isTruthy({ grant, side }: Holding, name: string): boolean {
   return side.expressions.get(name)?.server === undefined && value !== undefined && value !== false;
 }
 
-/** Everything that subscribers of configurations offered by both pricings gain and lose, and how much was looked at. */
-export function compareGrants(before: Side, after: Side): { changes: Change[]; space: SpaceReport } {
-  const comparison = new GrantComparison(before, after);
+/**
+ * Everything that subscribers of configurations offered by both pricings gain and lose, and how much was looked at. Once
+ * `isOver` says so, `space` names each subject that was not compared, or not under every selection.
+ */
+export function* compareGrants(
+  before: Side,
+  after: Side,
+  isOver: IsOver = NEVER_OVER,
+): Steps<{ changes: Change[]; space: SpaceReport }> {
+  const comparison = new GrantComparison(before, after, isOver);
   const [old, now] = [before.pricing, after.pricing];
+  const [onlyBefore, onlyAfter] = [new Present(before, after), new Present(after, before)];
   const changes: Change[] = [];
   for (const name of namesOfBoth(old.pricing.features, now.pricing.features)) {
     if (old.features.has(name) && now.features.has(name)) {
       const start = comparison.changes.length;
-      comparison.compare("feature", name, addOnsOfFeature, featureFindings(name));
+      yield* comparison.compare("feature", name, addOnsOfFeature, featureFindings(name));
       changes.push(...compareTexts(before, after, name, comparison.changes.slice(start)));
     } else {
-      const [side, other, present] = old.features.has(name)
-        ? ([before, after, "before"] as const)
-        : ([after, before, "after"] as const);
-      const effect = presentWorth(side, other, "feature", name) ? (present === "after" ? "more" : "less") : "same";
+      const [side, present] = old.features.has(name)
+        ? ([onlyBefore, "before"] as const)
+        : ([onlyAfter, "after"] as const);
+      const isWorth = yield* side.isWorth("feature", name, () => comparison.isOver("feature", name));
+      const effect = isWorth ? (present === "after" ? "more" : "less") : "same";
       changes.push(presence("feature", name, present, effect));
     }
   }
   for (const name of namesOfBoth(old.pricing.usageLimits, now.pricing.usageLimits)) {
     if (old.usageLimits.has(name) && now.usageLimits.has(name))
-      comparison.compare("usageLimit", name, addOnsOfLimit, limitFindings(name));
+      yield* comparison.compare("usageLimit", name, addOnsOfLimit, limitFindings(name));
     else {
-      const [side, other, present] = old.usageLimits.has(name)
-        ? ([before, after, "before"] as const)
-        : ([after, before, "after"] as const);
-      const effect = presentWorth(side, other, "usageLimit", name) ? (present === "after" ? "less" : "more") : "same";
+      const [side, present] = old.usageLimits.has(name)
+        ? ([onlyBefore, "before"] as const)
+        : ([onlyAfter, "after"] as const);
+      const isWorth = yield* side.isWorth("usageLimit", name, () => comparison.isOver("usageLimit", name));
+      const effect = isWorth ? (present === "after" ? "less" : "more") : "same";
       changes.push(presence("usageLimit", name, present, effect));
     }
   }

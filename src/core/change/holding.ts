@@ -9,6 +9,8 @@ import { configurationKey } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
 import { expressionFacts } from "./expression-facts.ts";
 import type { ExpressionFacts } from "./expression-facts.ts";
+import { finish } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 
 /** Which of a feature's two expressions is asked. */
 export type Mode = "client" | "server";
@@ -39,24 +41,23 @@ export function createSide(
   pricing: CompiledPricing,
   serviceName: string = pricing.pricing.saasName.toLowerCase(),
 ): Side {
+  return finish(sideSteps(pricing, serviceName));
+}
+
+/** {@link createSide} step by step: reading the expressions of a large pricing takes a second. */
+export function* sideSteps(pricing: CompiledPricing, serviceName: string): Steps<Side> {
   const facts = (text: string | undefined): ExpressionFacts | undefined =>
     text === undefined ? undefined : expressionFacts(text, `${serviceName}-`);
-  const expressions = new Map(
-    pricing.pricing.features.map(({ name, expression, serverExpression }) => {
-      const client = facts(expression);
-      return [name, { client, server: facts(serverExpression) ?? client }];
-    }),
-  );
-  const governed = new Map(
-    pricing.pricing.usageLimits.map((limit) => {
-      const features = new Set(limit.linkedFeatures);
-      for (const [name, modes] of expressions)
-        for (const each of [modes.client, modes.server])
-          if (each?.limits.includes(limit.name) === true || each?.usage.includes(limit.name) === true)
-            features.add(name);
-      return [limit.name, features];
-    }),
-  );
+  const expressions = new Map<string, Record<Mode, ExpressionFacts | undefined>>();
+  for (const { name, expression, serverExpression } of pricing.pricing.features) {
+    const client = facts(expression);
+    expressions.set(name, { client, server: facts(serverExpression) ?? client });
+    yield;
+  }
+  const governed = new Map(pricing.pricing.usageLimits.map((limit) => [limit.name, new Set(limit.linkedFeatures)]));
+  for (const [name, modes] of expressions)
+    for (const each of [modes.client, modes.server])
+      for (const limit of [...(each?.limits ?? []), ...(each?.usage ?? [])]) governed.get(limit)?.add(name);
   return {
     pricing,
     serviceName,
@@ -78,13 +79,29 @@ export function holdingOf(side: Side, configuration: Configuration): Holding {
   };
 }
 
-/** A {@link holdingOf} that remembers; for as long as one comparison takes. */
+/** Values of all remembered holdings of one side together, about 100 bytes each. */
+const MAX_REMEMBERED_VALUES = 400_000;
+
+/**
+ * A {@link holdingOf} that remembers, for as long as one comparison takes, in bounded memory: begins again when there are
+ * too many. Configurations are known by identity first, which is cheaper than by name.
+ */
 export function rememberHoldings(side: Side): (configuration: Configuration) => Holding {
+  const { features, usageLimits } = side.pricing.pricing;
+  const max = Math.max(8, Math.floor(MAX_REMEMBERED_VALUES / (features.length + usageLimits.length + 8)));
+  let byIdentity = new WeakMap<Configuration, Holding>();
   const known = new Map<string, Holding>();
   return (configuration) => {
+    const same = byIdentity.get(configuration);
+    if (same !== undefined) return same;
     const key = configurationKey(configuration);
     const holding = known.get(key) ?? holdingOf(side, configuration);
+    if (known.size >= max) {
+      known.clear();
+      byIdentity = new WeakMap();
+    }
     known.set(key, holding);
+    byIdentity.set(configuration, holding);
     return holding;
   };
 }

@@ -1,7 +1,7 @@
 import { findPlan } from "../pricing/compile.ts";
 import { checkSubscription } from "../pricing/subscription.ts";
-import { compareHoldings } from "./compare.ts";
-import type { FeatureComparison } from "./compare.ts";
+import { compareHoldings, comparisonSteps } from "./compare.ts";
+import type { FeatureComparison, HoldingComparison } from "./compare.ts";
 import { priceEffect, priceOf } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
 import { holdingOf } from "./holding.ts";
@@ -9,6 +9,7 @@ import type { Holding, Side } from "./holding.ts";
 import { emptyCounts } from "./impact-report.ts";
 import type { ConfigurationImpact, ImpactCounts, ImpactOptions } from "./impact-report.ts";
 import { NO_FLIPS, UsageAnswers } from "./impact-usage.ts";
+import type { Steps } from "../steps.ts";
 
 /** What a contract holds of a pricing that its configuration does not fit any more: evaluation refuses it, so nothing. */
 function nothingOf(side: Side): Holding {
@@ -32,6 +33,23 @@ function problemOf(after: Side | undefined, target: Configuration | undefined): 
   if (!verdict.ok) return { rule: verdict.rule, message: verdict.message };
   if (!lacksPlan(after, target)) return null;
   return { rule: "planOrAddOnsRequired", message: `Service ${serviceName} must have a plan selected` };
+}
+
+/**
+ * The part of a configuration's impact that takes long, for `compared` of the options: what its holders have now against
+ * what they have of `target`, nothing where they cannot go there.
+ */
+export function* compareConfiguration(
+  before: Side,
+  after: Side | undefined,
+  configuration: Configuration,
+  target: Configuration | undefined,
+): Steps<HoldingComparison> {
+  const fits = after !== undefined && target !== undefined && problemOf(after, target) === null;
+  return yield* comparisonSteps(
+    usableHolding(before, configuration),
+    fits ? holdingOf(after, target) : nothingOf(before),
+  );
 }
 
 interface Counted {
@@ -59,7 +77,7 @@ export class ConfigurationCount {
   };
   readonly counts = emptyCounts();
 
-  constructor(configuration: Configuration, { before, after, place, usage }: ImpactOptions) {
+  constructor(configuration: Configuration, { before, after, place, compared, usage }: ImpactOptions) {
     this.#configuration = configuration;
     this.#target = after === undefined ? undefined : place === undefined ? configuration : place(configuration);
     this.#problem = problemOf(after, this.#target);
@@ -67,7 +85,7 @@ export class ConfigurationCount {
     const target = this.#problem === null ? this.#target : undefined;
     this.#after = after === undefined || target === undefined ? undefined : holdingOf(after, target);
     const [old, now] = [this.#before, this.#after ?? nothingOf(before)];
-    this.#comparison = compareHoldings(old, now);
+    this.#comparison = compared?.(configuration) ?? compareHoldings(old, now);
     const [was, is] = [priceOf(before.pricing, configuration), target && after && priceOf(after.pricing, target)];
     this.#price = { before: was, after: is ?? null, effect: is === undefined ? "same" : priceEffect(was, is) };
     this.#answers = new UsageAnswers(this.#before, this.#after, usage);

@@ -1,5 +1,5 @@
 import type { SubscriptionRule } from "../pricing/subscription.ts";
-import type { FeatureComparison, LimitComparison } from "./compare.ts";
+import type { FeatureComparison, HoldingComparison, LimitComparison } from "./compare.ts";
 import type { Configuration, Price } from "./configuration.ts";
 import type { Effect } from "./effect.ts";
 import type { Side } from "./holding.ts";
@@ -23,6 +23,8 @@ export interface ImpactOptions {
   readonly after: Side | undefined;
   /** Every configuration stays as it is when left out. */
   readonly place?: Placement;
+  /** The comparison of a configuration with its target where it is known already; undefined: compared here. */
+  readonly compared?: (configuration: Configuration) => HoldingComparison | undefined;
   /** What becomes of consumption: archiving starts it anew, a novation of contracts keeps it. */
   readonly usage: "kept" | "reset";
 }

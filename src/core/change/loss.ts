@@ -8,6 +8,8 @@ import type { Configuration } from "./configuration.ts";
 import { holdingOf } from "./holding.ts";
 import type { Holding, Side } from "./holding.ts";
 import { Space } from "./space.ts";
+import { finish } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
 
 /*
@@ -129,25 +131,38 @@ export function subjectsOfBoth(before: Side, after: Side): { features: string[];
 
 /** The floor of each plan offered, in the order of the pricing; it counts what is certain and nothing else. */
 export function floorsOf(current: Holding, after: Side): Floor[] {
+  return finish(floorSteps(current, after));
+}
+
+/** {@link floorsOf} step by step. */
+export function* floorSteps(current: Holding, after: Side): Steps<Floor[]> {
   const { pricing } = after;
   const offered = offers(current.configuration);
   const space = new Space([pricing], (addOn) => offered.addOn(addOn));
   const { features, limits } = subjectsOfBoth(current.side, after);
   const plans =
     pricing.plans.size === 0 ? [undefined] : [...pricing.plans.values()].filter((plan) => offered.plan(plan));
-  return plans.map((plan) => {
-    const selectable = (key: string): boolean => space.closure(plan?.name, [key]) !== undefined;
+  const floors: Floor[] = [];
+  for (const plan of plans) {
+    const selectable = new Set(space.addOnKeys.filter((key) => space.closure(plan?.name, [key]) !== undefined));
+    const isCertain = (keys: readonly string[]): boolean => !keys.some((key) => selectable.has(key));
     const bare = plan === undefined ? { addOns: {} } : { plan: plan.name, addOns: {} };
     const holding = holdingOf(after, bare);
+    const compared: FeatureComparison[] = [];
+    for (const name of features) {
+      if (!isCertain(addOnsOfFeature(after, name))) continue;
+      compared.push(compareFeature(current, holding, name));
+      yield;
+    }
     const loss = lossOf(
-      features
-        .filter((name) => !addOnsOfFeature(after, name).some(selectable))
-        .map((name) => compareFeature(current, holding, name)),
+      compared,
       limits
-        .filter((name) => !addOnsOfLimit(after, name).some(selectable))
+        .filter((name) => isCertain(addOnsOfLimit(after, name)))
         .map((name) => compareLimit(current, holding, name)),
     );
     const { amount, unpriced } = priceOf(pricing, bare);
-    return { plan: plan?.name ?? null, rank: [...measuresOf(loss), unpriced.length, amount] };
-  });
+    floors.push({ plan: plan?.name ?? null, rank: [...measuresOf(loss), unpriced.length, amount] });
+    yield;
+  }
+  return floors;
 }

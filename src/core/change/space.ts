@@ -134,6 +134,7 @@ export class Space {
    */
   selections(plan: string | undefined, keys: Iterable<string>): Selections {
     const wanted = [...new Set(keys)].filter((key) => this.closure(plan, [key]) !== undefined).sort();
+    const asked = new Set(wanted);
     const list: Selection[] = [];
     let level: (readonly (readonly [number, number])[])[] = [[]];
     let looked = 0;
@@ -147,7 +148,7 @@ export class Space {
         );
         // Nothing that is added takes an exclusion away; a missing dependency may still come.
         if (closed === undefined) continue;
-        const selection = this.#select(plan, wanted, picks, closed);
+        const selection = this.#select(plan, wanted, asked, picks, closed);
         if (selection !== undefined) list.push(selection);
         for (let index = (picks.at(-1)?.[0] ?? -1) + 1; index < wanted.length; index++)
           for (const quantity of this.#rules.get(wanted[index] ?? "")?.quantities ?? [])
@@ -162,11 +163,12 @@ export class Space {
   #select(
     plan: string | undefined,
     wanted: readonly string[],
+    asked: ReadonlySet<string>,
     picks: readonly (readonly [number, number])[],
     closed: ReadonlySet<string>,
   ): Selection | undefined {
     const quantities = new Map(picks.map(([index, quantity]) => [wanted[index] ?? "", quantity]));
-    if ([...closed].some((key) => wanted.includes(key) && !quantities.has(key))) return undefined;
+    if ([...closed].some((key) => asked.has(key) && !quantities.has(key))) return undefined;
     const chosen: Record<string, number> = {};
     const whole: Record<string, number> = {};
     for (const key of [...closed].sort()) {

@@ -1,18 +1,43 @@
 import type { CompiledPricing } from "../pricing/compile.ts";
 import type { Side } from "./holding.ts";
 
+/** Positions of add-ons by what they bring or change. */
+interface AddOnIndex {
+  readonly keys: readonly string[];
+  readonly byFeature: ReadonlyMap<string, readonly number[]>;
+  readonly byLimit: ReadonlyMap<string, readonly number[]>;
+}
+
+/** Built once for each pricing: asking every add-on for every feature of a large one takes seconds. */
+const indexes = new WeakMap<CompiledPricing, AddOnIndex>();
+
+function indexOf(pricing: CompiledPricing): AddOnIndex {
+  const known = indexes.get(pricing);
+  if (known !== undefined) return known;
+  const [byFeature, byLimit] = [new Map<string, number[]>(), new Map<string, number[]>()];
+  const add = (map: Map<string, number[]>, names: Iterable<string>, position: number): void => {
+    for (const name of names) {
+      const positions = map.get(name);
+      if (positions === undefined) map.set(name, [position]);
+      else positions.push(position);
+    }
+  };
+  for (const [position, addOn] of [...pricing.addOns.values()].entries()) {
+    add(byFeature, Object.keys(addOn.features), position);
+    add(byLimit, [...Object.keys(addOn.usageLimits), ...Object.keys(addOn.usageLimitsExtensions)], position);
+  }
+  const index = { keys: [...pricing.addOns.keys()], byFeature, byLimit };
+  indexes.set(pricing, index);
+  return index;
+}
+
 /** Keys of the add-ons of a pricing that bring a value of one of these features, or change one of these limits. */
 function addOnsTouching(pricing: CompiledPricing, features: Iterable<string>, limits: Iterable<string>): string[] {
-  const [wantedFeatures, wantedLimits] = [[...features], [...limits]];
-  return [...pricing.addOns]
-    .filter(
-      ([, addOn]) =>
-        wantedFeatures.some((name) => Object.hasOwn(addOn.features, name)) ||
-        wantedLimits.some(
-          (name) => Object.hasOwn(addOn.usageLimits, name) || Object.hasOwn(addOn.usageLimitsExtensions, name),
-        ),
-    )
-    .map(([key]) => key);
+  const { keys, byFeature, byLimit } = indexOf(pricing);
+  const found = new Set<number>();
+  for (const name of features) for (const position of byFeature.get(name) ?? []) found.add(position);
+  for (const name of limits) for (const position of byLimit.get(name) ?? []) found.add(position);
+  return [...found].sort((one, other) => one - other).map((position) => keys[position] ?? "");
 }
 
 /** Keys of the add-ons that can change what a feature is worth: its value, or anything that its expressions read. */

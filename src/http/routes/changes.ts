@@ -1,7 +1,5 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
-import { diffAsMarkdown } from "../../core/change/diff-text.ts";
-import type { PricingDiff } from "../../core/change/diff.ts";
 import type { ChangeAction, ImpactView, Watch } from "../../operations/change-impact.ts";
 import { asFailure, Failure } from "../../operations/errors.ts";
 import { listDecisions } from "../../operations/gates.ts";
@@ -18,6 +16,7 @@ import {
   organizationOf,
   queryParameter,
   reply,
+  replyJson,
   tell,
 } from "../route.ts";
 import { overrideReasonOf, pricingOf, targets, targetsOf } from "./change-bodies.ts";
@@ -58,13 +57,22 @@ function changeOf(body: z.infer<typeof change>): ChangeAction {
 
 const addressed = (c: Ask) => ({ organizationId: organizationOf(c), serviceName: c.req.param("serviceName") ?? "" });
 
-function answerDiff(c: Ask, diff: PricingDiff): Response {
+function formatOf(c: Ask): pricings.DiffFormat {
   const accepted = /\btext\/markdown\b/i.test(c.req.header("accept") ?? "") ? "markdown" : "json";
   const format = queryParameter(c, "format") ?? accepted;
-  if (format === "json") return json(c, diff);
-  if (format !== "markdown") throw new Failure("invalid", "INVALID DATA: format must be json or markdown");
-  return reply(c, diffAsMarkdown(diff), 200, { "Content-Type": "text/markdown; charset=utf-8" });
+  if (format !== "json" && format !== "markdown") {
+    throw new Failure("invalid", "INVALID DATA: format must be json or markdown");
+  }
+  return format;
 }
+
+function answerDiff(c: Ask, format: pricings.DiffFormat, text: string): Response {
+  if (format === "json") return replyJson(c, text, 200);
+  return reply(c, text, 200, { "Content-Type": "text/markdown; charset=utf-8" });
+}
+
+/** What a diff is asked for with, beside the versions. */
+const diffing = (c: Ask) => ({ ...addressed(c), format: formatOf(c), signal: c.req.raw.signal });
 
 function required(c: Ask, name: string): string {
   const value = queryParameter(c, name);
@@ -99,22 +107,14 @@ function lines(c: Ask, run: (watch: Watch) => Promise<ImpactView>): ReadableStre
 
 /** What a change of pricings does to those who have them. Mounted twice: at /services, and inside an organization. */
 export const changeRoutes = new Hono<AppEnv>()
-  .get("/:serviceName/diff", async (c) =>
-    answerDiff(
-      c,
-      await pricings.diffVersions(context(c), { ...addressed(c), from: required(c, "from"), to: required(c, "to") }),
-    ),
-  )
-  .post("/:serviceName/diff", async (c) =>
-    answerDiff(
-      c,
-      await pricings.diffDraft(context(c), {
-        ...addressed(c),
-        from: queryParameter(c, "from") || undefined,
-        source: await pricingOf(c),
-      }),
-    ),
-  )
+  .get("/:serviceName/diff", async (c) => {
+    const input = { ...diffing(c), from: required(c, "from"), to: required(c, "to") };
+    return answerDiff(c, input.format, await pricings.diffVersions(context(c), input));
+  })
+  .post("/:serviceName/diff", async (c) => {
+    const input = { ...diffing(c), from: queryParameter(c, "from") || undefined, source: await pricingOf(c) };
+    return answerDiff(c, input.format, await pricings.diffDraft(context(c), input));
+  })
   .post("/:serviceName/impact", async (c) => {
     const run = await openImpact(context(c), { ...addressed(c), change: changeOf(bodyOf(c, change)) });
     if (/\bapplication\/x-ndjson\b/i.test(c.req.header("accept") ?? "")) {

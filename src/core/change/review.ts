@@ -1,0 +1,103 @@
+import { compilePricing } from "../pricing/compile.ts";
+import type { Pricing } from "../pricing/model.ts";
+import { coverageOf } from "./expectation-coverage.ts";
+import type { Coverage } from "./expectation-coverage.ts";
+import { runExpectation } from "./expectation-run.ts";
+import { parseExpectations } from "./expectations.ts";
+import type { Finding } from "./finding.ts";
+import { createSide } from "./holding.ts";
+import { lintPricing } from "./lint.ts";
+import type { IsOver } from "../steps.ts";
+
+/** Plans × features of which coverage is counted. */
+const MAX_COVERED = 20_000;
+/** How many points are named that no expectation covers. */
+const MAX_MISSING = 100;
+
+/** What an upload is told about a pricing that is taken. */
+export interface UploadReport {
+  /** What is allowed in it and does no good; in the order of the file. */
+  warnings: Finding[];
+  /** False when there was no time to look for all of them; otherwise absent. */
+  warningsComplete?: false;
+  /** How many expectations were met and how much of the pricing they cover; absent without expectations. */
+  expectations?: { met: number; coverage: Coverage | null };
+}
+
+/** Why a pricing is not taken: the sentence, and each problem with its place. */
+export interface Refusal {
+  readonly message: string;
+  readonly problems: readonly { message: string; path: string; line: number; column: number }[];
+}
+
+/** What a review finds: a report, or why the pricing is not taken. */
+export type Review =
+  | { readonly ok: true; readonly report: UploadReport }
+  | { readonly ok: false; readonly refusal: Refusal };
+
+/**
+ * Holds a pricing against its expectations and looks for what does no good in it. Expectations that are not run when
+ * `expectationsOver` says so refuse the pricing; warnings end at `lintOver`.
+ */
+export function reviewPricing(
+  pricing: Pricing,
+  source: { readonly text: string; readonly expectations?: string | undefined },
+  time: { readonly lintOver: IsOver; readonly expectationsOver: IsOver },
+): Review {
+  const met =
+    source.expectations === undefined
+      ? undefined
+      : meetExpectations(pricing, source.expectations, time.expectationsOver);
+  if (met !== undefined && "message" in met) return { ok: false, refusal: met };
+  let isCut = false;
+  const warnings = lintPricing(pricing, source.text, () => (isCut ||= time.lintOver()));
+  return {
+    ok: true,
+    report: {
+      warnings,
+      ...(isCut ? { warningsComplete: false } : {}),
+      ...(met === undefined ? {} : { expectations: met }),
+    },
+  };
+}
+
+function meetExpectations(
+  pricing: Pricing,
+  text: string,
+  isOver: IsOver,
+): NonNullable<UploadReport["expectations"]> | Refusal {
+  const read = parseExpectations(text, pricing);
+  if (!read.ok) {
+    const [first] = read.problems;
+    return {
+      message: `Expectations parsing error: ${first?.message ?? "The file cannot be read"}`,
+      problems: read.problems.map(({ message, path, line, column }) => ({ message, path, line, column })),
+    };
+  }
+  const side = createSide(compilePricing(pricing));
+  const failed = [];
+  for (const [i, expectation] of read.expectations.entries()) {
+    if (isOver()) {
+      const message = "INVALID DATA: The expectations take too long; run them with npx faregate test";
+      return { message, problems: [] };
+    }
+    const { misses } = runExpectation(side, expectation);
+    if (misses.length > 0) failed.push({ expectation, misses, path: `expectations.${i}` });
+  }
+  const [first] = failed;
+  if (first !== undefined) {
+    const counted = `${failed.length} of ${read.expectations.length} expectations are not met`;
+    return {
+      message: `Invalid request: ${counted}. ${first.expectation.name}: ${first.misses[0]?.message ?? ""}`,
+      problems: failed.flatMap(({ expectation, misses, path }) =>
+        misses.map(({ line, message }) => ({ message: `${expectation.name}: ${message}`, path, line, column: 1 })),
+      ),
+    };
+  }
+  const isCounted = Math.max(1, pricing.plans.length) * pricing.features.length <= MAX_COVERED;
+  const coverage = isCounted ? coverageOf(side, read.expectations) : null;
+  return {
+    met: read.expectations.length,
+    coverage: coverage === null ? null : { ...coverage, missing: coverage.missing.slice(0, MAX_MISSING) },
+  };
+}
