@@ -3,9 +3,9 @@ import type { FeatureComparison, LimitComparison } from "../core/change/compare.
 import type { Price } from "../core/change/configuration.ts";
 import type { Effect } from "../core/change/effect.ts";
 import type { Severity } from "../core/change/finding.ts";
-import type { GateResult, GateRule } from "../core/change/gate.ts";
-import type { ImpactCounts } from "../core/change/impact-report.ts";
-import type { VersionSuggestion } from "../core/change/version-step.ts";
+import type { GateResult, GateRule } from "../core/change/impact/gate.ts";
+import type { ImpactCounts } from "../core/change/impact/report.ts";
+import type { VersionSuggestion } from "../core/change/diff/version-step.ts";
 import type { EventDetails } from "../core/event-messages.ts";
 import type { KeyScope, MemberRole, PlatformRole } from "../core/access/caller.ts";
 import type { Feature, FeatureValue, LimitValue, Period, SubscriptionConstraints } from "../core/pricing/model.ts";

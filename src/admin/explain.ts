@@ -1,7 +1,7 @@
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import { trackedLimits } from "../core/pricing/compile.ts";
 import { evaluateFeature, type Evaluation, type FeatureResult, prepareEvaluation } from "../core/pricing/evaluate.ts";
-import { parseExpression } from "../core/pricing/expression.ts";
+import { parseExpression } from "../core/pricing/language/expression.ts";
 import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
 import { grant } from "../core/pricing/subscription.ts";
 import type { Subscription } from "./answers.ts";

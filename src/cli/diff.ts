@@ -1,8 +1,8 @@
 import { Option } from "commander";
 import { CHANGE_CLASSES } from "../core/change/change.ts";
 import type { ChangeClass } from "../core/change/change.ts";
-import { diffPricings } from "../core/change/diff.ts";
-import { diffAsMarkdown, diffAsText } from "../core/change/diff-text.ts";
+import { diffPricings } from "../core/change/diff/diff.ts";
+import { diffAsMarkdown, diffAsText } from "../core/change/diff/text.ts";
 import { type CliCommand, CliFailure, EXIT } from "./command.ts";
 import { readPricingFile } from "./pricing-file.ts";
 

@@ -1,6 +1,6 @@
 import { Option } from "commander";
 import type { Finding, Severity } from "../core/change/finding.ts";
-import { lintPricing } from "../core/change/lint.ts";
+import { lintPricing } from "../core/change/lint/lint.ts";
 import { type CliCommand, EXIT } from "./command.ts";
 import { readPricingFile } from "./pricing-file.ts";
 

@@ -1,5 +1,5 @@
 import type { Pricing, PricingProblem } from "../core/pricing/model.ts";
-import { parsePricing } from "../core/pricing/parse.ts";
+import { parsePricing } from "../core/pricing/parse/pricing.ts";
 import { CliFailure, type Io } from "./command.ts";
 
 /** The problems of a file, one a line, as editors and terminals link them. */

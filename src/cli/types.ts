@@ -1,5 +1,5 @@
-import { Faregate } from "../client/faregate.ts";
-import type { ListedFeature } from "../client/features.ts";
+import { Faregate } from "../client/back/faregate.ts";
+import type { ListedFeature } from "../client/back/features.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { type CliCommand, CliFailure, EXIT, type Io } from "./command.ts";
 import { readPricingFile } from "./pricing-file.ts";

@@ -2,7 +2,7 @@
  * The framework-free client (`faregate/client`): ServiceClient and TokenService for front ends, Faregate for back ends. Bundlers drop
  * the half that is not used.
  */
-export * from "./front-end.ts";
+export * from "./front/front-end.ts";
 export type {
   AsOf,
   BillingChanges,
@@ -14,9 +14,9 @@ export type {
   Subscription,
   UsageReset,
   UserContact,
-} from "./contracts.ts";
-export type { FaregateOptions } from "./faregate.ts";
-export { Faregate } from "./faregate.ts";
+} from "./back/contracts.ts";
+export type { FaregateOptions } from "./back/faregate.ts";
+export { Faregate } from "./back/faregate.ts";
 export type {
   AllFeatures,
   AsOfContract,
@@ -27,7 +27,7 @@ export type {
   FeatureResult,
   ListedFeature,
   PastAnswer,
-} from "./features.ts";
-export type { Freshness, OutageOptions } from "./outage.ts";
-export type { Pricing, Service } from "./services.ts";
-export type { CallOptions, CountedOptions } from "./transport.ts";
+} from "./back/features.ts";
+export type { Freshness, OutageOptions } from "./back/outage.ts";
+export type { Pricing, Service } from "./back/services.ts";
+export type { CallOptions, CountedOptions } from "./back/transport.ts";

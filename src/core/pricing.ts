@@ -1,27 +1,27 @@
 /** The pricing engine on its own (`faregate/pricing`): runs wherever JavaScript runs, without I/O, clock or state. */
-export { proposeTarget } from "./change/best-fit.ts";
-export type { Proposal } from "./change/best-fit.ts";
-export { checkCertificate } from "./change/certificate.ts";
-export type { Certificate, CertificateQuestion } from "./change/certificate.ts";
+export { proposeTarget } from "./change/best-fit/best-fit.ts";
+export type { Proposal } from "./change/best-fit/best-fit.ts";
+export { checkCertificate } from "./change/best-fit/certificate.ts";
+export type { Certificate, CertificateQuestion } from "./change/best-fit/certificate.ts";
 export { CHANGE_CLASSES } from "./change/change.ts";
 export type { Change, ChangeClass, Subject as ChangeSubject } from "./change/change.ts";
 export { configurationOf, describeConfiguration, priceOf } from "./change/configuration.ts";
 export type { Configuration, Price } from "./change/configuration.ts";
-export { describeChange, diffAsMarkdown, diffAsText } from "./change/diff-text.ts";
-export { diffPricings } from "./change/diff.ts";
-export type { PricingDiff } from "./change/diff.ts";
-export { coverageOf } from "./change/expectation-coverage.ts";
-export type { Coverage } from "./change/expectation-coverage.ts";
-export { runExpectation } from "./change/expectation-run.ts";
-export type { ExpectationResult, Miss } from "./change/expectation-run.ts";
-export { parseExpectations } from "./change/expectations.ts";
-export type { Expectation, ExpectedFeature } from "./change/expectations.ts";
+export { describeChange, diffAsMarkdown, diffAsText } from "./change/diff/text.ts";
+export { diffPricings } from "./change/diff/diff.ts";
+export type { PricingDiff } from "./change/diff/diff.ts";
+export { coverageOf } from "./change/expectations/coverage.ts";
+export type { Coverage } from "./change/expectations/coverage.ts";
+export { runExpectation } from "./change/expectations/run.ts";
+export type { ExpectationResult, Miss } from "./change/expectations/run.ts";
+export { parseExpectations } from "./change/expectations/expectations.ts";
+export type { Expectation, ExpectedFeature } from "./change/expectations/expectations.ts";
 export type { Finding, LintCode, Severity } from "./change/finding.ts";
 export { createSide, holdingOf } from "./change/holding.ts";
 export type { Holding, Side } from "./change/holding.ts";
-export { Impact } from "./change/impact.ts";
-export type { ConfigurationImpact, ContractGroup, ImpactOptions, ImpactReport } from "./change/impact-report.ts";
-export { lintPricing } from "./change/lint.ts";
+export { Impact } from "./change/impact/impact.ts";
+export type { ConfigurationImpact, ContractGroup, ImpactOptions, ImpactReport } from "./change/impact/report.ts";
+export { lintPricing } from "./change/lint/lint.ts";
 export { addPeriod, nextBoundary } from "./period.ts";
 export { compilePricing, findAddOn, findPlan, trackedLimits } from "./pricing/compile.ts";
 export type { CompiledPricing } from "./pricing/compile.ts";
@@ -56,7 +56,7 @@ export type {
   SubscriptionConstraints,
   UsageLimit,
 } from "./pricing/model.ts";
-export { parsePricing } from "./pricing/parse.ts";
+export { parsePricing } from "./pricing/parse/pricing.ts";
 export { checkSubscription, grant } from "./pricing/subscription.ts";
 export type { Grant, SubscriptionChoice, SubscriptionRule, SubscriptionVerdict } from "./pricing/subscription.ts";
 export { featureToWire, pricingToWire } from "./pricing/wire.ts";

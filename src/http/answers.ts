@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { gateRule, gateRules } from "../core/change/gate.ts";
+import { gateRule, gateRules } from "../core/change/impact/gate.ts";
 import { EVENT_CODES } from "../core/event-messages.ts";
 
 /*

@@ -12,7 +12,7 @@ import {
 } from "@openfeature/server-sdk";
 import { serviceAddress } from "../client/address.ts";
 import { isFeatureId } from "../client/feature-state.ts";
-import { Outage } from "../client/outage.ts";
+import { Outage } from "../client/back/outage.ts";
 import { isObject } from "../client/pricing-token.ts";
 import { exchange, refusal } from "../client/request.ts";
 import { asOtherType, type BooleanDetails, errorCodeOf, failure, featureDetails } from "./details.ts";

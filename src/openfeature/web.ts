@@ -13,7 +13,7 @@ import {
 } from "@openfeature/web-sdk";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import type { PricingTokenPayload } from "../client/pricing-token.ts";
-import { ServiceClient } from "../client/service-client.ts";
+import { ServiceClient } from "../client/front/service-client.ts";
 import { asOtherType, type BooleanDetails, failure } from "./details.ts";
 import { changedFlags, tokenDetails } from "./token-details.ts";
 

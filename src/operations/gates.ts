@@ -1,5 +1,5 @@
 import { and, desc, eq, lt } from "drizzle-orm";
-import type { GateRule } from "../core/change/gate.ts";
+import type { GateRule } from "../core/change/impact/gate.ts";
 import { withActors } from "../db/actors.ts";
 import { versionKey } from "../db/pricings.ts";
 import { organizations, pricingDecisions, pricings } from "../db/schema.ts";

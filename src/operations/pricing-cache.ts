@@ -1,5 +1,5 @@
 import { boundedByWeight, leastRecentlyUsed } from "../core/least-recently-used.ts";
-import type { Proposal } from "../core/change/best-fit.ts";
+import type { Proposal } from "../core/change/best-fit/best-fit.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
 

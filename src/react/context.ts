@@ -1,6 +1,6 @@
 import { createContext, useContext } from "react";
-import type { ServiceClient } from "../client/service-client.ts";
-import type { TokenService } from "../client/token-service.ts";
+import type { ServiceClient } from "../client/front/service-client.ts";
+import type { TokenService } from "../client/front/token-service.ts";
 
 /** What a provider gives to everything below it; the same object until its connection settings change. */
 export interface ServiceClientContext {

@@ -1,7 +1,7 @@
 "use client";
 
 /** The React library (`faregate/react`). */
-export * from "../client/front-end.ts";
+export * from "../client/front/front-end.ts";
 export type { ServiceClientContext } from "./context.ts";
 export type { FeatureProps, SlotProps } from "./feature.tsx";
 export { Default, ErrorFallback, Feature, Loading, On } from "./feature.tsx";

@@ -1,6 +1,6 @@
 import { type JSX, type ReactNode, useEffect, useLayoutEffect, useMemo, useState } from "react";
-import { ServiceClient } from "../client/service-client.ts";
-import { TokenService } from "../client/token-service.ts";
+import { ServiceClient } from "../client/front/service-client.ts";
+import { TokenService } from "../client/front/token-service.ts";
 import { ServiceContext } from "./context.ts";
 import { IS_DEVELOPMENT, warnOnce } from "./development.ts";
 

@@ -1,5 +1,5 @@
-import type { ServiceClient } from "../client/service-client.ts";
-import type { ServiceEvents } from "../client/service-events.ts";
+import type { ServiceClient } from "../client/front/service-client.ts";
+import type { ServiceEvents } from "../client/front/service-events.ts";
 import type { ServiceClientContext } from "./context.ts";
 import { useServiceClient } from "./hooks.ts";
 import { type ServiceConfiguration, ServiceProvider } from "./service-provider.tsx";

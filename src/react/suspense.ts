@@ -1,7 +1,7 @@
 import { useCallback, useDebugValue, useSyncExternalStore } from "react";
 import type { FeatureId } from "../client/feature-id.ts";
 import { type FeatureReason, type FeatureState, LOADING } from "../client/feature-state.ts";
-import type { TokenService } from "../client/token-service.ts";
+import type { TokenService } from "../client/front/token-service.ts";
 import { useTokenService } from "./hooks.ts";
 
 /** A feature without an answer, for the error boundary. */

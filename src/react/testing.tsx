@@ -1,13 +1,13 @@
 "use client";
 
 import { type JSX, type ReactNode, useMemo } from "react";
-import { ServiceClient } from "../client/service-client.ts";
-import { createTestToken, type TestFeature } from "../client/test-token.ts";
-import { TokenService } from "../client/token-service.ts";
+import { ServiceClient } from "../client/front/service-client.ts";
+import { createTestToken, type TestFeature } from "../client/front/test-token.ts";
+import { TokenService } from "../client/front/token-service.ts";
 import { ServiceProvider } from "./service-provider.tsx";
 
 /** For tests of applications (`faregate/testing`): no network, no server, no secret. */
-export { createTestToken, type TestFeature, type TestTokenPayload } from "../client/test-token.ts";
+export { createTestToken, type TestFeature, type TestTokenPayload } from "../client/front/test-token.ts";
 
 /** Props of TestServiceProvider. */
 export interface TestServiceProviderProps {

@@ -9,7 +9,7 @@ import { compiledFrom, entitlements, modelFrom } from "../../src/admin/pricing.t
 import { decodeToken } from "../../src/admin/token.ts";
 import { compilePricing } from "../../src/core/pricing/compile.ts";
 import { evaluateFeature, prepareEvaluation } from "../../src/core/pricing/evaluate.ts";
-import { parsePricing } from "../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
 import { grant } from "../../src/core/pricing/subscription.ts";
 import { pricingToWire } from "../../src/core/pricing/wire.ts";
 

@@ -6,7 +6,7 @@ import type { CompiledPricing } from "../../src/core/pricing/compile.ts";
 import { evaluateBoolean, evaluateFeature, featureIds, prepareEvaluation } from "../../src/core/pricing/evaluate.ts";
 import type { Evaluation } from "../../src/core/pricing/evaluate.ts";
 import type { Pricing } from "../../src/core/pricing/model.ts";
-import { parsePricing } from "../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
 import { grant } from "../../src/core/pricing/subscription.ts";
 
 /** One measured ratio; `ok` says whether it meets its target. */

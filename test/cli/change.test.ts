@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { PricingDiff } from "../../src/core/change/diff.ts";
+import type { PricingDiff } from "../../src/core/change/diff/diff.ts";
 import { runFaregate } from "./io.ts";
 
 /* The three commands around a change of pricing: they need files alone, no server and no database. */

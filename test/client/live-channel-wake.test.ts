@@ -1,7 +1,7 @@
 import type { AddressInfo, Socket } from "node:net";
 import { createServer, type Server } from "node:http";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { ServiceClient } from "../../src/client/service-client.ts";
+import { ServiceClient } from "../../src/client/front/service-client.ts";
 import { type LiveServer, startLiveServer } from "./live-server.ts";
 
 /* Source: contract clients §1.10, connection lost. The page wakes while the channel connects, or waits to. */

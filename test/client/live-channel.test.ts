@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { ServiceClient } from "../../src/client/service-client.ts";
-import { createTestToken } from "../../src/client/test-token.ts";
+import { ServiceClient } from "../../src/client/front/service-client.ts";
+import { createTestToken } from "../../src/client/front/test-token.ts";
 import { answerWith, type LiveServer, startLiveServer } from "./live-server.ts";
 
 /* Source: contract clients §1.9, §1.10. Against a stock Socket.IO server. */

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Server as SocketServer } from "socket.io";
-import { createTestToken } from "../../src/client/test-token.ts";
+import { createTestToken } from "../../src/client/front/test-token.ts";
 
 /** One request for a token. */
 export interface TokenCall {

@@ -2,11 +2,15 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { serviceAddress } from "../../src/client/address.ts";
 import { InvalidPricingTokenError } from "../../src/client/invalid-pricing-token-error.ts";
 import { ServiceRequestError } from "../../src/client/service-request-error.ts";
-import { fetchWithPricingToken, pricingTokenInterceptor, takePricingToken } from "../../src/client/response-header.ts";
-import { ServiceClient } from "../../src/client/service-client.ts";
-import type { ServiceEvents } from "../../src/client/service-events.ts";
-import { createTestToken } from "../../src/client/test-token.ts";
-import { TokenService } from "../../src/client/token-service.ts";
+import {
+  fetchWithPricingToken,
+  pricingTokenInterceptor,
+  takePricingToken,
+} from "../../src/client/front/response-header.ts";
+import { ServiceClient } from "../../src/client/front/service-client.ts";
+import type { ServiceEvents } from "../../src/client/front/service-events.ts";
+import { createTestToken } from "../../src/client/front/test-token.ts";
+import { TokenService } from "../../src/client/front/token-service.ts";
 import { answerWith, type LiveServer, startLiveServer } from "./live-server.ts";
 
 /* Source: contract clients §1.3, §1.8, §1.9, §1.12. Requests go over real HTTP. */

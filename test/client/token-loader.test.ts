@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ServiceRequestError } from "../../src/client/service-request-error.ts";
-import { createTestToken } from "../../src/client/test-token.ts";
-import { TokenLoader } from "../../src/client/token-loader.ts";
-import { TokenService } from "../../src/client/token-service.ts";
+import { createTestToken } from "../../src/client/front/test-token.ts";
+import { TokenLoader } from "../../src/client/front/token-loader.ts";
+import { TokenService } from "../../src/client/front/token-service.ts";
 
 /* Source: contract clients §3.3: refresh before exp, on focus, clock-skew tolerance. */
 

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { InvalidPricingTokenError } from "../../src/client/invalid-pricing-token-error.ts";
 import { usageOf } from "../../src/client/feature-state.ts";
 import { parsePricingToken } from "../../src/client/pricing-token.ts";
-import { createTestToken } from "../../src/client/test-token.ts";
-import { TokenService } from "../../src/client/token-service.ts";
+import { createTestToken } from "../../src/client/front/test-token.ts";
+import { TokenService } from "../../src/client/front/token-service.ts";
 import { serializeTokenPayload } from "../../src/core/pricing-token.ts";
 
 /* Source: contract clients §1.7. */

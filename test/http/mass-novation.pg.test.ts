@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Proposal } from "../../src/core/change/best-fit.ts";
+import type { Proposal } from "../../src/core/change/best-fit/best-fit.ts";
 import { createPricingCache } from "../../src/operations/pricing-cache.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";

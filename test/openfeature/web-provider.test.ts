@@ -1,6 +1,6 @@
 import { type Client, OpenFeature, ProviderEvents } from "@openfeature/web-sdk";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createTestToken } from "../../src/client/test-token.ts";
+import { createTestToken } from "../../src/client/front/test-token.ts";
 import { FaregateWebProvider } from "../../src/openfeature/web.ts";
 
 /* Token-only: no key in the page, no connection; what the page's own back end answers is in the hand of each test. */

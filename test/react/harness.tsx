@@ -1,7 +1,7 @@
 import { act, type ReactElement, type ReactNode, StrictMode } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { afterEach, vi } from "vitest";
-import { createTestToken, type TestFeature } from "../../src/client/test-token.ts";
+import { createTestToken, type TestFeature } from "../../src/client/front/test-token.ts";
 import { Default, ErrorFallback, Feature, Loading, On } from "../../src/react/react.ts";
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { GateMeasure, GateRule } from "../../core/change/gate.ts";
+import type { GateMeasure, GateRule } from "../../core/change/impact/gate.ts";
 import type { Gate } from "../answers.ts";
 import { call } from "../api.ts";
 import { formatNumber } from "../format.ts";

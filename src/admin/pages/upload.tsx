@@ -187,7 +187,7 @@ function useVerdict(text: string): Verdict {
     setVerdict((before) => (before.state === "empty" ? { state: "checking" } : before));
     let isOld = false;
     const timer = setTimeout(async () => {
-      const { parsePricing } = await import("../../core/pricing/parse.ts");
+      const { parsePricing } = await import("../../core/pricing/parse/pricing.ts");
       if (isOld) return;
       const result = parsePricing(text, new Date());
       if (!result.ok) return setVerdict({ state: "broken", problems: result.problems });

@@ -1,8 +1,8 @@
-import { closeTree, RunFailure } from "../pricing/closures.ts";
-import type { Closure } from "../pricing/closures.ts";
-import { parseExpression } from "../pricing/expression.ts";
-import type { ExpressionTree, Reference } from "../pricing/expression.ts";
-import type { Value } from "../pricing/syntax-tree.ts";
+import { closeTree, RunFailure } from "../pricing/language/closures.ts";
+import type { Closure } from "../pricing/language/closures.ts";
+import { parseExpression } from "../pricing/language/expression.ts";
+import type { ExpressionTree, Reference } from "../pricing/language/expression.ts";
+import type { Value } from "../pricing/language/syntax-tree.ts";
 
 /** The granted value of a feature or limit of the service. */
 export type ValueOf = (to: "feature" | "usageLimit", name: string) => Value;

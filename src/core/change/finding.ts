@@ -1,6 +1,6 @@
-import { namedItems } from "../pricing/parse-value.ts";
-import { isMap } from "../pricing/tree.ts";
-import { positions, readYaml } from "../pricing/yaml.ts";
+import { namedItems } from "../pricing/parse/value.ts";
+import { isMap } from "../pricing/parse/tree.ts";
+import { positions, readYaml } from "../pricing/parse/yaml.ts";
 
 /**
  * What lint finds, and how bad it is: an `error` cannot be meant (a feature that always fails), a `warning` is most

@@ -1,12 +1,12 @@
 import { compilePricing } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
-import { coverageOf } from "./expectation-coverage.ts";
-import type { Coverage } from "./expectation-coverage.ts";
-import { runExpectation } from "./expectation-run.ts";
-import { parseExpectations } from "./expectations.ts";
+import { coverageOf } from "./expectations/coverage.ts";
+import type { Coverage } from "./expectations/coverage.ts";
+import { runExpectation } from "./expectations/run.ts";
+import { parseExpectations } from "./expectations/expectations.ts";
 import type { Finding } from "./finding.ts";
 import { createSide } from "./holding.ts";
-import { lintPricing } from "./lint.ts";
+import { lintPricing } from "./lint/lint.ts";
 import type { IsOver } from "../steps.ts";
 
 /** Plans × features of which coverage is counted. */

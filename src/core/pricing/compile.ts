@@ -1,11 +1,11 @@
-import { closeTree } from "./closures.ts";
-import type { Closure } from "./closures.ts";
-import { explainRefusal, parseExpression } from "./expression.ts";
-import type { Expression, ExpressionTree, Reference } from "./expression.ts";
+import { closeTree } from "./language/closures.ts";
+import type { Closure } from "./language/closures.ts";
+import { explainRefusal, parseExpression } from "./language/expression.ts";
+import type { Expression, ExpressionTree, Reference } from "./language/expression.ts";
 import type { AddOn, Feature, FeatureValue, LimitValue, Period, Plan, Pricing, UsageLimit } from "./model.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
-import type { Value } from "./syntax-tree.ts";
+import type { Value } from "./language/syntax-tree.ts";
 
 /**
  * What the closures of one service read: values by the position of the feature or limit in the pricing. `usage` is

@@ -3,7 +3,7 @@ import { expressionOf, featureValue, idOf, limitValue, locateFeature } from "./e
 import type { BoundExpression, BoundFeature, Evaluation, EvaluationMode, PreparedService } from "./evaluation.ts";
 import { excerpt } from "./excerpt.ts";
 import type { FeatureValue, LimitValue } from "./model.ts";
-import type { Value } from "./syntax-tree.ts";
+import type { Value } from "./language/syntax-tree.ts";
 
 export { prepareEvaluation } from "./evaluation.ts";
 export type { ContractedService, Evaluation, EvaluationMode } from "./evaluation.ts";

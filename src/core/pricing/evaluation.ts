@@ -1,7 +1,7 @@
 import type { CompiledExpression, CompiledPricing, EvaluationFrame } from "./compile.ts";
 import type { FeatureValue, LimitValue } from "./model.ts";
 import type { Grant } from "./subscription.ts";
-import type { Value } from "./syntax-tree.ts";
+import type { Value } from "./language/syntax-tree.ts";
 
 /** One service of a contract: its key in lower case, its pricing, and what the contract's choice grants. */
 export interface ContractedService {

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { proposeTarget } from "../../../src/core/change/best-fit.ts";
+import { proposeTarget } from "../../../src/core/change/best-fit/best-fit.ts";
 import { canonical } from "../../../src/core/change/change.ts";
-import { checkCertificate } from "../../../src/core/change/certificate.ts";
+import { checkCertificate } from "../../../src/core/change/best-fit/certificate.ts";
 import { compareHoldings } from "../../../src/core/change/compare.ts";
 import type { Configuration } from "../../../src/core/change/configuration.ts";
 import { createSide, holdingOf } from "../../../src/core/change/holding.ts";

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { diffPricings } from "../../../src/core/change/diff.ts";
-import { describeChange, diffAsMarkdown, diffAsText } from "../../../src/core/change/diff-text.ts";
-import { suggestVersion } from "../../../src/core/change/version-step.ts";
-import type { VersionStep } from "../../../src/core/change/version-step.ts";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { diffPricings } from "../../../src/core/change/diff/diff.ts";
+import { describeChange, diffAsMarkdown, diffAsText } from "../../../src/core/change/diff/text.ts";
+import { suggestVersion } from "../../../src/core/change/diff/version-step.ts";
+import type { VersionStep } from "../../../src/core/change/diff/version-step.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
 import { pricingFrom } from "./small-pricings.ts";
 

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { coverageOf } from "../../../src/core/change/expectation-coverage.ts";
-import { runExpectation } from "../../../src/core/change/expectation-run.ts";
-import { parseExpectations } from "../../../src/core/change/expectations.ts";
-import type { Expectation } from "../../../src/core/change/expectations.ts";
+import { coverageOf } from "../../../src/core/change/expectations/coverage.ts";
+import { runExpectation } from "../../../src/core/change/expectations/run.ts";
+import { parseExpectations } from "../../../src/core/change/expectations/expectations.ts";
+import type { Expectation } from "../../../src/core/change/expectations/expectations.ts";
 import { createSide } from "../../../src/core/change/holding.ts";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { pricingText } from "../../support/pricings.ts";
 
 const NOW = new Date("2026-01-01T00:00:00Z");

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import type { CompiledPricing } from "../../../src/core/pricing/compile.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { allowsQuantity, checkSubscription } from "../../../src/core/pricing/subscription.ts";
 import type { Configuration } from "../../../src/core/change/configuration.ts";
 

@@ -9,7 +9,7 @@ import {
   prepareEvaluation,
 } from "../../../src/core/pricing/evaluate.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { checkSubscription, grant } from "../../../src/core/pricing/subscription.ts";
 import { pricingToWire } from "../../../src/core/pricing/wire.ts";
 import { accept, at, CASE_FILES, readCases, TODAY } from "./case-file.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import { evaluateFeature, prepareEvaluation } from "../../../src/core/pricing/evaluate.ts";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { grant } from "../../../src/core/pricing/subscription.ts";
 import { accept, TODAY } from "./case-file.ts";
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import * as hostile from "../../support/hostile-pricings.ts";
 import { TODAY } from "./case-file.ts";
 

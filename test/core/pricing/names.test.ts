@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { TODAY } from "./case-file.ts";
 
 /** A pricing in which one name is as given; the others are ordinary. */

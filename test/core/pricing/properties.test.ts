@@ -10,9 +10,9 @@ import {
   involvedLimits,
   prepareEvaluation,
 } from "../../../src/core/pricing/evaluate.ts";
-import { parseExpression } from "../../../src/core/pricing/expression.ts";
+import { parseExpression } from "../../../src/core/pricing/language/expression.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { checkSubscription, grant } from "../../../src/core/pricing/subscription.ts";
 import { pricingToWire } from "../../../src/core/pricing/wire.ts";
 import { accept, CASE_FILES, readCases, TODAY } from "./case-file.ts";

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { compilePricing, trackedLimits } from "../../../src/core/pricing/compile.ts";
 import { evaluateFeature, featureIds, prepareEvaluation } from "../../../src/core/pricing/evaluate.ts";
-import { parsePricing } from "../../../src/core/pricing/parse.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { grant } from "../../../src/core/pricing/subscription.ts";
 import { pricingToWire } from "../../../src/core/pricing/wire.ts";
 import { accept, TODAY } from "./case-file.ts";

@@ -1,0 +1,247 @@
+import { type AsOf, type Contract, hasAsOf, instant } from "./contracts.ts";
+import type { FeatureId } from "../feature-id.ts";
+import type { Freshness, Outage, OutageOptions } from "./outage.ts";
+import { type FeatureError, isObject, ownValue } from "../pricing-token.ts";
+import { tokenOf } from "../request.ts";
+import {
+  type CallOptions,
+  type CountedOptions,
+  type Guard,
+  listOf,
+  recordOf,
+  segment,
+  type Transport,
+} from "./transport.ts";
+
+/** One feature for one user. Limits are named `{service}-{limit}`. Source: contract features-events §3. */
+export interface FeatureResult {
+  readonly eval: boolean;
+  /** Null where the feature has no limit, or `error` is set. */
+  readonly limit: Readonly<Record<string, number | boolean | null>> | null;
+  readonly used: Readonly<Record<string, number>> | null;
+  readonly error: FeatureError | null;
+}
+
+/** A result with what the call did. */
+export interface FeatureAnswer extends FeatureResult, Freshness {
+  /** What may still be consumed, after this call; only where `strict`, `dryRun` or `explain` asks for it. */
+  readonly remaining?: Readonly<Record<string, number | null>> | null;
+  /** When usage starts again at 0, ISO 8601; null for a limit that never does. Asked for like `remaining`. */
+  readonly resetAt?: Readonly<Record<string, string | null>> | null;
+  /** Whether the service said that it counted the consumption of this call. */
+  readonly counted: boolean;
+  /** The key under which consumption was sent; sent with it again, it counts once. Null without consumption. */
+  readonly idempotencyKey: string | null;
+}
+
+/** All features of one user. */
+export interface AllFeatures extends Freshness {
+  /** By feature id; empty in an outage in which none is known. */
+  readonly features: Readonly<Record<string, boolean>>;
+  /** Whether a feature is on; false for an id that does not exist. In an outage, what `whenUnreachable` says. */
+  isEnabled(id: FeatureId): boolean;
+}
+
+/** What was contracted at a past moment, and the balances that were decided on. */
+export interface AsOfContract extends AsOf {
+  readonly contract: Pick<
+    Contract,
+    "id" | "billingPeriod" | "usageLevels" | "contractedServices" | "subscriptionPlans" | "subscriptionAddOns"
+  > & {
+    /** By service: a version of the same name may have been uploaded since. */
+    readonly pricingIds: Readonly<Record<string, string>>;
+  };
+}
+
+/** What evaluating a feature would have answered at a past moment. */
+export interface PastAnswer extends FeatureResult {
+  readonly remaining: Readonly<Record<string, number | null>> | null;
+  readonly resetAt: Readonly<Record<string, string | null>> | null;
+  readonly asOf: AsOfContract;
+}
+
+/** Which expressions to ask, and what to do in an outage. */
+export interface EvaluationOptions extends CallOptions, OutageOptions {
+  /** Asks the server expressions where a feature has them. */
+  server?: boolean | undefined;
+}
+
+/** One evaluation. */
+export interface FeatureOptions extends EvaluationOptions, CountedOptions {
+  /** By `{service}-{limit}`, all limits of the feature: is counted if the feature is on, in one step with asking. */
+  consumption?: Readonly<Record<string, number>> | undefined;
+  /** Refuses consumption that would pass a limit, where without it one call may. */
+  strict?: boolean | undefined;
+  /** Answers what would be, and counts nothing. */
+  dryRun?: boolean | undefined;
+  /** Adds `remaining` and `resetAt` to the answer. */
+  explain?: boolean | undefined;
+  /** Lets an outage be answered where consumption is given too. Nothing is counted then: `counted` is false. */
+  acceptUncounted?: boolean | undefined;
+}
+
+/** Which features of which pricings to list. */
+export interface FeatureQuery {
+  /** Part of it, whatever the case; the same for the two below. */
+  readonly featureName?: string | undefined;
+  readonly serviceName?: string | undefined;
+  readonly pricingVersion?: string | undefined;
+  readonly show?: "active" | "archived" | "all" | undefined;
+  readonly sort?: "serviceName" | "featureName" | undefined;
+  readonly order?: "asc" | "desc" | undefined;
+  readonly page?: number | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** A feature of one version of a pricing. */
+export interface ListedFeature {
+  readonly info: {
+    readonly name: string;
+    readonly description?: string;
+    readonly valueType: "BOOLEAN" | "NUMERIC" | "TEXT";
+    readonly expression?: string;
+    readonly serverExpression?: string;
+    readonly [field: string]: unknown;
+  };
+  readonly service: string;
+  readonly pricingVersion: string;
+}
+
+/** What users may do, and doing it. Needs a key of any scope. Source: contract features-events. */
+export class Features {
+  private readonly transport: Transport;
+  private readonly outage: Outage;
+
+  constructor(transport: Transport, outage: Outage) {
+    this.transport = transport;
+    this.outage = outage;
+  }
+
+  /**
+   * Whether the user may use the feature, and with `consumption` using it: then it is sent with an idempotency key, so that tries which
+   * got no answer are counted once. An outage is answered as the options say; consumption, only with `acceptUncounted`.
+   * @throws ServiceRequestError, of status 404 for a user without contract. A feature that does not exist is an `error` in the answer.
+   */
+  async evaluate(userId: string, featureId: FeatureId, options: FeatureOptions = {}): Promise<FeatureAnswer> {
+    const { consumption = {}, dryRun = false, strict = false, server = false, explain = false } = options;
+    const hasAmounts = Object.keys(consumption).length > 0;
+    const consumes = hasAmounts && !dryRun;
+    const idempotencyKey = consumes ? (options.idempotencyKey ?? crypto.randomUUID()) : undefined;
+    const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
+    const query = { server, strict, dryRun, explain };
+    const call = { method: "POST", path, query, body: consumption, isRead: !consumes, idempotencyKey } as const;
+    const denied = { limit: null, used: null, error: null };
+    const answer = await this.outage.answer<FeatureResult>(
+      { userId, about: `one ${server} ${featureId}`, options },
+      () => this.transport.ask(call, isResult, options),
+      {
+        // What somebody only imagined consuming says nothing of what is.
+        remember: (result) => result.error === null && !(hasAmounts && dryRun),
+        fallback: consumes && options.acceptUncounted !== true ? undefined : (isOpen) => ({ eval: isOpen, ...denied }),
+      },
+    );
+    const counted = consumes && !answer.stale && answer.eval && answer.used !== null;
+    return { ...answer, counted, idempotencyKey: idempotencyKey ?? null };
+  }
+
+  /** All features of a user, as on or off. */
+  async evaluateAll(userId: string, options: EvaluationOptions = {}): Promise<AllFeatures> {
+    const answer = await this.outage.answer<{ features: Record<string, boolean>; isOpen?: boolean }>(
+      { userId, about: `all ${options.server === true}`, options },
+      async () => ({ features: await this.askAll(userId, recordOf(isBoolean), options) }),
+      { remember: () => true, fallback: (isOpen) => ({ features: {}, isOpen }) },
+    );
+    const { isOpen = false, ...rest } = answer;
+    return { ...rest, isEnabled: (id) => ownValue(answer.features, id) ?? isOpen };
+  }
+
+  /** All features of a user with limits, use and errors. Rejects in an outage: what is to be shown should not be made up. */
+  async explainAll(
+    userId: string,
+    options: CallOptions & Pick<EvaluationOptions, "server"> = {},
+  ): Promise<Record<string, FeatureResult>> {
+    return this.askAll(userId, recordOf(isResult), options, true);
+  }
+
+  /**
+   * What `evaluate` would have answered at that moment, from the record of what was contracted and used; counts nothing.
+   * @throws ServiceRequestError, of status 404 when there was no contract yet and 400 for a moment that the record does not reach.
+   */
+  async evaluateAt(
+    userId: string,
+    featureId: FeatureId,
+    at: Date | string,
+    options: CallOptions & Pick<FeatureOptions, "server" | "strict" | "consumption"> = {},
+  ): Promise<PastAnswer> {
+    const { server, strict, consumption: body = {} } = options;
+    const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
+    const query = { server, strict, dryRun: true, at: instant(at) };
+    return this.transport.ask({ method: "POST", path, query, body, isRead: true }, isPastAnswer, options);
+  }
+
+  /** The same for all features of a user. */
+  async evaluateAllAt(
+    userId: string,
+    at: Date | string,
+    options: CallOptions & Pick<EvaluationOptions, "server"> = {},
+  ): Promise<{ readonly features: Readonly<Record<string, FeatureResult>>; readonly asOf: AsOfContract }> {
+    const path = `/features${segment("userId", userId)}`;
+    const query = { server: options.server, details: true, at: instant(at) };
+    return this.transport.ask({ method: "POST", path, query, isRead: true }, arePastResults, options);
+  }
+
+  /** Undoes what the feature consumed for the user in the last two minutes, or only the newest of it. */
+  async revert(
+    userId: string,
+    featureId: FeatureId,
+    options: CountedOptions & { latest?: boolean | undefined } = {},
+  ): Promise<void> {
+    const { latest = false, idempotencyKey = crypto.randomUUID() } = options;
+    const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
+    await this.transport.send({ method: "POST", path, query: { revert: true, latest }, idempotencyKey }, options);
+    this.outage.forget(userId);
+  }
+
+  /** A signed pricing token of the user, for a front end. */
+  async pricingToken(userId: string, options: CallOptions & Pick<EvaluationOptions, "server"> = {}): Promise<string> {
+    const path = `/features${segment("userId", userId)}/pricing-token`;
+    const { server } = options;
+    return tokenOf(await this.transport.send({ method: "POST", path, query: { server }, isRead: true }, options));
+  }
+
+  /** The features that pricings have, one page of them. */
+  async list(query: FeatureQuery = {}, options?: CallOptions): Promise<ListedFeature[]> {
+    return this.transport.ask({ method: "GET", path: "/features", query: { ...query } }, listOf(isListed), options);
+  }
+
+  private askAll<T>(
+    userId: string,
+    isIt: Guard<T>,
+    options: CallOptions & Pick<EvaluationOptions, "server">,
+    details = false,
+  ): Promise<T> {
+    const path = `/features${segment("userId", userId)}`;
+    const { server } = options;
+    return this.transport.ask({ method: "POST", path, query: { server, details }, isRead: true }, isIt, options);
+  }
+}
+
+function isResult(value: unknown): value is FeatureResult {
+  return isObject(value) && typeof value["eval"] === "boolean";
+}
+
+function isBoolean(value: unknown): value is boolean {
+  return typeof value === "boolean";
+}
+
+function isListed(value: unknown): value is ListedFeature {
+  return isObject(value) && isObject(value["info"]) && typeof value["service"] === "string";
+}
+
+function isPastAnswer(value: unknown): value is PastAnswer {
+  return isResult(value) && hasAsOf(value);
+}
+
+function arePastResults(value: unknown): value is { features: Record<string, FeatureResult>; asOf: AsOfContract } {
+  return hasAsOf(value) && "features" in value && recordOf(isResult)(value.features);
+}

@@ -1,0 +1,116 @@
+import { leastRecentlyUsed, type LeastRecentlyUsed } from "../../core/least-recently-used.ts";
+import { ServiceRequestError } from "../service-request-error.ts";
+import { deepFreeze } from "../pricing-token.ts";
+
+/** Where an answer comes from. */
+export interface Freshness {
+  /** `last-known`: the last answer to this question; `fallback`: nobody's, but what the caller chose for outages. */
+  readonly source: "service" | "last-known" | "fallback";
+  /** Exactly when `source` is not `service`. */
+  readonly stale: boolean;
+  /** Milliseconds since the service gave this answer; null when it never did. */
+  readonly ageMs: number | null;
+}
+
+/** What an evaluation answers while the service cannot be reached, or is broken. */
+export interface OutageOptions {
+  /** First the last answer about the same feature and user, if it is no older than this. Default 0: none is kept. */
+  lastKnownForMs?: number | undefined;
+  /** Then: reject, which is the default, say yes (`open`), or no (`closed`). */
+  whenUnreachable?: "throw" | "open" | "closed" | undefined;
+}
+
+interface Known {
+  readonly value: unknown;
+  readonly at: number;
+}
+
+/** Of the users asked about most recently. */
+const MAX_ANSWERS = { users: 1_000, ofEach: 100 };
+type Answers = LeastRecentlyUsed<Known>;
+const noAnswers = (): Answers => leastRecentlyUsed(MAX_ANSWERS.ofEach);
+
+/** So many failures in a row are an outage; fewer may be one question that breaks the service, or one caller in too much haste. */
+const FAILURES_OF_AN_OUTAGE = 3;
+/** How often an outage is looked into while there are answers without the service: once, for all callers. */
+const PROBE_EVERY_MS = 1_000;
+
+/** What is known without the service, and whether it is there. */
+export class Outage {
+  private readonly users = leastRecentlyUsed<Answers>(MAX_ANSWERS.users);
+  private failures = 0;
+  private probeAt = 0;
+  private readonly defaults: OutageOptions;
+
+  constructor(defaults: OutageOptions) {
+    this.defaults = defaults;
+  }
+
+  /** Nothing is known of this user any more. */
+  forget(userId: string): void {
+    if (this.users.get(userId) !== undefined) this.users.put(userId, noAnswers());
+  }
+
+  /**
+   * What `ask` brings, and when that fails what there is instead of it: at once while an outage is known, so that an outage here does not
+   * make everything slow there. `remember` says whether the answer is one to the question, `fallback` what yes and no are.
+   */
+  async answer<T>(
+    question: { userId: string; about: string; options: OutageOptions },
+    ask: () => Promise<T>,
+    { remember, fallback }: { remember: (answer: T) => boolean; fallback: ((isOpen: boolean) => T) | undefined },
+  ): Promise<T & Freshness> {
+    const { userId, about } = question;
+    const lastKnownForMs = question.options.lastKnownForMs ?? this.defaults.lastKnownForMs ?? 0;
+    const known = lastKnownForMs > 0 ? (this.users.get(userId) ?? this.users.put(userId, noAnswers())) : undefined;
+    const instead = () => fallback && this.without(known?.get(about), lastKnownForMs, fallback, question.options);
+    if (this.failures >= FAILURES_OF_AN_OUTAGE) {
+      const answer = performance.now() < this.probeAt ? instead() : undefined;
+      if (answer !== undefined) return answer;
+      this.probeAt = performance.now() + PROBE_EVERY_MS;
+    }
+    try {
+      const value = await ask();
+      this.failures = 0;
+      // Into what was known when it was asked: forgotten meanwhile, it is not known again.
+      if (remember(value)) known?.put(about, { value: deepFreeze(value), at: performance.now() });
+      return { ...value, source: "service", stale: false, ageMs: 0 };
+    } catch (error) {
+      if (!isOutage(error)) {
+        if (error instanceof ServiceRequestError && error.status !== undefined) this.failures = 0;
+        throw error;
+      }
+      this.failures += 1;
+      this.probeAt = performance.now() + PROBE_EVERY_MS;
+      const answer = instead();
+      if (answer === undefined) throw error;
+      return answer;
+    }
+  }
+
+  private without<T>(
+    known: Known | undefined,
+    lastKnownForMs: number,
+    fallback: (isOpen: boolean) => T,
+    options: OutageOptions,
+  ): (T & Freshness) | undefined {
+    const otherwise = options.whenUnreachable ?? this.defaults.whenUnreachable ?? "throw";
+    const ageMs = known && Math.round(performance.now() - known.at);
+    if (known !== undefined && ageMs !== undefined && ageMs < lastKnownForMs) {
+      return { ...asAnswered<T>(known), source: "last-known", stale: true, ageMs };
+    }
+    if (otherwise === "throw") return undefined;
+    return { ...fallback(otherwise === "open"), source: "fallback", stale: true, ageMs: null };
+  }
+}
+
+/** Guarantee: an answer is only found under the question to which it was the answer. */
+function asAnswered<T>(known: Known): T {
+  return known.value as T;
+}
+
+/** Whether the service is not there or broken: what it refuses it will refuse later too. */
+function isOutage(error: unknown): boolean {
+  // Without a status nothing came; nobody is to be blamed for what was called off.
+  return error instanceof ServiceRequestError && error.code !== "ABORTED" && (error.status ?? 500) >= 500;
+}

@@ -1,0 +1,77 @@
+import { isObject } from "../pricing-token.ts";
+import { type CallOptions, listOf, segment, type Transport } from "./transport.ts";
+
+/** A service with its versions; each is uploaded, or known by the URL it came from. Source: contract services-pricings §3. */
+export interface Service {
+  readonly id: string;
+  readonly name: string;
+  readonly organizationId: string;
+  readonly activePricings: Readonly<Record<string, { readonly id: string } | { readonly url: string }>>;
+  readonly archivedPricings?: Readonly<Record<string, { readonly id: string } | { readonly url: string }>>;
+}
+
+/** What all named things of a pricing have, with whatever else the pricing language gives them. */
+interface Named {
+  readonly name: string;
+  readonly description?: string;
+  readonly [field: string]: unknown;
+}
+
+/** One version of a service's pricing. */
+export interface Pricing {
+  readonly version: string;
+  readonly currency: string;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly features: Readonly<Record<string, Named & { readonly valueType: "BOOLEAN" | "NUMERIC" | "TEXT" }>>;
+  readonly usageLimits: Readonly<Record<string, Named & { readonly type: "RENEWABLE" | "NON_RENEWABLE" }>>;
+  readonly plans: Readonly<Record<string, Named & { readonly price: number | string }>>;
+  readonly addOns: Readonly<Record<string, Named & { readonly price: number | string }>>;
+}
+
+/** Services and their pricings, to read. Needs a key of any scope. Source: contract services-pricings §4. */
+export class Services {
+  private readonly transport: Transport;
+
+  constructor(transport: Transport) {
+    this.transport = transport;
+  }
+
+  /** By name. `name`: part of it, whatever the case; `limit`: up to 1,000 and 20 by default. */
+  async list(
+    query: { name?: string; page?: number; limit?: number; order?: "asc" | "desc" } = {},
+    options?: CallOptions,
+  ): Promise<Service[]> {
+    return this.transport.ask({ method: "GET", path: "/services", query }, listOf(isService), options);
+  }
+
+  /** @throws ServiceRequestError, of status 404 when there is none. */
+  async get(serviceName: string, options?: CallOptions): Promise<Service> {
+    return this.transport.ask({ method: "GET", path: pathOf(serviceName) }, isService, options);
+  }
+
+  /** The versions of a service, in the order of their upload. */
+  async pricings(
+    serviceName: string,
+    query: { pricingStatus?: "active" | "archived" } = {},
+    options?: CallOptions,
+  ): Promise<Pricing[]> {
+    const path = `${pathOf(serviceName)}/pricings`;
+    return this.transport.ask({ method: "GET", path, query }, listOf(isPricing), options);
+  }
+
+  /** @throws ServiceRequestError, of status 404 when there is no such version. */
+  async pricing(serviceName: string, pricingVersion: string, options?: CallOptions): Promise<Pricing> {
+    const path = `${pathOf(serviceName)}/pricings${segment("pricingVersion", pricingVersion)}`;
+    return this.transport.ask({ method: "GET", path }, isPricing, options);
+  }
+}
+
+const pathOf = (serviceName: string) => `/services${segment("serviceName", serviceName)}`;
+
+function isService(value: unknown): value is Service {
+  return isObject(value) && typeof value["name"] === "string" && isObject(value["activePricings"]);
+}
+function isPricing(value: unknown): value is Pricing {
+  return isObject(value) && typeof value["version"] === "string" && isObject(value["features"]);
+}

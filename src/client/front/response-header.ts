@@ -1,0 +1,45 @@
+import { notifyAll } from "../listeners.ts";
+import type { TokenService } from "./token-service.ts";
+
+/** The header in which a back end may send a fresh token with any answer; CORS must expose it. */
+const HEADER = "pricing-token";
+
+/** Called with what was wrong with a header; the answer itself is never disturbed, nor by what this throws. */
+export type HeaderErrorListener = (error: Error) => void;
+
+/** A `fetch` that takes over the token of every answer that has one. */
+export function fetchWithPricingToken(
+  tokens: TokenService,
+  options: { fetch?: typeof fetch; onError?: HeaderErrorListener } = {},
+): typeof fetch {
+  return async (...request: Parameters<typeof fetch>) => {
+    const answer = await (options.fetch ?? fetch)(...request);
+    takePricingToken(tokens, answer.headers, options.onError);
+    return answer;
+  };
+}
+
+/** The same for axios: `axios.interceptors.response.use(pricingTokenInterceptor(tokens))`. */
+export function pricingTokenInterceptor(
+  tokens: TokenService,
+  onError?: HeaderErrorListener,
+): <Answer extends { headers: object }>(answer: Answer) => Answer {
+  return (answer) => {
+    takePricingToken(tokens, answer.headers, onError);
+    return answer;
+  };
+}
+
+/** Takes over the token in these headers, if any: a `Headers` object, or a plain one with names in lower case. */
+export function takePricingToken(tokens: TokenService, headers: object, onError?: HeaderErrorListener): void {
+  try {
+    const value: unknown = hasGet(headers) ? headers.get(HEADER) : new Map(Object.entries(headers)).get(HEADER);
+    if (typeof value === "string" && value !== "") tokens.update(value);
+  } catch (error) {
+    if (onError) notifyAll(new Set([onError]), error instanceof Error ? error : new Error(String(error)));
+  }
+}
+
+function hasGet(headers: object): headers is { get(name: string): unknown } {
+  return "get" in headers && typeof headers.get === "function";
+}

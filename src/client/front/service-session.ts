@@ -1,0 +1,165 @@
+import { isUserId } from "../address.ts";
+import { aborted, type IssuedToken, requestPricingToken } from "../request.ts";
+import type { LiveChannel } from "./live-channel.ts";
+import { readMessage } from "./messages.ts";
+import type { ServiceClient } from "./service-client.ts";
+import { TokenLoader } from "./token-loader.ts";
+
+/** The working part of a client, in a chunk of its own so that pages which only show a token need not load it. */
+export class ServiceSession {
+  private readonly client: ServiceClient;
+  private readonly loader: TokenLoader;
+  private userId: string | undefined;
+  /** Of the requests that are not the loader's. */
+  private lifetime = new AbortController();
+  /** Undefined: nobody has opened or closed it since `rest`. */
+  private wantsChannel: boolean | undefined;
+  private hasBeenSynchronized = false;
+  private channel: LiveChannel | undefined;
+
+  constructor(client: ServiceClient) {
+    this.client = client;
+    this.loader = new TokenLoader(client.token, (error) => client.events.emit("error", error));
+  }
+
+  /** See ServiceClient.setUserId, which has checked and announced what it could. */
+  async setUserId(userId: string): Promise<void> {
+    if (!isUserId(userId)) {
+      const isText = typeof userId === "string" && userId.trim() !== "";
+      const wrong = isText ? "not be '.', '..' or ill-formed Unicode" : "be a non-empty string";
+      throw new Error(`User ID must ${wrong}.`);
+    }
+    if (this.client.address === undefined) throw new Error("config.url is needed to fetch a pricing token.");
+    if (this.client.apiKey === "") throw new Error("config.apiKey is needed to fetch a pricing token.");
+    if (!this.client.isAllowed) throw aborted();
+    const isSame = userId === this.userId;
+    if (isSame && this.loader.isLoading) return this.loader.load();
+    this.userId = userId;
+    this.loader.use((signal) => this.requestToken(userId, signal));
+    return this.loader.fly();
+  }
+
+  /** See ServiceClient.generateUserPricingToken. */
+  async generateUserPricingToken(): Promise<string> {
+    if (this.userId === undefined) {
+      throw new Error(
+        "User ID is not set. Please set the user ID with `setUserId(userId)` before trying to generate a pricing token.",
+      );
+    }
+    return (await this.requestToken(this.userId, this.lifetime.signal)).token;
+  }
+
+  /** See ServiceClient.refresh. */
+  refresh(): Promise<void> {
+    return this.loader.load();
+  }
+
+  /** Works until `rest`: keeps the token fresh and, if so wished, the channel open. Without the service only the source is left. */
+  run(isConnected: boolean): void {
+    const { client, loader, userId } = this;
+    const { token, tokenSource } = client;
+    if (!isConnected) this.pause();
+    else if (this.wantsChannel === undefined) this.connect();
+    if (isConnected && userId !== undefined) {
+      loader.use((signal) => this.requestToken(userId, signal));
+    } else if (tokenSource !== undefined) {
+      const newest = () => (client.tokenSource ?? tokenSource)();
+      loader.use(async () => ({ token: await newest(), serverTimeMs: 0 }));
+      if (token.status !== "valid") loader.refresh();
+    }
+    // Else it was `setUserId` that announced a token, and a call of it may still be waiting for its turn.
+    if (!isConnected || tokenSource !== undefined) token.setLoading(loader.isLoading);
+    if (isConnected || tokenSource !== undefined) loader.start();
+  }
+
+  /** Ends channel, timers and requests; user and listeners stay, and `run` takes up the work again. */
+  rest(): void {
+    this.pause();
+    // At once: in a moment another client may fill the token service.
+    this.client.token.setLoading(false);
+  }
+
+  private pause(): void {
+    this.disconnect();
+    this.wantsChannel = undefined;
+    this.loader.stop();
+    this.loader.use(undefined);
+    this.lifetime.abort();
+    this.lifetime = new AbortController();
+  }
+
+  /** Opens the event channel unless it is open. The socket code is loaded then. */
+  connect(): void {
+    const { client } = this;
+    const { address } = client;
+    if (this.wantsChannel || !client.isAllowed || address === undefined) return;
+    this.wantsChannel = true;
+    client.changeConnection({ status: "connecting", error: null });
+    import("./live-channel.ts").then(
+      ({ openLiveChannel }) => {
+        if (!this.wantsChannel || this.channel !== undefined) return;
+        this.channel = openLiveChannel(address.socketOrigin, address.enginePath, {
+          connecting: () => client.changeConnection({ status: "connecting", error: client.connection.error }),
+          synchronized: () => this.synchronized(),
+          message: (message) => this.receive(message),
+          lost: (error) => this.lost(error),
+        });
+      },
+      (error: unknown) => {
+        this.wantsChannel = undefined;
+        this.lost(error);
+      },
+    );
+  }
+
+  /** Closes the event channel in whatever state it is. */
+  disconnect(): void {
+    this.wantsChannel = false;
+    this.channel?.close();
+    this.channel = undefined;
+    this.client.changeConnection();
+  }
+
+  private async requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
+    const { httpUrl, apiKey, options, isAllowed } = this.client;
+    if (!isAllowed) throw aborted();
+    return requestPricingToken({ httpUrl, apiKey, userId, signal, fetch: options.fetch });
+  }
+
+  private synchronized(): void {
+    this.client.changeConnection({ status: "synchronized", error: null });
+    if (this.hasBeenSynchronized) this.loader.refreshSoon();
+    this.hasBeenSynchronized = true;
+    this.client.events.emit("synchronized");
+  }
+
+  private lost(error: unknown): void {
+    const { client } = this;
+    client.changeConnection({
+      status: "disconnected",
+      error: error instanceof Error ? error : client.connection.error,
+    });
+    if (error !== undefined) client.events.emit("error", error);
+  }
+
+  private receive(message: unknown): void {
+    const { events } = this.client;
+    try {
+      const read = readMessage(message);
+      if (read === undefined) return;
+      const { event, details } = read;
+      if ((event === "pricing_archived" || event === "service_disabled") && this.isAbout(details.serviceName)) {
+        this.loader.refreshSoon();
+      }
+      events.emit(event, details);
+    } catch (error) {
+      events.emit("error", error);
+    }
+  }
+
+  /** Whether the token has a feature of that service; the channel tells of everybody's. */
+  private isAbout(serviceName: string): boolean {
+    const prefix = `${serviceName}-`.toLowerCase();
+    return Object.keys(this.client.token.getPayload()?.features ?? {}).some((id) => id.startsWith(prefix));
+  }
+}

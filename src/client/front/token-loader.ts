@@ -1,0 +1,178 @@
+import { onWake, wakeAfter } from "./ambient.ts";
+import { isHidden } from "./visibility.ts";
+import { ServiceRequestError } from "../service-request-error.ts";
+import { decodePricingToken } from "../pricing-token.ts";
+import { aborted, type IssuedToken } from "../request.ts";
+import type { TokenService } from "./token-service.ts";
+
+/** Where tokens come from: a user's route of the service, or the application's own function. */
+export type TokenOrigin = (signal: AbortSignal) => Promise<IssuedToken>;
+
+interface Flight {
+  /** Aborted as soon as it is over, however it ended. */
+  readonly controller: AbortController;
+  readonly outcome: Promise<void>;
+}
+
+const SHORTEST_WAIT_MS = 5_000;
+const LONGEST_WAIT_MS = 60_000;
+/** Differences between the clocks up to this are not corrected. */
+const TOLERATED_SKEW_MS = 30_000;
+const LONG_ABSENCE_MS = 60_000;
+
+/**
+ * Fetches tokens into a TokenService and keeps the newest wish: one request at a time, the later origin wins whatever the order
+ * of the answers, a failure leaves the old token. While started, it also refreshes before the expiry and after an absence.
+ */
+export class TokenLoader {
+  private origin: TokenOrigin | undefined;
+  private latest: Flight | undefined;
+  private failures = 0;
+  private isStarted = false;
+  /** When to refresh, in the clock of Date.now. */
+  private dueAt: number | undefined;
+  private hiddenSince: number | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private stopWatching: (() => void) | undefined;
+  private readonly tokens: TokenService;
+  private readonly onError: (error: Error) => void;
+
+  /** `onError` hears of refreshes that nobody asked for and that failed. */
+  constructor(tokens: TokenService, onError: (error: Error) => void) {
+    this.tokens = tokens;
+    this.onError = onError;
+  }
+
+  /** From now on tokens come from here. Does not ask yet. */
+  use(origin: TokenOrigin | undefined): void {
+    this.origin = origin;
+    this.failures = 0;
+  }
+
+  /** Whether a request is under way. */
+  get isLoading(): boolean {
+    return this.latest?.controller.signal.aborted === false;
+  }
+
+  /** Asks now, or joins the request under way. Whoever waits for a request that a later one replaces gets the later outcome. */
+  load(): Promise<void> {
+    return this.isLoading && this.latest !== undefined ? this.latest.outcome : this.fly();
+  }
+
+  /** Gives up the request under way, whose waiters follow the new one, and asks the present origin. */
+  fly(): Promise<void> {
+    const { origin } = this;
+    if (origin === undefined) return Promise.resolve();
+    const before = this.latest;
+    const controller = new AbortController();
+    const land = async () => {
+      try {
+        const { token, serverTimeMs } = await origin(controller.signal);
+        // For origins that do not look at the signal. A later request aborts this one, too.
+        if (controller.signal.aborted) throw aborted();
+        this.tokens.update(token, clockOffset(serverTimeMs, token));
+        this.plan();
+      } catch (error) {
+        if (this.latest !== flight) return await this.latest?.outcome;
+        throw error;
+      } finally {
+        if (!controller.signal.aborted) this.end();
+      }
+    };
+    // A microtask later, so that `flight` exists when `land` compares with it.
+    const flight: Flight = { controller, outcome: Promise.resolve().then(land) };
+    this.latest = flight;
+    before?.controller.abort();
+    // After a failed refresh of an expired token, further tries must not make the page flicker.
+    if (this.failures === 0) this.tokens.setLoading(true);
+    return flight.outcome;
+  }
+
+  /** Asks in the background: a failure goes to `onError` and is tried again later if that can help. */
+  refresh(): void {
+    if (this.origin === undefined) return;
+    this.dueAt = undefined;
+    this.load().catch((error: unknown) => {
+      if (error instanceof ServiceRequestError && error.code === "ABORTED") return;
+      this.onError(error instanceof Error ? error : new Error(String(error)));
+      if (this.isStarted && mayPass(error)) {
+        this.failures += 1;
+        this.wait(SHORTEST_WAIT_MS + Math.random() * Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** this.failures));
+      }
+    });
+  }
+
+  /** Refreshes within three seconds, once however often asked: every browser hears every event at the same moment. */
+  refreshSoon(): void {
+    const at = Date.now() + 3000;
+    if (this.isStarted && (this.dueAt ?? at) >= at) this.wait(Math.random() * 3000);
+  }
+
+  /** Begins to refresh: before the expiry, when the page is shown again. */
+  start(): void {
+    if (this.isStarted) return;
+    this.isStarted = true;
+    this.stopWatching = onWake(() => this.look());
+    this.plan();
+  }
+
+  /** Ends all of that and aborts the request under way; `start` takes it up again. */
+  stop(): void {
+    this.isStarted = false;
+    this.dueAt = undefined;
+    this.stopWatching?.();
+    clearTimeout(this.timer);
+    this.end();
+  }
+
+  /** Says at once that nothing is on its way any more: in a moment another client may fill the token service. */
+  private end(): void {
+    if (!this.isLoading) return;
+    this.latest?.controller.abort();
+    this.tokens.setLoading(false);
+  }
+
+  /** At 70 to 80 % of the life that is left, so that clients started together do not come together. */
+  private plan(): void {
+    const left = this.tokens.lifeLeftMs;
+    if (left === undefined) return;
+    // A token that arrives expired is a failure like another: no hurry to get the next of its kind.
+    this.failures = left > 0 ? 0 : this.failures + 1;
+    const wait = left > 0 ? left * (0.8 - Math.random() * 0.1) : SHORTEST_WAIT_MS * 2 ** Math.min(this.failures, 5);
+    this.wait(Math.max(SHORTEST_WAIT_MS, wait));
+  }
+
+  private wait(delayMs: number): void {
+    if (!this.isStarted || this.origin === undefined) return;
+    this.dueAt = Date.now() + delayMs;
+    this.look();
+  }
+
+  /** Does what is due unless the page is hidden, which it makes up for when shown; else waits for it. */
+  private look(): void {
+    clearTimeout(this.timer);
+    const now = Date.now();
+    if (isHidden()) {
+      this.hiddenSince ??= now;
+      return;
+    }
+    const wasAway = this.hiddenSince !== undefined && now - this.hiddenSince > LONG_ABSENCE_MS;
+    this.hiddenSince = undefined;
+    if (wasAway || (this.dueAt !== undefined && this.dueAt <= now)) this.refresh();
+    else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.look());
+  }
+}
+
+/** How far the server's clock is ahead, if it matters. A re-issued token has an old `iat`, so alone that can only say "ahead". */
+function clockOffset(serverTimeMs: number, token: string): number {
+  const now = Date.now();
+  const { iat = 0 } = decodePricingToken(token);
+  const offset = serverTimeMs > 0 ? serverTimeMs - now : Math.max(0, iat * 1000 - now);
+  return Math.abs(offset) > TOLERATED_SKEW_MS ? offset : 0;
+}
+
+/** A refusal stays one however often it is asked for; a lost connection or a busy server does not. */
+function mayPass(error: unknown): boolean {
+  const status = error instanceof ServiceRequestError ? error.status : undefined;
+  return status === undefined || status >= 500 || status === 408 || status === 429;
+}

@@ -1,0 +1,198 @@
+import { onWake, wakeAfter } from "./ambient.ts";
+import type { FeatureId } from "../feature-id.ts";
+import {
+  EXPIRED,
+  featureState,
+  type FeatureState,
+  INVALID_ID,
+  isFeatureId,
+  LOADING,
+  NO_TOKEN,
+} from "../feature-state.ts";
+import { createListeners } from "../listeners.ts";
+import {
+  decodePricingToken,
+  deepFreeze,
+  ownValue,
+  parsePricingToken,
+  type PricingTokenPayload,
+} from "../pricing-token.ts";
+
+/** Whether there is a token: a usable one, one on its way, one that has expired, or none. */
+export type TokenStatus = "valid" | "loading" | "expired" | "none";
+
+/** @internal A client: `httpUrl` is empty as long as it belongs to no service. */
+export interface TokenOwner {
+  readonly httpUrl: string;
+  dispose(): void;
+}
+
+/**
+ * Holds one pricing token in memory and answers from it, without a request. Reading is pure; the timer that announces the
+ * expiry runs only while somebody is subscribed. Source: contract clients §1.7.
+ */
+export class TokenService {
+  private payload: PricingTokenPayload | undefined;
+  private readonly initial: PricingTokenPayload | undefined;
+  private loading = false;
+  private clockOffsetMs = 0;
+  private saidExpired = false;
+  private isResting = false;
+  private owner: TokenOwner | undefined;
+  private readonly listeners = createListeners((count) => this.watch(count > 0));
+  /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
+  readonly subscribe: (listener: () => void) => () => void = this.listeners.add;
+  /** @internal Says that everybody who is there from the beginning has had the chance to ask for a token. */
+  mount = (): void => {};
+  /** @internal Resolves after that. */
+  readonly mounted = new Promise<void>((resolve) => (this.mount = resolve));
+  private stopWatching: (() => void) | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** `initialToken`: what the page was rendered with; one that cannot be read counts as none. */
+  constructor(initialToken?: string) {
+    if (initialToken === undefined) return;
+    try {
+      this.initial = this.payload = parsePricingToken(initialToken);
+    } catch {
+      // Access control fails closed, a page does not.
+    }
+  }
+
+  /**
+   * Replaces the token, notifies once, and only then returns. A token that has expired is a valid one to store.
+   * `clockOffsetMs`: how far the clock of its issuer is ahead of the local one.
+   * @throws InvalidPricingTokenError, with everything left as it was.
+   */
+  update(token: string, clockOffsetMs = 0): void {
+    this.payload = deepFreeze(shareEntries(decodePricingToken(token), this.payload));
+    this.clockOffsetMs = clockOffsetMs;
+    this.saidExpired = this.hasExpired();
+    this.listeners.notify();
+    this.armTimer();
+  }
+
+  /** Forgets the token; notifies when there was one. */
+  clear(): void {
+    this.change(() => (this.payload = undefined));
+    this.armTimer();
+  }
+
+  /** Says whether a token is on its way, so that features without one load instead of failing. `update` does not end it. */
+  setLoading(loading: boolean): void {
+    this.change(() => (this.loading = loading));
+  }
+
+  /** Whether there is a token, by the clock. */
+  get status(): TokenStatus {
+    if (this.getPayload() !== null) return "valid";
+    if (this.loading) return "loading";
+    return this.payload === undefined ? "none" : "expired";
+  }
+
+  /** The payload, deeply frozen and the same object until the next update; null when none or expired. */
+  getPayload<T = PricingTokenPayload>(): T | null {
+    return shaped<T>(this.hasExpired() ? null : (this.payload ?? null));
+  }
+
+  /** A claim by its name at the top of the payload; null when there is none, or no valid token. */
+  getKey<T = unknown>(key: string): T | null {
+    return shaped<T>(ownValue(this.getPayload() ?? {}, key) ?? null);
+  }
+
+  /** True or false as the token says; null when it does not say, has expired or is missing. */
+  evaluateFeature(id: FeatureId): boolean | null {
+    const payload = this.getPayload();
+    const state = payload && featureState(payload, id);
+    return state?.reason === null ? state.enabled : null;
+  }
+
+  /** The answer for a feature with its limit, use and reason. Equal answers are the same object, across updates too. */
+  getFeature(id: FeatureId): FeatureState {
+    if (!isFeatureId(id)) return INVALID_ID;
+    const payload = this.getPayload();
+    if (payload !== null) return featureState(payload, id);
+    if (this.loading) return LOADING;
+    return this.payload === undefined ? NO_TOKEN : EXPIRED;
+  }
+
+  /** The answer of the initial token, whatever the clock says: server and browser must render the same first. */
+  getInitialFeature(id: FeatureId): FeatureState {
+    if (!isFeatureId(id)) return INVALID_ID;
+    return this.initial === undefined ? LOADING : featureState(this.initial, id);
+  }
+
+  /** The payload of the initial token, whatever the clock says. */
+  getInitialPayload<T = PricingTokenPayload>(): T | null {
+    return shaped<T>(this.initial ?? null);
+  }
+
+  /** Milliseconds until the token expires by the corrected clock; negative afterwards, undefined without one. */
+  get lifeLeftMs(): number | undefined {
+    return this.payload && this.payload.exp * 1000 - this.clockOffsetMs - Date.now();
+  }
+
+  /** @internal For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
+  claim(owner: TokenOwner): void {
+    const before = this.owner;
+    this.owner = owner;
+    if (!before || before === owner) return;
+    before.dispose();
+    this.setLoading(false);
+    if (before.httpUrl) this.clear();
+  }
+
+  /** @internal For clients: while nobody holds the one that fills it, nothing is announced. */
+  rest(isResting: boolean): void {
+    this.isResting = isResting;
+    this.armTimer();
+  }
+
+  private hasExpired(): boolean {
+    return (this.lifeLeftMs ?? 1) <= 0;
+  }
+
+  private change(make: () => void): void {
+    const before = this.status;
+    make();
+    if (this.status !== before) this.listeners.notify();
+  }
+
+  private watch(wanted: boolean): void {
+    if (wanted === (this.stopWatching !== undefined)) return;
+    this.stopWatching?.();
+    this.stopWatching = wanted ? onWake(() => this.armTimer()) : undefined;
+    // What has expired unobserved is no news to those who come later.
+    this.saidExpired = this.hasExpired();
+    this.armTimer();
+  }
+
+  /** Waits for the expiry, or announces it. Waking up asks again: a sleeping device's timers are late. */
+  private armTimer(): void {
+    clearTimeout(this.timer);
+    const left = this.lifeLeftMs;
+    if (this.stopWatching === undefined || this.isResting || left === undefined) return;
+    if (left > 0) this.timer = wakeAfter(left, () => this.armTimer());
+    else if (!this.saidExpired) {
+      this.saidExpired = true;
+      this.listeners.notify();
+    }
+  }
+}
+
+/** Guarantee: none. The caller names the shape that its own server's tokens have. */
+function shaped<T>(value: unknown): T | null {
+  return value as T | null;
+}
+
+/** Puts the entries of the earlier payload in place of equal ones, so that equal answers stay the same object. */
+function shareEntries(next: PricingTokenPayload, before: PricingTokenPayload | undefined): PricingTokenPayload {
+  for (const [id, entry] of Object.entries(next.features)) {
+    const value = before && ownValue(before.features, id);
+    if (value !== undefined && JSON.stringify(value) === JSON.stringify(entry)) {
+      // Not by assignment, which `__proto__` as an id would turn into something else.
+      Object.defineProperty(next.features, id, { value, enumerable: true });
+    }
+  }
+  return next;
+}

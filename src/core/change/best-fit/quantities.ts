@@ -1,0 +1,110 @@
+import { UNLIMITED } from "../../pricing/model.ts";
+import type { AddOn, LimitValue } from "../../pricing/model.ts";
+import { allowsQuantity, constraintsOf } from "../../pricing/subscription.ts";
+import { MODES } from "../compare.ts";
+import type { Holding, Side } from "../holding.ts";
+import { edgeQuantities } from "../space.ts";
+
+/** Up to so many quantities of an add-on are all tried. */
+const MAX_QUANTITIES = 64;
+
+/** Add-ons that influence each other, by key, and the subjects that only they can change. */
+export interface AddOnGroup {
+  readonly keys: readonly string[];
+  readonly features: readonly string[];
+  readonly limits: readonly string[];
+}
+
+/** Which quantities of an add-on are worth trying, on one plan, for who has `current`. */
+export class Quantities {
+  readonly #current: Holding;
+  readonly #after: Side;
+  readonly #plan: string | undefined;
+
+  constructor(current: Holding, after: Side, plan: string | undefined) {
+    this.#current = current;
+    this.#after = after;
+    this.#plan = plan;
+  }
+
+  #addOn(key: string): AddOn | undefined {
+    return this.#after.pricing.addOns.get(key);
+  }
+
+  /**
+   * The quantities of an add-on that can be part of a best target, and whether these are certainly all. More units than
+   * cover a limit only cost, unless somebody reads the limit otherwise than as an allowance.
+   */
+  of(key: string, group: AddOnGroup): { readonly list: readonly number[]; readonly complete: boolean } {
+    const addOn = this.#addOn(key);
+    if (addOn === undefined) return { list: [], complete: true };
+    const { minQuantity, quantityStep: step } = constraintsOf(addOn);
+    const edges = edgeQuantities([addOn]);
+    const [smallest = 1, largest = smallest] = [edges[0], edges.at(-1)];
+    const held = Object.entries(this.#current.configuration.addOns).find(([name]) => name.toLowerCase() === key)?.[1];
+    const exact = [smallest, ...(held !== undefined && held > 0 && allowsQuantity(addOn, held) ? [held] : [])];
+    const extended = Object.entries(addOn.usageLimitsExtensions).filter(([, value]) => value !== 0);
+    if (extended.length === 0) return { list: unique(exact), complete: true };
+    const plain = extended.every(([limit, value]) => value > 0 && this.#isPlainAllowance(limit, group));
+    let enough = smallest;
+    for (const [limit, value] of extended)
+      for (const base of this.#bases(limit, group)) {
+        const units = Math.ceil((this.#wanted(limit) - base) / value);
+        const quantity = Math.min(largest, minQuantity + Math.ceil((units - minQuantity) / step) * step);
+        if (quantity > smallest) exact.push(quantity);
+        enough = Math.max(enough, quantity);
+      }
+    // Alone on its limits, an add-on is best with just enough of it or with as much as may be.
+    const alone = extended.every(
+      ([limit]) =>
+        group.keys.filter((other) => Object.hasOwn(this.#addOn(other)?.usageLimitsExtensions ?? {}, limit)).length ===
+        1,
+    );
+    const few = unique([...exact, Math.min(largest, enough)]).filter((each) => allowsQuantity(addOn, each));
+    if (plain && alone) return { list: few, complete: true };
+    const bound = plain ? Math.min(enough, largest) : largest;
+    if ((bound - smallest) / step < MAX_QUANTITIES) {
+      const every: number[] = [];
+      for (let quantity = smallest; quantity <= bound; quantity += step) every.push(quantity);
+      return { list: unique([...every, ...exact]).filter((each) => allowsQuantity(addOn, each)), complete: true };
+    }
+    return { list: unique([...few, largest]), complete: false };
+  }
+
+  #wanted(limit: string): number {
+    const value = this.#current.grant.usageLimits.get(limit);
+    return typeof value === "number" ? Math.min(value, UNLIMITED) : 0;
+  }
+
+  /** What a limit may be before anything extends it. */
+  #bases(limit: string, group: AddOnGroup): number[] {
+    const plan = this.#plan === undefined ? undefined : this.#after.pricing.plans.get(this.#plan.toLowerCase());
+    const own = plan !== undefined && Object.hasOwn(plan.usageLimits, limit) ? plan.usageLimits[limit] : undefined;
+    const fallback = this.#after.pricing.usageLimits.get(limit)?.defaultValue;
+    const replaced = group.keys.map((key): LimitValue | undefined => {
+      const values = this.#addOn(key)?.usageLimits ?? {};
+      return Object.hasOwn(values, limit) ? values[limit] : undefined;
+    });
+    return [own ?? fallback, ...replaced].filter((value) => typeof value === "number");
+  }
+
+  #isPlainAllowance(limit: string, group: AddOnGroup): boolean {
+    const others = group.keys.map((key) => this.#addOn(key)?.usageLimitsExtensions ?? {});
+    if (others.some((values) => Object.hasOwn(values, limit) && (values[limit] ?? 0) < 0)) return false;
+    return group.features.every((feature) =>
+      MODES.every((mode) => {
+        const facts = this.#after.expressions.get(feature)?.[mode];
+        if (facts === undefined || !facts.limits.includes(limit)) return true;
+        // Under another expression, as much as before may not be enough; and one that takes a part of the limit may tell
+        // apart what the limit itself does not, where everything is unlimited.
+        const sameText = this.#current.side.expressions.get(feature)?.[mode]?.shape === facts.shape;
+        const had = this.#current.grant.usageLimits.get(limit);
+        return sameText && facts.allowances.includes(limit) && !(typeof had === "number" && had > UNLIMITED);
+      }),
+    );
+  }
+}
+
+function unique(quantities: readonly number[]): number[] {
+  return [...new Set(quantities)].sort((one, other) => one - other);
+}

@@ -1,0 +1,124 @@
+import { compilePricing } from "../../pricing/compile.ts";
+import type { CompiledPricing } from "../../pricing/compile.ts";
+import type { Pricing } from "../../pricing/model.ts";
+import { canonical, CHANGE_CLASSES, SUBJECTS } from "../change.ts";
+import type { Change, ChangeClass } from "../change.ts";
+import {
+  compareAddOnDefinitions,
+  compareFeatureDefinitions,
+  compareLimitDefinitions,
+  comparePlanDefinitions,
+  comparePricingHeaders,
+  presence,
+} from "./definitions.ts";
+import { compareGrants } from "./grants.ts";
+import type { SpaceReport } from "./grants.ts";
+import { createSide } from "../holding.ts";
+import { finish } from "../../steps.ts";
+import type { IsOver, Steps } from "../../steps.ts";
+import { stepOf, suggestVersion } from "./version-step.ts";
+import type { VersionSuggestion } from "./version-step.ts";
+
+/** Two pricings held against each other. */
+export interface PricingDiff {
+  readonly from: { readonly saasName: string; readonly version: string };
+  readonly to: { readonly saasName: string; readonly version: string };
+  /** What the changes amount to: the first class of CHANGE_CLASSES that occurs; null when nothing changed. */
+  readonly class: ChangeClass | null;
+  readonly counts: Readonly<Record<ChangeClass, number>>;
+  /** In a fixed order: pricing, plans, add-ons, features, limits, each by name. */
+  readonly changes: readonly Change[];
+  readonly suggestion: VersionSuggestion;
+  readonly space: SpaceReport;
+}
+
+function inOrder(one: Change, other: Change): number {
+  const rank = SUBJECTS.indexOf(one.subject) - SUBJECTS.indexOf(other.subject);
+  if (rank !== 0) return rank;
+  const key = ({ name, aspect, mode, plans, addOns }: Change): string => canonical([name, aspect, mode, plans, addOns]);
+  return key(one) < key(other) ? -1 : 1;
+}
+
+interface Named {
+  readonly name: string;
+}
+
+/** Items that only one side has, and the changes of those that both have. */
+function pair<Item extends Named>(
+  before: ReadonlyMap<string, Item>,
+  after: ReadonlyMap<string, Item>,
+  compare: (before: Item, after: Item) => Change[],
+  onlyOne?: (item: Item, present: "before" | "after") => Change[],
+): Change[] {
+  const changes: Change[] = [];
+  for (const [key, item] of before) {
+    const other = after.get(key);
+    if (other !== undefined) changes.push(...compare(item, other));
+    else changes.push(...(onlyOne?.(item, "before") ?? []));
+  }
+  for (const [key, item] of after) if (!before.has(key)) changes.push(...(onlyOne?.(item, "after") ?? []));
+  return changes;
+}
+
+function compareDefinitions(before: CompiledPricing, after: CompiledPricing): Change[] {
+  const [old, now] = [before.pricing, after.pricing];
+  const headers = comparePricingHeaders(old, now);
+  const currencyChanged = headers.some((change) => change.aspect === "currency");
+  const offered = (subject: "plan" | "addOn") => (item: Named, present: "before" | "after") => [
+    presence(subject, item.name, present, present === "after" ? "more" : "less"),
+  ];
+  const byName = <Item extends Named>(items: readonly Item[]) => new Map(items.map((item) => [item.name, item]));
+  return [
+    ...headers,
+    ...pair(
+      before.plans,
+      after.plans,
+      (one, other) => comparePlanDefinitions(one, other, currencyChanged),
+      offered("plan"),
+    ),
+    ...pair(
+      before.addOns,
+      after.addOns,
+      (one, other) => compareAddOnDefinitions(one, other, currencyChanged),
+      offered("addOn"),
+    ),
+    ...pair(byName(old.features), byName(now.features), compareFeatureDefinitions),
+    ...pair(before.usageLimits, after.usageLimits, compareLimitDefinitions),
+  ];
+}
+
+/**
+ * What subscribers gain and lose when the pricing `before` becomes `after`.
+ *
+ * Compares meaning, not text: configurations by what they grant, expressions by what they answer at every usage. The diff
+ * the other way round has the same changes with `before` and `after` swapped and widening turned into narrowing; equal
+ * pricings, and those that differ in order alone, have none. (Add-ons that replace the same value are an exception: there
+ * the order of the file decides.) Selections of more than 4,096 a plan are cut off, and `space` says for what.
+ */
+export function diffPricings(before: Pricing, after: Pricing): PricingDiff {
+  return finish(diffSteps(before, after));
+}
+
+/** {@link diffPricings} step by step. Once `isOver` says so, `space` names what was not looked at. */
+export function* diffSteps(before: Pricing, after: Pricing, isOver?: IsOver): Steps<PricingDiff> {
+  const [old, now] = [compilePricing(before), compilePricing(after)];
+  yield;
+  const grants = yield* compareGrants(createSide(old), createSide(now), isOver);
+  const changes = [...compareDefinitions(old, now), ...grants.changes].sort(inOrder);
+  const classes = changes.map((change) => change.class);
+  const count = (wanted: ChangeClass): number => classes.filter((each) => each === wanted).length;
+  return {
+    from: { saasName: before.saasName, version: before.version },
+    to: { saasName: after.saasName, version: after.version },
+    class: CHANGE_CLASSES.find((each) => classes.includes(each)) ?? null,
+    counts: {
+      incompatible: count("incompatible"),
+      narrowing: count("narrowing"),
+      widening: count("widening"),
+      neutral: count("neutral"),
+    },
+    changes,
+    suggestion: suggestVersion(stepOf(classes), before, after),
+    space: grants.space,
+  };
+}

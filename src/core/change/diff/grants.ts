@@ -1,0 +1,331 @@
+import type { JsonValue } from "../../pricing/model.ts";
+import { compareAccess, describeAccess, factsOf } from "../access.ts";
+import { canonical, classOf } from "../change.ts";
+import type { Change, ChangeClass, Subject } from "../change.ts";
+import { presence } from "./definitions.ts";
+import { namesOfBoth, MODES, newCapEffect } from "../compare.ts";
+import { configurationOf } from "../configuration.ts";
+import type { Configuration } from "../configuration.ts";
+import { featureValueEffect, limitValueEffect } from "../effect.ts";
+import type { Effect } from "../effect.ts";
+import { rememberHoldings } from "../holding.ts";
+import type { Holding, Mode, Side } from "../holding.ts";
+import { Space } from "../space.ts";
+import { NEVER_OVER } from "../../steps.ts";
+import type { IsOver, Steps } from "../../steps.ts";
+import { addOnsOfFeature, addOnsOfLimit } from "../subjects.ts";
+
+/*
+ * What changed for the subscribers of each configuration that both pricings offer. A feature or limit depends on the plan
+ * and on the few add-ons that touch it, so each is compared under these alone: the result is the same as under every
+ * combination of all add-ons, of which there are too many.
+ */
+
+/**
+ * Selections kept for the next subject that the same add-ons touch. Bounds memory: a selection of twenty add-ons takes
+ * about a kilobyte.
+ */
+const MAX_KEPT_SELECTIONS = 16_384;
+/** Distinct configurations compared; subjects that would need more are reported as capped. */
+const MAX_CONFIGURATIONS = 250_000;
+
+/** How much was compared; `capped` names what was too much, or not looked at when time was up. */
+export interface SpaceReport {
+  readonly plans: number;
+  readonly configurations: number;
+  readonly complete: boolean;
+  readonly capped: readonly string[];
+}
+
+/** What one subject is worth in one configuration, before and after. */
+interface Finding {
+  readonly aspect: string;
+  readonly class: ChangeClass;
+  readonly before: JsonValue;
+  readonly after: JsonValue;
+  readonly mode?: Mode;
+  readonly unknown?: true;
+}
+
+/** A selection made ready: the configuration is the same object for each subject, so that holdings are found by it. */
+interface Prepared {
+  readonly configuration: Configuration;
+  readonly addOns: Readonly<Record<string, number>>;
+}
+
+/** Compares the holdings of all configurations that both sides offer. */
+class GrantComparison {
+  readonly changes: Change[] = [];
+  readonly #sides: readonly [Side, Side];
+  readonly #space: Space;
+  readonly #isOver: IsOver;
+  readonly #holdings: readonly [(configuration: Configuration) => Holding, (configuration: Configuration) => Holding];
+  readonly #seen = new Set<string>();
+  readonly #capped = new Set<string>();
+  readonly #prepared = new Map<string, { readonly list: readonly Prepared[]; readonly complete: boolean }>();
+  #kept = 0;
+
+  constructor(before: Side, after: Side, isOver: IsOver) {
+    this.#sides = [before, after];
+    this.#isOver = isOver;
+    this.#space = new Space([before.pricing, after.pricing]);
+    this.#holdings = [rememberHoldings(before), rememberHoldings(after)];
+  }
+
+  get report(): SpaceReport {
+    const capped = [...this.#capped].sort();
+    return {
+      plans: this.#space.plans.length,
+      configurations: this.#seen.size,
+      complete: capped.length === 0,
+      capped,
+    };
+  }
+
+  /** Whether no more can be looked at; then notes that this subject was not, or not completely. */
+  isOver(subject: Subject, name: string): boolean {
+    if (!this.#isOver() && this.#seen.size <= MAX_CONFIGURATIONS) return false;
+    this.#capped.add(`${subject} ${name}`);
+    return true;
+  }
+
+  /** Compares one subject under every selection of the add-ons that touch it, and adds what was found, condensed. */
+  *compare(
+    subject: Subject,
+    name: string,
+    addOnsOf: (side: Side, name: string) => string[],
+    find: (before: Holding, after: Holding) => readonly Finding[],
+  ): Steps<void> {
+    if (this.isOver(subject, name)) return;
+    const keys = [...new Set(this.#sides.flatMap((side) => addOnsOf(side, name)))].sort();
+    const rows = new Map<string, Change & { plans: string[] }>();
+    for (const plan of this.#space.plans) {
+      const { list, complete } = this.#prepare(plan, keys);
+      yield;
+      if (!complete) this.#capped.add(`${subject} ${name}`);
+      const found: Found[] = [];
+      for (const { configuration, addOns } of list) {
+        if (this.isOver(subject, name)) break;
+        const [before, after] = this.#holdings;
+        for (const finding of find(before(configuration), after(configuration))) found.push({ finding, addOns });
+        yield;
+      }
+      for (const row of condense(found)) {
+        const { finding, addOns, configurations } = row;
+        const key = canonical({ ...finding, addOns });
+        const known = rows.get(key);
+        const selected = Object.keys(addOns).length > 0 ? { addOns } : {};
+        const plans = plan === undefined ? [] : [plan];
+        rows.set(key, {
+          ...finding,
+          subject,
+          name,
+          ...selected,
+          plans: [...(known?.plans ?? []), ...plans].sort(),
+          configurations: (known?.configurations ?? 0) + configurations,
+        });
+      }
+    }
+    for (const { plans, ...row } of rows.values()) this.changes.push(plans.length === 0 ? row : { ...row, plans });
+  }
+
+  /** The selections of these add-ons, the same objects for the next subject that they touch. */
+  #prepare(plan: string | undefined, keys: readonly string[]) {
+    const id = JSON.stringify([plan, keys]);
+    const known = this.#prepared.get(id);
+    if (known !== undefined) return known;
+    const { list, complete } = this.#space.selections(plan, keys);
+    const prepared = {
+      complete,
+      list: list.map(({ whole }) => ({ configuration: configurationOf(plan, whole), addOns: whole })),
+    };
+    for (const { configuration } of prepared.list) this.#seen.add(canonical(configuration));
+    this.#kept += list.length;
+    if (this.#kept > MAX_KEPT_SELECTIONS) {
+      this.#prepared.clear();
+      this.#kept = list.length;
+    }
+    this.#prepared.set(id, prepared);
+    return prepared;
+  }
+}
+
+interface Found {
+  readonly finding: Finding;
+  readonly addOns: Readonly<Record<string, number>>;
+}
+
+/** Of the findings with one plan, the first of each kind with the number of its like: fewest add-ons come first. */
+function condense(findings: readonly Found[]): readonly (Found & { configurations: number })[] {
+  const kinds = new Map<string, Found & { configurations: number }>();
+  for (const found of findings) {
+    const { aspect, class: kind, mode, unknown } = found.finding;
+    const key = `${aspect} ${kind} ${mode ?? ""} ${unknown === true}`;
+    const known = kinds.get(key);
+    kinds.set(key, { ...(known ?? found), configurations: (known?.configurations ?? 0) + 1 });
+  }
+  return [...kinds.values()];
+}
+
+function limitFindings(limit: string): (before: Holding, after: Holding) => readonly Finding[] {
+  return (before, after) => {
+    const [old, now] = [before, after].map((holding) => holding.grant.usageLimits.get(limit));
+    const effect = limitValueEffect(old, now);
+    return effect === "same"
+      ? []
+      : [{ aspect: "value", class: classOf(effect), before: old ?? null, after: now ?? null }];
+  };
+}
+
+/** Whether a limit that the feature's expression reads changed in the same direction, and so tells the story already. */
+function limitTellsIt(before: Holding, after: Holding, feature: string, mode: Mode, effect: Effect): boolean {
+  const limits = factsOf(before, feature, mode)?.limits ?? [];
+  return limits.some(
+    (name) => limitValueEffect(before.grant.usageLimits.get(name), after.grant.usageLimits.get(name)) === effect,
+  );
+}
+
+function accessFindings(before: Holding, after: Holding, feature: string, mode: Mode): readonly Finding[] {
+  const access = compareAccess(before, after, feature, mode);
+  const sameText = factsOf(before, feature, mode)?.shape === factsOf(after, feature, mode)?.shape;
+  if (access.effect === "same") return [];
+  const shown = {
+    aspect: "access",
+    before: describeAccess(before, feature, mode),
+    after: describeAccess(after, feature, mode),
+    mode,
+  } as const;
+  if (!access.decided) return [{ ...shown, class: "incompatible", unknown: true }];
+  if (sameText && access.before === access.after && limitTellsIt(before, after, feature, mode, access.effect))
+    return [];
+  return [{ ...shown, class: classOf(access.effect) }];
+}
+
+function withoutMode({ aspect, class: kind, before, after, unknown }: Finding): Finding {
+  return { aspect, class: kind, before, after, ...(unknown === true ? { unknown } : {}) };
+}
+
+/** The findings of both modes; where they tell the same kind of change, once, in the words of the client's. */
+function mergeModes(client: readonly Finding[], server: readonly Finding[]): readonly Finding[] {
+  const kinds = (findings: readonly Finding[]): string =>
+    canonical(findings.map(({ class: kind, unknown }) => [kind, unknown]));
+  if (kinds(client) !== kinds(server)) return [...client, ...server];
+  return client.map((finding) => withoutMode(finding));
+}
+
+function featureFindings(feature: string): (before: Holding, after: Holding) => readonly Finding[] {
+  return (before, after) => {
+    const [old, now] = [before, after].map((holding) => holding.grant.features.get(feature));
+    const [client = [], server = []] = MODES.map((mode) => accessFindings(before, after, feature, mode));
+    const access = mergeModes(client, server);
+    const effect = featureValueEffect(old, now);
+    if (effect === "same") return access;
+    const evaluated = [before, after].every(({ side }) => side.expressions.get(feature)?.server !== undefined);
+    // What a boolean means is what its expression makes of it; where that says something, it is enough.
+    const means = evaluated && typeof (old ?? now) === "boolean";
+    if (means && access.length > 0) return access;
+    const kind = means ? "neutral" : classOf(effect);
+    return [...access, { aspect: "value", class: kind, before: old ?? null, after: now ?? null }];
+  };
+}
+
+/** Texts of expressions that differ although nothing that they answer was found to. */
+function compareTexts(before: Side, after: Side, feature: string, found: readonly Change[]): Change[] {
+  const [old, now] = [before, after].map((side) => side.pricing.features.get(feature)?.feature);
+  const changes: Change[] = [];
+  for (const aspect of ["expression", "serverExpression"] as const) {
+    const [text, newText] = [old?.[aspect], now?.[aspect]];
+    if (text === newText || found.some((change) => change.aspect === "access")) continue;
+    changes.push({
+      class: "neutral",
+      subject: "feature",
+      name: feature,
+      aspect,
+      before: text ?? null,
+      after: newText ?? null,
+    });
+  }
+  return changes;
+}
+
+/** What one pricing has and the other lacks; each side with its own space, built once. */
+class Present {
+  readonly #side: Side;
+  readonly #other: Side;
+  #space: Space | undefined;
+  #holdings: [(configuration: Configuration) => Holding, (configuration: Configuration) => Holding] | undefined;
+
+  constructor(side: Side, other: Side) {
+    this.#side = side;
+    this.#other = other;
+  }
+
+  /** Whether a pricing grants anything of a feature or limit that the other one lacks, over all its plans and add-ons. */
+  *isWorth(subject: "feature" | "usageLimit", name: string, isOver: () => boolean): Steps<boolean> {
+    const space = (this.#space ??= new Space([this.#side.pricing]));
+    const [holding, none] = (this.#holdings ??= [rememberHoldings(this.#side), rememberHoldings(this.#other)]);
+    const keys = subject === "feature" ? addOnsOfFeature(this.#side, name) : addOnsOfLimit(this.#side, name);
+    for (const plan of space.plans)
+      for (const { whole } of space.selections(plan, keys).list) {
+        if (isOver()) return false;
+        const configuration = configurationOf(plan, whole);
+        const held = holding(configuration);
+        if (subject === "usageLimit") {
+          if (newCapEffect(none(configuration), held, name) === "less") return true;
+        } else if (
+          MODES.some((mode) => compareAccess(none(configuration), held, name, mode).after) ||
+          isTruthy(held, name)
+        )
+          return true;
+        yield;
+      }
+    return false;
+  }
+}
+
+function isTruthy({ grant, side }: Holding, name: string): boolean {
+  const value = grant.features.get(name);
+  return side.expressions.get(name)?.server === undefined && value !== undefined && value !== false;
+}
+
+/**
+ * Everything that subscribers of configurations offered by both pricings gain and lose, and how much was looked at. Once
+ * `isOver` says so, `space` names each subject that was not compared, or not under every selection.
+ */
+export function* compareGrants(
+  before: Side,
+  after: Side,
+  isOver: IsOver = NEVER_OVER,
+): Steps<{ changes: Change[]; space: SpaceReport }> {
+  const comparison = new GrantComparison(before, after, isOver);
+  const [old, now] = [before.pricing, after.pricing];
+  const [onlyBefore, onlyAfter] = [new Present(before, after), new Present(after, before)];
+  const changes: Change[] = [];
+  for (const name of namesOfBoth(old.pricing.features, now.pricing.features)) {
+    if (old.features.has(name) && now.features.has(name)) {
+      const start = comparison.changes.length;
+      yield* comparison.compare("feature", name, addOnsOfFeature, featureFindings(name));
+      changes.push(...compareTexts(before, after, name, comparison.changes.slice(start)));
+    } else {
+      const [side, present] = old.features.has(name)
+        ? ([onlyBefore, "before"] as const)
+        : ([onlyAfter, "after"] as const);
+      const isWorth = yield* side.isWorth("feature", name, () => comparison.isOver("feature", name));
+      const effect = isWorth ? (present === "after" ? "more" : "less") : "same";
+      changes.push(presence("feature", name, present, effect));
+    }
+  }
+  for (const name of namesOfBoth(old.pricing.usageLimits, now.pricing.usageLimits)) {
+    if (old.usageLimits.has(name) && now.usageLimits.has(name))
+      yield* comparison.compare("usageLimit", name, addOnsOfLimit, limitFindings(name));
+    else {
+      const [side, present] = old.usageLimits.has(name)
+        ? ([onlyBefore, "before"] as const)
+        : ([onlyAfter, "after"] as const);
+      const isWorth = yield* side.isWorth("usageLimit", name, () => comparison.isOver("usageLimit", name));
+      const effect = isWorth ? (present === "after" ? "less" : "more") : "same";
+      changes.push(presence("usageLimit", name, present, effect));
+    }
+  }
+  return { changes: [...changes, ...comparison.changes], space: comparison.report };
+}

@@ -1,0 +1,103 @@
+import type { JsonValue } from "../../pricing/model.ts";
+import { CHANGE_CLASSES } from "../change.ts";
+import type { Change, ChangeClass, Subject } from "../change.ts";
+import { configurationOf, describeConfiguration } from "../configuration.ts";
+import type { PricingDiff } from "./diff.ts";
+import { isUnlimited } from "../effect.ts";
+import type { VersionSuggestion } from "./version-step.ts";
+
+const SUBJECT_WORDS: Readonly<Record<Subject, string>> = {
+  pricing: "pricing",
+  plan: "plan",
+  addOn: "add-on",
+  feature: "feature",
+  usageLimit: "limit",
+};
+
+const CLASS_TITLES: Readonly<Record<ChangeClass, string>> = {
+  incompatible: "Incompatible: to be looked at by a person",
+  narrowing: "Narrowing: subscribers get less",
+  widening: "Widening: subscribers get more",
+  neutral: "Neutral: nothing changes for subscribers",
+};
+
+function shown(value: JsonValue): string {
+  if (value === null) return "nothing";
+  if (typeof value === "string") return value;
+  if (typeof value === "number" && isUnlimited(value)) return "unlimited";
+  if (Array.isArray(value))
+    return value.length === 0 ? "none" : value.map((each) => shown(each as JsonValue)).join(", ");
+  if (typeof value === "object")
+    return Object.entries(value)
+      .map(([key, each]) => `${key} ${each === null ? "unlimited" : shown(each as JsonValue)}`)
+      .join(", ");
+  return String(value);
+}
+
+/** Where a change shows: the plans, with the add-ons that it takes. */
+function whereOf({ plans, addOns }: Change): string {
+  const withAddOns = addOns === undefined ? "" : `with ${describeConfiguration(configurationOf(undefined, addOns))}`;
+  const inPlans = plans === undefined ? "" : `in ${plans.join(", ")}`;
+  return [inPlans, withAddOns].filter((part) => part !== "").join(" ");
+}
+
+/** One change as one line: what, where, from what to what. */
+export function describeChange(change: Change): string {
+  const { subject, name, aspect, before, after, mode, unknown } = change;
+  const what = `${SUBJECT_WORDS[subject]} ${name}`;
+  if (aspect === "presence") return `${what} ${after === true ? "added" : "removed"}`;
+  const where = whereOf(change);
+  const side = mode === undefined ? "" : ` (${mode})`;
+  const field = aspect === "value" || aspect === "access" ? "" : ` ${aspect}`;
+  const text = `${what}${field}${side}${where === "" ? "" : ` ${where}`}: `;
+  if (unknown === true) return `${text}changed in a way that cannot be followed`;
+  // Long texts belong into the file; that they differ is enough here.
+  if (String(before).length + String(after).length > 160) return `${text}changed`;
+  return `${text}${shown(before)} → ${shown(after)}`;
+}
+
+/** What the version should do, in a sentence. */
+export function describeSuggestion({ step, version, sufficient }: VersionSuggestion, given: string): string {
+  if (step === "none") return "Nothing changed.";
+  const wanted = `a ${step} step${version === null ? "" : `, such as ${version}`}`;
+  if (sufficient === true) return `The version ${given} is enough: the changes call for a ${step} step.`;
+  return `${sufficient === false ? `The version ${given} is not enough: ` : ""}the changes call for ${wanted}.`;
+}
+
+function headOf({ from, to }: PricingDiff): string {
+  return `${from.saasName} ${from.version} → ${to.saasName === from.saasName ? "" : `${to.saasName} `}${to.version}`;
+}
+
+function spaceOf({ space }: PricingDiff): string {
+  const compared = `Compared ${space.configurations} configurations of ${space.plans} plans`;
+  if (space.complete) return `${compared}; all others follow from these.`;
+  return `${compared}. Too many add-ons at once to compare completely: ${space.capped.join(", ")}.`;
+}
+
+function ofClass({ changes }: PricingDiff, wanted: ChangeClass): readonly Change[] {
+  return changes.filter((change) => change.class === wanted);
+}
+
+/** The diff for a terminal. */
+export function diffAsText(diff: PricingDiff): string {
+  const sections = CHANGE_CLASSES.filter((each) => diff.counts[each] > 0).map((each) => {
+    const lines = ofClass(diff, each).map((change) => `  ${describeChange(change)}`);
+    return [`${CLASS_TITLES[each]} (${diff.counts[each]})`, ...lines].join("\n");
+  });
+  const end = `${describeSuggestion(diff.suggestion, diff.to.version)}\n${spaceOf(diff)}`;
+  return `${[headOf(diff), ...sections, end].join("\n\n")}\n`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[\\`*_{}[\]<>|#]/g, String.raw`\$&`).replaceAll("\n", " ");
+}
+
+/** The diff for the description of a pull request. */
+export function diffAsMarkdown(diff: PricingDiff): string {
+  const sections = CHANGE_CLASSES.filter((each) => diff.counts[each] > 0).map((each) => {
+    const lines = ofClass(diff, each).map((change) => `- ${escaped(describeChange(change))}`);
+    return `### ${CLASS_TITLES[each]} (${diff.counts[each]})\n\n${lines.join("\n")}`;
+  });
+  const end = `${escaped(describeSuggestion(diff.suggestion, diff.to.version))} ${escaped(spaceOf(diff))}`;
+  return `${[`## ${escaped(headOf(diff))}`, ...sections, end].join("\n\n")}\n`;
+}

@@ -1,0 +1,126 @@
+import { evaluateBoolean } from "../../pricing/evaluate.ts";
+import { idOf } from "../../pricing/evaluation.ts";
+import { factsOf } from "../access.ts";
+import { configurationOf } from "../configuration.ts";
+import { isUnlimited } from "../effect.ts";
+import type { Expectation } from "./expectations.ts";
+import { holdingOf, usageOf } from "../holding.ts";
+import type { Holding, Mode, Side } from "../holding.ts";
+
+/** How much of a pricing is expected: plans × features × the edges of their limits. */
+export interface Coverage {
+  readonly points: number;
+  readonly covered: number;
+  /** Of a hundred, rounded down; 100 only when nothing is missing. */
+  readonly percent: number;
+  /** What to write an expectation for. */
+  readonly missing: readonly string[];
+}
+
+type Place = "below" | "at" | "above";
+const PLACES: readonly (readonly [Place, number])[] = [
+  ["below", -1],
+  ["at", 0],
+  ["above", 1],
+];
+
+/** Where a usage is in respect of a limit, when it is near; one unit is near. */
+function placeOf(used: number, limit: number): Place | undefined {
+  if (used === limit) return "at";
+  if (used < limit) return used >= limit - 1 ? "below" : undefined;
+  return used <= limit + 1 ? "above" : undefined;
+}
+
+/** The places around a limit on either side of which a feature changes its answer, all else unused. */
+function flips(holding: Holding, feature: string, mode: Mode, limit: string): readonly Place[] {
+  const value = holding.grant.usageLimits.get(limit);
+  if (typeof value !== "number" || isUnlimited(value) || value < 0) return [];
+  const { side } = holding;
+  const answers = PLACES.map(([place, offset]) => {
+    const used = value + offset;
+    if (used < 0) return { place, on: undefined };
+    const usage = usageOf(side, { [limit]: used });
+    const id = idOf(side.serviceName, feature);
+    return { place, on: evaluateBoolean(holding.evaluation, id, usage, { server: mode === "server" }) };
+  });
+  const needed = new Set<Place>();
+  for (const [index, one] of answers.entries()) {
+    const next = answers[index + 1];
+    if (next === undefined || one.on === undefined || next.on === undefined || one.on === next.on) continue;
+    needed.add(one.place).add(next.place);
+  }
+  return [...needed];
+}
+
+function pointText(plan: string | undefined, feature: string, mode: Mode | undefined, rest: string): string {
+  const where = plan === undefined ? "" : `${plan}: `;
+  return `${where}${feature}${mode === "server" ? " on the server" : ""}${rest}`;
+}
+
+/** Everything that there is to expect of one feature with one plan. */
+function pointsOf(holding: Holding, plan: string | undefined, feature: string, mode: Mode, shared: boolean): string[] {
+  const shownMode = shared ? undefined : mode;
+  const points = [pointText(plan, feature, shownMode, "")];
+  for (const limit of factsOf(holding, feature, mode)?.usage ?? [])
+    for (const place of flips(holding, feature, mode, limit))
+      points.push(pointText(plan, feature, shownMode, ` with ${limit} ${place} the limit`));
+  return points;
+}
+
+/** The modes that answer differently: one when the server has no expression of its own. */
+function modesOf(side: Side, feature: string): readonly Mode[] {
+  const modes = side.expressions.get(feature);
+  if (modes?.server === undefined) return [];
+  if (modes.client === undefined) return ["server"];
+  return modes.client === modes.server ? ["client"] : ["client", "server"];
+}
+
+/** What one expectation covers, in the words of the points. */
+function* coveredBy(side: Side, { plan, addOns, usage, server, features }: Expectation): Generator<string> {
+  const holding = holdingOf(side, configurationOf(plan, addOns));
+  const known = plan === undefined ? undefined : (side.pricing.plans.get(plan.toLowerCase())?.name ?? plan);
+  for (const { feature, eval: expected } of features) {
+    const modes = modesOf(side, feature);
+    const mode: Mode = modes.length === 1 ? (modes[0] ?? "client") : server ? "server" : "client";
+    const asked = modes.length === 1 && mode === "server" ? server : modes.includes(mode);
+    if (expected === undefined || !asked) continue;
+    const shownMode = modes.length === 1 ? undefined : mode;
+    yield pointText(known, feature, shownMode, "");
+    for (const limit of factsOf(holding, feature, mode)?.usage ?? []) {
+      const granted = holding.grant.usageLimits.get(limit);
+      const used = Object.hasOwn(usage, limit) ? (usage[limit] ?? 0) : 0;
+      const place = typeof granted === "number" ? placeOf(used, granted) : undefined;
+      if (place !== undefined) yield pointText(known, feature, shownMode, ` with ${limit} ${place} the limit`);
+    }
+  }
+}
+
+/**
+ * How many of the points that matter some expectation asks: every feature with an expression, with every plan, and there
+ * on both sides of each limit at which its answer changes (the last unit before, the limit itself, the first beyond).
+ * An expectation with add-ons counts for its plan, at the limits that it has with them.
+ */
+export function coverageOf(side: Side, expectations: readonly Expectation[]): Coverage {
+  const { pricing } = side;
+  const plans = pricing.plans.size === 0 ? [undefined] : [...pricing.plans.values()].map((plan) => plan.name);
+  const points = new Set<string>();
+  for (const plan of plans) {
+    const holding = holdingOf(side, configurationOf(plan, {}));
+    for (const feature of side.expressions.keys()) {
+      const modes = modesOf(side, feature);
+      for (const mode of modes)
+        for (const point of pointsOf(holding, plan, feature, mode, modes.length === 1)) points.add(point);
+    }
+  }
+  const covered = new Set(
+    expectations.filter((each) => each.refused === undefined).flatMap((each) => [...coveredBy(side, each)]),
+  );
+  const missing = [...points].filter((point) => !covered.has(point));
+  const hit = points.size - missing.length;
+  return {
+    points: points.size,
+    covered: hit,
+    percent: points.size === 0 ? 100 : Math.floor((hit / points.size) * 100),
+    missing,
+  };
+}

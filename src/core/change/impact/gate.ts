@@ -1,0 +1,148 @@
+import { z } from "zod";
+import { describeConfiguration } from "../configuration.ts";
+import type { ConfigurationImpact, ImpactCounts, ImpactReport } from "./report.ts";
+
+/** What may be promised to contracts, and what breaks the promise. */
+const MEASURES = {
+  /** Every contract has a valid configuration to go to. */
+  everyContractIsPlaced: "are left without a valid configuration",
+  /** Nobody loses a feature that they could use, however much they have consumed. */
+  noFeatureLost: "lose a feature",
+  /** Nothing that is on for a contract now is off right after the change. */
+  nothingTurnedOff: "find a feature off that is on now",
+  /** No usage limit is lowered, starts again less often, or is taken away. */
+  noQuotaLost: "lose quota",
+  /** What contracts have consumed is within their limits afterwards. */
+  nobodyAboveLimit: "end above a limit",
+  /** As before, those aside who are above a limit already. */
+  nobodyNewlyAboveLimit: "come to be above a limit",
+  /** No price rises, and none becomes one that cannot be compared. */
+  noPriceRise: "pay more",
+  /** Nobody gets less of anything. */
+  nobodyLoses: "get less of something",
+} as const;
+
+export type GateMeasure = keyof typeof MEASURES;
+
+/** How many contracts each measure is about. Measures with `features` or `limits` count by configuration instead. */
+const COUNTED: Readonly<Record<GateMeasure, keyof ImpactCounts>> = {
+  everyContractIsPlaced: "unplaced",
+  noFeatureLost: "losingFeatures",
+  nothingTurnedOff: "turnedOff",
+  noQuotaLost: "losingQuota",
+  nobodyAboveLimit: "over",
+  nobodyNewlyAboveLimit: "newlyOver",
+  noPriceRise: "payingMore",
+  nobodyLoses: "losing",
+};
+
+const measure = z.enum(Object.keys(MEASURES) as [GateMeasure, ...GateMeasure[]]);
+const names = z.array(z.string().min(1)).min(1).max(1_000);
+
+/**
+ * One rule of a gate. `atMost` tolerates a share or a number of contracts (both, when both are given), none without it;
+ * `features` and `limits` narrow the rule to these names; `byMoreThanPercent` tolerates a small price rise.
+ */
+export const gateRule = z
+  .strictObject({
+    rule: measure,
+    atMost: z
+      .strictObject({ percent: z.number().min(0).max(100).optional(), contracts: z.int().min(0).optional() })
+      .refine(({ percent, contracts }) => percent !== undefined || contracts !== undefined, {
+        error: "Give percent, contracts, or both",
+      })
+      .optional(),
+    features: names.optional(),
+    limits: names.optional(),
+    byMoreThanPercent: z.number().min(0).max(10_000).optional(),
+  })
+  .superRefine(({ rule, features, limits, byMoreThanPercent }, context) => {
+    const misplaced = (path: string, wanted: GateMeasure): void => {
+      context.addIssue({ code: "custom", path: [path], message: `${path} is for the rule ${wanted} alone` });
+    };
+    if (features !== undefined && rule !== "noFeatureLost") misplaced("features", "noFeatureLost");
+    if (limits !== undefined && rule !== "noQuotaLost") misplaced("limits", "noQuotaLost");
+    if (byMoreThanPercent !== undefined && rule !== "noPriceRise") misplaced("byMoreThanPercent", "noPriceRise");
+  });
+
+export type GateRule = z.infer<typeof gateRule>;
+
+/** The rules of one organization; their order is kept, and two may be about the same. */
+export const gateRules = z.array(gateRule).max(100);
+
+/** What one rule says of one change. */
+export interface GateResult {
+  readonly rule: GateRule;
+  readonly passed: boolean;
+  /** How many contracts break the promise, and of how many in percent. */
+  readonly contracts: number;
+  readonly percent: number;
+  /** A sentence with the numbers, what is tolerated, and the configurations that break it most. */
+  readonly reason: string;
+}
+
+/** How many configurations a reason names. */
+const MAX_NAMED = 3;
+
+function pricedHigher({ price }: ConfigurationImpact, tolerated: number): boolean {
+  const { before, after, effect } = price;
+  if (after === null || effect === "same" || effect === "more") return false;
+  return effect === "different" || after.amount > before.amount * (1 + tolerated / 100);
+}
+
+/** How many contracts of one configuration break the rule. */
+function breaking(impact: ConfigurationImpact, { rule, features, limits, byMoreThanPercent }: GateRule): number {
+  const { contracts } = impact.counts;
+  if (features !== undefined)
+    return impact.features.some((each) => each.hadIt && !each.hasIt && features.includes(each.feature)) ? contracts : 0;
+  if (limits !== undefined) {
+    const lost = impact.limits.some(
+      (each) => (each.loses || each.effect === "different") && limits.includes(each.limit),
+    );
+    return lost ? contracts : 0;
+  }
+  if (byMoreThanPercent !== undefined) return pricedHigher(impact, byMoreThanPercent) ? contracts : 0;
+  return impact.counts[COUNTED[rule]];
+}
+
+function percentText(percent: number): string {
+  // A single contract of a million is not 0 %.
+  return percent === 0 || percent >= 0.01 ? `${Number(percent.toFixed(2))} %` : "less than 0.01 %";
+}
+
+function check(report: ImpactReport, rule: GateRule): GateResult {
+  const broken = report.configurations
+    .map((impact) => ({ impact, contracts: breaking(impact, rule) }))
+    .filter((each) => each.contracts > 0)
+    .sort((one, other) => other.contracts - one.contracts);
+  const contracts = broken.reduce((sum, each) => sum + each.contracts, 0);
+  const total = report.counts.contracts;
+  const percent = total === 0 ? 0 : (contracts / total) * 100;
+  const { percent: maxPercent, contracts: maxContracts } = rule.atMost ?? { contracts: 0 };
+  const passed = percent <= (maxPercent ?? 100) && contracts <= (maxContracts ?? Infinity);
+  const tolerated = [
+    ...(maxPercent === undefined ? [] : [percentText(maxPercent)]),
+    ...(maxContracts === undefined ? [] : [String(maxContracts)]),
+  ].join(" and ");
+  const about = rule.features ?? rule.limits;
+  const verb = `${MEASURES[rule.rule]}${about === undefined ? "" : ` (${about.join(", ")})`}${
+    rule.byMoreThanPercent === undefined ? "" : `, by more than ${percentText(rule.byMoreThanPercent)}`
+  }`;
+  const named = broken
+    .slice(0, MAX_NAMED)
+    .map((each) => `${describeConfiguration(each.impact.configuration)} (${each.contracts})`)
+    .join(", ");
+  const most = named === "" ? "" : `: ${named}${broken.length > MAX_NAMED ? ", …" : ""}`;
+  return {
+    rule,
+    passed,
+    contracts,
+    percent,
+    reason: `${contracts} of ${total} contracts (${percentText(percent)}) ${verb}; at most ${tolerated} may${most}`,
+  };
+}
+
+/** Holds a report against every rule, in their order. The change may go ahead when all results have passed. */
+export function checkGate(report: ImpactReport, rules: readonly GateRule[]): GateResult[] {
+  return rules.map((rule) => check(report, rule));
+}

@@ -1,0 +1,55 @@
+import { MODES } from "../compare.ts";
+import { configurationKey } from "../configuration.ts";
+import { ConfigurationCount } from "./configuration.ts";
+import { COUNTS, emptyCounts } from "./report.ts";
+import type { ContractGroup, ImpactOptions, ImpactReport } from "./report.ts";
+
+/**
+ * Counts what a change of pricing does to contracts, group by group, in memory that grows with the number of distinct
+ * configurations alone. What it says of evaluation is what evaluation answers after the change, given the same usage.
+ */
+export class Impact {
+  readonly #options: ImpactOptions;
+  readonly #configurations = new Map<string, ConfigurationCount>();
+
+  constructor(options: ImpactOptions) {
+    this.#options = options;
+  }
+
+  add({ configuration, usage, count = 1 }: ContractGroup): void {
+    const key = configurationKey(configuration);
+    let counted = this.#configurations.get(key);
+    if (counted === undefined) {
+      counted = new ConfigurationCount(configuration, this.#options);
+      this.#configurations.set(key, counted);
+    }
+    counted.add(usage, count);
+  }
+
+  /** How many contracts were counted so far. */
+  get contracts(): number {
+    let sum = 0;
+    for (const { counts } of this.#configurations.values()) sum += counts.contracts;
+    return sum;
+  }
+
+  /** What is known so far; may be asked at any time. */
+  report(): ImpactReport {
+    const counts = emptyCounts();
+    const all = [...this.#configurations.values()];
+    for (const each of all) for (const key of COUNTS) counts[key] += each.counts[key];
+    const sides = [this.#options.before, this.#options.after].filter((side) => side !== undefined);
+    const unforeseen = sides.flatMap((side) =>
+      [...side.expressions]
+        .filter(([, modes]) => MODES.some((mode) => (modes[mode]?.foreign.length ?? 0) > 0))
+        .map(([name]) => name),
+    );
+    return {
+      counts,
+      configurations: all
+        .sort((one, other) => other.counts.contracts - one.counts.contracts)
+        .map((each) => each.report()),
+      unforeseen: [...new Set(unforeseen)],
+    };
+  }
+}

@@ -1,0 +1,233 @@
+import { prepareEvaluation } from "../../pricing/evaluate.ts";
+import { UNLIMITED } from "../../pricing/model.ts";
+import type { FeatureValue, LimitValue } from "../../pricing/model.ts";
+import { accessOf } from "../access.ts";
+import { configurationOf } from "../configuration.ts";
+import type { ExpressionFacts } from "../expression-facts.ts";
+import type { FindingPath, LintCode } from "../finding.ts";
+import type { Holding, Mode, rememberHoldings, Side } from "../holding.ts";
+import type { Space } from "../space.ts";
+import { addOnsOfFeature } from "../subjects.ts";
+
+/** Reports one finding; severity and line follow from the code and the path. */
+export type Report = (code: LintCode, path: FindingPath, message: string) => void;
+
+/** What linting works with. */
+export interface Linting {
+  readonly side: Side;
+  readonly space: Space;
+  readonly holdingAt: ReturnType<typeof rememberHoldings>;
+  readonly report: Report;
+  /** To be called before whatever takes time: throws when there is none left. */
+  readonly step: () => void;
+}
+
+/** How many assignments of values one expression may be tried with. */
+const MAX_ASSIGNMENTS = 1_024;
+
+const FIELDS: Readonly<Record<Mode, "expression" | "serverExpression">> = {
+  client: "expression",
+  server: "serverExpression",
+};
+
+/** Every value that the pricing anywhere gives to a feature or limit, and those that its kind allows at least. */
+function possibleValues(side: Side, to: "features" | "usageLimits", name: string, numbers: readonly number[]) {
+  const { pricing } = side.pricing;
+  const item = (to === "features" ? pricing.features : pricing.usageLimits).find((each) => each.name === name);
+  if (item === undefined) return [];
+  if (item.valueType === "BOOLEAN") return [true, false];
+  const owned = [...pricing.plans, ...pricing.addOns].map((owner): FeatureValue | LimitValue | undefined =>
+    Object.hasOwn(owner[to], name) ? owner[to][name] : undefined,
+  );
+  const values = [item.defaultValue, item.value, ...owned].filter((value) => value !== undefined);
+  return item.valueType === "TEXT" ? [...new Set(values)] : [...new Set([...values, ...numbers, 0, 1, UNLIMITED])];
+}
+
+/** The numbers that an expression names, and those beside them. */
+function numbersIn(text: string): number[] {
+  const numbers = [...text.matchAll(/(?<![\w.])\d+(?:\.\d+)?/g)].map((match) => Number(match[0]));
+  return numbers.flatMap((number) => [number - 1, number, number + 1]);
+}
+
+/** All ways to give values to what an expression reads; undefined when they are too many. */
+function assignments(side: Side, facts: ExpressionFacts, text: string): Iterable<Holding> | undefined {
+  const { pricing, serviceName } = side;
+  const numbers = numbersIn(text);
+  const axes = [
+    ...facts.features.map((name) => ({
+      to: "features",
+      name,
+      values: possibleValues(side, "features", name, numbers),
+    })),
+    ...facts.limits.map((name) => ({
+      to: "usageLimits",
+      name,
+      values: possibleValues(side, "usageLimits", name, numbers),
+    })),
+  ];
+  const total = axes.reduce((product, axis) => product * axis.values.length, 1);
+  if (total > MAX_ASSIGNMENTS) return undefined;
+  return (function* () {
+    for (let count = 0; count < total; count++) {
+      const features = new Map(pricing.pricing.features.map((each) => [each.name, each.defaultValue]));
+      const usageLimits = new Map<string, LimitValue>();
+      let rest = count;
+      for (const { to, name, values } of axes) {
+        const value = values[rest % values.length];
+        rest = Math.floor(rest / values.length);
+        if (value === undefined) continue;
+        if (to === "features") features.set(name, value);
+        else if (typeof value === "number" || typeof value === "boolean") usageLimits.set(name, value);
+      }
+      const grant = { features, usageLimits };
+      const evaluation = prepareEvaluation([{ serviceName, pricing, grant }]);
+      yield { side, configuration: { addOns: {} }, grant, evaluation };
+    }
+  })();
+}
+
+/** Whether an expression is true always or never, whatever is granted and consumed; undefined when it varies. */
+function constancy({ side, step }: Linting, feature: string, mode: Mode, facts: ExpressionFacts, text: string) {
+  const holdings = assignments(side, facts, text);
+  if (holdings === undefined) return undefined;
+  let [always, never] = [true, true];
+  for (const holding of holdings) {
+    step();
+    const { some, all, decided } = accessOf(holding, feature, mode);
+    always &&= all;
+    never &&= !some;
+    // Nearly every expression varies within its first few assignments.
+    if (!decided || (!always && !never)) return undefined;
+  }
+  return always ? "always" : "never";
+}
+
+/** Mistakes in the names that one expression reads; true when there was one, and nothing more can be said. */
+function lintNames(side: Side, facts: ExpressionFacts, path: FindingPath, report: Report): boolean {
+  const { pricing, tracked } = side;
+  let found = false;
+  const say: Report = (...finding) => {
+    found = true;
+    report(...finding);
+  };
+  for (const name of facts.features)
+    if (!pricing.features.has(name))
+      say(
+        "unknown-name",
+        path,
+        `It reads the feature ${name}, which the pricing does not have, and so always fails. Correct the name or add the feature.`,
+      );
+  for (const name of new Set([...facts.limits, ...facts.usage]))
+    if (!pricing.usageLimits.has(name))
+      say(
+        "unknown-name",
+        path,
+        `It reads the usage limit ${name}, which the pricing does not have. Correct the name or add the limit.`,
+      );
+    else if (facts.usage.includes(name) && !tracked.has(name))
+      say(
+        "untracked-usage",
+        path,
+        `It reads the consumption of ${name}, which is not counted, and so always fails. Make the limit RENEWABLE, or give it trackable: true.`,
+      );
+  for (const name of facts.foreign) {
+    if (!pricing.features.has(name) && !pricing.usageLimits.has(name)) continue;
+    say(
+      "unprefixed-name",
+      path,
+      `It reads ${name} with double quotes, a dot or blanks, which is looked up as it stands, without the service's name, and finds nothing. Write ['${name}'].`,
+    );
+  }
+  return found;
+}
+
+/** Mistakes that one expression makes whatever is granted; true when there was one. */
+function lintExpression(linting: Linting, feature: string, mode: Mode, text: string): boolean {
+  const { side, report } = linting;
+  const path: FindingPath = ["features", feature, FIELDS[mode]];
+  const facts = side.expressions.get(feature)?.[mode];
+  if (facts === undefined) return false;
+  if (!facts.mentionsContext) {
+    report(
+      "constant-expression",
+      path,
+      `It reads nothing of the pricing or the subscription, which evaluation refuses: the feature is never on. Write pricingContext['features']['${feature}'].`,
+    );
+    return true;
+  }
+  if (lintNames(side, facts, path, report)) return true;
+  const constant = constancy(linting, feature, mode, facts, text);
+  if (constant === "never")
+    report(
+      "never-true",
+      path,
+      "It is true for no value of what it reads: the feature is never on. Correct it, or remove the feature.",
+    );
+  if (constant === "always")
+    report(
+      "always-true",
+      path,
+      "It is true for every value of what it reads, so it decides nothing. Correct it, or leave the decision to the feature's own value.",
+    );
+  return constant === "never";
+}
+
+/** Whether the feature is on in some reachable configuration; true also where that cannot be told. */
+function isEverOn({ side, space, holdingAt }: Linting, feature: string): boolean {
+  const modes = side.expressions.get(feature);
+  const valueType = side.pricing.features.get(feature)?.feature.valueType;
+  if (modes?.server === undefined && valueType !== "BOOLEAN") return true;
+  return space.plans.some((plan) => {
+    const { list, complete } = space.selections(plan, addOnsOfFeature(side, feature));
+    if (!complete) return true;
+    return list.some(({ whole }) => {
+      const holding = holdingAt(configurationOf(plan, whole));
+      if (modes?.server === undefined) return holding.grant.features.get(feature) === true;
+      return (["client", "server"] as const).some((mode) => {
+        const { some, decided } = accessOf(holding, feature, mode);
+        return some || !decided;
+      });
+    });
+  });
+}
+
+/** Lints features and what their expressions read. */
+export function lintFeatures(linting: Linting): void {
+  const { side, report } = linting;
+  for (const { name, expression, serverExpression } of side.pricing.pricing.features) {
+    const broken = [
+      expression !== undefined && lintExpression(linting, name, "client", expression),
+      serverExpression !== undefined && lintExpression(linting, name, "server", serverExpression),
+    ].some(Boolean);
+    if (!broken && !isEverOn(linting, name))
+      report(
+        "dead-feature",
+        ["features", name],
+        `No plan and no add-on ever turns the feature ${name} on. Give it to one, or remove it.`,
+      );
+  }
+  lintLimits(side, report);
+}
+
+/** Limits that hold nobody back. Pricings without expressions leave that to their applications. */
+function lintLimits({ pricing, expressions, tracked }: Side, report: Report): void {
+  const all = [...expressions.values()].flatMap((modes) => [modes.client, modes.server]);
+  const facts = all.filter((each) => each !== undefined);
+  if (facts.length === 0) return;
+  const read = new Set(facts.flatMap((each) => [...each.limits, ...each.usage]));
+  for (const { name } of pricing.pricing.usageLimits) {
+    if (read.has(name)) continue;
+    if (tracked.has(name))
+      report(
+        "unread-limit",
+        ["usageLimits", name],
+        `${name} is counted, but no expression compares its consumption with it, so it holds nobody back. Read it in the expression of the feature that it limits.`,
+      );
+    else
+      report(
+        "unread-value",
+        ["usageLimits", name],
+        `No expression reads ${name}: nothing but your own application can enforce it.`,
+      );
+  }
+}

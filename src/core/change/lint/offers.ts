@@ -1,0 +1,190 @@
+import type { AddOn, Plan } from "../../pricing/model.ts";
+import { constraintsOf } from "../../pricing/subscription.ts";
+import { compareFeature, compareLimit } from "../compare.ts";
+import { configurationOf } from "../configuration.ts";
+import { featureValueEffect, limitValueEffect } from "../effect.ts";
+import type { Effect } from "../effect.ts";
+import type { Side } from "../holding.ts";
+import type { Linting, Report } from "./expressions.ts";
+import type { Space } from "../space.ts";
+import { addOnsOfFeature, addOnsOfLimit } from "../subjects.ts";
+
+type HoldingAt = Linting["holdingAt"];
+
+function withoutKey(addOns: Readonly<Record<string, number>>, key: string): Record<string, number> {
+  return Object.fromEntries(Object.entries(addOns).filter(([name]) => name.toLowerCase() !== key));
+}
+
+/**
+ * What an add-on does to the things it touches, with one plan, beside every selection of the others that touch them;
+ * undefined when that are too many.
+ */
+function effectsOf(
+  side: Side,
+  space: Space,
+  holdingAt: HoldingAt,
+  key: string,
+  addOn: AddOn,
+  plan: string | undefined,
+) {
+  const effects = new Set<Effect>();
+  const features = Object.keys(addOn.features);
+  const limits = [...Object.keys(addOn.usageLimits), ...Object.keys(addOn.usageLimitsExtensions)];
+  const subjects = [
+    ...features.map((name) => ({ name, limit: false, keys: addOnsOfFeature(side, name) })),
+    ...limits.map((name) => ({ name, limit: true, keys: addOnsOfLimit(side, name) })),
+  ];
+  for (const { name, limit, keys } of subjects) {
+    const { list, complete } = space.selections(plan, [...keys, key]);
+    if (!complete) return undefined;
+    for (const { whole } of list) {
+      const rest = withoutKey(whole, key);
+      if (Object.keys(rest).length === Object.keys(whole).length) continue;
+      const [before, after] = [rest, whole].map((addOns) => holdingAt(configurationOf(plan, addOns)).grant);
+      effects.add(
+        limit
+          ? limitValueEffect(before?.usageLimits.get(name), after?.usageLimits.get(name))
+          : featureValueEffect(before?.features.get(name), after?.features.get(name)),
+      );
+    }
+  }
+  effects.delete("same");
+  return effects;
+}
+
+function lintAddOn(side: Side, space: Space, holdingAt: HoldingAt, key: string, addOn: AddOn, report: Report): void {
+  const { name } = addOn;
+  const path = ["addOns", name] as const;
+  const offered = addOn.availableFor.map((plan) => plan.toLowerCase());
+  const plans = space.plans.filter((plan) => plan === undefined || offered.includes(plan.toLowerCase()));
+  const reachable = plans.filter((plan) => space.closure(plan, [key]) !== undefined);
+  if (reachable.length === 0) {
+    report(
+      "unreachable-add-on",
+      path,
+      `The add-on ${name} can be contracted with no plan: ${
+        plans.length === 0 ? "it is available for none" : "what it depends on is not available with it, or excluded"
+      }. Correct availableFor, dependsOn and excludes, or remove it.`,
+    );
+    return;
+  }
+  const barred = plans.filter((plan) => !reachable.includes(plan));
+  if (barred.length > 0)
+    report(
+      "unreachable-in-plan",
+      path,
+      `The add-on ${name} is available for ${barred.join(", ")}, where what it depends on cannot be contracted. Take ${barred.length === 1 ? "that plan" : "those plans"} out of availableFor.`,
+    );
+  // What others depend on may be idle itself: who wants those has to take it.
+  const others = space.addOnKeys.filter((other) => other !== key);
+  const idleAt = reachable.filter((plan) => !others.some((other) => space.closure(plan, [other])?.has(key) === true));
+  const effects = idleAt.map((plan) => ({ plan, found: effectsOf(side, space, holdingAt, key, addOn, plan) }));
+  const idle = effects.filter(({ found }) => found?.has("more") === false && !found.has("different"));
+  if (idle.length === reachable.length) {
+    const takes = idle.some(({ found }) => found?.has("less") === true);
+    report(
+      "idle-add-on",
+      path,
+      `The add-on ${name} adds nothing to what any plan grants already${takes ? ", and takes something away" : ""}. Remove it, or change what it brings.`,
+    );
+  } else if (idle.length > 0) {
+    const names = idle.map(({ plan }) => plan).join(", ");
+    report(
+      "idle-in-plan",
+      path,
+      `The add-on ${name} adds nothing to ${names}: who has ${idle.length === 1 ? "that plan" : "those plans"} would pay for nothing. Take ${idle.length === 1 ? "it" : "them"} out of availableFor.`,
+    );
+  }
+  lintQuantities(addOn, report);
+}
+
+function lintQuantities(addOn: AddOn, report: Report): void {
+  const { minQuantity, maxQuantity, quantityStep } = constraintsOf(addOn);
+  if (addOn.subscriptionConstraints === undefined || maxQuantity === null) return;
+  const last = minQuantity + Math.floor((maxQuantity - minQuantity) / quantityStep) * quantityStep;
+  if (maxQuantity - last > 1e-9 && maxQuantity < 100_000_000)
+    report(
+      "unreachable-quantity",
+      ["addOns", addOn.name, "subscriptionConstraints"],
+      `${maxQuantity} units of ${addOn.name} cannot be contracted: in steps of ${quantityStep} from ${minQuantity}, the last quantity is ${last}. Make that the maxQuantity.`,
+    );
+}
+
+/** Whether `better` gives at least as much as `plan` for no more money; `equal` when both are the same to a buyer. */
+function dominates(side: Side, holdingAt: HoldingAt, better: Plan, plan: Plan): "no" | "yes" | "equal" {
+  if (typeof better.price !== "number" || typeof plan.price !== "number" || better.price > plan.price) return "no";
+  if (better.unit !== plan.unit || better.private) return "no";
+  const available = (name: string): string[] =>
+    side.pricing.pricing.addOns
+      .filter((addOn) => addOn.availableFor.some((each) => each.toLowerCase() === name.toLowerCase()))
+      .map((addOn) => addOn.name);
+  const offered = new Set(available(better.name));
+  if (available(plan.name).some((addOn) => !offered.has(addOn))) return "no";
+  const [before, after] = [plan.name, better.name].map((name) => holdingAt(configurationOf(name, {})));
+  if (before === undefined || after === undefined) return "no";
+  let equal = better.price === plan.price && available(plan.name).length === offered.size;
+  const { usageLimits, features } = side.pricing.pricing;
+  // Limits are quickly compared, and usually settle it.
+  for (const compare of [
+    ...usageLimits.map(
+      ({ name }) =>
+        () =>
+          compareLimit(before, after, name),
+    ),
+    ...features.map(
+      ({ name }) =>
+        () =>
+          compareFeature(before, after, name),
+    ),
+  ]) {
+    const { effect } = compare();
+    if (effect !== "same" && effect !== "more") return "no";
+    equal &&= effect === "same";
+  }
+  return equal ? "equal" : "yes";
+}
+
+function lintPlans(side: Side, holdingAt: HoldingAt, report: Report): void {
+  const plans = [...side.pricing.plans.values()];
+  for (const [index, plan] of plans.entries()) {
+    if (plan.private) continue;
+    const better = plans.find((other, at) => {
+      if (other === plan) return false;
+      const verdict = dominates(side, holdingAt, other, plan);
+      // Of two equal plans the later one is the one too many.
+      return verdict === "yes" || (verdict === "equal" && at < index);
+    });
+    if (better === undefined) continue;
+    report(
+      "dominated-plan",
+      ["plans", plan.name],
+      `The plan ${better.name} gives at least as much as ${plan.name} for ${better.price === plan.price ? "the same price" : "less"}. Give ${plan.name} something of its own, or remove it.`,
+    );
+  }
+}
+
+/** Names that differ in case alone: look-ups ignore case and find the first. */
+function lintShadowed(side: Side, report: Report): void {
+  const { pricing, plans, addOns } = side.pricing;
+  for (const plan of pricing.plans)
+    if (plans.get(plan.name.toLowerCase()) !== plan)
+      report(
+        "shadowed-name",
+        ["plans", plan.name],
+        `Names match ignoring case, so the plan ${plan.name} is never found: another one comes first. Rename it.`,
+      );
+  for (const addOn of pricing.addOns)
+    if (addOns.get(addOn.name.toLowerCase()) !== addOn)
+      report(
+        "shadowed-name",
+        ["addOns", addOn.name],
+        `Names match ignoring case, so the add-on ${addOn.name} is never found: another one comes first. Rename it.`,
+      );
+}
+
+/** Lints plans and add-ons: what nobody would or could buy. */
+export function lintOffers({ side, space, holdingAt, report }: Linting): void {
+  lintShadowed(side, report);
+  lintPlans(side, holdingAt, report);
+  for (const [key, addOn] of side.pricing.addOns) lintAddOn(side, space, holdingAt, key, addOn, report);
+}

@@ -1,0 +1,261 @@
+import { emptyRecord } from "../model.ts";
+import type { AddOn, Feature, JsonValue, Plan, Pricing, PricingProblem, UsageLimit } from "../model.ts";
+import { readAddOn } from "./add-on.ts";
+import type { PendingName } from "./add-on.ts";
+import { readFeature } from "./feature.ts";
+import { invalidKey, readHeader, RESERVED_KEYS } from "./header.ts";
+import { readPlan } from "./plan.ts";
+import { readUsageLimit } from "./usage-limit.ts";
+import { namedItems, textItems } from "./value.ts";
+import type { NamedItem } from "./value.ts";
+import { Problems, Section } from "./problems.ts";
+import { jsonBytes, MAX_MODEL_BYTES, textLength, textWeight } from "./size.ts";
+import { isList, isMap } from "./tree.ts";
+import type { TreeMap } from "./tree.ts";
+import { detectSyntaxVersion, upgrade } from "./upgrade.ts";
+import type { SyntaxVersion } from "./upgrade.ts";
+import { readYaml } from "./yaml.ts";
+
+type Result =
+  | { ok: true; pricing: Pricing }
+  /** `pricing` as far as it could be read: all of it, where the first problem is a key. */
+  | { ok: false; problems: readonly PricingProblem[]; pricing?: Pricing };
+
+const MAPS = ["features", "usageLimits", "plans", "addOns"] as const;
+type MapName = (typeof MAPS)[number];
+
+/** How messages call one item of each map, and what they say when there is no map at all. */
+const WORDS: Readonly<Record<MapName, { item: string; shape: string; notAMap: string }>> = {
+  features: {
+    item: "feature",
+    shape: "The feature must be an object of type Feature",
+    notAMap: "The features field must be a map of Feature objects",
+  },
+  usageLimits: {
+    item: "usage limit",
+    shape: "The usage limit must be an object of type UsageLimit",
+    notAMap: "The usageLimits field must be a map of UsageLimit objects or undefined",
+  },
+  plans: {
+    item: "plan",
+    shape: "The plan must be an object of type Plan",
+    notAMap: "The plans field must be a map of Plan objects",
+  },
+  addOns: {
+    item: "addon",
+    shape: "The addon must be an object of type AddOn",
+    notAMap: "The addOns field must be a map of AddOn objects",
+  },
+};
+
+/**
+ * How many values all plans together may have, and how many plans all add-ons together may name. A plan states every
+ * feature and limit, so a short text of many plans and many features would otherwise grow with the square of its
+ * length; the largest real file has 2,400.
+ */
+const MAX_CELLS = 200_000;
+
+/** Reads the items of the four maps and keeps their names apart. */
+class MapReader {
+  readonly #root: Section;
+  readonly #problems: Problems;
+
+  constructor(root: Section, problems: Problems) {
+    this.#root = root;
+    this.#problems = problems;
+  }
+
+  /** The items under `map`; none, with a report, when something else than a map or list stands there. */
+  items(map: MapName): readonly NamedItem[] {
+    const value = this.#root.value(map);
+    if (isMap(value) || isList(value)) return namedItems(value);
+    if (value !== null || map === "features") this.#root.fail(map, WORDS[map].notAMap);
+    return [];
+  }
+
+  /** Reads each item with `read`, leaving out what cannot be read. */
+  read<Item>(
+    map: MapName,
+    items: readonly NamedItem[],
+    read: (section: Section, item: NamedItem) => Item | undefined,
+  ): Item[] {
+    const { item: word, shape } = WORDS[map];
+    const results: Item[] = [];
+    const seen = new Set<string>();
+    for (const named of items) {
+      const { name, entry, map: fields, key } = named;
+      const prefix = `Error parsing ${word} ${name}. Error: `;
+      const section = this.#root.below(fields ?? this.#root.map, `${map}.${key}`, entry.at, prefix);
+      if (fields === undefined) section.fail("", shape);
+      else if (seen.has(name)) section.fail("", `The name ${name} is used twice`);
+      else {
+        const result = read(section, named);
+        if (result !== undefined) results.push(result);
+      }
+      seen.add(name);
+      if (!/^[A-Za-z0-9_-]+$/.test(name) || RESERVED_KEYS.has(name))
+        this.#problems.add("key", invalidKey(map, name), `${map}.${key}`, entry.at, 1);
+    }
+    return results;
+  }
+}
+
+function byName<Item extends { readonly name: string }>(items: readonly Item[]): Map<string, Item> {
+  return new Map(items.map((item) => [item.name, item]));
+}
+
+function namesOf(items: readonly NamedItem[]): Set<string> {
+  return new Set(items.map((item) => item.name));
+}
+
+/** Data as JSON returns it: null for numbers without an end. Never builds the JSON, which may be longer than any string. */
+function asStored(data: JsonValue): JsonValue {
+  // JSON has no negative zero.
+  if (typeof data === "number") return Number.isFinite(data) ? data + 0 : null;
+  if (typeof data !== "object" || data === null) return data;
+  return Array.isArray(data) ? data.map(asStored) : recordAsStored(data as Readonly<Record<string, JsonValue>>);
+}
+
+function recordAsStored(data: Readonly<Record<string, JsonValue>>): Record<string, JsonValue> {
+  const record = emptyRecord<JsonValue>();
+  for (const [key, value] of Object.entries(data)) record[key] = asStored(value);
+  return record;
+}
+
+/** Refuses a feature whose value is a long text that every plan repeats; says whether all plans may be read. */
+function repeatsAreShort(
+  section: Section,
+  features: readonly Feature[],
+  items: readonly NamedItem[],
+  { limits, plans }: { limits: number; plans: number },
+): boolean {
+  let weight = limits * plans;
+  for (const { name, value, defaultValue } of features) {
+    const length = textLength(value ?? defaultValue);
+    weight += textWeight(length) * plans;
+    if (weight <= MAX_CELLS) continue;
+    const item = items.find((each) => each.name === name);
+    section.failAt(
+      `features.${item?.key ?? name}`,
+      item?.entry.at ?? section.at,
+      `The values of the features are too long for ${plans} plans, which repeat each of them: up to the feature ${name}, whose value has ${length} characters, they count as ${weight} values, where ${MAX_CELLS} are accepted`,
+    );
+    return false;
+  }
+  return true;
+}
+
+const USAGE_READ = /subscriptionContext|userContext/g;
+/** What an answer says of one limit that an expression reads, beside the name of the service: its use, its bound, and figures. */
+const BYTES_OF_LIMIT = 48;
+
+/** Refuses expressions about which one evaluation of all features would answer more than may be stored. */
+function checkAnswers(section: Section, { saasName, features }: Pricing): void {
+  const reads = (text = "") => text.match(USAGE_READ)?.length ?? 0;
+  const each = features.map(({ expression, serverExpression }) => Math.max(reads(expression), reads(serverExpression)));
+  const bytes = each.reduce((sum, count) => sum + count, 0) * 2 * (saasName.length + BYTES_OF_LIMIT);
+  if (bytes <= MAX_MODEL_BYTES) return;
+  section.fail(
+    "features",
+    `The expressions of the features read usage too often: an answer about all of them would take more than ${MAX_MODEL_BYTES / 1024 / 1024} MB`,
+  );
+}
+
+/** Refuses a pricing that would be too large to store, and names the part that takes the most. */
+function checkSize(section: Section, pricing: Pricing): void {
+  if (jsonBytes(pricing, MAX_MODEL_BYTES) <= MAX_MODEL_BYTES) return;
+  const sizes = Object.entries(pricing).map(([part, data]) => ({ part, bytes: jsonBytes(data, MAX_MODEL_BYTES) }));
+  const largest = sizes.reduce((one, other) => (other.bytes > one.bytes ? other : one));
+  section.fail(
+    largest.part,
+    `The pricing is too large: with the values of every plan it takes more than ${MAX_MODEL_BYTES / 1024 / 1024} MB, most of them in ${largest.part}`,
+  );
+}
+
+function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems: Problems): Pricing {
+  const section = new Section(problems, root, "", 0, "");
+  const { variables, ...rest } = readHeader(section, now, version === "3.1");
+  const header = { ...rest, variables: recordAsStored(variables), custom: recordAsStored(rest.custom) };
+  const maps = new MapReader(section, problems);
+
+  const tagItems = section.value("tags") === null ? [] : textItems(section.value("tags"));
+  const tags = tagItems === undefined ? undefined : new Set(tagItems);
+  const featureItems = maps.items("features");
+  const features: Feature[] = maps.read("features", featureItems, (at, item) => readFeature(at, item, tags));
+  const featureNames = namesOf(featureItems);
+  const limitItems = maps.items("usageLimits");
+  const usageLimits: UsageLimit[] = maps.read("usageLimits", limitItems, (at, item) =>
+    readUsageLimit(at, item, featureNames),
+  );
+
+  const planItems = maps.items("plans");
+  const addOnItems = maps.items("addOns");
+  const cells = planItems.length * Math.max(featureItems.length + limitItems.length, addOnItems.length);
+  if (cells > MAX_CELLS) {
+    section.fail("plans", `The plans and their values are too many: ${cells}, where ${MAX_CELLS} are accepted`);
+    return { ...header, syntaxVersion: version, features, usageLimits, plans: [], addOns: [] };
+  }
+  if (!repeatsAreShort(section, features, featureItems, { limits: limitItems.length, plans: planItems.length }))
+    return { ...header, syntaxVersion: version, features, usageLimits, plans: [], addOns: [] };
+  const catalogue = {
+    features: byName(features),
+    usageLimits: byName(usageLimits),
+    featureNames,
+    limitNames: namesOf(limitItems),
+    variables,
+  };
+  const plans: Plan[] = maps.read("plans", planItems, (at, item) => readPlan(at, item, catalogue));
+  const planNames = { names: namesOf(planItems), inOrder: planItems.map((item) => item.name) };
+  const pending: PendingName[] = [];
+  const addOns: AddOn[] = maps.read("addOns", addOnItems, (at, item) =>
+    readAddOn(at, item, catalogue, planNames, pending),
+  );
+  checkAddOnNames(pending, namesOf(addOnItems), problems);
+  const pricing = { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };
+  if (problems.none) checkSize(section, pricing);
+  if (problems.none) checkAnswers(section, pricing);
+  return pricing;
+}
+
+/** Add-ons may name each other in any order, so their names are checked last: all dependencies, then all exclusions. */
+function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<string>, problems: Problems): void {
+  for (const field of ["dependsOn", "excludes"] as const)
+    for (const { section, name, index, at } of pending.filter((each) => each.field === field))
+      if (!addOns.has(name))
+        problems.add(
+          "pricing",
+          `The addon ${name} is not defined in the pricing.`,
+          section.pathOf(`${field}.${index}`),
+          at,
+        );
+}
+
+/**
+ * Reads one Pricing2Yaml document of any supported syntax version, or says everything that is wrong with it.
+ *
+ * Never throws; time and memory are bounded by the length of the text (at most 2 MB), the pricing by 8 MB of JSON. The first problem is the one that
+ * the reference service would report; the others follow in the same order, at most a thousand, one for each path. `now`
+ * decides what a future date is. Problems of kind `key` are complete messages, all others are details of a parsing
+ * error. Source: pricing2yaml.md.
+ */
+export function parsePricing(text: string, now: Date, maxDepth?: number): Result {
+  const source = text.startsWith("\uFEFF") ? text.slice(1) : text;
+  const problems = new Problems();
+  const document = readYaml(source, maxDepth);
+  if (!document.ok) return { ok: false, problems: [{ kind: "yaml", path: "", ...document.failure }] };
+  const { root } = document;
+  if (root === null) {
+    problems.add("yaml", "The file does not contain valid YAML content.", "", 0);
+    return { ok: false, problems: problems.list(source) };
+  }
+  const empty: TreeMap = { kind: "map", at: 0, entries: new Map() };
+  const map = isMap(root) ? root : empty;
+  const detected = detectSyntaxVersion(map);
+  if ("message" in detected) {
+    problems.add("pricing", detected.message, detected.path, map.entries.get(detected.path)?.at ?? map.at);
+    return { ok: false, problems: problems.list(source) };
+  }
+  upgrade(map, detected.version, (message, path, at) => problems.add("pricing", message, path, at));
+  const pricing = readPricing(map, detected.version, now, problems);
+  return problems.none ? { ok: true, pricing } : { ok: false, problems: problems.list(source), pricing };
+}

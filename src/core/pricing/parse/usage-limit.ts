@@ -1,0 +1,151 @@
+import { PERIOD_UNITS } from "../model.ts";
+import type { LimitType, LimitValue, Period, PeriodUnit, UsageLimit } from "../model.ts";
+import { LIMIT_TYPES } from "../model.ts";
+import { hasValueFields, readRender, readValues, readValueType } from "./feature.ts";
+import { nameFault, oneOf, readDescription, readUnit } from "./value.ts";
+import type { NamedItem } from "./value.ts";
+import type { Section } from "./problems.ts";
+import { isList, isMap, shown } from "./tree.ts";
+
+const UNITS_IN_WORDS = PERIOD_UNITS.map((unit) => `"${unit}"`).join(" | ");
+
+function readType(section: Section): LimitType | undefined {
+  const value = section.value("type");
+  if (value === null) {
+    section.fail(
+      "type",
+      "The type field of a usage limit must not be null or undefined. Please ensure that the type field is present and it's value correspond to either RENEWABLE or NON_RENEWABLE",
+    );
+    return undefined;
+  }
+  const known = typeof value === "string" ? oneOf(LIMIT_TYPES, value) : undefined;
+  if (known === undefined)
+    section.fail(
+      "type",
+      `The type field of a usage limit must be one of RENEWABLE or NON_RENEWABLE. Received: ${shown(value).toUpperCase()}`,
+    );
+  return known;
+}
+
+function readPeriodUnit(section: Section): PeriodUnit {
+  const value = section.value("unit");
+  if (value === null) return "MONTH";
+  if (typeof value !== "string") {
+    section.fail(
+      "unit",
+      `The periodUnit field must be one of the following string values: ${UNITS_IN_WORDS}. Received: ${shown(value)}`,
+    );
+    return "MONTH";
+  }
+  const known = oneOf(PERIOD_UNITS, value);
+  if (known === undefined)
+    section.fail("unit", `The periodUnit field must be one of ${UNITS_IN_WORDS}. Received: ${value.toUpperCase()}`);
+  return known ?? "MONTH";
+}
+
+function readPeriodValue(section: Section): number {
+  const value = section.value("value");
+  if (value === null) return 1;
+  if (typeof value !== "number" || Number.isNaN(value))
+    section.fail("value", `The periodValue field must be a number. Received: ${shown(value)}`);
+  // An endless period is no period: the moment of the next reset could not be written down.
+  else if (value <= 0 || value === Infinity)
+    section.fail("value", `The periodValue field must be a positive number. Received: ${value}`);
+  else return value;
+  return 1;
+}
+
+/** The `period`, each part with its own default; undefined when there is none to read. */
+function readPeriod(section: Section): Period | undefined {
+  const value = section.value("period");
+  if (value === null) return undefined;
+  const entry = section.map.entries.get("period");
+  if (isMap(value) && entry !== undefined) {
+    const below = section.below(value, "period", entry.at);
+    const unit = readPeriodUnit(below);
+    return { value: readPeriodValue(below), unit };
+  }
+  section.fail("period", `The periodValue field must be a number. Received: ${shown(value)}`, 2);
+  return undefined;
+}
+
+function readTrackable(section: Section): boolean {
+  const value = section.value("trackable");
+  if (value === null || typeof value === "boolean") return value ?? false;
+  if (typeof value === "string") return value.toLowerCase() === "true";
+  section.fail("trackable", `The trackable field must be a boolean. Received: ${shown(value)}`);
+  return false;
+}
+
+function readLinkedFeatures(section: Section, features: ReadonlySet<string>): readonly string[] | undefined {
+  const value = section.value("linkedFeatures");
+  if (value === null) return undefined;
+  if (!isList(value)) {
+    section.fail(
+      "linkedFeatures",
+      `The linkedFeatures field of a usage limit must be an array of feature names. Received: ${shown(value)}`,
+    );
+    return undefined;
+  }
+  return value.items.map((item, index) => {
+    const feature = shown(item.value);
+    if (!features.has(feature))
+      section.failAt(
+        `linkedFeatures.${index}`,
+        item.at,
+        `The feature ${feature}, declared as a linked feature for an usage limit, is not defined in the global features`,
+      );
+    return feature;
+  });
+}
+
+/** One usage limit, checked in the order of the reference; `features` are the names a limit may be linked to. */
+export function readUsageLimit(
+  section: Section,
+  { name, given }: NamedItem,
+  features: ReadonlySet<string>,
+): UsageLimit | undefined {
+  const fault = hasValueFields(section)
+    ? nameFault("Usage Limit", given)
+    : "The usage limit must be an object of type UsageLimit";
+  if (fault !== undefined) {
+    section.fail("", fault);
+    return undefined;
+  }
+  const description = readDescription(section);
+  const valueType = readValueType(section);
+  if (valueType === "TEXT")
+    section.fail(
+      "valueType",
+      "The valueType field of a usage limit must be either BOOLEAN or NUMERIC. Received: TEXT",
+      // The reference finds out when it stores the pricing, after everything else.
+      2,
+    );
+  const shape = { owner: "usage limit", valueType: valueType ?? "NUMERIC", payment: false } as const;
+  const values = valueType === undefined ? { defaultValue: 0 } : readValues(section, shape);
+  const unit = readUnit(section);
+  const type = readType(section);
+  const period = readPeriod(section);
+  const trackable = type !== "RENEWABLE" && readTrackable(section);
+  const linkedFeatures = readLinkedFeatures(section, features);
+  const render = readRender(section);
+  const renews: Period | undefined = type === "RENEWABLE" ? (period ?? { value: 1, unit: "MONTH" }) : period;
+  return {
+    name,
+    ...description,
+    valueType: valueType === "BOOLEAN" ? "BOOLEAN" : "NUMERIC",
+    defaultValue: asLimit(values.defaultValue),
+    ...(values.value === undefined ? {} : { value: asLimit(values.value) }),
+    unit,
+    type: type ?? "NON_RENEWABLE",
+    trackable,
+    ...(renews === undefined ? {} : { period: renews }),
+    ...(linkedFeatures === undefined ? {} : { linkedFeatures }),
+    render,
+  };
+}
+
+/** The value of a limit that passed: texts only remain of limits that were refused. */
+function asLimit(value: unknown): LimitValue {
+  return typeof value === "boolean" || typeof value === "number" ? value : 0;
+}

@@ -1,0 +1,144 @@
+import { PAYMENT_METHODS, UNLIMITED } from "../model.ts";
+import type { FeatureValue, LimitValue, ValueType } from "../model.ts";
+import type { Section } from "./problems.ts";
+import { isDate, isList, isMap, shown, valueOf } from "./tree.ts";
+import type { TreeEntry, TreeMap, TreeValue } from "./tree.ts";
+
+/** The fields that features, limits, plans and add-ons have in common. Every reader reports and answers a stand-in. */
+
+const WEB_ADDRESS = /^https?:\/\/[^\s/?#]+(?:[/?#]\S*)?$/i;
+/** More payment methods than exist mean a mistake; the bound keeps every comparison with the list cheap. */
+const MAX_PAYMENT_METHODS = 64;
+
+export function isWebAddress(text: string): boolean {
+  return WEB_ADDRESS.test(text);
+}
+
+/** Whether the value may stand for a list of names: null means absent. */
+export function textItems(value: TreeValue): readonly string[] | undefined {
+  if (!isList(value)) return undefined;
+  const texts: string[] = [];
+  for (const item of value.items) {
+    if (typeof item.value !== "string") return undefined;
+    texts.push(item.value);
+  }
+  return texts;
+}
+
+/** Checks a name as the reference does; `owner` opens the sentence (`SaaS`, `Feature`, …). Source: pricing2yaml.md §3. */
+export function nameFault(owner: string, name: TreeValue): string | undefined {
+  if (name === null) return `The ${owner} must have a name`;
+  if (typeof name !== "string") return `The ${owner} name must be a string`;
+  const { length } = name.trim();
+  if (length === 0) return `The ${owner} name must not be empty`;
+  if (length < 3) return `The ${owner} name must have at least 3 characters`;
+  return length > 255 ? `The ${owner} name must have at most 255 characters` : undefined;
+}
+
+/** The `description`: any scalar as text, absent when null. */
+export function readDescription(section: Section): { description?: string } {
+  const value = section.value("description");
+  if (value === null) return {};
+  if (typeof value === "string") return { description: value };
+  // The parser of the reference lets it pass and its storage then fails.
+  if (isMap(value) || isList(value)) section.fail("description", "The description field must be a string", 2);
+  return { description: shown(value) };
+}
+
+/** The `unit` of a limit, plan or add-on; empty when absent. The message names a usage limit everywhere. */
+export function readUnit(section: Section): string {
+  const value = section.value("unit");
+  if (value === null || typeof value === "string") return value ?? "";
+  section.fail("unit", `The unit field of a usage limit must be a string. Received: ${shown(value)} `);
+  return "";
+}
+
+/** What a value has to be: the owner in the words of the messages, and whether it is a list of payment methods. */
+export interface ValueShape {
+  readonly owner: "feature" | "usage limit";
+  readonly valueType: ValueType;
+  readonly payment: boolean;
+}
+
+function readPaymentMethods(section: Section, key: string, value: TreeValue): readonly string[] {
+  if (!isList(value) || value.items.length > MAX_PAYMENT_METHODS) {
+    section.fail(key, "Payment method value must be an array of payment methods");
+    return [];
+  }
+  const known: readonly string[] = PAYMENT_METHODS;
+  return value.items.map((item, index) => {
+    const method = shown(item.value);
+    if (typeof item.value !== "string" || !known.includes(method))
+      section.failAt(
+        `${key}.${index}`,
+        item.at,
+        `Invalid payment method: ${method}. Please provide one of the following: ${PAYMENT_METHODS.join(", ")}`,
+      );
+    return method;
+  });
+}
+
+/**
+ * Reads the value under `key` (`defaultValue` or `value`, not null) as `shape` demands; numbers above 100,000,000
+ * become that number, NaN and -Infinity are refused. Source: pricing2yaml.md §4, §10.
+ */
+export function readValue(section: Section, key: "defaultValue" | "value", shape: ValueShape): FeatureValue {
+  const value = section.value(key);
+  if (shape.payment) return readPaymentMethods(section, key, value);
+  const { valueType } = shape;
+  if (valueType === "BOOLEAN" && typeof value === "boolean") return value;
+  if (valueType === "TEXT" && typeof value === "string") return value;
+  if (valueType === "NUMERIC" && typeof value === "number" && value > -Infinity) return Math.min(value, UNLIMITED);
+  const wanted = valueType === "NUMERIC" ? "number" : valueType === "BOOLEAN" ? "boolean" : "string";
+  section.fail(
+    key,
+    `The ${key} field of a ${shape.owner} must be a ${wanted} when its valueType is ${valueType}. Received: ${shown(value)}`,
+  );
+  return valueType === "NUMERIC" ? 0 : valueType === "BOOLEAN" ? false : "";
+}
+
+/** A {@link readValue} for limits, which are never texts. */
+export function readLimitValue(section: Section, key: "defaultValue" | "value", shape: ValueShape): LimitValue {
+  const value = readValue(section, key, shape);
+  return typeof value === "boolean" ? value : Number(value);
+}
+
+/** One of `allowed`, whatever its case and surrounding blanks. */
+export function oneOf<Word extends string>(allowed: readonly Word[], text: string): Word | undefined {
+  const word = text.trim().toUpperCase();
+  return allowed.find((each) => each === word);
+}
+
+/** The name under which an entry of one of the four maps is known, and the mapping itself. */
+export interface NamedItem {
+  readonly name: string;
+  /** What stands where the name should be. */
+  readonly given: TreeValue;
+  readonly entry: TreeEntry;
+  readonly map: TreeMap | undefined;
+  /** The key as a path segment. */
+  readonly key: string;
+}
+
+/**
+ * The items of a map, or of a list whose items carry a `name`, in the order of the file. An item without a usable name
+ * is known by its index. Names are trimmed here and checked by the reader of the item. Source: pricing2yaml.md §3.
+ */
+export function namedItems(value: TreeValue): NamedItem[] {
+  if (isMap(value))
+    return [...value.entries].map(([key, entry]) => {
+      return { name: key.trim(), given: key, entry, key, map: isMap(entry.value) ? entry.value : undefined };
+    });
+  if (!isList(value)) return [];
+  return value.items.map((entry, index) => {
+    const map = isMap(entry.value) ? entry.value : undefined;
+    const given = map === undefined ? null : valueOf(map, "name");
+    const name = typeof given === "string" ? given.trim() : String(index);
+    return { name, given, entry, key: String(index), map };
+  });
+}
+
+/** Text of a scalar that must be text: dates count as what was written. */
+export function asText(value: TreeValue): string | undefined {
+  return typeof value === "string" ? value : isDate(value) ? value.text : undefined;
+}
