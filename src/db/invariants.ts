@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Database } from "./connect.ts";
+import type { Database } from "./postgres/connect.ts";
 
 /** A statement that finds every row that contradicts a rule; none must, in any state of the database. */
 export interface Invariant {

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
-import { connect, type Connection, databaseError, StartupProblem } from "./connect.ts";
+import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
 
 /** Any constant will do; it only has to be ours. */
 const MIGRATION_LOCK = 5403_0001;

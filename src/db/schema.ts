@@ -20,8 +20,8 @@ import type { GateRule, GateResult } from "../core/change/impact/gate.ts";
 import type { EventDetails } from "../core/event-messages.ts";
 import type { OffReason } from "../core/ofrep.ts";
 import type { Pricing } from "../core/pricing/model.ts";
-import type { StateCause } from "./contract-states.ts";
-import type { SubjectService } from "./subjects.ts";
+import type { StateCause } from "./queries/contract-states.ts";
+import type { SubjectService } from "./queries/subjects.ts";
 
 /*
  * Every table. SQL is snake_case, names are plural, moments are timestamptz, every foreign key is indexed, and every

@@ -1,5 +1,5 @@
-import { drainBun, serveWithBun, type BunServer } from "./bun-server.ts";
-import { runRest } from "./rest-process.ts";
+import { drainBun, serveWithBun, type BunServer } from "./platform/bun-server.ts";
+import { runRest } from "./process/rest-process.ts";
 
 /* The REST process on Bun. Any number of them may share a database. */
 await runRest(({ fetch, port, host, config }) => {

@@ -1,6 +1,6 @@
-import { StartupProblem } from "../db/connect.ts";
-import { cannotListen } from "./http-server.ts";
-import { runRest } from "./rest-process.ts";
+import { StartupProblem } from "../db/postgres/connect.ts";
+import { cannotListen } from "./platform/http-server.ts";
+import { runRest } from "./process/rest-process.ts";
 
 /** What is used of Deno's server; its types would be everybody's, and Node's are. */
 interface Deno {

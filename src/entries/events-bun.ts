@@ -3,9 +3,9 @@ import { forwardedAddress } from "../core/access/forwarded.ts";
 import { ENGINE_OPTIONS } from "../events/broadcast.ts";
 import { createAddressLimit } from "../events/address-limit.ts";
 import { ENGINE_PATH, handshakeUrl } from "../events/handshake.ts";
-import { type BunServer, drainBun, serveWithBun } from "./bun-server.ts";
-import { openEventServer } from "./event-server.ts";
-import { runProcess } from "./lifecycle.ts";
+import { type BunServer, drainBun, serveWithBun } from "./platform/bun-server.ts";
+import { openEventServer } from "./process/event-server.ts";
+import { runProcess } from "./process/lifecycle.ts";
 
 type Incoming = Parameters<Engine["handleRequest"]>[1];
 

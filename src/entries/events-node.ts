@@ -1,8 +1,8 @@
 import { setFlagsFromString } from "node:v8";
-import { openEventServer } from "./event-server.ts";
-import { createHttpServer, drainable, listen } from "./http-server.ts";
-import { runProcess } from "./lifecycle.ts";
-import { connectionLimitsOf } from "./settings.ts";
+import { openEventServer } from "./process/event-server.ts";
+import { createHttpServer, drainable, listen } from "./platform/http-server.ts";
+import { runProcess } from "./process/lifecycle.ts";
+import { connectionLimitsOf } from "./process/settings.ts";
 
 /**
  * Sockets live long and go together: by itself V8 lets garbage grow to several times of what is alive before it looks at

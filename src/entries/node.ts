@@ -1,6 +1,6 @@
-import { createHttpServer, drainable, listen } from "./http-server.ts";
-import { runRest } from "./rest-process.ts";
-import { connectionLimitsOf } from "./settings.ts";
+import { createHttpServer, drainable, listen } from "./platform/http-server.ts";
+import { runRest } from "./process/rest-process.ts";
+import { connectionLimitsOf } from "./process/settings.ts";
 
 /* The REST process on Node. Any number of them may share a database. */
 await runRest(async ({ fetch, port, host, config }) => {

@@ -1,19 +1,19 @@
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
-import { openDataFolder } from "../db/embedded-machine.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/embedded.ts";
-import { isConsoleStale } from "./build-console.ts";
-import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "./config.ts";
-import { requireRepairedDriver } from "./driver.ts";
-import { createHttpServer, listen } from "./http-server.ts";
-import { sentenceOf } from "./lifecycle.ts";
-import { lockFolder } from "./lock.ts";
-import { createLog } from "./log.ts";
-import { prepareDatabase } from "./prepare-database.ts";
-import { commandsOf, runtimeOf } from "./runtimes.ts";
-import { keepSecrets } from "./secrets.ts";
-import { createBackoff, supervise, type Supervised } from "./supervisor.ts";
+import { openDataFolder } from "../db/postgres/embedded-machine.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/embedded.ts";
+import { isConsoleStale } from "./build/console.ts";
+import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "./process/config.ts";
+import { requireRepairedDriver } from "./platform/driver.ts";
+import { createHttpServer, listen } from "./platform/http-server.ts";
+import { sentenceOf } from "./process/lifecycle.ts";
+import { lockFolder } from "./process/lock.ts";
+import { createLog } from "./process/log.ts";
+import { prepareDatabase } from "./process/prepare-database.ts";
+import { commandsOf, runtimeOf } from "./launcher/runtimes.ts";
+import { keepSecrets } from "./process/secrets.ts";
+import { createBackoff, supervise, type Supervised } from "./launcher/supervisor.ts";
 
 /*
  * `npm start`: database, migration, first ADMIN, then the REST process and the event server, kept running until a signal
@@ -138,7 +138,7 @@ function buildConsoleMeanwhile(): string {
   } catch {
     return "";
   }
-  const script = fileURLToPath(new URL("./build-console.ts", import.meta.url));
+  const script = fileURLToPath(new URL("./build/console.ts", import.meta.url));
   const build = spawn(process.execPath, ["--import", import.meta.resolve("tsx"), script], {
     stdio: ["ignore", "ignore", "pipe"],
   });

@@ -1,7 +1,7 @@
 import type { Hono } from "hono";
 import { leastRecentlyUsed } from "../core/least-recently-used.ts";
-import { connect } from "../db/connect.ts";
-import { createIssuer } from "../db/issuer.ts";
+import { connect } from "../db/postgres/connect.ts";
+import { createIssuer } from "../db/queries/issuer.ts";
 import { createApp } from "../http/app.ts";
 import type { AppEnv } from "../http/route.ts";
 import type { ReadAsset } from "../http/routes/documentation.ts";
@@ -11,11 +11,11 @@ import { allowHashes } from "../operations/hashing-queue.ts";
 import { createAnalysis } from "../operations/analysis.ts";
 import { createPricingCache } from "../operations/pricing-cache.ts";
 import { createResources } from "../operations/resources.ts";
-import { databaseOf, readConfig } from "./config.ts";
-import { createDownload } from "./download.ts";
-import { createLog } from "./log.ts";
-import { httpSettingsOf, settingsOf } from "./settings.ts";
-import { fetchOnce } from "./worker-download.ts";
+import { databaseOf, readConfig } from "./process/config.ts";
+import { createDownload } from "./platform/download.ts";
+import { createLog } from "./process/log.ts";
+import { httpSettingsOf, settingsOf } from "./process/settings.ts";
+import { fetchOnce } from "./platform/worker-download.ts";
 
 /** What wrangler.toml binds; every variable and secret of src/docs/operate.md is a text beside them. */
 interface Bindings {

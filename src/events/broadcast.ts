@@ -1,8 +1,8 @@
 import { type Namespace, Server, type Socket } from "socket.io";
 import { forwardedAddress } from "../core/access/forwarded.ts";
 import { isPublicCode } from "../core/event-messages.ts";
-import type { EventLog, OutboxEvent } from "../db/outbox.ts";
-import type { TestNotice } from "../db/test-events.ts";
+import type { EventLog, OutboxEvent } from "../db/queries/outbox.ts";
+import type { TestNotice } from "../db/queries/test-events.ts";
 import { ENGINE_PATH, type FindOrganization, handshakeUrl, readWish, Refusal, type Wish } from "./handshake.ts";
 import { createAddressLimit } from "./address-limit.ts";
 import { bufferedBytes, connectionOf, cutSlowClients, type Patience } from "./slow-clients.ts";

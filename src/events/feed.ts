@@ -1,5 +1,5 @@
-import type { Connection } from "../db/connect.ts";
-import { mayBeCut, OUTBOX_CHANNEL, type OutboxEvent, readOutbox } from "../db/outbox.ts";
+import type { Connection } from "../db/postgres/connect.ts";
+import { mayBeCut, OUTBOX_CHANNEL, type OutboxEvent, readOutbox } from "../db/queries/outbox.ts";
 import { outboxCounter } from "../db/schema.ts";
 
 /** Follows the outbox until stopped. */

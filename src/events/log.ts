@@ -1,7 +1,14 @@
 import { sql } from "drizzle-orm";
 import { type EventFilter, passes } from "../core/event-messages.ts";
-import type { Database } from "../db/connect.ts";
-import { type EventLog, type EventPage, outboxRange, type OutboxEvent, readOutbox, readPage } from "../db/outbox.ts";
+import type { Database } from "../db/postgres/connect.ts";
+import {
+  type EventLog,
+  type EventPage,
+  outboxRange,
+  type OutboxEvent,
+  readOutbox,
+  readPage,
+} from "../db/queries/outbox.ts";
 
 /** How many of the newest events are kept in memory, for readers that were away for a moment. */
 const KEPT = 1000;

@@ -1,8 +1,8 @@
 import { asc, lte } from "drizzle-orm";
-import type { Database } from "../db/connect.ts";
-import { outboxRange } from "../db/outbox.ts";
-import { pruneRates } from "../db/rate-counters.ts";
-import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../db/retention.ts";
+import type { Database } from "../db/postgres/connect.ts";
+import { outboxRange } from "../db/queries/outbox.ts";
+import { pruneRates } from "../db/queries/rate-counters.ts";
+import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../db/queries/retention.ts";
 import { outbox, webhookCursor } from "../db/schema.ts";
 import { pruneDeliveries } from "./webhook-rows.ts";
 

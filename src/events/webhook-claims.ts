@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Database } from "../db/connect.ts";
+import type { Database } from "../db/postgres/connect.ts";
 
 /** Deliveries of one endpoint that are taken at once, and of one that is slow or failing. */
 const PER_ENDPOINT = 4;

@@ -1,7 +1,7 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
 import { passes } from "../core/event-messages.ts";
-import type { Database } from "../db/connect.ts";
-import { type OutboxEvent, readOutbox } from "../db/outbox.ts";
+import type { Database } from "../db/postgres/connect.ts";
+import { type OutboxEvent, readOutbox } from "../db/queries/outbox.ts";
 import { webhookCursor, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import type { Claim } from "./webhook-claims.ts";
 

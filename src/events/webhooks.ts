@@ -1,4 +1,4 @@
-import type { Database } from "../db/connect.ts";
+import type { Database } from "../db/postgres/connect.ts";
 import { type Claim, claimDeliveries } from "./webhook-claims.ts";
 import { makeDeliveries, type Outcome, settleDelivered, settleFailed } from "./webhook-rows.ts";
 import { signatures } from "./webhook-signature.ts";

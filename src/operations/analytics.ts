@@ -1,6 +1,6 @@
 import { gte, sql } from "drizzle-orm";
 import type { OffReason } from "../core/ofrep.ts";
-import type { Database } from "../db/connect.ts";
+import type { Database } from "../db/postgres/connect.ts";
 import { analyticsDays } from "../db/schema.ts";
 import type { Context } from "./context.ts";
 

@@ -1,9 +1,9 @@
 import { and, eq, lte } from "drizzle-orm";
 import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from "../core/pricing/evaluate.ts";
-import { type PastState, readRecord, type StateCause } from "../db/contract-states.ts";
-import { type ContractView, viewOf } from "../db/contracts.ts";
+import { type PastState, readRecord, type StateCause } from "../db/queries/contract-states.ts";
+import { type ContractView, viewOf } from "../db/queries/contracts.ts";
 import { contractHistory, type contracts } from "../db/schema.ts";
-import type { Subject } from "../db/subjects.ts";
+import type { Subject } from "../db/queries/subjects.ts";
 import type { Context } from "./context.ts";
 import { type ContractAddress, findContract } from "./contract-address.ts";
 import { type Ask, decide, explained, type FeatureAnswer } from "./decision.ts";

@@ -1,6 +1,6 @@
 import { and, desc, eq, gte, inArray, lt } from "drizzle-orm";
-import { type Actor, withActors } from "../db/actors.ts";
-import type { Database } from "../db/connect.ts";
+import { type Actor, withActors } from "../db/queries/actors.ts";
+import type { Database } from "../db/postgres/connect.ts";
 import { auditLog } from "../db/schema.ts";
 import { AUDIT_ACTIONS, auditTarget } from "./audit.ts";
 import { type Context, pageOf } from "./context.ts";

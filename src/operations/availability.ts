@@ -3,10 +3,16 @@ import { configurationOf } from "../core/change/configuration.ts";
 import type { Configuration } from "../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../core/event-messages.ts";
 import { trackedLimits } from "../core/pricing/compile.ts";
-import { recordStates } from "../db/contract-states.ts";
-import { lockHolders, type Move, moveToVersion } from "../db/contracts.ts";
-import { recordEvents } from "../db/outbox.ts";
-import { listVersions, type ServiceRow, type ServiceView, type VersionRow, versionKey } from "../db/pricings.ts";
+import { recordStates } from "../db/queries/contract-states.ts";
+import { lockHolders, type Move, moveToVersion } from "../db/queries/contracts.ts";
+import { recordEvents } from "../db/queries/outbox.ts";
+import {
+  listVersions,
+  type ServiceRow,
+  type ServiceView,
+  type VersionRow,
+  versionKey,
+} from "../db/queries/pricings.ts";
 import { pricings, services } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { auditOf, checkTarget, decideChange, keepDecision } from "./change-decision.ts";

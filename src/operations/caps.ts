@@ -1,7 +1,7 @@
 import { trackedLimits } from "../core/pricing/compile.ts";
 import { UNLIMITED } from "../core/pricing/model.ts";
 import { grant } from "../core/pricing/subscription.ts";
-import { type Cap, readConfigurations } from "../db/overview.ts";
+import { type Cap, readConfigurations } from "../db/queries/overview.ts";
 import type { Context } from "./context.ts";
 import { compiledPricings } from "./subscriptions.ts";
 

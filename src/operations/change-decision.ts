@@ -6,8 +6,8 @@ import { checkGate } from "../core/change/impact/gate.ts";
 import type { GateResult, GateRule } from "../core/change/impact/gate.ts";
 import { type CompiledPricing } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
-import { lockHolders, type Move } from "../db/contracts.ts";
-import type { ServiceRow, VersionRow } from "../db/pricings.ts";
+import { lockHolders, type Move } from "../db/queries/contracts.ts";
+import type { ServiceRow, VersionRow } from "../db/queries/pricings.ts";
 import { organizations, pricingDecisions } from "../db/schema.ts";
 import { organizationRole } from "./access.ts";
 import {

@@ -1,12 +1,12 @@
 import type { Caller } from "../core/access/caller.ts";
-import { createBatch } from "../db/batch.ts";
-import { type Connection, databaseError } from "../db/connect.ts";
-import { type Consumption, countIfUnchanged, countUnderLock, type Decision } from "../db/consumption.ts";
-import type { Lookups } from "../db/lookups.ts";
-import { type Addressed, recordEvents } from "../db/outbox.ts";
-import { repeatLost } from "../db/repeat.ts";
-import { keyOf, type Level, type Subject, type SubjectName } from "../db/subjects.ts";
-import { moveLevels } from "../db/usage.ts";
+import { createBatch } from "../db/postgres/batch.ts";
+import { type Connection, databaseError } from "../db/postgres/connect.ts";
+import { type Consumption, countIfUnchanged, countUnderLock, type Decision } from "../db/queries/consumption.ts";
+import type { Lookups } from "../db/queries/lookups.ts";
+import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
+import { repeatLost } from "../db/postgres/repeat.ts";
+import { keyOf, type Level, type Subject, type SubjectName } from "../db/queries/subjects.ts";
+import { moveLevels } from "../db/queries/usage.ts";
 import { type Context, contextOf, newId, type Resources } from "./context.ts";
 import { contractNotFound } from "./contract-address.ts";
 import {

@@ -1,10 +1,10 @@
 import { PgTransaction } from "drizzle-orm/pg-core";
 import type { Caller } from "../core/access/caller.ts";
-import type { Database } from "../db/connect.ts";
-import type { Issuer } from "../db/issuer.ts";
-import type { EventLog } from "../db/outbox.ts";
-import type { Lookups } from "../db/lookups.ts";
-import { repeatLost } from "../db/repeat.ts";
+import type { Database } from "../db/postgres/connect.ts";
+import type { Issuer } from "../db/queries/issuer.ts";
+import type { EventLog } from "../db/queries/outbox.ts";
+import type { Lookups } from "../db/queries/lookups.ts";
+import { repeatLost } from "../db/postgres/repeat.ts";
 import type { GroupedAsk } from "./consumption.ts";
 import type { Keyring } from "./credentials.ts";
 import type { FeatureAnswer } from "./decision.ts";

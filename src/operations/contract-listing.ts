@@ -1,8 +1,8 @@
 import { and, asc, desc, eq, or, sql, type SQL } from "drizzle-orm";
-import { type ContractView, viewContracts } from "../db/contracts.ts";
-import { isAnyOf } from "../db/lists.ts";
-import { CONTRACT_STATES, type ContractState, isInState, isNear } from "../db/overview.ts";
-import { serviceKey, versionKey } from "../db/pricings.ts";
+import { type ContractView, viewContracts } from "../db/queries/contracts.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import { CONTRACT_STATES, type ContractState, isInState, isNear } from "../db/queries/overview.ts";
+import { serviceKey, versionKey } from "../db/queries/pricings.ts";
 import { contracts } from "../db/schema.ts";
 import { containsText } from "./access.ts";
 import { capsOf } from "./caps.ts";

@@ -1,8 +1,8 @@
 import { and, asc, count, eq, sql, type SQL } from "drizzle-orm";
 import { addPeriod } from "../core/period.ts";
-import { violates } from "../db/connect.ts";
-import { readFacts, recordChanges } from "../db/contract-facts.ts";
-import { recordStates } from "../db/contract-states.ts";
+import { violates } from "../db/postgres/connect.ts";
+import { readFacts, recordChanges } from "../db/queries/contract-facts.ts";
+import { recordStates } from "../db/queries/contract-states.ts";
 import {
   addSubscriptions,
   appendHistory,
@@ -13,9 +13,9 @@ import {
   type SubscribedService,
   USUAL_RENEWAL_DAYS,
   viewContracts,
-} from "../db/contracts.ts";
-import { isAnyOf } from "../db/lists.ts";
-import { recordEvents } from "../db/outbox.ts";
+} from "../db/queries/contracts.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import { recordEvents } from "../db/queries/outbox.ts";
 import { contracts, contractServices, organizations } from "../db/schema.ts";
 import { type Context, newId, snapshot, transaction } from "./context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "./contract-address.ts";

@@ -1,7 +1,7 @@
 import { eq } from "drizzle-orm";
 import { type EventFilter, PUBLIC_EVENTS } from "../core/event-messages.ts";
 import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
-import { type EventPage, outboxRange, readPage } from "../db/outbox.ts";
+import { type EventPage, outboxRange, readPage } from "../db/queries/outbox.ts";
 import { organizations } from "../db/schema.ts";
 import { isIdentifier, organizationRole } from "./access.ts";
 import type { Context } from "./context.ts";

@@ -1,6 +1,6 @@
 import { isPlatformAdmin } from "../core/access/caller.ts";
-import { countRate, secondsToNextMinute } from "../db/rate-counters.ts";
-import { notifyTestEvent } from "../db/test-events.ts";
+import { countRate, secondsToNextMinute } from "../db/queries/rate-counters.ts";
+import { notifyTestEvent } from "../db/queries/test-events.ts";
 import { isIdentifier, organizationRole, scopeOf } from "./access.ts";
 import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";

@@ -1,9 +1,9 @@
 import { and, eq, lt, sql } from "drizzle-orm";
 import { renewedEnd } from "../core/period.ts";
-import type { Database } from "../db/connect.ts";
-import { recordStates } from "../db/contract-states.ts";
-import { isAnyOf, textArray } from "../db/lists.ts";
-import { recordEvents } from "../db/outbox.ts";
+import type { Database } from "../db/postgres/connect.ts";
+import { recordStates } from "../db/queries/contract-states.ts";
+import { isAnyOf, textArray } from "../db/postgres/lists.ts";
+import { recordEvents } from "../db/queries/outbox.ts";
 import { contracts } from "../db/schema.ts";
 
 const BATCH = 200;

@@ -15,7 +15,7 @@ import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from ".
 import { pricings, services } from "../db/schema.ts";
 import { containsText } from "./access.ts";
 import type { Context } from "./context.ts";
-import type { Subject } from "../db/subjects.ts";
+import type { Subject } from "../db/queries/subjects.ts";
 import { evaluatedOrganization, type Mode, type Prepared, prepareFor, prepareSubject } from "./subject.ts";
 import { compiledPricings } from "./subscriptions.ts";
 

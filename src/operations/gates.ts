@@ -1,7 +1,7 @@
 import { and, desc, eq, lt } from "drizzle-orm";
 import type { GateRule } from "../core/change/impact/gate.ts";
-import { withActors } from "../db/actors.ts";
-import { versionKey } from "../db/pricings.ts";
+import { withActors } from "../db/queries/actors.ts";
+import { versionKey } from "../db/queries/pricings.ts";
 import { organizations, pricingDecisions, pricings } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { loadGateRules } from "./change-decision.ts";

@@ -1,8 +1,8 @@
 import { and, eq, sql } from "drizzle-orm";
 import { configurationKey, configurationOf, type Configuration } from "../core/change/configuration.ts";
-import type { SubscribedService } from "../db/contracts.ts";
-import { isAnyOf } from "../db/lists.ts";
-import type { ServiceRow } from "../db/pricings.ts";
+import type { SubscribedService } from "../db/queries/contracts.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import type { ServiceRow } from "../db/queries/pricings.ts";
 import { contractServices, organizations, pricings, services } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "./change-decision.ts";

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Database } from "../db/connect.ts";
+import type { Database } from "../db/postgres/connect.ts";
 
 /**
  * When keys were used last, kept in memory and written once a minute: a row that every request updated would be the slowest

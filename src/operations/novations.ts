@@ -1,9 +1,9 @@
 import { asc } from "drizzle-orm";
 import { trackedLimits } from "../core/pricing/compile.ts";
-import { recordStates } from "../db/contract-states.ts";
-import { appendHistory, moveToVersion, restartBilling, viewContracts } from "../db/contracts.ts";
-import { isAnyOf } from "../db/lists.ts";
-import { recordEvents } from "../db/outbox.ts";
+import { recordStates } from "../db/queries/contract-states.ts";
+import { appendHistory, moveToVersion, restartBilling, viewContracts } from "../db/queries/contracts.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import { recordEvents } from "../db/queries/outbox.ts";
 import { contracts } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "./change-decision.ts";

@@ -1,7 +1,7 @@
 import { asc, eq, inArray, type SQL } from "drizzle-orm";
 import type { Caller, KeyScope, MemberRole, OrganizationRole } from "../core/access/caller.ts";
 import { actorOf, maskKey, seesKey, type Actor } from "../core/access/membership.ts";
-import { violates } from "../db/connect.ts";
+import { violates } from "../db/postgres/connect.ts";
 import { members, organizationKeys, organizations, users } from "../db/schema.ts";
 import { organizationRole } from "./access.ts";
 import type { Context } from "./context.ts";

@@ -2,7 +2,7 @@ import { and, count, eq, inArray } from "drizzle-orm";
 import { union } from "drizzle-orm/pg-core";
 import { isPlatformAdmin } from "../core/access/caller.ts";
 import { denyDelete, denyRead, denyUpdate } from "../core/access/membership.ts";
-import { deleteOrganizations, insertOrganization } from "../db/organization-rows.ts";
+import { deleteOrganizations, insertOrganization } from "../db/queries/organization-rows.ts";
 import { members, organizations, users } from "../db/schema.ts";
 import { containsText } from "./access.ts";
 import { audit } from "./audit.ts";

@@ -7,7 +7,7 @@ import {
   findNear,
   type NearUser,
   type StateCounts,
-} from "../db/overview.ts";
+} from "../db/queries/overview.ts";
 import { organizationRole } from "./access.ts";
 import { capsOf } from "./caps.ts";
 import type { Context } from "./context.ts";

@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import type { ReadUpload as ParsedUpload } from "../core/change/analysis.ts";
 import type { UploadReport } from "../core/change/review.ts";
 import type { Pricing } from "../core/pricing/model.ts";
-import { hashModelText, type ServiceRow, versionKey } from "../db/pricings.ts";
+import { hashModelText, type ServiceRow, versionKey } from "../db/queries/pricings.ts";
 import { pricings } from "../db/schema.ts";
 import { type Context, newId } from "./context.ts";
 import { Failure } from "./errors.ts";

@@ -1,7 +1,7 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { pricingToWire } from "../core/pricing/wire.ts";
-import { violates } from "../db/connect.ts";
-import { recordEvent } from "../db/outbox.ts";
+import { violates } from "../db/postgres/connect.ts";
+import { recordEvent } from "../db/queries/outbox.ts";
 import {
   hashModelText,
   listVersions,
@@ -10,7 +10,7 @@ import {
   type ServiceView,
   versionKey,
   type VersionRow,
-} from "../db/pricings.ts";
+} from "../db/queries/pricings.ts";
 import { deletedPricings, pricings } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";

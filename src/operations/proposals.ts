@@ -1,7 +1,7 @@
 import type { AssessedConfiguration, ConfigurationItem, HashedModel } from "../core/change/analysis.ts";
 import { configurationKey } from "../core/change/configuration.ts";
 import type { Configuration } from "../core/change/configuration.ts";
-import { modelText, type ServiceRow, type VersionRow } from "../db/pricings.ts";
+import { modelText, type ServiceRow, type VersionRow } from "../db/queries/pricings.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import type { Caller } from "../core/access/caller.ts";
-import type { Database } from "../db/connect.ts";
+import type { Database } from "../db/postgres/connect.ts";
 
 /** The `action` of an entry about attempts that were refused. */
 export const REFUSED_ACTION = "access.refuse";

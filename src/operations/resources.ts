@@ -1,7 +1,7 @@
-import type { Changes } from "../db/changes.ts";
-import type { Connection } from "../db/connect.ts";
-import { createIssuer, type Issuer } from "../db/issuer.ts";
-import { createLookups } from "../db/lookups.ts";
+import type { Changes } from "../db/postgres/changes.ts";
+import type { Connection } from "../db/postgres/connect.ts";
+import { createIssuer, type Issuer } from "../db/queries/issuer.ts";
+import { createLookups } from "../db/queries/lookups.ts";
 import { type Analysis, createAnalysis } from "./analysis.ts";
 import { createCallCounter } from "./analytics.ts";
 import { createConsume } from "./consumption.ts";

@@ -1,4 +1,4 @@
-import { findService, type ServiceRow, type ServiceView, viewServices } from "../db/pricings.ts";
+import { findService, type ServiceRow, type ServiceView, viewServices } from "../db/queries/pricings.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 

@@ -1,10 +1,10 @@
 import { and, asc, desc, eq, sql } from "drizzle-orm";
-import { violates } from "../db/connect.ts";
-import { readFacts, recordChanges } from "../db/contract-facts.ts";
-import { lockHolders, removeServicesFromContracts } from "../db/contracts.ts";
-import { isAnyOf } from "../db/lists.ts";
-import { recordEvent } from "../db/outbox.ts";
-import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../db/pricings.ts";
+import { violates } from "../db/postgres/connect.ts";
+import { readFacts, recordChanges } from "../db/queries/contract-facts.ts";
+import { lockHolders, removeServicesFromContracts } from "../db/queries/contracts.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import { recordEvent } from "../db/queries/outbox.ts";
+import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../db/queries/pricings.ts";
 import { pricings, services } from "../db/schema.ts";
 import { audit, auditAll } from "./audit.ts";
 import { auditOf, decideChange, keepDecision } from "./change-decision.ts";

@@ -1,9 +1,9 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import { compileSteps, trackedLimits } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
-import type { SubscribedService } from "../db/contracts.ts";
-import { isAnyOf } from "../db/lists.ts";
-import { serviceKey, versionKey } from "../db/pricings.ts";
+import type { SubscribedService } from "../db/queries/contracts.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import { serviceKey, versionKey } from "../db/queries/pricings.ts";
 import { deletedPricings, pricings, services } from "../db/schema.ts";
 import { inSlices } from "./analysis.ts";
 import type { Context, Resources } from "./context.ts";

@@ -1,5 +1,5 @@
 import { isPlatformAdmin } from "../core/access/caller.ts";
-import { countRate, readRate, secondsToNextMinute } from "../db/rate-counters.ts";
+import { countRate, readRate, secondsToNextMinute } from "../db/queries/rate-counters.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 

@@ -1,11 +1,18 @@
 import { eq } from "drizzle-orm";
 import { type AtOnce, goOn } from "../core/at-once.ts";
 import { evaluateFeature } from "../core/pricing/evaluate.ts";
-import { type ContractView, viewContracts } from "../db/contracts.ts";
-import { serviceKey } from "../db/pricings.ts";
+import { type ContractView, viewContracts } from "../db/queries/contracts.ts";
+import { serviceKey } from "../db/queries/pricings.ts";
 import { contracts, contractServices, services } from "../db/schema.ts";
-import type { Level } from "../db/subjects.ts";
-import { boundaryAfter, loadLevels, moveLevels, renewDue, REVERT_WINDOW_MS, revertFeature } from "../db/usage.ts";
+import type { Level } from "../db/queries/subjects.ts";
+import {
+  boundaryAfter,
+  loadLevels,
+  moveLevels,
+  renewDue,
+  REVERT_WINDOW_MS,
+  revertFeature,
+} from "../db/queries/usage.ts";
 import { audit } from "./audit.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { type ContractAddress, findContract } from "./contract-address.ts";

@@ -1,8 +1,8 @@
 import { and, asc, count, eq, ne, sql } from "drizzle-orm";
 import { addressBlock } from "../core/access/address-block.ts";
 import { isPlatformAdmin, type PlatformRole, type UserCaller } from "../core/access/caller.ts";
-import { violates } from "../db/connect.ts";
-import { insertOrganization, passOnOrganizations } from "../db/organization-rows.ts";
+import { violates } from "../db/postgres/connect.ts";
+import { insertOrganization, passOnOrganizations } from "../db/queries/organization-rows.ts";
 import { users } from "../db/schema.ts";
 import { containsText } from "./access.ts";
 import { audit, auditAll } from "./audit.ts";

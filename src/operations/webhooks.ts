@@ -1,6 +1,6 @@
 import { and, asc, count, desc, eq, lt, sql } from "drizzle-orm";
 import type { EVENT_CODES } from "../core/event-messages.ts";
-import { outboxRange } from "../db/outbox.ts";
+import { outboxRange } from "../db/queries/outbox.ts";
 import { organizations, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { audit } from "./audit.ts";
 import { type Context, newId, pageOf, transaction } from "./context.ts";

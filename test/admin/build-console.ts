@@ -1,8 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import { isConsoleStale } from "../../src/entries/build-console.ts";
+import { isConsoleStale } from "../../src/entries/build/console.ts";
 
-const SCRIPT = fileURLToPath(new URL("../../src/entries/build-console.ts", import.meta.url));
+const SCRIPT = fileURLToPath(new URL("../../src/entries/build/console.ts", import.meta.url));
 
 /** The console as it is shipped, built once a run when its sources have changed. */
 export default function setup(): void {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { CONSOLE_FOLDER } from "../../src/entries/assets.ts";
+import { CONSOLE_FOLDER } from "../../src/entries/platform/assets.ts";
 import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole({ environment: { BASE_URL_PATH: "/space" }, isSignedIn: false });

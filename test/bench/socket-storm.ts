@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import type { Connection } from "../../src/db/connect.ts";
-import { recordEvent } from "../../src/db/outbox.ts";
+import type { Connection } from "../../src/db/postgres/connect.ts";
+import { recordEvent } from "../../src/db/queries/outbox.ts";
 import type { RunningServer } from "../support/event-server.ts";
 import { forkClients, megabytesOf } from "./processes.ts";
 

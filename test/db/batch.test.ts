@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createBatch } from "../../src/db/batch.ts";
+import { createBatch } from "../../src/db/postgres/batch.ts";
 
 it("a round that is late fails with everybody behind it, in time, and what comes after is served", async () => {
   let frozen = true;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { type Change, type Changes, followChanges } from "../../src/db/changes.ts";
+import { type Change, type Changes, followChanges } from "../../src/db/postgres/changes.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 

@@ -3,11 +3,11 @@ import { connect as connectTo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type Connection, connect } from "../../src/db/connect.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/embedded.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 
 /*
- * What src/entries/patch-driver.ts repairs. Without it, on postgres.js 3.4.9: 48 uncaught exceptions in 6 kills, and a
+ * What src/entries/build/patch-driver.ts repairs. Without it, on postgres.js 3.4.9: 48 uncaught exceptions in 6 kills, and a
  * pool that takes no statement for 9 s or more after four of the six.
  */
 

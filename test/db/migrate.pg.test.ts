@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { connect, StartupProblem } from "../../src/db/connect.ts";
+import { connect, StartupProblem } from "../../src/db/postgres/connect.ts";
 import { migrate, requireMigrated } from "../../src/db/migrate.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 

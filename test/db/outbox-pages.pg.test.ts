@@ -1,7 +1,7 @@
 import { drizzle } from "drizzle-orm/postgres-js";
 import { afterAll, expect, it } from "vitest";
 import { PUBLIC_EVENTS } from "../../src/core/event-messages.ts";
-import { readPage } from "../../src/db/outbox.ts";
+import { readPage } from "../../src/db/queries/outbox.ts";
 import * as schema from "../../src/db/schema.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 

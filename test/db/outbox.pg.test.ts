@@ -1,7 +1,7 @@
 import { asc, gt } from "drizzle-orm";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { connect } from "../../src/db/connect.ts";
-import { readOutbox, readPage, recordEvent } from "../../src/db/outbox.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { readOutbox, readPage, recordEvent } from "../../src/db/queries/outbox.ts";
 import { outbox } from "../../src/db/schema.ts";
 import { createFeed } from "../../src/events/feed.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../../src/db/retention.ts";
+import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consumed, contract, tasker, upload } from "../support/contracting.ts";
 

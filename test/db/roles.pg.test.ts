@@ -1,9 +1,9 @@
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { connect, type Connection, databaseError } from "../../src/db/connect.ts";
+import { connect, type Connection, databaseError } from "../../src/db/postgres/connect.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { compactLedger, pruneAuditLog } from "../../src/db/retention.ts";
+import { compactLedger, pruneAuditLog } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 import type { TestDatabase } from "../support/database.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { violates } from "../../src/db/connect.ts";
+import { violates } from "../../src/db/postgres/connect.ts";
 
 test.each([
   ["23505", "users_username_unique", true],

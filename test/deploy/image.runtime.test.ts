@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
-import { buildConsole, isConsoleStale } from "../../src/entries/build-console.ts";
+import { buildConsole, isConsoleStale } from "../../src/entries/build/console.ts";
 import { programOf } from "../runtimes/runtimes.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 import { onServer, withDatabase } from "../support/postgres-server.ts";

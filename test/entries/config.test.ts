@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { StartupProblem } from "../../src/db/connect.ts";
-import { readConfig, requireSecrets, warningsOf } from "../../src/entries/config.ts";
+import { StartupProblem } from "../../src/db/postgres/connect.ts";
+import { readConfig, requireSecrets, warningsOf } from "../../src/entries/process/config.ts";
 
 const problemsOf = (work: () => unknown): string[] => {
   try {

@@ -21,7 +21,7 @@ function examine(environment: Record<string, string>): Promise<{ code: number; f
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([variable]) => !/^(npm_|VITE|NODE_)/.test(variable)),
   );
-  const arguments_ = ["--import", "tsx", join(ROOT, "src/entries/doctor.ts")];
+  const arguments_ = ["--import", "tsx", join(ROOT, "src/entries/commands/doctor.ts")];
   return new Promise((done) => {
     execFile(
       process.execPath,

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { createDownload, isPublicAddress } from "../../src/entries/download.ts";
+import { createDownload, isPublicAddress } from "../../src/entries/platform/download.ts";
 
 let server: Server | undefined;
 afterEach(() => {

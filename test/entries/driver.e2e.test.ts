@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DRIVER_BUILDS, REPAIRS } from "../../src/entries/patch-driver.ts";
+import { DRIVER_BUILDS, REPAIRS } from "../../src/entries/build/patch-driver.ts";
 import { TEST_SECRETS } from "../support/event-server.ts";
 
 /* A copy of the project as `npm ci --ignore-scripts` leaves it: the driver as it was published. */

@@ -1,8 +1,8 @@
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { StartupProblem } from "../../src/db/connect.ts";
-import { createHttpServer, drainable, listen } from "../../src/entries/http-server.ts";
+import { StartupProblem } from "../../src/db/postgres/connect.ts";
+import { createHttpServer, drainable, listen } from "../../src/entries/platform/http-server.ts";
 
 let answer: (request: Request, bindings: object) => Response | Promise<Response>;
 let server: ReturnType<typeof createHttpServer>;

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { createLog } from "../../src/entries/log.ts";
+import { createLog } from "../../src/entries/process/log.ts";
 
 /** The one line that this writes. */
 function lineOf(write: (log: ReturnType<typeof createLog>) => void): string {

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { connect } from "../../src/db/connect.ts";
-import { recordEvent } from "../../src/db/outbox.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { recordEvent } from "../../src/db/queries/outbox.ts";
 import { createBroadcast } from "../../src/events/broadcast.ts";
 import { createFeed } from "../../src/events/feed.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { type Connection, connect } from "../../src/db/connect.ts";
-import { recordEvent } from "../../src/db/outbox.ts";
-import type { OutboxEvent } from "../../src/db/outbox.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
+import { recordEvent } from "../../src/db/queries/outbox.ts";
+import type { OutboxEvent } from "../../src/db/queries/outbox.ts";
 import { createFeed, type Feed } from "../../src/events/feed.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "./raw-client.ts";

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { connect } from "../../src/db/connect.ts";
-import { outboxRange, recordEvent } from "../../src/db/outbox.ts";
-import { listenForTestEvents } from "../../src/db/test-events.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { outboxRange, recordEvent } from "../../src/db/queries/outbox.ts";
+import { listenForTestEvents } from "../../src/db/queries/test-events.ts";
 import { type Broadcast, createBroadcast } from "../../src/events/broadcast.ts";
 import { createFeed } from "../../src/events/feed.ts";
 import type { FindOrganization } from "../../src/events/handshake.ts";
@@ -13,7 +13,7 @@ import type { TestDatabase } from "../support/database.ts";
 /** The address of the handshake below an origin. */
 export const HANDSHAKE = "/events/?EIO=4&transport=websocket";
 
-/** What src/entries/event-server.ts puts together, without a process of its own. */
+/** What src/entries/process/event-server.ts puts together, without a process of its own. */
 export interface InProcessServer {
   /** `http://127.0.0.1:<port>`. */
   origin: string;

@@ -1,6 +1,6 @@
 import { io, type Socket } from "socket.io-client";
 import { expect } from "vitest";
-import { recordEvent } from "../../src/db/outbox.ts";
+import { recordEvent } from "../../src/db/queries/outbox.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { freePort, type RunningServer, startEventServer } from "../support/event-server.ts";
 import { until } from "./raw-client.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, expect, it } from "vitest";
-import { recordEvents } from "../../src/db/outbox.ts";
+import { recordEvents } from "../../src/db/queries/outbox.ts";
 import { createLog } from "../../src/events/log.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readOutbox } from "../../src/db/outbox.ts";
+import { readOutbox } from "../../src/db/queries/outbox.ts";
 import { EVENT_CODES, isPublicCode } from "../../src/core/event-messages.ts";
 import { createTestApi, type TestApi, type TestOrganization } from "../support/api.ts";
 import { type ContractBody, contractFor, show, tasker, upload } from "../support/contracting.ts";

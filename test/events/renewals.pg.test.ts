@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { readOutbox } from "../../src/db/outbox.ts";
+import { readOutbox } from "../../src/db/queries/outbox.ts";
 import { renewDueContracts } from "../../src/operations/expiry.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, show, tasker, upload } from "../support/contracting.ts";

@@ -1,7 +1,7 @@
 import { io, type Socket } from "socket.io-client";
 import { afterAll, afterEach, beforeEach, expect, it } from "vitest";
-import { connect } from "../../src/db/connect.ts";
-import { recordEvent, recordEvents } from "../../src/db/outbox.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { recordEvent, recordEvents } from "../../src/db/queries/outbox.ts";
 import { Refusal } from "../../src/events/handshake.ts";
 import { pruneOutbox } from "../../src/events/retention.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { io } from "socket.io-client";
-import { recordEvents } from "../../src/db/outbox.ts";
+import { recordEvents } from "../../src/db/queries/outbox.ts";
 import { openApiKey } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

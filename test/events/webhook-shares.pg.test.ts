@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { recordEvents } from "../../src/db/outbox.ts";
-import { createPost } from "../../src/entries/webhook-post.ts";
+import { recordEvents } from "../../src/db/queries/outbox.ts";
+import { createPost } from "../../src/entries/platform/webhook-post.ts";
 import { startWebhooks, type Webhooks } from "../../src/events/webhooks.ts";
 import { openApiKey } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi, type TestUser } from "../support/api.ts";

@@ -1,7 +1,7 @@
 import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { recordEvents } from "../../src/db/outbox.ts";
-import { createPost } from "../../src/entries/webhook-post.ts";
+import { recordEvents } from "../../src/db/queries/outbox.ts";
+import { createPost } from "../../src/entries/platform/webhook-post.ts";
 import { claimDeliveries } from "../../src/events/webhook-claims.ts";
 import { makeDeliveries, pruneDeliveries } from "../../src/events/webhook-rows.ts";
 import { startWebhooks, type Webhooks, type WebhookTimes } from "../../src/events/webhooks.ts";

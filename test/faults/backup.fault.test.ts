@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { connect } from "../../src/db/connect.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { identifyCaller } from "../../src/operations/access.ts";
 import { createResources } from "../../src/operations/resources.ts";

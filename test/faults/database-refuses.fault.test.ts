@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { connect, type Connection } from "../../src/db/connect.ts";
+import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { tasker } from "../support/contracting.ts";

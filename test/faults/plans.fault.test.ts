@@ -1,7 +1,7 @@
 import { drizzle } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Connection } from "../../src/db/connect.ts";
+import type { Connection } from "../../src/db/postgres/connect.ts";
 import * as schema from "../../src/db/schema.ts";
 import { createApp } from "../../src/http/app.ts";
 import { announceExpired, renewDueContracts } from "../../src/operations/expiry.ts";

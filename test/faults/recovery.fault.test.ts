@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { io } from "socket.io-client";
 import { describe, expect, it } from "vitest";
-import { connect } from "../../src/db/connect.ts";
-import { recordEvent } from "../../src/db/outbox.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { recordEvent } from "../../src/db/queries/outbox.ts";
 import { openPricings } from "../events/raw-client.ts";
 import {
   alive,

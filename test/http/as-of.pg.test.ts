@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
-import { compactLedger } from "../../src/db/retention.ts";
+import { compactLedger } from "../../src/db/queries/retention.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createPricingCache } from "../../src/operations/pricing-cache.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { repeatedTransactions } from "../../src/db/repeat.ts";
+import { repeatedTransactions } from "../../src/db/postgres/repeat.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, contractFor, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";

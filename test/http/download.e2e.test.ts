@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
-import { createDownload, isPublicAddress } from "../../src/entries/download.ts";
+import { createDownload, isPublicAddress } from "../../src/entries/platform/download.ts";
 
 /*
  * Every listener stands on this machine, so what must not be reached would be reached if the rules had a hole: the tests
@@ -246,7 +246,7 @@ describe("certificates", () => {
 
   test("one of a trusted authority is accepted for its own name only", { timeout: 20_000 }, async () => {
     const { port } = await secure();
-    const module = fileURLToPath(new URL("../../src/entries/download.ts", import.meta.url));
+    const module = fileURLToPath(new URL("../../src/entries/platform/download.ts", import.meta.url));
     // Trust is read when a process starts.
     const script = `
       import { createDownload } from ${JSON.stringify(module)};

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { createHealth, type ProcessHealth } from "../../src/entries/health.ts";
+import { createHealth, type ProcessHealth } from "../../src/entries/process/health.ts";
 import { createApp, createHealthApp } from "../../src/http/app.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { type Changes, followChanges } from "../../src/db/changes.ts";
-import { type Connection, connect } from "../../src/db/connect.ts";
+import { type Changes, followChanges } from "../../src/db/postgres/changes.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";

@@ -1,8 +1,8 @@
 import { hash as bcryptHash } from "bcryptjs";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { connect, databaseError } from "../../src/db/connect.ts";
-import { pruneRates } from "../../src/db/rate-counters.ts";
-import { isPublicAddress } from "../../src/entries/download.ts";
+import { connect, databaseError } from "../../src/db/postgres/connect.ts";
+import { pruneRates } from "../../src/db/queries/rate-counters.ts";
+import { isPublicAddress } from "../../src/entries/platform/download.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpSettings } from "../../src/http/route.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";

@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createDownload } from "../../src/entries/download.ts";
+import { createDownload } from "../../src/entries/platform/download.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { eventsDuring, expectBalancesMatchLedger } from "../support/invariants.ts";
 import { pricingText } from "../support/pricings.ts";

@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
 import type { Server } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createHttpServer } from "../../src/entries/http-server.ts";
+import { createHttpServer } from "../../src/entries/platform/http-server.ts";
 import { createTestApi, type Method, type TestApi } from "../support/api.ts";
 import { tasker, upload } from "../support/contracting.ts";
 import { pricingText } from "../support/pricings.ts";

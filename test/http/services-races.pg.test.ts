@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { lockHolders, removeServicesFromContracts } from "../../src/db/contracts.ts";
+import { lockHolders, removeServicesFromContracts } from "../../src/db/queries/contracts.ts";
 import { services } from "../../src/db/schema.ts";
 import { createTestApi, type Answer, type TestApi } from "../support/api.ts";
 import { eventsDuring, expectBalancesMatchLedger } from "../support/invariants.ts";

@@ -1,7 +1,7 @@
 import { get } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { createHttpServer } from "../../src/entries/http-server.ts";
+import { createHttpServer } from "../../src/entries/platform/http-server.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpSettings } from "../../src/http/route.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";

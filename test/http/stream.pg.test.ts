@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { recordEvents } from "../../src/db/outbox.ts";
+import { recordEvents } from "../../src/db/queries/outbox.ts";
 import { createLog } from "../../src/events/log.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { RecordedEvent } from "../../src/core/event-messages.ts";

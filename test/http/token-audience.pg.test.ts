@@ -1,6 +1,6 @@
 import { SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createIssuer } from "../../src/db/issuer.ts";
+import { createIssuer } from "../../src/db/queries/issuer.ts";
 import { deriveTokenKey } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi, type TestOrganization, type TestUser } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Connection, connect } from "../../src/db/connect.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";

@@ -10,7 +10,7 @@ import {
   useServiceClient,
   useTokenService,
 } from "../../src/react/react.ts";
-import { answerWith, grant, type LiveServer, startLiveServer } from "../client/live-server.ts";
+import { answerWith, grant, type LiveServer, startLiveServer } from "../client/front/live-server.ts";
 import { inSeconds, mount, settle, Shown, thrownBy, token } from "./harness.tsx";
 
 /* Source: contract clients §1.2, §1.4, §1.5 rows 3, 4, 13, 14, §1.10. Real sockets and requests against a stock Socket.IO server. */

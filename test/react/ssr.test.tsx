@@ -9,7 +9,7 @@ import {
   useFeature,
   usePricingTokenPayload,
 } from "../../src/react/react.ts";
-import { startLiveServer } from "../client/live-server.ts";
+import { startLiveServer } from "../client/front/live-server.ts";
 import { inSeconds, Shown, settle, token } from "./harness.tsx";
 
 /* Source: contract clients §1.5 rows 16 and 17, §1.10 "Render", §3.3 SSR. */

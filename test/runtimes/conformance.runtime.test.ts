@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildConsole, isConsoleStale } from "../../src/entries/build-console.ts";
+import { buildConsole, isConsoleStale } from "../../src/entries/build/console.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";

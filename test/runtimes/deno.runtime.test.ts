@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
 import { expect, it } from "vitest";
-import { denoPermissions } from "../../src/entries/runtimes.ts";
+import { denoPermissions } from "../../src/entries/launcher/runtimes.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const deno = resolve(ROOT, "node_modules/.bin/deno");

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
-import { type Command, denoPermissions } from "../../src/entries/runtimes.ts";
+import { type Command, denoPermissions } from "../../src/entries/launcher/runtimes.ts";
 
 /** The runtimes of the table of src/docs/runtimes.md, in its order. */
 export const RUNTIMES = ["Node 20", "Node 22", "Node 24", "Bun", "Deno", "workerd"] as const;
@@ -41,7 +41,7 @@ export async function programOf(runtime: Exclude<Runtime, "workerd">): Promise<C
 
 /** How the REST process is started on it. */
 export async function restOn(runtime: Runtime): Promise<Command> {
-  if (runtime === "workerd") return [process.execPath, "--import", "tsx", "src/entries/dev-worker.ts"];
+  if (runtime === "workerd") return [process.execPath, "--import", "tsx", "src/entries/launcher/dev-worker.ts"];
   const entry = runtime === "Bun" ? "bun" : runtime === "Deno" ? "deno" : "node";
   return [...(await programOf(runtime)), `src/entries/${entry}.ts`];
 }

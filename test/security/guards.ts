@@ -149,7 +149,7 @@ export const GUARDS: readonly Guard[] = [
   ),
   {
     ...guard(
-      "db/subjects.ts",
+      "db/queries/subjects.ts",
       "what is evaluated is the organization's",
       "join contracts c using (organization_id, user_id)",
       "join contracts c on c.user_id = asked.user_id",
@@ -165,7 +165,7 @@ export const GUARDS: readonly Guard[] = [
     matrix("GET /features$"),
   ),
   guard(
-    "db/pricings.ts",
+    "db/queries/pricings.ts",
     "a service of one organization",
     "eq(services.organizationId, input.organizationId),\n        eq(services.nameKey, serviceKey(input.name)),",
     "eq(services.nameKey, serviceKey(input.name)),",
@@ -256,7 +256,7 @@ export const GUARDS: readonly Guard[] = [
     inFile("http/stream.pg.test.ts"),
   ),
   guard(
-    "db/outbox.ts",
+    "db/queries/outbox.ts",
     "events of one organization",
     "organizationId === undefined ? undefined : eq(outbox.organizationId, organizationId)",
     "undefined",

@@ -1,9 +1,9 @@
 import type { Hono } from "hono";
 import { createApp } from "../../src/http/app.ts";
-import type { ProcessHealth } from "../../src/entries/health.ts";
+import type { ProcessHealth } from "../../src/entries/process/health.ts";
 import type { About, AppEnv, HttpSettings, Log } from "../../src/http/route.ts";
 import type { Resources, Settings } from "../../src/operations/context.ts";
-import { followChanges } from "../../src/db/changes.ts";
+import { followChanges } from "../../src/db/postgres/changes.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";

@@ -1,5 +1,5 @@
 import type { PlatformRole } from "../../src/core/access/caller.ts";
-import { insertOrganization } from "../../src/db/organization-rows.ts";
+import { insertOrganization } from "../../src/db/queries/organization-rows.ts";
 import { contracts, contractServices, pricings, services, users } from "../../src/db/schema.ts";
 import { newId, type Resources } from "../../src/operations/context.ts";
 import { issueApiKey } from "../../src/operations/credentials.ts";

@@ -1,5 +1,5 @@
 import { inject } from "vitest";
-import { type Connection, connect } from "../../src/db/connect.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { onServer, withDatabase } from "./postgres-server.ts";
 
 /** A migrated, empty database of one's own, and an open pool to it. */

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { Connection } from "../../src/db/connect.ts";
+import type { Connection } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { TestProject } from "vitest/node";
-import { connect } from "../../src/db/connect.ts";
-import { startEmbeddedPostgres } from "../../src/db/embedded.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 
 declare module "vitest" {

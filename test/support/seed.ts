@@ -1,6 +1,6 @@
 import type { AtOnce } from "../../src/core/at-once.ts";
 import type { Sql } from "postgres";
-import type { Connection } from "../../src/db/connect.ts";
+import type { Connection } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/users.ts";

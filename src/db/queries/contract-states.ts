@@ -1,0 +1,167 @@
+import { sql } from "drizzle-orm";
+import type { Database } from "../postgres/connect.ts";
+import { textArray } from "../postgres/lists.ts";
+import { type Level, SERVICES_JSON, type SubjectService } from "./subjects.ts";
+
+/** What brought a contract into a state; `record` where the record of an older contract begins. */
+export type StateCause =
+  | "creation"
+  | "novation"
+  | "archiving"
+  | "removal"
+  | "move"
+  | "rename"
+  | "billing"
+  | "renewal"
+  | "record";
+
+/**
+ * Writes down the state that these locked contracts are in from now on, in one statement however many they are. Call it after
+ * every change of what they contract, of their billing periods, or of the names of their services: what a past moment is
+ * answered from is nothing else. Balances, and reset moments that move with them, are in the ledger.
+ */
+export async function recordStates(
+  tx: Database,
+  input: { contractIds: readonly string[]; cause: StateCause; now: Date },
+): Promise<void> {
+  if (input.contractIds.length === 0) return;
+  await tx.execute(sql`
+    insert into contract_states
+      (contract_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels)
+    select c.id, ${input.now.toISOString()}::timestamptz, ${input.cause}, c.start_date, c.end_date, c.auto_renew,
+      c.renewal_days, coalesce(${SERVICES_JSON}, '[]'), coalesce((
+        select json_agg(json_build_object('serviceId', u.service_id, 'limitName', u.limit_name, 'resetAt', u.reset_at,
+            'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit)
+            order by u.position, u.service_id collate "C")
+        from usage_levels u where u.contract_id = c.id), '[]')
+    from contracts c where c.id = any(${textArray(input.contractIds)})
+    order by c.id
+  `);
+}
+
+/** A contract as it was at a moment. */
+export interface PastState {
+  since: Date;
+  /** When it was over; null while it lasts. */
+  until: Date | null;
+  cause: StateCause;
+  startDate: Date;
+  endDate: Date;
+  autoRenew: boolean;
+  renewalDays: number;
+  services: SubjectService[];
+  /** With the balances of that moment; what was due then and not renewed yet is as it was. */
+  levels: Level[];
+}
+
+/** What is known of a contract at a moment. */
+export interface ContractRecord {
+  /** Where the contract's record begins, and why there. */
+  first: { since: Date; cause: StateCause };
+  /** Movements up to this moment are not kept one by one; null: all are. */
+  ledgerStart: Date | null;
+  /** Null before the first one. */
+  state: PastState | null;
+  /** False when the contract is not what the last record says, so that its present state began nobody knows when. */
+  isComplete: boolean;
+}
+
+interface Row extends Record<string, unknown> {
+  first_since: string;
+  first_cause: StateCause;
+  ledger_start: string | null;
+  since: string | null;
+  until: string | null;
+  cause: StateCause;
+  start_date: string;
+  end_date: string;
+  auto_renew: boolean;
+  renewal_days: number;
+  services: SubjectService[];
+  levels: (Omit<Level, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null })[] | null;
+  is_complete: boolean;
+}
+
+const dateOf = (text: string | null) => (text === null ? null : new Date(text));
+
+/**
+ * What the record says about a contract at a moment, in one statement; undefined when it says nothing. A balance is the sum
+ * of its movements since it was last zero, which an index finds: one period's movements are read, however many there are.
+ */
+export async function readRecord(db: Database, contractId: string, at: Date): Promise<ContractRecord | undefined> {
+  const moment = sql`${at.toISOString()}::timestamptz`;
+  const ofLevel = sql`l.contract_id = ${contractId} and l.service_id = s."serviceId" and l.limit_name = s."limitName"`;
+  const toZero = sql`l.kind in ('reset', 'renew', 'remove')`;
+  const [row] = await db.execute<Row>(sql`
+    select first.since as first_since, first.cause as first_cause,
+      (select at from usage_ledger_start) as ledger_start,
+      state.since, following.since as until, state.cause, state.start_date, state.end_date, state.auto_renew,
+      state.renewal_days, state.services,
+      (select json_agg(json_build_object(
+          'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
+          'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
+          'resetAt', case when s."resetAt" is not null and coalesce(zero.created_at, gone.at) >= state.since
+            then coalesce(zero.reset_at, gone.reset_at, s."resetAt") else s."resetAt" end) order by s.place)
+        from rows from (json_to_recordset(state.levels) as ("serviceId" text, "limitName" text, "resetAt" timestamptz,
+          anchor timestamptz, "periodValue" numeric, "periodUnit" text)) with ordinality
+          as s ("serviceId", "limitName", "resetAt", anchor, "periodValue", "periodUnit", place)
+        left join lateral (
+          select l.id, l.reset_at, l.created_at from usage_ledger l
+          where ${ofLevel} and ${toZero} and l.created_at <= ${moment} order by l.created_at desc, l.id desc limit 1
+        ) zero on true
+        left join usage_resets gone on zero.id is null and gone.contract_id = ${contractId}
+          and gone.service_id = s."serviceId" and gone.limit_name = s."limitName"
+        left join lateral (
+          select l.id from usage_ledger l
+          where ${ofLevel} and ${toZero} and l.created_at > ${moment} order by l.created_at, l.id limit 1
+        ) next_zero on true
+        left join lateral (
+          select sum(l.delta) as sum from usage_ledger l
+          where ${ofLevel} and l.id > coalesce(zero.id, 0) and l.id < coalesce(next_zero.id, 9223372036854775807)
+            and l.created_at <= ${moment} and l.operation_id <> 'carried'
+        ) moved on true
+        -- Sums of movements that are not kept were before everything that is, whenever they were made.
+        left join lateral (
+          select sum(l.delta) as sum from usage_ledger l
+          where ${ofLevel} and l.operation_id = 'carried' and zero.id is null
+        ) carried on true
+      ) as levels,
+      following.id is not null or (
+        select state.start_date = c.start_date and state.end_date = c.end_date and state.auto_renew = c.auto_renew
+          and state.renewal_days = c.renewal_days
+          and state.services::jsonb = coalesce(${SERVICES_JSON}, '[]')::jsonb
+        from contracts c where c.id = ${contractId}
+      ) as is_complete
+    from (select since, cause from contract_states where contract_id = ${contractId} order by id limit 1) first
+    left join lateral (
+      select * from contract_states where contract_id = ${contractId} and since <= ${moment} order by id desc limit 1
+    ) state on true
+    left join lateral (
+      select id, since from contract_states where contract_id = ${contractId} and id > state.id order by id limit 1
+    ) following on true
+  `);
+  if (row === undefined) return undefined;
+  return {
+    first: { since: new Date(row.first_since), cause: row.first_cause },
+    ledgerStart: dateOf(row.ledger_start),
+    isComplete: row.is_complete,
+    state:
+      row.since === null
+        ? null
+        : {
+            since: new Date(row.since),
+            until: dateOf(row.until),
+            cause: row.cause,
+            startDate: new Date(row.start_date),
+            endDate: new Date(row.end_date),
+            autoRenew: row.auto_renew,
+            renewalDays: row.renewal_days,
+            services: row.services,
+            levels: (row.levels ?? []).map((level) => ({
+              ...level,
+              anchor: dateOf(level.anchor),
+              resetAt: dateOf(level.resetAt),
+            })),
+          },
+  };
+}

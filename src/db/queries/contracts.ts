@@ -1,0 +1,450 @@
+import { and, asc, eq, sql, type SQL } from "drizzle-orm";
+import { alias } from "drizzle-orm/pg-core";
+import { addPeriod, END_OF_TIME } from "../../core/period.ts";
+import type { Period } from "../../core/pricing/model.ts";
+import type { Database } from "../postgres/connect.ts";
+import { recordStates } from "./contract-states.ts";
+import { type HolderFilter, holdersOf } from "./holders.ts";
+import { isAnyOf, textArray } from "../postgres/lists.ts";
+import { contracts, contractServices } from "../schema.ts";
+import { SERVICES_JSON, type SubjectService } from "./subjects.ts";
+
+/** A contract as every endpoint shows it. Source: contract contracts §2. */
+export interface ContractView {
+  id: string;
+  userContact: {
+    userId: string;
+    username: string;
+    firstName?: string;
+    lastName?: string;
+    email?: string;
+    phone?: string;
+  };
+  billingPeriod: { startDate: Date; endDate: Date; autoRenew: boolean; renewalDays: number };
+  usageLevels: Record<string, Record<string, { resetTimeStamp?: Date; consumed: number }>>;
+  organizationId: string;
+  groupId?: string;
+  contractedServices: Record<string, string>;
+  subscriptionPlans: Record<string, string>;
+  subscriptionAddOns: Record<string, Record<string, number>>;
+  history: {
+    startDate: Date;
+    endDate: Date;
+    contractedServices: Record<string, string>;
+    subscriptionPlans: Record<string, string>;
+    subscriptionAddOns: Record<string, Record<string, number>>;
+  }[];
+}
+
+type ContractRow = typeof contracts.$inferSelect;
+
+function userContact(row: ContractRow): ContractView["userContact"] {
+  const contact: ContractView["userContact"] = { userId: row.userId, username: row.username };
+  if (row.firstName !== null) contact.firstName = row.firstName;
+  if (row.lastName !== null) contact.lastName = row.lastName;
+  if (row.email !== null) contact.email = row.email;
+  if (row.phone !== null) contact.phone = row.phone;
+  return contact;
+}
+
+/** By this name the texts of lists of what belongs to a contract call it. */
+const c = alias(contracts, "c");
+
+const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
+    'service', s.name_key, 'limit', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at)
+    order by cs.position, u.position)
+  from usage_levels u
+  join contract_services cs using (contract_id, service_id)
+  join services s on s.id = u.service_id
+  where u.contract_id = c.id)`);
+
+const HISTORY_JSON = sql.raw(`(select json_agg(json_build_object(
+    'startDate', h.start_date, 'endDate', h.end_date, 'contractedServices', h.contracted_services,
+    'subscriptionPlans', h.subscription_plans, 'subscriptionAddOns', h.subscription_add_ons) order by h.id)
+  from contract_history h where h.contract_id = c.id)`);
+
+type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: string | null };
+type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
+
+/**
+ * The contracts in the order given, with everything that belongs to them: one statement however many, so that what is shown
+ * of each is of one moment. Those that are gone are left out.
+ */
+export async function viewContracts(db: Database, named: readonly { id: string }[]): Promise<ContractView[]> {
+  if (named.length === 0) return [];
+  const ids = named.map(({ id }) => id);
+  const found = await db
+    .select({
+      row: c,
+      contracted: sql<SubjectService[] | null>`${SERVICES_JSON}`,
+      levels: sql<LevelJson[] | null>`${LEVELS_JSON}`,
+      past: sql<HistoryJson[] | null>`${HISTORY_JSON}`,
+    })
+    .from(c)
+    .where(isAnyOf(c.id, ids));
+  const views = new Map(
+    found.map(({ row, contracted, levels, past }) => [
+      row.id,
+      viewOf(row, {
+        contracted: contracted ?? [],
+        levels: (levels ?? []).map((level) => ({
+          ...level,
+          resetAt: level.resetAt === null ? null : new Date(level.resetAt),
+        })),
+        past: (past ?? []).map((entry) => ({
+          ...entry,
+          startDate: new Date(entry.startDate),
+          endDate: new Date(entry.endDate),
+        })),
+      }),
+    ]),
+  );
+  return ids.flatMap((id) => views.get(id) ?? []);
+}
+
+/** What belongs to a contract, each list in the order in which it is shown. */
+interface Belongings {
+  contracted: readonly Pick<SubjectService, "key" | "version" | "plan" | "addOns">[];
+  levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
+  past: readonly ContractView["history"][number][];
+}
+
+/** A contract's row with everything that belongs to it, as it is shown. */
+export function viewOf(row: ContractRow, { contracted, levels, past }: Belongings): ContractView {
+  const view: ContractView = {
+    id: row.id,
+    userContact: userContact(row),
+    billingPeriod: {
+      startDate: row.startDate,
+      endDate: row.endDate,
+      autoRenew: row.autoRenew,
+      renewalDays: row.renewalDays,
+    },
+    usageLevels: {},
+    organizationId: row.organizationId,
+    ...(row.groupId === null ? {} : { groupId: row.groupId }),
+    contractedServices: {},
+    subscriptionPlans: {},
+    subscriptionAddOns: {},
+    history: past.map((entry) => ({
+      startDate: entry.startDate,
+      endDate: entry.endDate,
+      contractedServices: entry.contractedServices,
+      subscriptionPlans: entry.subscriptionPlans,
+      subscriptionAddOns: entry.subscriptionAddOns,
+    })),
+  };
+  for (const { key, version, plan, addOns } of contracted) {
+    define(view.contractedServices, key, version);
+    if (plan !== null) define(view.subscriptionPlans, key, plan);
+    if (addOns !== null) define(view.subscriptionAddOns, key, addOns);
+  }
+  for (const { service, limit, consumed, resetAt } of levels) {
+    if (!Object.hasOwn(view.usageLevels, service)) define(view.usageLevels, service, {});
+    const level = resetAt === null ? { consumed } : { resetTimeStamp: resetAt, consumed };
+    define(view.usageLevels[service] ?? {}, limit, level);
+  }
+  return view;
+}
+
+/** Sets an own property whatever its name: service names are user text, `__proto__` among the possible ones. */
+function define<T>(target: Record<string, T>, key: string, value: T): void {
+  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
+/** Locks the contracts that match, in id order so that two callers cannot deadlock, until the transaction ends. */
+export async function lockContracts(tx: Database, where: SQL | undefined): Promise<ContractRow[]> {
+  return tx.select().from(contracts).where(where).orderBy(asc(contracts.id)).for("update");
+}
+
+/**
+ * Locks the contracts that have these services, as lockContracts does. One that was waited for may have lost them to whoever
+ * held it, and is not among them: what it is looked for by are rows of another table, which the lock does not look at again.
+ */
+export async function lockHolders(tx: Database, filter: HolderFilter): Promise<ContractRow[]> {
+  const locked = await lockContracts(tx, sql`${contracts.id} in (${holdersOf(filter)})`);
+  const rows = await tx.execute<{ contract_id: string }>(holdersOf(filter));
+  const holders = new Set(rows.map((row) => row.contract_id));
+  return locked.filter((row) => holders.has(row.id));
+}
+
+/** One service of a subscription, resolved to rows. */
+export interface SubscribedService {
+  serviceId: string;
+  pricingId: string;
+  /** As sent; null when the service has no entry in `subscriptionPlans`. */
+  plan: string | null;
+  /** In the pricing's spelling; null when the service has no entry in `subscriptionAddOns`. */
+  addOns: Record<string, number> | null;
+  /** The limits whose use is counted. */
+  tracked: readonly TrackedLimit[];
+}
+
+/** A limit that has a usage level; with a period it renews. */
+export interface TrackedLimit {
+  name: string;
+  period?: Period | undefined;
+}
+
+/** The services of a subscription as one JSON parameter: a statement's text then does not depend on how many there are. */
+function servicesParameter(next: readonly SubscribedService[]): string {
+  return JSON.stringify(
+    next.map(({ serviceId, pricingId, plan, addOns }, position) => ({
+      service_id: serviceId,
+      pricing_id: pricingId,
+      position,
+      plan,
+      add_ons: addOns,
+    })),
+  );
+}
+
+/** Their tracked limits, each with the first boundary of a period that starts at `now`. */
+function limitsParameter(next: readonly SubscribedService[], now: Date): string {
+  return JSON.stringify(
+    next.flatMap(({ serviceId, tracked }) =>
+      tracked.map(({ name, period }, position) => ({
+        service_id: serviceId,
+        limit_name: name,
+        position,
+        anchor: period === undefined ? null : now.toISOString(),
+        reset_at: period === undefined ? null : addPeriod(now, period).toISOString(),
+        period_value: period?.value ?? null,
+        period_unit: period?.unit ?? null,
+      })),
+    ),
+  );
+}
+
+const LIMIT_COLUMNS = sql.raw(
+  "service_id text, limit_name text, position integer, anchor timestamptz, reset_at timestamptz, period_value numeric, period_unit text",
+);
+
+/**
+ * Makes the subscription of each of these contracts exactly `next`, in a fixed number of statements however many there
+ * are. Levels still tracked keep their balance and reset moment, missing ones start at zero, the rest go, each movement
+ * with its ledger row. A kept level whose period changed is anchored at its kept reset moment.
+ * Call it with the contracts locked. Source: contract contracts §6 step 4.
+ */
+export async function replaceSubscriptions(
+  tx: Database,
+  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date; operationId: string },
+): Promise<void> {
+  const { next } = input;
+  const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
+  await dropLevels(tx, { ...input, of: ofThese });
+  // Rows of services that stay must not be deleted: their levels would go with them.
+  const staying = isAnyOf(
+    sql`service_id`,
+    next.map((service) => service.serviceId),
+  );
+  await tx.execute(sql`delete from contract_services where ${ofThese} and not ${staying}`);
+  await addSubscriptions(tx, input);
+}
+
+/** The part of replaceSubscriptions that a contract without services needs: services and levels that are missing. */
+export async function addSubscriptions(
+  tx: Database,
+  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
+): Promise<void> {
+  const { next } = input;
+  if (next.length === 0) return;
+  const these = textArray(input.contractIds);
+  await tx.execute(sql`
+    insert into contract_services (contract_id, service_id, pricing_id, position, plan, add_ons)
+    select c.id, s.service_id, s.pricing_id, s.position, s.plan, s.add_ons
+    from unnest(${these}) as c (id)
+    cross join json_to_recordset(${servicesParameter(next)}::json)
+      as s (service_id text, pricing_id text, position integer, plan text, add_ons json)
+    on conflict (contract_id, service_id) do update set
+      pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
+  `);
+  await putLevels(tx, input);
+}
+
+/** Takes away the levels among `of` that nothing in `next` tracks, each with its ledger row. */
+async function dropLevels(
+  tx: Database,
+  input: { of: SQL; next: readonly SubscribedService[]; now: Date; operationId: string },
+): Promise<void> {
+  const { of, next, now, operationId } = input;
+  const leaving = sql`not exists (
+    select 1 from json_to_recordset(${limitsParameter(next, now)}::json) as wanted (${LIMIT_COLUMNS})
+    where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
+  )`;
+  await tx.execute(sql`
+    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select contract_id, service_id, limit_name, 'remove', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
+    from usage_levels
+    where ${of} and ${leaving}
+  `);
+  await tx.execute(sql`delete from usage_levels where ${of} and ${leaving}`);
+}
+
+/** Adds the levels that are missing, at zero, and gives those that stay the period that they have now. */
+async function putLevels(
+  tx: Database,
+  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
+): Promise<void> {
+  const { next, now } = input;
+  const these = textArray(input.contractIds);
+  await tx.execute(sql`
+    insert into usage_levels
+      (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit)
+    select c.id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit
+    from unnest(${these}) as c (id)
+    cross join json_to_recordset(${limitsParameter(next, now)}::json) as l (${LIMIT_COLUMNS})
+    on conflict (contract_id, service_id, limit_name) do update set
+      position = excluded.position,
+      anchor = case
+        when excluded.reset_at is null or usage_levels.reset_at is null then excluded.anchor
+        when usage_levels.period_value = excluded.period_value and usage_levels.period_unit = excluded.period_unit
+          then usage_levels.anchor
+        else usage_levels.reset_at
+      end,
+      reset_at = case when excluded.reset_at is null then null else coalesce(usage_levels.reset_at, excluded.reset_at) end,
+      period_value = excluded.period_value,
+      period_unit = excluded.period_unit
+  `);
+}
+
+/** Contracts that get the same of a service. */
+export interface Move {
+  contractIds: readonly string[];
+  plan: string | null;
+  addOns: Record<string, number>;
+}
+
+/**
+ * Moves contracts to a version of a service that they have, in a number of statements that depends on how many different
+ * moves there are and not on how many contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with
+ * `reset` all begin at zero. Call it with the contracts locked.
+ */
+export async function moveToVersion(
+  tx: Database,
+  input: {
+    serviceId: string;
+    pricingId: string;
+    tracked: readonly TrackedLimit[];
+    moves: readonly Move[];
+    usage: "kept" | "reset";
+    now: Date;
+    operationId: string;
+  },
+): Promise<void> {
+  const { serviceId, pricingId, tracked, moves, now, operationId } = input;
+  const contractIds = moves.flatMap((move) => move.contractIds);
+  const next = [{ serviceId, pricingId, plan: null, addOns: null, tracked }];
+  const of = sql`${isAnyOf(sql`contract_id`, contractIds)} and service_id = ${serviceId}`;
+  if (input.usage === "reset") {
+    await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
+    await tx.execute(sql`delete from usage_levels where ${of}`);
+  } else {
+    // A period that is over is over in the new version too, which may have none.
+    const due = sql`${of} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
+    await tx.execute(sql`
+      insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+      select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
+      from usage_levels where ${due}
+    `);
+    await tx.execute(sql`update usage_levels set consumed = 0 where ${due}`);
+    await dropLevels(tx, { of, next, now, operationId });
+  }
+  for (const { contractIds, plan, addOns } of moves) {
+    await tx
+      .update(contractServices)
+      .set({ pricingId, plan, addOns })
+      .where(and(isAnyOf(contractServices.contractId, contractIds), eq(contractServices.serviceId, serviceId)));
+  }
+  await putLevels(tx, { contractIds, next, now });
+}
+
+/** Days of a billing period, where nobody has said how many. */
+export const USUAL_RENEWAL_DAYS = 30;
+
+/**
+ * Starts the billing period of each of these contracts anew at `now`, for its own number of days, or the usual one where it
+ * was left without services and so without days; with `exceptEnded` that of contracts which are over stays.
+ */
+export async function restartBilling(
+  tx: Database,
+  input: { contractIds: readonly string[]; autoRenew: boolean | undefined; now: Date; exceptEnded?: boolean },
+): Promise<void> {
+  const moment = sql`${input.now.toISOString()}::timestamptz`;
+  const isOver = sql`(${input.exceptEnded ?? false}::boolean and end_date < ${moment} and not auto_renew)`;
+  const days = sql`case when renewal_days < 1 then ${USUAL_RENEWAL_DAYS}::integer else renewal_days end`;
+  const end = sql`least(${moment} + (${days}) * interval '24 hours', ${new Date(END_OF_TIME).toISOString()}::timestamptz)`;
+  await tx.execute(sql`
+    update contracts set
+      start_date = case when ${isOver} then start_date else ${moment} end,
+      end_date = case when ${isOver} then end_date else ${end} end,
+      auto_renew = coalesce(${input.autoRenew ?? null}::boolean, auto_renew),
+      renewal_days = case when ${isOver} then renewal_days else ${days} end,
+      updated_at = ${moment}
+    where ${isAnyOf(sql`id`, input.contractIds)}
+  `);
+}
+
+/** Appends to each contract's history what it subscribes to at this moment, from its billing start to `endDate`. */
+export async function appendHistory(tx: Database, contractIds: readonly string[], endDate: Date): Promise<void> {
+  if (contractIds.length === 0) return;
+  await tx.execute(sql`
+    insert into contract_history
+      (contract_id, start_date, end_date, contracted_services, subscription_plans, subscription_add_ons)
+    select c.id, c.start_date, ${endDate.toISOString()}::timestamptz,
+      coalesce(json_object_agg(s.name_key, p.version order by cs.position) filter (where s.id is not null), '{}'),
+      coalesce(json_object_agg(s.name_key, cs.plan order by cs.position) filter (where cs.plan is not null), '{}'),
+      coalesce(json_object_agg(s.name_key, cs.add_ons order by cs.position) filter (where cs.add_ons is not null), '{}')
+    from contracts c
+    left join contract_services cs on cs.contract_id = c.id
+    left join services s on s.id = cs.service_id
+    left join pricings p on p.id = cs.pricing_id
+    where ${isAnyOf(sql`c.id`, contractIds)}
+    group by c.id
+    order by c.id
+  `);
+}
+
+/**
+ * Writes the ledger rows that take every level of these services in these contracts back to zero, before they go, and
+ * locks the levels: what is consumed between a look and the removal would be missing from the ledger. Levels at zero have
+ * theirs too: a level of the same name that comes later must not be reverted by what this one consumed.
+ */
+export async function recordServiceRemoval(
+  tx: Database,
+  input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
+): Promise<void> {
+  await tx.execute(sql`
+    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${input.now.toISOString()}::timestamptz
+    from (
+      select contract_id, service_id, limit_name, consumed from usage_levels
+      where ${isAnyOf(sql`contract_id`, input.contractIds)} and ${isAnyOf(sql`service_id`, input.serviceIds)}
+      order by contract_id, service_id, limit_name
+      for update
+    ) locked
+  `);
+}
+
+/**
+ * Takes services out of the contracts that have them, as a novation: history entry, billing period restarted, or ended where
+ * nothing is left. Call it with the contracts locked. Source: contract services-pricings §6.3.
+ */
+export async function removeServicesFromContracts(
+  tx: Database,
+  input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
+): Promise<void> {
+  const { contractIds, serviceIds, now } = input;
+  if (contractIds.length === 0) return;
+  await appendHistory(tx, contractIds, now);
+  await recordServiceRemoval(tx, input);
+  await tx
+    .delete(contractServices)
+    .where(and(isAnyOf(contractServices.contractId, contractIds), isAnyOf(contractServices.serviceId, serviceIds)));
+  await restartBilling(tx, { contractIds, autoRenew: undefined, now });
+  await tx.execute(sql`
+    update contracts c set end_date = start_date, auto_renew = false, renewal_days = 0
+    where ${isAnyOf(sql`id`, contractIds)} and not exists (select 1 from contract_services cs where cs.contract_id = c.id)
+  `);
+  await recordStates(tx, { contractIds, cause: "removal", now });
+}

@@ -1,0 +1,96 @@
+import { sql, type SQL } from "drizzle-orm";
+import type { Database } from "../postgres/connect.ts";
+import { isAnyOf } from "../postgres/lists.ts";
+
+/** What one contract has of one service, and what it has consumed of it. */
+export interface Holder {
+  contractId: string;
+  pricingId: string;
+  plan: string | null;
+  addOns: Record<string, number> | null;
+  /** By the name of the limit; nothing of a period that is over. */
+  usage: Record<string, number>;
+}
+
+/** Contracts of any of these services: all of them, or those on these versions, among these contracts. */
+export interface HolderFilter {
+  serviceIds: readonly string[];
+  pricingIds?: readonly string[] | undefined;
+  contractIds?: readonly string[] | undefined;
+}
+
+const among = (column: string, values: readonly string[] | undefined) =>
+  values === undefined ? sql`` : sql` and ${isAnyOf(sql.raw(column), values)}`;
+
+const ofThese = ({ serviceIds, pricingIds, contractIds }: HolderFilter) =>
+  sql`${isAnyOf(sql`cs.service_id`, serviceIds)}${among("cs.pricing_id", pricingIds)}${among("cs.contract_id", contractIds)}`;
+
+/** Their ids, as a query. */
+export function holdersOf(filter: HolderFilter): SQL {
+  return sql`select cs.contract_id from contract_services cs where ${ofThese(filter)}`;
+}
+
+/** How many contracts there are. */
+export async function countHolders(db: Database, filter: HolderFilter): Promise<number> {
+  const [row] = await db.execute<{ count: number }>(
+    sql`select count(*)::integer as count from contract_services cs where ${ofThese(filter)}`,
+  );
+  return row?.count ?? 0;
+}
+
+/** What contracts have, each combination once: without their usage, which makes reading them slow. */
+export async function listHoldings(
+  db: Database,
+  filter: HolderFilter,
+): Promise<Pick<Holder, "contractId" | "pricingId" | "plan" | "addOns">[]> {
+  const rows = await db.execute<{
+    contract_id: string;
+    pricing_id: string;
+    plan: string | null;
+    add_ons: string | null;
+  }>(sql`
+    select min(cs.contract_id) as contract_id, cs.pricing_id, cs.plan, cs.add_ons::text as add_ons
+    from contract_services cs where ${ofThese(filter)} group by cs.pricing_id, cs.plan, cs.add_ons::text
+  `);
+  return rows.map((row) => ({
+    contractId: row.contract_id,
+    pricingId: row.pricing_id,
+    plan: row.plan,
+    addOns: row.add_ons === null ? null : (JSON.parse(row.add_ons) as Holder["addOns"]),
+  }));
+}
+
+/**
+ * Reads contracts as they are at this moment, a thousand at a time: memory does not grow with how many there are. Call it
+ * inside a transaction, whose cursor it uses, and once at a time.
+ */
+export async function* readHolders(tx: Database, filter: HolderFilter, now: Date): AsyncGenerator<Holder[]> {
+  await tx.execute(sql`
+    declare holders no scroll cursor for
+    select cs.contract_id, cs.pricing_id, cs.plan, cs.add_ons, (
+      select json_object_agg(u.limit_name,
+        case when u.reset_at < ${now.toISOString()}::timestamptz then 0 else u.consumed end)
+      from usage_levels u
+      where u.contract_id = cs.contract_id and u.service_id = cs.service_id
+    ) as usage
+    from contract_services cs where ${ofThese(filter)}
+  `);
+  for (;;) {
+    const rows = await tx.execute<{
+      contract_id: string;
+      pricing_id: string;
+      plan: string | null;
+      add_ons: Holder["addOns"];
+      usage: Holder["usage"] | null;
+    }>(sql`fetch 1000 from holders`);
+    if (rows.length === 0) break;
+    yield rows.map((row) => ({
+      contractId: row.contract_id,
+      pricingId: row.pricing_id,
+      plan: row.plan,
+      addOns: row.add_ons,
+      usage: row.usage ?? {},
+    }));
+  }
+  await tx.execute(sql`close holders`);
+}

@@ -1,0 +1,158 @@
+import type { KeyScope, PlatformRole } from "../../core/access/caller.ts";
+import type { AtOnce } from "../../core/at-once.ts";
+import { leastRecentlyUsed } from "../../core/least-recently-used.ts";
+import { createBatch } from "../postgres/batch.ts";
+import type { Changes } from "../postgres/changes.ts";
+import type { Connection } from "../postgres/connect.ts";
+import { keyOf, readBalances, readSubjects, type SeenLevel, type Subject, type SubjectName } from "./subjects.ts";
+
+export interface OrganizationKeyRow {
+  keyId: string;
+  organizationId: string;
+  scope: KeyScope;
+  /** From when on the key is refused, in milliseconds since 1970; null for never. */
+  expiresAtMs: number | null;
+}
+
+export interface UserRow {
+  id: string;
+  username: string;
+  role: PlatformRole;
+  /** The same, for the key that was asked for. */
+  expiresAtMs: number | null;
+}
+
+/**
+ * What every request asks first, by prepared statements that concurrent requests share. Keys and contracts are kept only
+ * while changes of them are told (see changes.ts): without that, each answer was read after it was asked for. Balances are
+ * read after they were asked for always.
+ */
+export interface Lookups {
+  /** What is kept is there at once. */
+  organizationKey(keyHash: string): AtOnce<OrganizationKeyRow | null>;
+  userByKey(keyHash: string): AtOnce<UserRow | null>;
+  /** The end user's contract with its balances as they are now. */
+  subject(name: SubjectName): AtOnce<Subject | null>;
+  /** The same with balances as they were last seen, which may be at once and out of date. */
+  lastSeen(name: SubjectName): AtOnce<Subject | null>;
+  /** Takes note of balances that are newer than those of `before`, which was seen here; without `after`, forgets them. */
+  saw(name: SubjectName, before: Subject, after: Subject | undefined): void;
+}
+
+/** Every request begins here: a caller is told in time that the database does not answer. */
+const GROUPING = { maxAsks: 500, lanes: 2, patienceMs: 2000 };
+/** About 1 kB each. */
+const MAX_SUBJECTS = 50_000;
+const MAX_KEYS = 20_000;
+
+/** Without `changes`, which edge runtimes cannot follow, nothing is kept. */
+export function createLookups({ client }: Connection, changes?: Changes): Lookups {
+  const kept = createKept(changes);
+  /** One statement for all the keys asked for, each once. */
+  const byHash = <Row extends { hash: string }, Found extends object>(
+    read: (hashes: string[]) => Promise<readonly Row[]>,
+    found: (row: Row) => Found,
+  ) => {
+    const keys = kept.keys<Found>();
+    const ask = createBatch<string, Found | null>(async (hashes) => {
+      const mayKeep = kept.begin();
+      const rows = new Map((await read([...new Set(hashes)])).map((row) => [row.hash, found(row)]));
+      if (mayKeep()) for (const [hash, row] of rows) keys.put(hash, row);
+      return hashes.map((hash) => rows.get(hash) ?? null);
+    }, GROUPING);
+    return (hash: string) => keys.get(hash) ?? ask(hash);
+  };
+  const whole = createBatch<SubjectName, Subject | null>(async (names) => {
+    const mayKeep = kept.begin();
+    const found = await readSubjects(client, names);
+    if (mayKeep()) for (const [key, subject] of found) kept.put(key, subject);
+    return names.map((name) => found.get(keyOf(name)) ?? null);
+  }, GROUPING);
+  const balances = createBatch<Subject, SeenLevel[] | null>(async (known) => {
+    const found = await readBalances(client, known);
+    return known.map(({ contractId }) => found.get(contractId) ?? null);
+  }, GROUPING);
+  const withBalances = async (name: SubjectName, key: string, known: Subject) => {
+    const levels = await balances(known);
+    // Its own row has changed: then so may have everything else.
+    if (levels === null) return whole(name);
+    // The same object for the same state, so that what is made from it can be kept with it.
+    if (levels.every((level, i) => level === known.levels[i])) return known;
+    const now = { ...known, levels };
+    kept.replace(key, known, now);
+    return now;
+  };
+  return {
+    organizationKey: byHash(
+      (hashes) => client<({ hash: string } & OrganizationKeyRow)[]>`
+        select key_hash as hash, id as "keyId", organization_id as "organizationId", scope,
+          (extract(epoch from expires_at) * 1000)::float8 as "expiresAtMs"
+        from organization_keys where key_hash = any(${hashes})`,
+      ({ keyId, organizationId, scope, expiresAtMs }) => ({ keyId, organizationId, scope, expiresAtMs }),
+    ),
+    userByKey: byHash(
+      (hashes) => client<({ hash: string } & UserRow)[]>`
+        select api_key_hash as hash, id, username, role,
+          (extract(epoch from api_key_expires_at) * 1000)::float8 as "expiresAtMs"
+        from users where api_key_hash = any(${hashes})
+        union all
+        select previous_api_key_hash, id, username, role,
+          (extract(epoch from previous_api_key_until) * 1000)::float8
+        from users where previous_api_key_hash = any(${hashes})`,
+      ({ id, username, role, expiresAtMs }) => ({ id, username, role, expiresAtMs }),
+    ),
+    subject: (name) => {
+      const key = keyOf(name);
+      const known = kept.get(key);
+      if (known === undefined) return whole(name);
+      return known.levels.length === 0 ? known : withBalances(name, key, known);
+    },
+    lastSeen: (name) => kept.get(keyOf(name)) ?? whole(name),
+    saw: (name, before, after) => kept.replace(keyOf(name), before, after),
+  };
+}
+
+/** What may be kept in memory, and for how long. */
+function createKept(changes: Changes | undefined) {
+  /** By contract, so that a change finds it; the second map leads from names to contracts. */
+  const subjects = leastRecentlyUsed<{ key: string; subject: Subject }>(MAX_SUBJECTS);
+  const contractIds = leastRecentlyUsed<string>(MAX_SUBJECTS);
+  const keyMaps: { clear(): void }[] = [];
+  let told = 0;
+  changes?.follow((change) => {
+    told += 1;
+    if (change.of === "contract") subjects.delete(change.contractId);
+    if (change.of === "contracts" || change.of === "everything") subjects.clear();
+    if (change.of === "keys" || change.of === "everything") for (const map of keyMaps) map.clear();
+  });
+  const isLive = () => changes?.isLive() ?? false;
+  const find = (key: string) => {
+    const contractId = contractIds.get(key);
+    const entry = contractId === undefined ? undefined : subjects.get(contractId);
+    return entry?.key === key ? entry.subject : undefined;
+  };
+  const put = (key: string, subject: Subject) => {
+    contractIds.put(key, subject.contractId);
+    subjects.put(subject.contractId, { key, subject });
+  };
+  return {
+    /** To be called before reading; tells afterwards whether what was read may be kept: no change came meanwhile. */
+    begin: () => {
+      const before = told;
+      return () => told === before && isLive();
+    },
+    get: (key: string) => (isLive() ? find(key) : undefined),
+    put,
+    /** Only when nothing has changed since `before` was found. */
+    replace: (key: string, before: Subject, after: Subject | undefined) => {
+      if (find(key) !== before) return;
+      if (after === undefined) subjects.delete(before.contractId);
+      else put(key, after);
+    },
+    keys: <Found extends object>() => {
+      const map = leastRecentlyUsed<Found>(MAX_KEYS);
+      keyMaps.push(map);
+      return { get: (hash: string) => (isLive() ? map.get(hash) : undefined), put: map.put };
+    },
+  };
+}

@@ -1,0 +1,203 @@
+import { sql, type SQL } from "drizzle-orm";
+import type { OffReason } from "../../core/ofrep.ts";
+import type { Database } from "../postgres/connect.ts";
+import { isAnyOf } from "../postgres/lists.ts";
+import { contracts, denials, pricings } from "../schema.ts";
+
+/** Where a contract is in its billing period: renews by itself, ends within a week, has ended, or none of these. */
+export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
+export type ContractState = (typeof CONTRACT_STATES)[number];
+
+/** True for a row of `contracts` that is in this state. */
+export function isInState(state: ContractState, now: Date): SQL {
+  const { autoRenew, endDate } = contracts;
+  const moment = sql`${now.toISOString()}::timestamptz`;
+  const soon = sql`${moment} + interval '7 days'`;
+  return {
+    renewing: sql`${autoRenew}`,
+    expired: sql`(not ${autoRenew} and ${endDate} < ${moment})`,
+    ending: sql`(not ${autoRenew} and ${endDate} >= ${moment} and ${endDate} < ${soon})`,
+    active: sql`(not ${autoRenew} and ${endDate} >= ${soon})`,
+  }[state];
+}
+
+/** How many contracts an organization has, by where they are in their billing periods. */
+export type StateCounts = Record<"total" | ContractState, number>;
+
+export async function countContracts(db: Database, organizationId: string, now: Date): Promise<StateCounts> {
+  const counted = CONTRACT_STATES.map(
+    (state) => sql`, count(*) filter (where ${isInState(state, now)})::integer as ${sql.identifier(state)}`,
+  );
+  const [row] = await db.execute<Record<keyof StateCounts, number>>(sql`
+    select count(*)::integer as total${sql.join(counted)} from ${contracts} where organization_id = ${organizationId}
+  `);
+  return row ?? { total: 0, active: 0, renewing: 0, ending: 0, expired: 0 };
+}
+
+/** What contracts have of one version; there are few of them, however many contracts. */
+export interface Configuration {
+  pricingId: string;
+  hash: string;
+  plan: string | null;
+  addOns: Record<string, number> | null;
+  /** The add-ons as the database writes them: what they are found by again. */
+  addOnsText: string | null;
+}
+
+export async function readConfigurations(db: Database, organizationId: string): Promise<Configuration[]> {
+  // Asked apart: how few there are is more than the planner knows.
+  const rows = await db.execute<{ pricing_id: string; plan: string | null; add_ons: string | null }>(sql`
+    select distinct cs.pricing_id, cs.plan, cs.add_ons::text as add_ons
+    from contracts c join contract_services cs on cs.contract_id = c.id
+    where c.organization_id = ${organizationId}
+  `);
+  const ids = [...new Set(rows.map((row) => row.pricing_id))];
+  const versions = await db
+    .select({ id: pricings.id, hash: pricings.modelHash })
+    .from(pricings)
+    .where(isAnyOf(pricings.id, ids));
+  const hashes = new Map(versions.map(({ id, hash }) => [id, hash]));
+  return rows.map(({ pricing_id, plan, add_ons }) => ({
+    pricingId: pricing_id,
+    hash: hashes.get(pricing_id) ?? "",
+    plan,
+    addOns: add_ons === null ? null : JSON.parse(add_ons),
+    addOnsText: add_ons,
+  }));
+}
+
+/** The number at which a limit of a configuration is used up. */
+export type Cap = Pick<Configuration, "pricingId" | "plan" | "addOnsText"> & { limitName: string; cap: number };
+
+/** Somebody who has used most of a limit. */
+export interface NearUser {
+  userId: string;
+  username: string;
+  serviceName: string;
+  limitName: string;
+  consumed: number;
+  limit: number;
+  resetTimeStamp: Date | null;
+}
+
+/** From which share on somebody is near a limit, of the limits that there are in an organization. */
+export interface Nearness {
+  organizationId: string;
+  caps: readonly Cap[];
+  share: number;
+  now: Date;
+}
+
+/**
+ * One text for a configuration. Held against each other field by field, the planner takes 200,000 matches for five, and looks
+ * up the levels of 100,000 contracts one by one.
+ */
+const configurationKey = (pricingId: SQL, plan: SQL, addOns: SQL): SQL =>
+  sql`json_build_array(${pricingId}, ${plan}, ${addOns})::text`;
+
+/** Every limit of which a contract has used this share or more in its present period, with the contract's id. */
+function nearLimits({ organizationId, caps, share, now }: Nearness): SQL {
+  const rows = JSON.stringify(
+    caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
+  );
+  return sql`
+    with caps as materialized (
+      select ${configurationKey(sql`c->>0`, sql`c->>1`, sql`c->>2`)} as configuration, c->>3 as limit_name, (c->>4)::numeric as cap
+      from json_array_elements(${rows}::json) c
+    )
+    select c.id, c.user_id, c.username, cs.service_id, u.limit_name, u.consumed, caps.cap, u.reset_at,
+      case when caps.cap = 0 then 1 else u.consumed / caps.cap end as used
+    from contracts c
+    join contract_services cs on cs.contract_id = c.id
+    join caps on caps.configuration = ${configurationKey(sql`cs.pricing_id`, sql`cs.plan`, sql`cs.add_ons::text`)}
+    join usage_levels u
+      on u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_name = caps.limit_name
+    where c.organization_id = ${organizationId} and u.consumed > 0 and u.consumed >= caps.cap * ${share}::numeric
+      and (u.reset_at is null or u.reset_at >= ${now.toISOString()}::timestamptz)`;
+}
+
+/** True for a row of `contracts` that is near one of its limits. */
+export function isNear(nearness: Nearness): SQL {
+  return sql`${contracts.id} in (select id from (${nearLimits(nearness)}) near)`;
+}
+
+/**
+ * How many contracts have used this share of a limit, or more, in its present period, and those that are nearest to one, each
+ * with the limit of which most is used.
+ */
+export async function findNear(
+  db: Database,
+  input: Nearness & { atMost: number },
+): Promise<{ total: number; users: NearUser[] }> {
+  if (input.caps.length === 0) return { total: 0, users: [] };
+  const rows = await db.execute<Record<string, string> & { total: number; reset_at: string | null }>(sql`
+    with near as (select distinct on (id) * from (${nearLimits(input)}) limits order by id, used desc, limit_name)
+    select near.*, (select name_key from services s where s.id = near.service_id), (select count(*) from near)::integer as total
+    from near order by near.used desc, near.username, near.user_id limit ${input.atMost}::integer
+  `);
+  return {
+    total: rows[0]?.total ?? 0,
+    users: rows.map((row) => ({
+      userId: row["user_id"] ?? "",
+      username: row["username"] ?? "",
+      serviceName: row["name_key"] ?? "",
+      limitName: row["limit_name"] ?? "",
+      consumed: Number(row["consumed"]),
+      limit: Number(row["cap"]),
+      resetTimeStamp: row.reset_at === null ? null : new Date(row.reset_at),
+    })),
+  };
+}
+
+/** How often a consumption took a balance to its limit within so many hours, by the clock that dates events. */
+export async function countLimitsReached(db: Database, organizationId: string, hours: number): Promise<number> {
+  const [row] = await db.execute<{ total: number }>(sql`
+    select count(*)::integer as total from outbox
+    where organization_id = ${organizationId} and code = 'USAGE_LIMIT_REACHED'
+      and created_at >= now() - ${hours}::integer * interval '1 hour'
+  `);
+  return row?.total ?? 0;
+}
+
+/** How often a feature was refused, and how often of these because a limit was used up. */
+export interface DeniedFeature {
+  featureId: string;
+  total: number;
+  limitReached: number;
+}
+
+/** Since so many hours ago, up to the beginning of an hour: how often features were refused, and which ones most. */
+export async function countDenials(
+  db: Database,
+  input: { organizationId: string; now: Date; hours: number; atMost: number },
+): Promise<{ total: number; features: DeniedFeature[] }> {
+  const since = new Date(input.now.getTime() - input.hours * 3_600_000);
+  const limitReached: OffReason = "LIMIT_REACHED";
+  const rows = await db.execute<Record<"overall" | "total" | "limited", string> & { feature_id: string }>(sql`
+    select feature_id, sum(count) as total, coalesce(sum(count) filter (where reason = ${limitReached}), 0) as limited,
+      sum(sum(count)) over () as overall
+    from ${denials} where organization_id = ${input.organizationId} and hour > ${since.toISOString()}::timestamptz
+    group by feature_id order by total desc, feature_id limit ${input.atMost}::integer
+  `);
+  return {
+    total: Number(rows[0]?.overall ?? 0),
+    features: rows.map(({ feature_id, total, limited }) => ({
+      featureId: feature_id,
+      total: Number(total),
+      limitReached: Number(limited),
+    })),
+  };
+}
+
+/** Enabled services, and the versions of them that can be contracted. */
+export async function countVersions(
+  db: Database,
+  organizationId: string,
+): Promise<{ services: number; activeVersions: number }> {
+  const [row] = await db.execute<{ services: number; versions: number }>(sql`
+    select count(distinct s.id)::integer as services, count(p.id)::integer as versions
+    from services s left join pricings p on p.service_id = s.id and p.availability = 'active'
+    where s.organization_id = ${organizationId} and not s.disabled
+  `);
+  return { services: row?.services ?? 0, activeVersions: row?.versions ?? 0 };
+}

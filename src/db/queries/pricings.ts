@@ -1,0 +1,129 @@
+import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
+import type { Pricing } from "../../core/pricing/model.ts";
+import type { Database } from "../postgres/connect.ts";
+import { pricings, services } from "../schema.ts";
+
+export type ServiceRow = typeof services.$inferSelect;
+
+/** How service names are compared and what contracts and feature ids call a service. Names are stored trimmed. */
+export function serviceKey(name: string): string {
+  return name.toLowerCase();
+}
+
+/** How versions are compared: `_` and `.` are the same, as they were in the reference service. */
+export function versionKey(version: string): string {
+  return version.replaceAll("_", ".");
+}
+
+/** SHA-256 of the stored model, hex: equal content has an equal hash, in every process and for ever. */
+export function hashModel(model: Pricing): Promise<string> {
+  return hashModelText(JSON.stringify(model));
+}
+
+/** {@link hashModel} of a model that is JSON already. */
+export async function hashModelText(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The enabled service of that name in the organization, whole name, any letter case; optionally locked. */
+export async function findService(
+  db: Database,
+  input: { organizationId: string; name: string; lock?: "update" | "share" },
+): Promise<ServiceRow | undefined> {
+  const query = db
+    .select()
+    .from(services)
+    .where(
+      and(
+        eq(services.organizationId, input.organizationId),
+        eq(services.nameKey, serviceKey(input.name)),
+        eq(services.disabled, false),
+      ),
+    );
+  const [row] = await (input.lock === undefined ? query : query.for(input.lock));
+  return row;
+}
+
+/** One version of a service, without its content. */
+export interface VersionRow {
+  id: string;
+  version: string;
+  key: string;
+  state: "active" | "archived";
+  hash: string;
+}
+
+/** Every version of a service, the one to which archived contracts go first: the newest of its file's date. */
+export function listVersions(db: Database, serviceId: string): Promise<VersionRow[]> {
+  return db
+    .select({
+      id: pricings.id,
+      version: pricings.version,
+      key: pricings.versionKey,
+      state: pricings.availability,
+      hash: pricings.modelHash,
+    })
+    .from(pricings)
+    .where(eq(pricings.serviceId, serviceId))
+    .orderBy(desc(pricings.declaredAt), asc(pricings.position));
+}
+
+/** The JSON text of a version's model, which is not read here: a large one holds the event loop. Throws for an unknown id. */
+export async function modelText(db: Database, pricingId: string): Promise<string> {
+  const [row] = await db
+    .select({ text: sql<string>`${pricings.model}::text` })
+    .from(pricings)
+    .where(eq(pricings.id, pricingId));
+  if (row === undefined) throw new Error(`pricing ${pricingId} has no model`);
+  return row.text;
+}
+
+/** A service as every endpoint shows it. Source: contract services-pricings §3.1. */
+export interface ServiceView {
+  name: string;
+  organizationId: string;
+  disabled: boolean;
+  activePricings: Record<string, { id: string } | { url: string }>;
+  archivedPricings?: Record<string, { id: string } | { url: string }>;
+  id: string;
+}
+
+/** The services in the order given with their versions in order of upload, in one query however many. */
+export async function viewServices(db: Database, rows: readonly ServiceRow[]): Promise<ServiceView[]> {
+  if (rows.length === 0) return [];
+  const versions = await db
+    .select({
+      id: pricings.id,
+      serviceId: pricings.serviceId,
+      version: pricings.version,
+      availability: pricings.availability,
+      url: pricings.url,
+    })
+    .from(pricings)
+    .where(
+      inArray(
+        pricings.serviceId,
+        rows.map((row) => row.id),
+      ),
+    )
+    .orderBy(asc(pricings.position));
+  const versionsOf = new Map<string, typeof versions>(rows.map((row) => [row.id, []]));
+  for (const version of versions) versionsOf.get(version.serviceId)?.push(version);
+  return rows.map((row) => {
+    const view: ServiceView = {
+      name: row.name,
+      organizationId: row.organizationId,
+      disabled: row.disabled,
+      activePricings: {},
+      ...(row.hasArchive ? { archivedPricings: {} } : {}),
+      id: row.id,
+    };
+    for (const pricing of versionsOf.get(row.id) ?? []) {
+      const locator = pricing.url === null ? { id: pricing.id } : { url: pricing.url };
+      const map = pricing.availability === "active" ? view.activePricings : (view.archivedPricings ??= {});
+      Object.defineProperty(map, pricing.version, { value: locator, enumerable: true });
+    }
+    return view;
+  });
+}

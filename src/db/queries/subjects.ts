@@ -1,0 +1,171 @@
+import { sql, type SQL } from "drizzle-orm";
+import { PgDialect } from "drizzle-orm/pg-core";
+import type postgres from "postgres";
+import type { Database } from "../postgres/connect.ts";
+import type { usageLevels } from "../schema.ts";
+
+/** The contracted service of a subject, with the address of its compiled pricing. */
+export interface SubjectService {
+  serviceId: string;
+  /** Lower-case name. */
+  key: string;
+  disabled: boolean;
+  pricingId: string;
+  version: string;
+  hash: string;
+  plan: string | null;
+  addOns: Record<string, number> | null;
+}
+
+/** The balance of one tracked limit, with its renewal calendar. */
+export type Level = Pick<
+  typeof usageLevels.$inferSelect,
+  "serviceId" | "limitName" | "consumed" | "anchor" | "resetAt" | "periodValue" | "periodUnit"
+>;
+
+/** A level as one statement read it, with what changes with every change of its row. */
+export type SeenLevel = Level & { version: string };
+
+/** Everything about one end user's contract that an evaluation needs. */
+export interface Subject {
+  contractId: string;
+  /** Changes with every change of the contract's row. */
+  version: string;
+  endDate: Date;
+  autoRenew: boolean;
+  renewalDays: number;
+  services: SubjectService[];
+  /** Ordered by position and service: see {@link stampOf}. */
+  levels: SeenLevel[];
+}
+
+/** Names one contract. */
+export interface SubjectName {
+  organizationId: string;
+  userId: string;
+}
+
+type LevelJson = Omit<SeenLevel, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null };
+
+interface SubjectJson extends Record<string, unknown> {
+  organization_id: string;
+  user_id: string;
+  id: string;
+  version: string;
+  end_date: string;
+  auto_renew: boolean;
+  renewal_days: number;
+  services: SubjectService[] | null;
+  levels: LevelJson[] | null;
+}
+
+/** What a contract `c` contracts, as a list of {@link SubjectService}; null for nothing. */
+export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
+        'serviceId', s.id, 'key', s.name_key, 'disabled', s.disabled, 'pricingId', p.id, 'version', p.version,
+        'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) order by cs.position)
+      from contract_services cs
+      join services s on s.id = cs.service_id
+      join pricings p on p.id = cs.pricing_id
+      where cs.contract_id = c.id)`);
+
+/** One statement, so that plan, versions and balances are of one moment. */
+const subjectsOf = (organizationIds: SQL, userIds: SQL): SQL => sql`
+  select c.organization_id, c.user_id, c.id, c.xmin::text as version, c.end_date, c.auto_renew, c.renewal_days,
+    ${SERVICES_JSON} as services,
+    (select json_agg(json_build_object(
+        'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
+        'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit, 'version', u.xmin::text)
+        order by u.position, u.service_id collate "C")
+      from usage_levels u where u.contract_id = c.id) as levels
+  from unnest(${organizationIds}::text[], ${userIds}::text[]) as asked (organization_id, user_id)
+  join contracts c using (organization_id, user_id)
+`;
+
+const dateOf = (text: string | null) => (text === null ? null : new Date(text));
+
+function toSubject(row: SubjectJson): Subject {
+  return {
+    contractId: row.id,
+    version: row.version,
+    endDate: new Date(row.end_date),
+    autoRenew: row.auto_renew,
+    renewalDays: row.renewal_days,
+    services: row.services ?? [],
+    levels: (row.levels ?? []).map((level) => ({
+      ...level,
+      anchor: dateOf(level.anchor),
+      resetAt: dateOf(level.resetAt),
+    })),
+  };
+}
+
+/** The subject of (organization, end user) in one round trip; undefined when there is no such contract. */
+export async function loadSubject(db: Database, organizationId: string, userId: string): Promise<Subject | undefined> {
+  const rows = await db.execute<SubjectJson>(subjectsOf(sql`array[${organizationId}]`, sql`array[${userId}]`));
+  return rows[0] === undefined ? undefined : toSubject(rows[0]);
+}
+
+const SUBJECTS = new PgDialect().sqlToQuery(subjectsOf(sql.raw("$1"), sql.raw("$2"))).sql;
+
+/** The two lists of names as the statements here take them. */
+export function columnsOf(names: readonly SubjectName[]): [string[], string[]] {
+  return [names.map((name) => name.organizationId), names.map((name) => name.userId)];
+}
+
+/** A key for one name that no other name has. */
+export function keyOf({ organizationId, userId }: SubjectName): string {
+  return `${organizationId} ${userId}`;
+}
+
+/** Many subjects by their keys, by one prepared statement; absent ones are missing from the map. */
+export async function readSubjects(
+  client: postgres.ISql,
+  names: readonly SubjectName[],
+): Promise<Map<string, Subject>> {
+  const unique = [...new Map(names.map((name) => [keyOf(name), name])).values()];
+  const rows = await client.unsafe<SubjectJson[]>(SUBJECTS, columnsOf(unique), { prepare: true });
+  return new Map(
+    rows.map((row) => [keyOf({ organizationId: row.organization_id, userId: row.user_id }), toSubject(row)]),
+  );
+}
+
+/**
+ * Names the state of a contract and its balances: as long as the database computes the same for it, nothing about them
+ * has changed. Built there in the function faregate_consume.
+ */
+export function stampOf({ version, levels }: Subject): string {
+  return [version, ...levels.map((level) => level.version)].join(" ");
+}
+
+/** What {@link readBalances} knows of a contract before it asks. */
+export type Known = Pick<Subject, "contractId" | "version" | "levels">;
+
+interface BalancesRow {
+  id: string;
+  version: string;
+  /** Row version, consumed and reset moment of each level, in the order of `Subject.levels`. */
+  levels: [string, number, string | null][] | null;
+}
+
+/**
+ * The levels of contracts as they are now, by contract id, a third of the work of reading all about them. Missing are
+ * those whose rest has changed too: they must be read anew.
+ */
+export async function readBalances(client: postgres.ISql, known: readonly Known[]): Promise<Map<string, SeenLevel[]>> {
+  const ids = [...new Set(known.map((one) => one.contractId))];
+  const rows = await client<BalancesRow[]>`select id, version, levels from faregate_balances(${ids}::text[])`;
+  const found = new Map(rows.map((row) => [row.id, row]));
+  const result = new Map<string, SeenLevel[]>();
+  for (const { contractId, version, levels } of known) {
+    const row = found.get(contractId);
+    if (row === undefined || row.version !== version || (row.levels?.length ?? 0) !== levels.length) continue;
+    result.set(
+      contractId,
+      levels.map((level, i) => {
+        const [seen, consumed, resetAt] = row.levels?.[i] ?? [level.version, level.consumed, null];
+        return seen === level.version ? level : { ...level, version: seen, consumed, resetAt: dateOf(resetAt) };
+      }),
+    );
+  }
+  return result;
+}

@@ -1,0 +1,211 @@
+import { asc, eq, sql } from "drizzle-orm";
+import { nextBoundary } from "../../core/period.ts";
+import type { Database } from "../postgres/connect.ts";
+import { isAnyOf } from "../postgres/lists.ts";
+import { usageLevels } from "../schema.ts";
+import type { Level } from "./subjects.ts";
+
+/*
+ * Balances and their ledger. A contract's row is the lock of everything that belongs to it: whoever moves a balance holds
+ * that row first, so two callers never wait for each other, and nothing that was read under it can change before the end.
+ */
+
+/**
+ * Locks the contract of (organization, end user) until the transaction ends; false when there is none. What is read
+ * before the lock may be out of date once it is held: read after it.
+ */
+export async function lockSubject(tx: Database, organizationId: string, userId: string): Promise<boolean> {
+  const rows = await tx.execute(sql`
+    select 1 from contracts where organization_id = ${organizationId} and user_id = ${userId} for no key update
+  `);
+  return rows.length > 0;
+}
+
+/** The levels of a contract, in a fixed order. */
+export async function loadLevels(tx: Database, contractId: string): Promise<Level[]> {
+  return tx
+    .select()
+    .from(usageLevels)
+    .where(eq(usageLevels.contractId, contractId))
+    .orderBy(asc(usageLevels.serviceId), asc(usageLevels.limitName));
+}
+
+/** True for the levels of the same limit of the same service. */
+export function sameLevel(
+  a: { serviceId: string; limitName: string },
+  b: { serviceId: string; limitName: string },
+): boolean {
+  return a.serviceId === b.serviceId && a.limitName === b.limitName;
+}
+
+/** One movement of a level. */
+export interface Movement<L extends Level = Level> {
+  level: L;
+  /**
+   * Added to the balance, which stays between zero and the largest number there is: the ledger gets what was really added.
+   * A renewal or reset takes it to zero all the same: a sum can have more digits than a number.
+   */
+  delta: number;
+  /** The next reset moment, when this movement also starts a new period. */
+  resetAt?: Date | undefined;
+}
+
+/** What the ledger says about movements. A renewal or reset takes a level to zero and voids what could be reverted before. */
+export interface LedgerEntry {
+  kind: "consume" | "adjust" | "reset" | "renew";
+  operationId: string;
+  now: Date;
+  featureId?: string | undefined;
+}
+
+/**
+ * Applies movements to levels of a locked contract, each with its ledger row, in one statement; several movements of one
+ * level add up. Sums are computed by the database in exact decimals; the returned levels carry the new balances.
+ */
+export async function moveLevels<L extends Level>(
+  tx: Database,
+  contractId: string,
+  movements: readonly Movement<L>[],
+  entry: LedgerEntry,
+): Promise<L[]> {
+  if (movements.length === 0) return [];
+  const isAnew = entry.kind === "renew" || entry.kind === "reset";
+  const values = JSON.stringify(
+    movements.map(({ level, delta, resetAt }) => ({
+      service_id: level.serviceId,
+      limit_name: level.limitName,
+      delta,
+      reset_at: resetAt?.toISOString() ?? null,
+    })),
+  );
+  const moved = await tx.execute<{ service_id: string; limit_name: string; consumed: string }>(sql`
+    with movement as (
+      select service_id, limit_name, sum(delta) as delta, max(reset_at) as reset_at
+      from json_to_recordset(${values}::json)
+        as given (service_id text, limit_name text, delta numeric, reset_at timestamptz)
+      group by service_id, limit_name
+    ), balance as (
+      select u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at
+      from usage_levels u join movement m using (service_id, limit_name)
+      where u.contract_id = ${contractId}
+    ), changed as (
+      update usage_levels u set
+        consumed = case when ${isAnew}::boolean then 0
+          else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, b.before + b.delta)) end,
+        reset_at = coalesce(b.reset_at, u.reset_at)
+      from balance b
+      where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
+      returning u.service_id, u.limit_name, b.before, u.consumed, b.reset_at
+    ), written as (
+      insert into usage_ledger
+        (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, reset_at, created_at)
+      select ${contractId}, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null}, ${entry.operationId},
+        consumed - before, reset_at, ${entry.now.toISOString()}::timestamptz
+      from changed
+    )
+    select service_id, limit_name, consumed from changed
+  `);
+  return movements.map(({ level, resetAt }) => {
+    const row = moved.find((one) => one.service_id === level.serviceId && one.limit_name === level.limitName);
+    if (row === undefined) throw new Error("a level of a locked contract vanished");
+    return { ...level, consumed: Number(row.consumed), resetAt: resetAt ?? level.resetAt };
+  });
+}
+
+/** The boundary that follows `after` on the level's own calendar; undefined for a level that never resets. */
+export function boundaryAfter(level: Level, after: Date): Date | undefined {
+  const { anchor, periodUnit, periodValue } = level;
+  if (anchor === null || periodUnit === null || periodValue === null) return undefined;
+  return nextBoundary(anchor, { unit: periodUnit, value: periodValue }, after);
+}
+
+/** True for a level whose period ended before `now`. */
+export function isDue(level: Level, now: Date): boolean {
+  return level.resetAt !== null && level.resetAt.getTime() < now.getTime();
+}
+
+/**
+ * Starts a new period for each level of a locked contract whose period is over, however many were missed, and returns all
+ * levels as they are then. A level is renewed once a period: whoever comes second reads it renewed.
+ * Source: contract features-events §5.
+ */
+export async function renewDue<L extends Level>(
+  tx: Database,
+  contractId: string,
+  levels: readonly L[],
+  entry: { operationId: string; now: Date },
+): Promise<L[]> {
+  const due = levels.filter((level) => isDue(level, entry.now));
+  const renewed = await moveLevels(
+    tx,
+    contractId,
+    due.map((level) => ({ level, delta: -level.consumed, resetAt: boundaryAfter(level, entry.now) })),
+    { ...entry, kind: "renew" },
+  );
+  return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
+}
+
+/** How long a consumption can be undone. */
+export const REVERT_WINDOW_MS = 120_000;
+
+/** Makes what features of a service consumed in these locked contracts since then theirs under the service's new name. */
+export async function relabelFeatures(
+  tx: Database,
+  input: { contractIds: readonly string[]; serviceId: string; from: string; to: string; since: Date },
+): Promise<void> {
+  const old = `${input.from}-`;
+  // A new version of each contract's row: who decided on the old name decides again.
+  await tx.execute(sql`update contracts set updated_at = updated_at where ${isAnyOf(sql`id`, input.contractIds)}`);
+  await tx.execute(sql`
+    update usage_ledger set feature_id = ${`${input.to}-`}::text || substr(feature_id, length(${old}::text) + 1)
+    where ${isAnyOf(sql`contract_id`, input.contractIds)} and service_id = ${input.serviceId}
+      and feature_id is not null and starts_with(feature_id, ${old})
+      and created_at > ${input.since.toISOString()}::timestamptz
+  `);
+}
+
+/**
+ * Undoes what a feature consumed after `since`, of a locked contract: everything, or its newest operation. What is undone
+ * already, or older than the last reset of its level, stays as it is. One statement: each amount is marked and taken back
+ * once, together. Source: contract features-events §6.1.
+ */
+export async function revertFeature(
+  tx: Database,
+  input: { contractId: string; featureId: string; since: Date; latest: boolean; operationId: string; now: Date },
+): Promise<void> {
+  const now = sql`${input.now.toISOString()}::timestamptz`;
+  await tx.execute(sql`
+    with revertible as (
+      select l.id, l.service_id, l.limit_name, l.operation_id, l.delta
+      from usage_ledger l
+      where l.contract_id = ${input.contractId} and l.feature_id = ${input.featureId} and l.kind = 'consume'
+        and l.reverted_at is null and l.created_at > ${input.since.toISOString()}::timestamptz
+        and not exists (
+          select 1 from usage_ledger later
+          where later.contract_id = l.contract_id and later.service_id = l.service_id
+            and later.limit_name = l.limit_name and later.id > l.id and later.kind in ('reset', 'renew', 'remove')
+        )
+    ), marked as (
+      update usage_ledger l set reverted_at = ${now}
+      from revertible r
+      where l.id = r.id
+        and (not ${input.latest}::boolean
+          or r.operation_id = (select operation_id from revertible order by id desc limit 1))
+      returning l.service_id, l.limit_name, l.delta
+    ), balance as (
+      select u.service_id, u.limit_name, u.consumed as before, m.delta
+      from usage_levels u
+      join (select service_id, limit_name, sum(delta) as delta from marked group by service_id, limit_name) m
+        using (service_id, limit_name)
+      where u.contract_id = ${input.contractId}
+    ), changed as (
+      update usage_levels u set consumed = greatest(0, b.before - b.delta)
+      from balance b
+      where u.contract_id = ${input.contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
+      returning u.service_id, u.limit_name, b.before, u.consumed
+    )
+    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select ${input.contractId}, service_id, limit_name, 'revert', ${input.operationId}, consumed - before, ${now}
+    from changed
+  `);
+}

@@ -1,0 +1,99 @@
+import { existsSync, statSync } from "node:fs";
+import { chmod, copyFile, lchown, mkdir, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { connect, StartupProblem } from "../../db/postgres/connect.ts";
+import { chooseRunner, openDataFolder } from "../../db/postgres/embedded-machine.ts";
+
+/*
+ * Copies of the embedded cluster while it runs, by Postgres' own protocol for that (manual, "Making a Base Backup Using the
+ * Low Level API"): what changes while it is copied is in the WAL, which is copied last, and is made good at the first start.
+ * A temporary replication slot keeps that WAL until then. No tool is needed, and none comes with the embedded Postgres.
+ */
+
+/** Not part of a backup: rebuilt at the start, or of the running server only. Folders stay, empty. */
+const EMPTIED = new Set([
+  "pg_wal",
+  "pg_replslot",
+  "pg_dynshmem",
+  "pg_notify",
+  "pg_serial",
+  "pg_snapshots",
+  "pg_stat_tmp",
+  "pg_subtrans",
+]);
+const LEFT_OUT = /^(postmaster\.(pid|opts)|backup_label.*|pgsql_tmp.*|pg_internal\.init.*)$/;
+
+/** Copies cluster and secrets into an empty folder; how many bytes. What commits before this call is in it. */
+export async function backUpCluster(
+  databaseUrl: string,
+  { dataDir, folder }: { dataDir: string; folder: string },
+): Promise<number> {
+  const cluster = join(dataDir, "postgres");
+  const copy = join(folder, "postgres");
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-backup" });
+  try {
+    const session = await connection.client.reserve();
+    try {
+      await session`select pg_create_physical_replication_slot(${`faregate_backup_${process.pid}`}, true, true)`;
+      await session`select pg_backup_start('faregate', true)`;
+      let bytes = await copyFolder(cluster, copy, true);
+      const [stopped] = await session<{ label: string; spaces: string }[]>`
+        select labelfile as label, spcmapfile as spaces from pg_backup_stop(false)`;
+      await writeFile(join(copy, "backup_label"), stopped?.label ?? "", { mode: 0o600 });
+      bytes += await copyFolder(join(cluster, "pg_wal"), join(copy, "pg_wal"), false);
+      await copyFile(join(dataDir, "secrets.json"), join(folder, "secrets.json"));
+      await chmod(join(folder, "secrets.json"), 0o600);
+      return bytes;
+    } finally {
+      session.release();
+    }
+  } finally {
+    await connection.close();
+  }
+}
+
+/** Puts a copy in place as the cluster and the secrets of a data folder that has none. Postgres is started afterwards. */
+export async function restoreCluster(folder: string, dataDir: string): Promise<void> {
+  const target = openDataFolder(dataDir);
+  for (const name of ["postgres", "secrets.json"]) {
+    if (existsSync(join(target, name))) {
+      throw new StartupProblem(`${join(target, name)} exists: restore into a new DATA_DIR, nothing is written over.`);
+    }
+  }
+  const { owner } = await chooseRunner(target);
+  // Moved there whole by its name: an interrupted restore is no cluster.
+  const unfinished = join(target, "postgres");
+  await copyFolder(join(folder, "postgres"), unfinished, false, owner);
+  await copyFile(join(folder, "secrets.json"), join(target, "secrets.json"));
+  await chmod(join(target, "secrets.json"), 0o600);
+}
+
+/** Copies what is there; what vanishes meanwhile was temporary or is in the WAL. */
+async function copyFolder(
+  from: string,
+  to: string,
+  isCluster: boolean,
+  owner?: { uid: number; gid: number },
+): Promise<number> {
+  await mkdir(to, { recursive: true, mode: 0o700 });
+  if (owner !== undefined) await lchown(to, owner.uid, owner.gid);
+  let bytes = 0;
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    if (isCluster && LEFT_OUT.test(entry.name)) continue;
+    const source = join(from, entry.name);
+    const target = join(to, entry.name);
+    try {
+      if (entry.isDirectory()) {
+        if (isCluster && EMPTIED.has(entry.name)) await mkdir(target, { mode: 0o700 });
+        else bytes += await copyFolder(source, target, isCluster, owner);
+      } else if (entry.isFile()) {
+        await copyFile(source, target);
+        if (owner !== undefined) await lchown(target, owner.uid, owner.gid);
+        bytes += statSync(target).size;
+      }
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
+    }
+  }
+  return bytes;
+}

@@ -1,0 +1,92 @@
+import { execFile } from "node:child_process";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { connect, StartupProblem } from "../../db/postgres/connect.ts";
+
+/* pg_dump and pg_restore for a database of the operator's own. The password goes by environment, never as an argument. */
+
+const run = promisify(execFile);
+const FILE = "database.dump";
+
+/** Dumps the database into `folder`; how many bytes. StartupProblem without a pg_dump that is as new as the server. */
+export async function dumpDatabase(databaseUrl: string, folder: string): Promise<number> {
+  const server = await majorOf(databaseUrl);
+  await requireTool("pg_dump", server);
+  const file = join(folder, FILE);
+  await tool("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", `--file=${file}`], databaseUrl);
+  return statSync(file).size;
+}
+
+/** Restores a dump into an empty database, all of it or nothing. StartupProblem when it is not empty. */
+export async function restoreDump(databaseUrl: string, folder: string): Promise<void> {
+  const server = await majorOf(databaseUrl);
+  await requireTool("pg_restore", server);
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-restore" });
+  try {
+    const [found] = await connection.client`
+      select 1 from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname in ('public', 'drizzle') and c.relkind = 'r' limit 1`;
+    if (found !== undefined) {
+      throw new StartupProblem("The database has tables: restore into an empty one, nothing is written over.");
+    }
+    // The dump makes it itself.
+    await connection.client`drop schema if exists drizzle`;
+  } finally {
+    await connection.close();
+  }
+  const args = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"];
+  const { pathname } = new URL(databaseUrl);
+  await tool(
+    "pg_restore",
+    [...args, `--dbname=${decodeURIComponent(pathname.slice(1))}`, join(folder, FILE)],
+    databaseUrl,
+  );
+}
+
+async function majorOf(databaseUrl: string): Promise<number> {
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-backup" });
+  try {
+    const [row] = await connection.client<{ version: number }[]>`
+      select current_setting('server_version_num')::int / 10000 as version`;
+    return row?.version ?? 0;
+  } catch (cause) {
+    throw new StartupProblem("The database cannot be reached: is it running, and is DATABASE_URL right?", { cause });
+  } finally {
+    await connection.close();
+  }
+}
+
+async function requireTool(name: string, server: number): Promise<void> {
+  const version = await run(name, ["--version"]).then(
+    ({ stdout }) => Number(/(\d+)/.exec(stdout.replace(name, ""))?.[1]),
+    () => undefined,
+  );
+  if (version !== undefined && version >= server) return;
+  const found = version === undefined ? `There is no ${name} here` : `The ${name} here is of version ${version}`;
+  throw new StartupProblem(
+    `${found}, and the server is PostgreSQL ${server}: install postgresql-client-${server}, or run this where it is.`,
+  );
+}
+
+async function tool(name: string, args: readonly string[], databaseUrl: string): Promise<void> {
+  const { hostname, port, username, password, pathname, searchParams } = new URL(databaseUrl);
+  const kept = Object.entries(process.env).filter(([variable]) => !variable.startsWith("PG"));
+  const sslmode = searchParams.get("sslmode") ?? searchParams.get("ssl");
+  const environment = {
+    ...Object.fromEntries(kept),
+    PGHOST: hostname.replace(/^\[|\]$/g, ""),
+    PGPORT: port || "5432",
+    PGUSER: decodeURIComponent(username),
+    PGPASSWORD: decodeURIComponent(password),
+    PGDATABASE: decodeURIComponent(pathname.slice(1)),
+    ...(sslmode === null ? {} : { PGSSLMODE: sslmode === "true" ? "require" : sslmode }),
+  };
+  try {
+    await run(name, args, { env: environment, maxBuffer: 16 * 1024 * 1024 });
+  } catch (error) {
+    const said =
+      error instanceof Error && "stderr" in error ? String(error.stderr).trim().split("\n")[0] : String(error);
+    throw new StartupProblem(`${name} failed: ${said}`, { cause: error });
+  }
+}

@@ -1,0 +1,37 @@
+import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { resolve } from "node:path";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+import { backUpCluster } from "./backup-cluster.ts";
+import { dumpDatabase } from "./backup-dump.ts";
+import { runCommand } from "./command.ts";
+
+/*
+ * `npm run backup -- <folder>`: everything, of one moment, beside a running system. The embedded database is copied with its
+ * secrets; a database of your own is dumped by pg_dump, and its secrets are where you keep them. `npm run restore` is the way
+ * back. Exit code 0, or 2 with one sentence.
+ */
+await runCommand(async ({ config, databaseUrl, isEmbedded }) => {
+  const folder = folderOf(process.argv[2]);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const bytes = isEmbedded
+    ? await backUpCluster(databaseUrl, { dataDir: config.DATA_DIR, folder })
+    : await dumpDatabase(databaseUrl, folder);
+  const size = `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+  process.stdout.write(
+    isEmbedded
+      ? `Backed up database and secrets to ${folder} (${size}): keep it as secret as they are.\n`
+      : `Dumped the database to ${folder} (${size}); JWT_SECRET, JWT_SALT and API_KEYS_SECRET are not in it.\n`,
+  );
+  return 0;
+});
+
+/** An empty or new folder. */
+function folderOf(given: string | undefined): string {
+  if (given === undefined)
+    throw new StartupProblem("Where to? `npm run backup -- <folder>` takes a new or an empty folder.");
+  const folder = resolve(given);
+  if (existsSync(folder) && readdirSync(folder).length > 0) {
+    throw new StartupProblem(`The folder ${folder} is not empty: a backup goes into a new one.`);
+  }
+  return folder;
+}

@@ -1,0 +1,145 @@
+import { MIGRATIONS } from "../platform/assets.ts";
+import { connect, type Connection } from "../../db/postgres/connect.ts";
+import { newestMigration, schemaVersion } from "../../db/migrate.ts";
+import type { Config } from "../process/config.ts";
+import type { Finding } from "./doctor.ts";
+import { sentenceOf } from "../process/lifecycle.ts";
+
+type Sql = Connection["client"];
+type Judged = Omit<Finding, "what">;
+
+const SLOW_MS = 20;
+const ok = (sentence: string): Judged => ({ state: "ok", sentence });
+const warn = (sentence: string): Judged => ({ state: "warn", sentence });
+const fail = (sentence: string): Judged => ({ state: "FAIL", sentence });
+
+/** Version, settings, latency, clock, schema, privileges, and whether notifications get through. */
+export async function examineDatabase(
+  url: string,
+  { config, isEmbedded }: { config: Config; isEmbedded: boolean },
+  tell: (finding: Finding) => void,
+): Promise<void> {
+  const connection = connect(url, { maxConnections: 2, applicationName: "faregate-doctor" });
+  const { client } = connection;
+  const looks: [what: string, look: () => Promise<Judged | Judged[]>][] = [
+    ["database", () => version(client)],
+    ["latency", () => latency(client)],
+    ["clock", () => clock(client)],
+    ["settings", () => settings(client, config)],
+    ["schema", () => schema(client)],
+    ["role", () => role(client, isEmbedded)],
+    ["notify", () => notifications(client)],
+  ];
+  try {
+    for (const [what, look] of looks) {
+      const found = await look().catch((error: unknown) =>
+        fail(sentenceOf(error).replace("Faregate could not start: ", "")),
+      );
+      for (const judged of [found].flat()) tell({ what, ...judged });
+      // Without an answer to the first question there will be none to the others.
+      if (what === "database" && [found].flat().some(({ state }) => state === "FAIL")) return;
+    }
+  } finally {
+    await connection.close(1);
+  }
+}
+
+async function version(client: Sql): Promise<Judged> {
+  const [row] = await client<{ number: number; name: string }[]>`
+    select current_setting('server_version_num')::int as number, current_setting('server_version') as name`;
+  const name = `PostgreSQL ${row?.name}`;
+  return (row?.number ?? 0) >= 150_000 ? ok(`${name} answers.`) : fail(`${name}: 15 or newer is needed.`);
+}
+
+async function latency(client: Sql): Promise<Judged> {
+  const times: number[] = [];
+  for (let i = 0; i < 9; i += 1) {
+    const started = performance.now();
+    await client`select 1`;
+    times.push(performance.now() - started);
+  }
+  const median = times.toSorted((a, b) => a - b)[4] ?? 0;
+  const sentence = `A round trip takes ${median.toFixed(1)} ms.`;
+  return median > SLOW_MS
+    ? warn(`${sentence} Every call waits for some: run the server beside its database.`)
+    : ok(sentence);
+}
+
+async function clock(client: Sql): Promise<Judged> {
+  const before = Date.now();
+  const [row] = await client<{ at: number }[]>`select (extract(epoch from clock_timestamp()) * 1000)::float8 as at`;
+  const skew = Math.abs((row?.at ?? 0) - (before + Date.now()) / 2) / 1000;
+  const sentence = `The clocks of this machine and the database are ${skew.toFixed(1)} s apart.`;
+  if (skew > 60) return fail(`${sentence} Periods and tokens would end at the wrong time: set them.`);
+  return skew > 2 ? warn(sentence) : ok(sentence);
+}
+
+async function settings(client: Sql, config: Config): Promise<Judged[]> {
+  const rows = await client<{ name: string; setting: string }[]>`
+    select name, setting from pg_settings
+    where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'max_connections', 'transaction_read_only')`;
+  const of = (name: string) => rows.find((row) => row.name === name)?.setting ?? "";
+  const found: Judged[] = [];
+  for (const name of ["fsync", "full_page_writes"]) {
+    if (of(name) === "off") found.push(fail(`${name} is off: a crash of the machine destroys the database.`));
+  }
+  if (of("synchronous_commit") === "off") {
+    found.push(fail("synchronous_commit is off: what was acknowledged can be lost in a crash."));
+  }
+  if (of("transaction_read_only") === "on") found.push(fail("The database can only be read: is it a standby?"));
+  // A REST process and an event server, each with what it listens on; and room for the operator.
+  const needed = 2 * (config.DATABASE_POOL_SIZE + 3) + 3;
+  const most = Number(of("max_connections"));
+  if (most < needed) {
+    found.push(warn(`max_connections is ${most}; one REST process and one event server may open ${needed}.`));
+  }
+  return found.length > 0 ? found : [ok(`Commits are durable, ${most} connections.`)];
+}
+
+async function schema(client: Sql): Promise<Judged> {
+  const [has, known] = [await schemaVersion(client), newestMigration(MIGRATIONS)];
+  if (has === 0) return warn("There is no schema yet: `npm start` or `npm run migrate` makes it.");
+  if (has < known) return fail("The schema is older than this release: `npm run migrate` brings it up to date.");
+  return ok(
+    has > known ? "The schema is newer than this release, which is fine." : "The schema is that of this release.",
+  );
+}
+
+/** What the server's role needs, and what it had better not have; see db/roles.sql. */
+async function role(client: Sql, isEmbedded: boolean): Promise<Judged[]> {
+  const [who] = await client<{ name: string; isSuper: boolean; mayCreate: boolean; exists: boolean }[]>`
+    select current_user as name, rolsuper as "isSuper", has_schema_privilege('public', 'create') as "mayCreate",
+      to_regclass('public.audit_log') is not null as exists
+    from pg_roles where rolname = current_user`;
+  const name = who?.name ?? "";
+  if (who?.exists === true) {
+    const lacking = await client<{ table: string }[]>`
+      select c.relname as table from pg_class c
+      where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
+        and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert'))
+      order by 1`;
+    if (lacking.length > 0) {
+      const tables = lacking.map(({ table }) => table).join(", ");
+      return [fail(`${name} may not read and write ${tables}: run src/db/roles.sql.`)];
+    }
+  }
+  if (isEmbedded) return [ok("The embedded database is the server's own.")];
+  const advice = " src/db/roles.sql makes roles that may do what they need.";
+  if (who?.isSuper === true) return [warn(`${name} is a superuser.${advice}`)];
+  if (who?.mayCreate === true) return [warn(`${name} may change the schema, and so the audit log.${advice}`)];
+  return [ok(`${name} may read and write rows and change no table.`)];
+}
+
+/** Whether what is notified on one connection arrives on another: poolers of transactions let nothing through. */
+async function notifications(client: Sql): Promise<Judged> {
+  const channel = `faregate_doctor_${process.pid}`;
+  let arrived = () => {};
+  const heard = new Promise<boolean>((resolve) => (arrived = () => resolve(true)));
+  const { unlisten } = await client.listen(channel, () => arrived());
+  const started = performance.now();
+  await client`select pg_notify(${channel}, '')`;
+  const inTime = await Promise.race([heard, new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 2000))]);
+  await unlisten();
+  if (inTime) return ok(`A notification arrives after ${(performance.now() - started).toFixed(1)} ms.`);
+  return fail("Notifications do not arrive: give the servers a direct connection, no pooler of transactions.");
+}

@@ -1,0 +1,83 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+import { openDatabaseOf } from "./command.ts";
+import { type Config, readConfig, requireSecrets, warningsOf } from "../process/config.ts";
+import { examineDatabase } from "./doctor-database.ts";
+import { driverProblem } from "../platform/driver.ts";
+import { examineMachine } from "./doctor-machine.ts";
+import { DRIVER_BUILDS } from "../build/patch-driver.ts";
+import { sentenceOf } from "../process/lifecycle.ts";
+
+/** What was found out about one thing: it is as it should be, could be better, or does not work. */
+export interface Finding {
+  state: "ok" | "warn" | "FAIL";
+  what: string;
+  sentence: string;
+}
+
+/*
+ * `npm run doctor`: looks at everything that a start, or a day in production, depends on, and says what to do. Changes
+ * nothing; may be run beside a running system. Exit code 0, or 1 when something does not work.
+ */
+const findings: Finding[] = [];
+const tell = (finding: Finding) => {
+  findings.push(finding);
+  process.stdout.write(`${finding.state.padEnd(4)}  ${finding.what.padEnd(12)}  ${finding.sentence}\n`);
+};
+
+let config: Config | undefined;
+try {
+  config = readConfig(process.env);
+  tell({ state: "ok", what: "environment", sentence: "Every variable can be read." });
+} catch (error) {
+  for (const sentence of sentenceOf(error).split("\n")) tell({ state: "FAIL", what: "environment", sentence });
+}
+if (config !== undefined) {
+  for (const finding of examineSettings(config)) tell(finding);
+  await examineMachine(config, tell);
+  const problem = driverProblem(DRIVER_BUILDS);
+  const sentence = problem ?? "The database driver has its repairs.";
+  tell({ state: problem === undefined ? "ok" : "FAIL", what: "driver", sentence });
+  try {
+    if (config.DATABASE_URL === undefined && !existsSync(join(config.DATA_DIR, "postgres"))) {
+      throw new StartupProblem(`There is no embedded database in ${config.DATA_DIR} yet: \`npm start\` makes it.`);
+    }
+    const database = await openDatabaseOf(config);
+    try {
+      await examineDatabase(database.url, { config, isEmbedded: config.DATABASE_URL === undefined }, tell);
+    } finally {
+      await database.close();
+    }
+  } catch (error) {
+    tell({ state: "FAIL", what: "database", sentence: sentenceOf(error) });
+  }
+}
+const failed = findings.filter(({ state }) => state === "FAIL").length;
+const warned = findings.filter(({ state }) => state === "warn").length;
+process.stdout.write(`${findings.length} looked at: ${failed} do not work, ${warned} could be better.\n`);
+process.exitCode = failed === 0 ? 0 : 1;
+
+function examineSettings(given: Config): Finding[] {
+  const found: Finding[] = [];
+  const isOwn = given.DATABASE_URL !== undefined;
+  try {
+    if (isOwn) requireSecrets(given);
+    found.push({ state: "ok", what: "secrets", sentence: isOwn ? "All there and strong." : "Kept in DATA_DIR." });
+  } catch (error) {
+    found.push({ state: "FAIL", what: "secrets", sentence: sentenceOf(error) });
+  }
+  for (const name of ["JWT_SECRET_PREVIOUS", "API_KEYS_SECRET_PREVIOUS"] as const) {
+    if (given[name] === undefined) continue;
+    found.push({ state: "warn", what: "secrets", sentence: `${name} is set: unset it when its time is over.` });
+  }
+  if (!isOwn) return found;
+  const advice: [boolean, string][] = [
+    [given.PUBLIC_URL === undefined, "PUBLIC_URL is not set: addresses in answers are made of each request's host."],
+    [given.METRICS_TOKEN === undefined, "METRICS_TOKEN is not set: there are no metrics."],
+    [given.ALLOW_PUBLIC_SIGNUP, "ALLOW_PUBLIC_SIGNUP is true: everybody can make an account and an organization."],
+  ];
+  const advised = advice.flatMap(([applies, sentence]) => (applies ? [sentence] : []));
+  for (const sentence of [...warningsOf(given), ...advised]) found.push({ state: "warn", what: "settings", sentence });
+  return found;
+}

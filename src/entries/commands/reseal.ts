@@ -1,0 +1,23 @@
+import { resealAll } from "../../operations/reseal.ts";
+import { runCommand } from "./command.ts";
+import { openResources } from "../process/resources.ts";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+
+/*
+ * `npm run reseal`: the last step of replacing API_KEYS_SECRET. Before it, every process runs with the new secret and with
+ * the old one in API_KEYS_SECRET_PREVIOUS; after it, that variable may go. Exit code 0, or 1 when something was sealed with
+ * neither.
+ */
+await runCommand(async ({ config, databaseUrl, secrets }) => {
+  if (config.API_KEYS_SECRET_PREVIOUS === undefined) {
+    throw new StartupProblem("API_KEYS_SECRET_PREVIOUS is not set: there is nothing to carry over.");
+  }
+  const opened = await openResources(config, secrets(), { databaseUrl, applicationName: "faregate-reseal" });
+  try {
+    const { resealed, unreadable } = await resealAll(opened.resources);
+    process.stdout.write(`${resealed} keys and secrets are under API_KEYS_SECRET now, ${unreadable} cannot be read.\n`);
+    return unreadable === 0 ? 0 : 1;
+  } finally {
+    await opened.close();
+  }
+});

@@ -1,0 +1,66 @@
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { connect, StartupProblem } from "../../db/postgres/connect.ts";
+import { checkLedger } from "../../db/invariants.ts";
+import { restoreCluster } from "./backup-cluster.ts";
+import { restoreDump } from "./backup-dump.ts";
+import { openDatabaseOf } from "./command.ts";
+import { type Config, readConfig } from "../process/config.ts";
+import { requireRepairedDriver } from "../platform/driver.ts";
+import { sentenceOf } from "../process/lifecycle.ts";
+
+/*
+ * `npm run restore -- <folder>`: a backup into a new DATA_DIR, or into an empty database at DATABASE_URL; then every balance
+ * is compared with its movements. Exit code 0, 1 when one disagrees, 2 with one sentence when it could not be done.
+ */
+try {
+  requireRepairedDriver();
+  const config = readConfig(process.env);
+  const given = process.argv[2];
+  if (given === undefined)
+    throw new StartupProblem("From where? `npm run restore -- <folder>` takes a backup's folder.");
+  const folder = resolve(given);
+  const kind = config.DATABASE_URL === undefined ? "postgres" : "database.dump";
+  if (!existsSync(join(folder, kind))) {
+    throw new StartupProblem(
+      `${folder} has no ${kind}: it is no backup of ${kind === "postgres" ? "an embedded" : "a"} database.`,
+    );
+  }
+  const started = performance.now();
+  const verdict =
+    config.DATABASE_URL === undefined ? await embedded(config, folder) : await external(config.DATABASE_URL, folder);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  process.stdout.write(
+    `Restored ${verdict.balances} balances with ${verdict.movements} movements in ${seconds} s: ${
+      verdict.violations.length === 0 ? "all agree" : `${verdict.violations.length} disagree`
+    }.\n`,
+  );
+  process.exitCode = verdict.violations.length === 0 ? 0 : 1;
+} catch (error) {
+  process.stderr.write(`${sentenceOf(error)}\n`);
+  process.exitCode = 2;
+}
+
+async function check(databaseUrl: string) {
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-restore" });
+  try {
+    return await checkLedger(connection.db);
+  } finally {
+    await connection.close();
+  }
+}
+
+async function external(databaseUrl: string, folder: string) {
+  await restoreDump(databaseUrl, folder);
+  return check(databaseUrl);
+}
+
+async function embedded(config: Config, folder: string) {
+  await restoreCluster(folder, config.DATA_DIR);
+  const database = await openDatabaseOf(config);
+  try {
+    return await check(database.url);
+  } finally {
+    await database.close();
+  }
+}

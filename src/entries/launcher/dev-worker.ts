@@ -1,0 +1,30 @@
+import { fileURLToPath } from "node:url";
+import { unstable_startWorker as startWorker } from "wrangler";
+import { databaseOf, VARIABLES } from "../process/config.ts";
+import { requireRepairedDriver } from "../platform/driver.ts";
+import { runProcess } from "../process/lifecycle.ts";
+
+/*
+ * The Worker on this machine, for development and tests: workerd under wrangler, as wrangler.toml says, with the database as
+ * its Hyperdrive and this process's environment as its variables and secrets. Changed sources are taken up at once.
+ */
+await runProcess("worker", async ({ config, log, hasLauncher }) => {
+  requireRepairedDriver("cf/src");
+  const { databaseUrl } = databaseOf(config, hasLauncher);
+  // What Cloudflare would tell of a client: nothing is asked of it while this runs on one's own machine.
+  process.env["CLOUDFLARE_CF_FETCH_ENABLED"] = "false";
+  process.env["CLOUDFLARE_HYPERDRIVE_LOCAL_CONNECTION_STRING_HYPERDRIVE"] = databaseUrl;
+  const given = VARIABLES.flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined || name === "DATABASE_URL" ? [] : [[name, { type: "plain_text", value }] as const];
+  });
+  const worker = await startWorker({
+    config: fileURLToPath(new URL("../../../wrangler.toml", import.meta.url)),
+    bindings: Object.fromEntries(given),
+    build: { nodejsCompatMode: "v2" },
+    dev: { server: { hostname: config.HOST ?? "localhost", port: config.PORT }, inspector: false, logLevel: "warn" },
+  });
+  await worker.ready;
+  log("info", "REST is listening", { port: config.PORT });
+  return () => worker.dispose();
+});

@@ -1,0 +1,122 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+import type { ChildMessage } from "../process/lifecycle.ts";
+import type { Command } from "./runtimes.ts";
+
+/** How long children may take to drain before they are killed; above what they allow themselves. */
+const STOP_MS = 20_000;
+const DELAYS_MS = [0, 500, 1000, 2000, 4000] as const;
+const WINDOW_MS = 60_000;
+
+/**
+ * Delays between attempts to bring something back: at once, then longer and longer; undefined when it ended more than
+ * five times within a minute, which is when trying makes no sense any more.
+ */
+export function createBackoff(now: () => number = Date.now): () => number | undefined {
+  let ends: number[] = [];
+  return () => {
+    ends = [...ends.filter((at) => now() - at < WINDOW_MS), now()];
+    return DELAYS_MS[ends.length - 1];
+  };
+}
+
+/** A child process that is kept running. */
+export interface Supervised {
+  /** Resolves when it first says that it serves; StartupProblem when it ends before. */
+  ready: Promise<void>;
+  /** Asks it to drain and returns when it is gone. */
+  stop(): Promise<void>;
+  /** Ends it now. */
+  kill(): void;
+}
+
+/**
+ * Starts a child that is told its configuration by environment, and starts it again when it ends. It hangs on an IPC
+ * channel: when this process vanishes, whichever way, the channel closes and the child drains and ends by itself.
+ */
+export function supervise(options: {
+  name: string;
+  command: Command;
+  /** Asked at each start. */
+  environment: () => Record<string, string | undefined>;
+  onMessage?: (message: ChildMessage) => void;
+  /** For so long a child serves on after it was told to end. */
+  drainDelayMs?: number;
+  /** One sentence for the operator about each end and each start. */
+  report: (sentence: string) => void;
+  /** It ends again and again; it is not started any more. */
+  onGivingUp: (sentence: string) => void;
+}): Supervised {
+  const { name, report } = options;
+  const [program, ...given] = options.command;
+  const backoff = createBackoff();
+  let child: ChildProcess | undefined;
+  let gone: Promise<void> = Promise.resolve();
+  let hasBeenReady = false;
+  let stopping = false;
+  let settle: { resolve: () => void; reject: (error: Error) => void } | undefined;
+  const ready = new Promise<void>((resolve, reject) => (settle = { resolve, reject }));
+
+  const start = () => {
+    let problem: string | undefined;
+    const started = spawn(program, given, {
+      env: options.environment(),
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+    });
+    child = started;
+    started.on("message", (message: ChildMessage) => {
+      if (message.type === "problem") problem = message.sentence;
+      if (message.type === "ready") {
+        if (hasBeenReady) report(`The ${name} is back.`);
+        hasBeenReady = true;
+        settle?.resolve();
+      }
+      options.onMessage?.(message);
+    });
+    gone = new Promise((resolve) => {
+      started.once("error", (error) => {
+        const isMissing = "code" in error && error.code === "ENOENT";
+        problem ??= isMissing ? `${program} is not installed: \`npm ci\` brings it along.` : error.message;
+        resolve();
+        // There is no exit of what never ran.
+        if (!stopping && started.pid === undefined) ended(problem, "not started");
+      });
+      started.once("exit", (code, signal) => {
+        resolve();
+        if (!stopping) ended(problem, signal ?? `code ${code}`);
+      });
+    });
+  };
+  const ended = (problem: string | undefined, how: string) => {
+    if (!hasBeenReady) {
+      settle?.reject(new StartupProblem(problem ?? `The ${name} ended before it could serve (${how}).`));
+      return;
+    }
+    const delay = backoff();
+    const what = problem ?? `The ${name} ended unexpectedly (${how})`;
+    if (delay === undefined) {
+      options.onGivingUp(`${what}; it keeps ending, so everything is stopped.`);
+      return;
+    }
+    report(`${what.replace(/\.$/, "")}; starting it again${delay === 0 ? "" : ` in ${delay} ms`}.`);
+    setTimeout(() => {
+      if (!stopping) start();
+    }, delay);
+  };
+
+  start();
+  return {
+    ready,
+    stop: async () => {
+      stopping = true;
+      child?.kill("SIGTERM");
+      const force = setTimeout(() => child?.kill("SIGKILL"), STOP_MS + (options.drainDelayMs ?? 0));
+      await gone;
+      clearTimeout(force);
+    },
+    kill: () => {
+      stopping = true;
+      child?.kill("SIGKILL");
+    },
+  };
+}

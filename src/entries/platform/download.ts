@@ -1,0 +1,198 @@
+import type { LookupAddress, LookupOptions } from "node:dns";
+import { lookup } from "node:dns";
+import { request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { BlockList, isIP } from "node:net";
+import { Failure } from "../../operations/errors.ts";
+
+const TIMEOUT_MS = 5000;
+const MAX_REDIRECTS = 3;
+
+/** Addresses that lead back to the machine, its network or its cloud's metadata; and those that are no one host's. */
+const notPublic = new BlockList();
+for (const [network, prefix] of [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.88.99.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 3],
+] as const) {
+  notPublic.addSubnet(network, prefix, "ipv4");
+}
+// Of IPv6 only what is handed out to the public (2000::/3), and of that not what tunnels to IPv4 or is for documents.
+const publicV6 = new BlockList();
+publicV6.addSubnet("2000::", 3, "ipv6");
+for (const [network, prefix] of [
+  ["2001::", 23],
+  ["2001:db8::", 32],
+  ["2002::", 16],
+  ["3fff::", 20],
+] as const) {
+  notPublic.addSubnet(network, prefix, "ipv6");
+}
+
+/** Whether an address, as text, is one of the public internet. */
+export function isPublicAddress(address: string): boolean {
+  const version = isIP(address);
+  if (version === 4) return !notPublic.check(address, "ipv4");
+  if (version !== 6 || address.includes("%")) return false;
+  return publicV6.check(address, "ipv6") && !notPublic.check(address, "ipv6");
+}
+
+/** One request of a download, without following where it points; `isAllowed` hosts may be anywhere. */
+export type FetchOnce = (
+  address: URL,
+  options: { isAllowed: boolean; headers: Record<string, string>; signal: AbortSignal },
+) => Promise<FetchedOnce>;
+
+interface FetchedOnce {
+  status: number;
+  location: string | undefined;
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+  /** Reads no further. */
+  drop(): void;
+}
+
+/**
+ * Fetches text for `Resources.download`: https: at public addresses only, except at the allowed hosts (`host`, or
+ * `host:port`), where http: and private addresses are fine. The address that is checked is the one connected to, so a name
+ * that changes its mind between check and use gains nothing. Certificates are verified. Five seconds in all, at most three
+ * redirects, each checked like the first. Failure invalid otherwise. Source: contract services-pricings §7.
+ */
+export function createDownload(options: {
+  allowedHosts: readonly string[];
+  fetchOnce?: FetchOnce;
+}): (given: string, maxBytes: number) => Promise<string> {
+  const { fetchOnce = fetchOnceChecked } = options;
+  const allowed = new Set(options.allowedHosts.map((host) => host.toLowerCase()));
+  return async (given, maxBytes) => {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    try {
+      const { bytes } = await follow(given, (at) => open(at, allowed, fetchOnce, signal));
+      return decode(await readBytes(bytes, maxBytes, given));
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      throw signal.aborted
+        ? new Failure("invalid", `Timeout fetching pricing from URL: ${given}`, { cause: error })
+        : failed(given, "", error);
+    }
+  };
+}
+
+/** Tells of the address as it was given. */
+const failed = (given: string, why: string, cause?: unknown) =>
+  new Failure("invalid", `Failed to fetch pricing from URL: ${given}${why}`, { cause });
+
+/** The answer with status 2xx at the end of the redirects. */
+async function follow(start: string, open: (address: URL) => Promise<FetchedOnce>): Promise<FetchedOnce> {
+  let at = new URL(start);
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
+    const fetched = await open(at);
+    const { status, location } = fetched;
+    if (status >= 200 && status <= 299) return fetched;
+    fetched.drop();
+    const redirects = [301, 302, 303, 307, 308].includes(status);
+    if (!redirects || location === undefined || !URL.canParse(location, at.href)) {
+      throw failed(start, `, status: ${status}`);
+    }
+    at = new URL(location, at.href);
+  }
+  throw failed(start, `, more than ${MAX_REDIRECTS} redirects`);
+}
+
+function open(
+  address: URL,
+  allowedHosts: ReadonlySet<string>,
+  fetchOnce: FetchOnce,
+  signal: AbortSignal,
+): Promise<FetchedOnce> {
+  // The URL parser has turned decimal, octal and shortened hosts into plain addresses by now.
+  const host = address.hostname.replace(/^\[|\]$/g, "");
+  const port = address.port === "" ? (address.protocol === "https:" ? "443" : "80") : address.port;
+  const isAllowed = [host, address.hostname, `${address.hostname}:${port}`].some((name) => allowedHosts.has(name));
+  if (address.protocol !== "https:" && !(isAllowed && address.protocol === "http:")) {
+    throw new Failure("invalid", `Protocol "${address.protocol}" not supported. Expected "https:"`);
+  }
+  if (address.username !== "" || address.password !== "") {
+    throw new Failure("invalid", "Invalid URL: an address with a name or password is not fetched");
+  }
+  if (!isAllowed && isIP(host) !== 0 && !isPublicAddress(host)) throw notPublicHost(host);
+  const headers = {
+    accept: "application/yaml, text/yaml, text/plain, */*;q=0.1",
+    "accept-encoding": "identity",
+    "user-agent": "faregate",
+  };
+  return fetchOnce(address, { isAllowed, headers, signal });
+}
+
+/** The address that is checked is the one that is connected to. */
+function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Promise<FetchedOnce> {
+  const request = address.protocol === "https:" ? httpsRequest : httpRequest;
+  const { isAllowed, headers, signal } = options;
+  return new Promise((resolve, reject) => {
+    const asked = request(address, {
+      signal,
+      agent: false,
+      rejectUnauthorized: true,
+      headers,
+      ...(isAllowed ? {} : { lookup: publicLookup }),
+    });
+    asked.once("response", (response) =>
+      resolve({
+        status: response.statusCode ?? 0,
+        location: response.headers.location,
+        bytes: response,
+        drop: () => response.destroy(),
+      }),
+    );
+    // Not once: an answer that is dropped may fail again, and nobody else listens.
+    asked.on("error", reject);
+    asked.end();
+  });
+}
+
+type LookupDone = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
+
+/** Resolves a name, at the moment of connecting, and refuses it when any of its addresses is not public. */
+export function publicLookup(host: string, options: LookupOptions, done: LookupDone): void {
+  lookup(host, { ...options, all: true }, (error, addresses) => {
+    const first = addresses?.[0];
+    if (error !== null || first === undefined) return done(error ?? new Error(`${host} has no address`), "");
+    if (!addresses.every(({ address }) => isPublicAddress(address))) return done(notPublicHost(host), "");
+    return options.all === true ? done(null, addresses) : done(null, first.address, first.family);
+  });
+}
+
+/** The refusal of a host that is not one of the public internet. */
+export function notPublicHost(host: string): Failure {
+  return new Failure("invalid", `Invalid URL: ${host} is not an address of the public internet`);
+}
+
+async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, given: string): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of from) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw failed(given, `, more than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** The text exactly as it is there, or none. */
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw new Failure("invalid", "Pricing parsing error: The file does not contain valid YAML content.", { cause });
+  }
+}

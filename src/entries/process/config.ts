@@ -1,0 +1,332 @@
+import { z } from "zod";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+
+/*
+ * Every environment variable, read once. An empty variable counts as unset: that is what compose files and shells make of
+ * `NAME=`. A problem is a sentence that names its variable; all of them are told at once.
+ */
+
+const port = (name: string, otherwise: number) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? otherwise : Number(text);
+      if (Number.isInteger(value) && value >= 1 && value <= 65_535) return value;
+      ctx.addIssue(`${name} must be a port number from 1 to 65535, not "${text}".`);
+      return z.NEVER;
+    });
+
+/** A whole number in a range. */
+const number = (name: string, otherwise: number, most: number, least = 0) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? otherwise : Number(text);
+      if (Number.isInteger(value) && value >= least && value <= most) return value;
+      ctx.addIssue(`${name} must be a whole number from ${least} to ${most}, not "${text}".`);
+      return z.NEVER;
+    });
+
+const days = (name: string, otherwise: number) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? otherwise : Number(text);
+      if (Number.isInteger(value) && value >= 1 && value <= 3650) return value;
+      ctx.addIssue(`${name} must be a whole number of days from 1 to 3650, not "${text}".`);
+      return z.NEVER;
+    });
+
+const flag = (name: string, otherwise: boolean) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      if (text === undefined) return otherwise;
+      if (/^(true|1|yes|on)$/i.test(text)) return true;
+      if (/^(false|0|no|off)$/i.test(text)) return false;
+      ctx.addIssue(`${name} must be true or false, not "${text}".`);
+      return z.NEVER;
+    });
+
+const list = z
+  .string()
+  .default("")
+  .transform((text) =>
+    text
+      .split(";")
+      .map((entry) => entry.trim())
+      .filter((entry) => entry !== ""),
+  );
+
+const oneOf = <T extends string>(name: string, values: readonly T[]) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = values.find((known) => known === text);
+      if (value === undefined && text !== undefined) {
+        ctx.addIssue(`${name} must be one of ${values.join(", ")}, not "${text}".`);
+      }
+      return value;
+    });
+
+const address = (name: string, protocols: readonly string[]) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      if (text === undefined || (URL.canParse(text) && protocols.includes(new URL(text).protocol))) return text;
+      // The text is not repeated: a database's address carries its password.
+      ctx.addIssue(`${name} must be an address that begins with ${protocols.map((p) => `${p}//`).join(" or ")}.`);
+      return z.NEVER;
+    });
+
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+const lifetime = z
+  .string()
+  .default("1h")
+  .transform((text, ctx) => {
+    const [, digits, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(text.trim()) ?? [];
+    const seconds = Number(digits) * (UNIT_SECONDS[unit ?? ""] ?? Number.NaN);
+    if (Number.isFinite(seconds)) return seconds;
+    ctx.addIssue(`JWT_EXPIRATION must be a number and a unit such as 90s, 15m, 1h or 2d, not "${text}".`);
+    return z.NEVER;
+  });
+
+const subPath = z
+  .string()
+  .default("")
+  .transform((text, ctx) => {
+    const path = text.replace(/\/+$/, "");
+    if (path === "" || /^(\/[A-Za-z0-9._~-]+)+$/.test(path)) return path;
+    ctx.addIssue(`BASE_URL_PATH must be a path such as /space, not "${text}".`);
+    return z.NEVER;
+  });
+
+const schema = z.object({
+  /** REST. */
+  PORT: port("PORT", 3000),
+  /** Event server. */
+  EVENTS_PORT: port("EVENTS_PORT", 5403),
+  /** Address to listen on; unset: every address of the machine, IPv4 and IPv6. */
+  HOST: z.string().optional(),
+  /** Unset: an embedded Postgres. */
+  DATABASE_URL: address("DATABASE_URL", ["postgres:", "postgresql:"]),
+  /** The same database as a role that may change the schema; unset: DATABASE_URL may. */
+  DATABASE_OWNER_URL: address("DATABASE_OWNER_URL", ["postgres:", "postgresql:"]),
+  /** Cluster and secrets of the embedded mode. */
+  DATA_DIR: z.string().default(".data"),
+  BASE_URL_PATH: subPath,
+  /** The address under which clients reach this server. */
+  PUBLIC_URL: address("PUBLIC_URL", ["http:", "https:"]).transform((text) => text?.replace(/\/+$/, "")),
+  ALLOWED_ORIGINS: list,
+  ADMIN_USER: z.string().default("admin"),
+  /** Unset: generated at first start and printed once. */
+  ADMIN_PASSWORD: z.string().min(5, "ADMIN_PASSWORD must have at least 5 characters.").optional(),
+  ADMIN_ORG_NAME: z.string().default("admin's Organization"),
+  JWT_SECRET: z.string().optional(),
+  JWT_SALT: z.string().optional(),
+  API_KEYS_SECRET: z.string().optional(),
+  /** The one before it, while tokens that it signed are valid. */
+  JWT_SECRET_PREVIOUS: z.string().optional(),
+  /** The one before it, while stored keys are carried over; see reseal.ts. */
+  API_KEYS_SECRET_PREVIOUS: z.string().optional(),
+  /** Seconds. */
+  JWT_EXPIRATION: lifetime,
+  ALLOW_PUBLIC_SIGNUP: flag("ALLOW_PUBLIC_SIGNUP", true),
+  /** True: the event server answers nothing but the handshake. */
+  EVENTS_ONLY: flag("EVENTS_ONLY", false),
+  /** False: the launcher takes the schema as it is. */
+  MIGRATE: flag("MIGRATE", true),
+  /** Whoever shows it may read /metrics; unset: nobody. */
+  METRICS_TOKEN: z.string().min(16, "METRICS_TOKEN must have at least 16 characters.").optional(),
+  /** Where spans go, by OTLP over HTTP; unset: nowhere. */
+  OTEL_EXPORTER_OTLP_ENDPOINT: address("OTEL_EXPORTER_OTLP_ENDPOINT", ["http:", "https:"]),
+  /** What spans call this service; unset: which of our processes it is. */
+  OTEL_SERVICE_NAME: z.string().optional(),
+  /** Seconds for which a process that is told to end is not ready and still serves. */
+  DRAIN_DELAY: number("DRAIN_DELAY", 0, 300),
+  /** Proxies in front; see http/client-address.ts. */
+  TRUSTED_PROXIES: number("TRUSTED_PROXIES", 0, 10),
+  /** Limits; 0: none. */
+  ACCOUNT_CALLS_PER_MINUTE: number("ACCOUNT_CALLS_PER_MINUTE", 3000, 1_000_000),
+  FAILED_SIGN_INS_PER_MINUTE: number("FAILED_SIGN_INS_PER_MINUTE", 10, 1_000_000, 1),
+  UNKNOWN_KEYS_PER_MINUTE: number("UNKNOWN_KEYS_PER_MINUTE", 1000, 1_000_000),
+  KEY_CALLS_PER_SECOND: number("KEY_CALLS_PER_SECOND", 0, 1_000_000),
+  SOCKETS_PER_ADDRESS: number("SOCKETS_PER_ADDRESS", 20_000, 1_000_000),
+  /** What may wait for a socket that does not read, in KB, and seconds for which it may. */
+  SOCKET_BUFFER_KB: number("SOCKET_BUFFER_KB", 256, 65_536, 16),
+  SOCKET_STALL_TIMEOUT: number("SOCKET_STALL_TIMEOUT", 5, 300, 1),
+  /** Longest message from a socket, in KB. */
+  SOCKET_MESSAGE_KB: number("SOCKET_MESSAGE_KB", 10, 976, 1),
+  /** Password hashes that a process computes at once, and that may wait in it. */
+  PASSWORD_HASHES: number("PASSWORD_HASHES", 2, 64, 1),
+  PASSWORD_HASHES_WAITING: number("PASSWORD_HASHES_WAITING", 600, 100_000, 1),
+  WEBHOOKS_PER_ORGANIZATION: number("WEBHOOKS_PER_ORGANIZATION", 20, 1000, 1),
+  /** Webhook requests that an event process has in flight; see events/webhooks.ts for how tenants share them. */
+  WEBHOOK_DELIVERIES: number("WEBHOOK_DELIVERIES", 64, 1000, 8),
+  /** Seconds for which an event stream may not be read. */
+  STREAM_STALL_TIMEOUT: number("STREAM_STALL_TIMEOUT", 30, 300, 1),
+  /** Seconds until the headers, and the whole request, are there, and until the next one begins; see http-server.ts. */
+  HEADERS_TIMEOUT: number("HEADERS_TIMEOUT", 10, 3600, 1),
+  REQUEST_TIMEOUT: number("REQUEST_TIMEOUT", 30, 3600, 1),
+  IDLE_TIMEOUT: number("IDLE_TIMEOUT", 75, 3600, 1),
+  /** All headers of a request together, in KB. */
+  HEADER_LIMIT_KB: number("HEADER_LIMIT_KB", 16, 256, 4),
+  /** Event streams that a process has open at once. */
+  EVENT_STREAMS: number("EVENT_STREAMS", 1000, 100_000, 1),
+  /** Of those, without a key per address, and per key; 0: no limit. */
+  EVENT_STREAMS_PER_ADDRESS: number("EVENT_STREAMS_PER_ADDRESS", 50, 100_000),
+  EVENT_STREAMS_PER_KEY: number("EVENT_STREAMS_PER_KEY", 100, 100_000),
+  /** Largest body that is no file, and largest pricing, in KB. */
+  BODY_LIMIT_KB: number("BODY_LIMIT_KB", 2048, 65_536, 16),
+  PRICING_LIMIT_KB: number("PRICING_LIMIT_KB", 2048, 2048, 16),
+  /** Deepest nesting of a body, and of a pricing. */
+  BODY_DEPTH_LIMIT: number("BODY_DEPTH_LIMIT", 1000, 1000, 16),
+  PRICING_DEPTH_LIMIT: number("PRICING_DEPTH_LIMIT", 32, 32, 8),
+  /** Threads for diffs, best fits and reviews. Default: one for each processor but one, at most 2. */
+  ANALYSIS_THREADS: z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? undefined : Number(text);
+      if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= 16)) return value;
+      ctx.addIssue(`ANALYSIS_THREADS must be a whole number from 1 to 16, not "${text}".`);
+      return z.NEVER;
+    }),
+  /** Megabytes of heap of each such thread. */
+  ANALYSIS_MEMORY_MB: number("ANALYSIS_MEMORY_MB", 192, 4096, 64),
+  /** Seconds after which a thread that is still at one task is ended. */
+  ANALYSIS_TIMEOUT: number("ANALYSIS_TIMEOUT", 60, 600, 10),
+  /** Most entries of a page, where a listing's own limit is not lower. */
+  PAGE_LIMIT: number("PAGE_LIMIT", 1000, 1000, 1),
+  /** Connections a process may open for requests. */
+  DATABASE_POOL_SIZE: number("DATABASE_POOL_SIZE", 10, 1000, 1),
+  /** Seconds; 0: no bound. */
+  DATABASE_STATEMENT_TIMEOUT: number("DATABASE_STATEMENT_TIMEOUT", 30, 3600),
+  DATABASE_LOCK_TIMEOUT: number("DATABASE_LOCK_TIMEOUT", 10, 3600),
+  DATABASE_IDLE_TRANSACTION_TIMEOUT: number("DATABASE_IDLE_TRANSACTION_TIMEOUT", 30, 3600),
+  DATABASE_ACQUIRE_TIMEOUT: number("DATABASE_ACQUIRE_TIMEOUT", 2, 3600),
+  LOG_LEVEL: oneOf("LOG_LEVEL", ["debug", "info", "warn", "error"]).transform((level) => level ?? "info"),
+  /** Hosts from which pricings may be fetched over http: or at private addresses. */
+  PRICING_URL_ALLOWED_HOSTS: list,
+  /** Days for which events can be asked for again. */
+  EVENT_RETENTION_DAYS: days("EVENT_RETENTION_DAYS", 7),
+  /** Days for which the audit log is kept. */
+  AUDIT_RETENTION_DAYS: days("AUDIT_RETENTION_DAYS", 365),
+  /** Days for which each movement of a balance is kept; older ones are summed up. */
+  LEDGER_RETENTION_DAYS: days("LEDGER_RETENTION_DAYS", 365),
+  /** Hosts to which webhooks may be sent over http: or at private addresses. */
+  WEBHOOK_ALLOWED_HOSTS: list,
+  /** Read for compatibility with the reference service; changes nothing. */
+  ENVIRONMENT: oneOf("ENVIRONMENT", ["production", "development", "testing"]),
+  ENABLE_TEST_EVENT: flag("ENABLE_TEST_EVENT", true),
+});
+
+/** The name of each. */
+export const VARIABLES: readonly string[] = Object.keys(schema.shape);
+
+/** The environment, checked and converted. */
+export type Config = z.infer<typeof schema>;
+
+/** What tokens are signed and keys are protected with. */
+export interface Secrets {
+  jwtSecret: string;
+  jwtSalt: string;
+  apiKeysSecret: string;
+  previousApiKeysSecret?: string | undefined;
+  previousJwtSecret?: string | undefined;
+}
+
+/** Reads the environment. StartupProblem with one sentence a problem, all at once. */
+export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
+  const result = schema.safeParse(given);
+  const problems = result.success ? [] : result.error.issues.map((issue) => issue.message);
+  if (result.success && result.data.PORT === result.data.EVENTS_PORT) {
+    problems.push(`PORT and EVENTS_PORT are both ${result.data.PORT}: REST and the event server need one each.`);
+  }
+  if (result.success && result.data.HEADERS_TIMEOUT > result.data.REQUEST_TIMEOUT) {
+    const { HEADERS_TIMEOUT: headers, REQUEST_TIMEOUT: request } = result.data;
+    problems.push(
+      `HEADERS_TIMEOUT is ${headers} s and REQUEST_TIMEOUT ${request} s: headers are a part of the request, and may not take longer.`,
+    );
+  }
+  if (given["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
+    problems.push("NODE_TLS_REJECT_UNAUTHORIZED=0 trusts whoever answers in place of the database: unset it.");
+  }
+  if (!result.success || problems.length > 0) throw new StartupProblem(problems.join("\n"));
+  return result.data;
+}
+
+/** The reference service's default. */
+const KNOWN_PASSWORD = "space4all";
+
+/** What an operator should know of settings that keep nobody out. */
+export function warningsOf(config: Config): string[] {
+  return [
+    ...(config.ALLOWED_ORIGINS.length === 0 ? ["ALLOWED_ORIGINS is not set: pages of every origin may call."] : []),
+    ...(config.ADMIN_PASSWORD === KNOWN_PASSWORD
+      ? [`ADMIN_PASSWORD is ${KNOWN_PASSWORD}, which everybody knows: set another one, and change the ADMIN's.`]
+      : []),
+  ];
+}
+
+/** Samples from documentation and other people's deployment files, which everybody knows. */
+const KNOWN =
+  /^(test|secret|change|replace|your|default|example|sample|password|jwt_?se|space|faregate)|(secret|salt|key)$/i;
+
+/**
+ * Refuses secrets that are missing, well known or short, when the environment brings a database: nobody could generate
+ * them, because every process that shares the database needs the same. StartupProblem in one sentence.
+ * A salt is only looked at for being there: the reference service's keep working.
+ */
+export function requireSecrets(config: Config): Secrets {
+  const secrets = givenSecrets(config);
+  const weak = (["JWT_SECRET", "API_KEYS_SECRET"] as const).filter((name) => {
+    const value = config[name] ?? "";
+    return value.length < 32 || new Set(value).size < 10 || KNOWN.test(value);
+  });
+  if (weak.length === 0) return secrets;
+  throw new StartupProblem(
+    `${listed(weak)} must be at least 32 random characters, and no sample from a document: \`openssl rand -hex 32\` makes one.`,
+  );
+}
+
+/** Secrets that have been replaced and whose work is still about. */
+export function previousSecrets(config: Config): Pick<Secrets, "previousApiKeysSecret" | "previousJwtSecret"> {
+  return {
+    previousApiKeysSecret: config.API_KEYS_SECRET_PREVIOUS,
+    previousJwtSecret: config.JWT_SECRET_PREVIOUS,
+  };
+}
+
+function givenSecrets(config: Config): Secrets {
+  const { JWT_SECRET: jwtSecret, JWT_SALT: jwtSalt, API_KEYS_SECRET: apiKeysSecret } = config;
+  if (jwtSecret !== undefined && jwtSalt !== undefined && apiKeysSecret !== undefined) {
+    return { jwtSecret, jwtSalt, apiKeysSecret, ...previousSecrets(config) };
+  }
+  const missing = (["JWT_SECRET", "JWT_SALT", "API_KEYS_SECRET"] as const).filter((name) => config[name] === undefined);
+  throw new StartupProblem(
+    `With DATABASE_URL set, ${listed(missing)} must be set too, and be the same for every process on that database: \`openssl rand -hex 32\` makes one.`,
+  );
+}
+
+/** The database and the secrets of a server process. StartupProblem when it was started alone and lacks them. */
+export function databaseOf(config: Config, checked: boolean): { databaseUrl: string; secrets: Secrets } {
+  if (config.DATABASE_URL === undefined) {
+    throw new StartupProblem(
+      "DATABASE_URL is not set: `npm start` brings a database along, a process started by itself has to be given one.",
+    );
+  }
+  return { databaseUrl: config.DATABASE_URL, secrets: checked ? givenSecrets(config) : requireSecrets(config) };
+}
+
+function listed(names: readonly string[]): string {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}

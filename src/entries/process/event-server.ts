@@ -1,0 +1,203 @@
+import { MIGRATIONS } from "../platform/assets.ts";
+import { connect, type Connection } from "../../db/postgres/connect.ts";
+import { requireMigrated } from "../../db/migrate.ts";
+import { outboxRange } from "../../db/queries/outbox.ts";
+import { listenForTestEvents } from "../../db/queries/test-events.ts";
+import { type Broadcast, createBroadcast } from "../../events/broadcast.ts";
+import { createFeed } from "../../events/feed.ts";
+import { Refusal } from "../../events/handshake.ts";
+import { createLog } from "../../events/log.ts";
+import { startRetention } from "../../events/retention.ts";
+import { startWebhooks } from "../../events/webhooks.ts";
+import { identifyCaller } from "../../operations/access.ts";
+import type { Resources } from "../../operations/context.ts";
+import { openApiKey } from "../../operations/credentials.ts";
+import { Failure } from "../../operations/errors.ts";
+import { announceExpired, renewDueContracts } from "../../operations/expiry.ts";
+import { unknownKeyFailure } from "../../operations/throttle.ts";
+import { databaseOf } from "./config.ts";
+import type { Process } from "./lifecycle.ts";
+import { applicationOver, healthApplication, openResources } from "./resources.ts";
+import { openTracing } from "../platform/tracing.ts";
+import { createPost } from "../platform/webhook-post.ts";
+
+/** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
+const RETURN_MS = 10_000;
+const RETRY_MS = 500;
+/** How late an expired contract may be announced, and one that renews automatically be extended. */
+const EXPIRY_MS = 30_000;
+/** The outbox is read every second: who has not for so long does not follow it. */
+const STALE_MS = 5000;
+
+/** What an event server is, whatever serves its connections. */
+export interface EventServer {
+  broadcast: Broadcast;
+  /** REST, or 404 for everything under EVENTS_ONLY. */
+  fetch(request: Request, bindings: object): Response | Promise<Response>;
+  /** The event up to which everything has been handed over. */
+  position(): number;
+  /** Ends what never ends by itself, so that the connections can be drained. */
+  beginStop(): Promise<void>;
+  /** Closes what it has opened, when nobody is connected any more. */
+  close(): Promise<void>;
+}
+
+/*
+ * Started anew after a crash, an event server is told by the launcher which event its predecessor had handed over last
+ * (RESUME_AFTER), reads on from there, and repeats what it reads to each plain client that connects in the first seconds:
+ * they were all cut off together. Without that position it starts at the newest event. Clients that ask by id get what
+ * they miss in either case.
+ */
+
+/** Opens the feed, the channel, REST and the work that event servers share. */
+export async function openEventServer({ config, log, tell, hasLauncher }: Process): Promise<EventServer> {
+  const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
+  if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
+  const traced = await openTracing(config, "faregate-events");
+  const opened = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-events-rest", log });
+  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-events-feed" });
+  const onError = onceAnOutage((error) => log("warn", "the outbox cannot be read for now", error));
+  const resumeAfter = process.env["RESUME_AFTER"];
+  const start = await startOf(connection, resumeAfter === undefined ? undefined : Number(resumeAfter), onError.report);
+  const events = createLog(opened.connection.db, start);
+  await events.fill().catch(onError.report);
+  const resources = { ...opened.resources, eventLog: events };
+  let cut = 0;
+  const broadcast = createBroadcast({
+    baseUrlPath: config.BASE_URL_PATH,
+    log: events,
+    findOrganization: (key, address) => organizationOfKey(resources, key, address, config.UNKNOWN_KEYS_PER_MINUTE),
+    maxInboundBytes: config.SOCKET_MESSAGE_KB * 1024,
+    maxPerAddress: config.SOCKETS_PER_ADDRESS,
+    patience: { bufferedBytes: config.SOCKET_BUFFER_KB * 1024, stallMs: config.SOCKET_STALL_TIMEOUT * 1000 },
+    trustedProxies: config.TRUSTED_PROXIES,
+    onError: onError.report,
+    onCut: (bytes) => {
+      cut += 1;
+      log("warn", "a client that does not read was cut off", { bytes });
+    },
+  });
+  if (resumeAfter !== undefined) broadcast.replayToReturning(RETURN_MS);
+  const webhooks = startWebhooks({
+    db: resources.db,
+    post: createPost({ allowedHosts: config.WEBHOOK_ALLOWED_HOSTS }),
+    openSecret: (sealed) => openApiKey(resources.keyring, sealed),
+    onError: (error) => log("warn", "webhooks cannot be delivered for now", error),
+    concurrent: config.WEBHOOK_DELIVERIES,
+  });
+  const stopRetention = startRetention({
+    db: resources.db,
+    days: {
+      events: config.EVENT_RETENTION_DAYS,
+      audit: config.AUDIT_RETENTION_DAYS,
+      ledger: config.LEDGER_RETENTION_DAYS,
+    },
+    onError: (error) => log("warn", "what is old could not be removed yet", error),
+  });
+  const feed = createFeed({
+    connection,
+    after: start,
+    onEvent: (event) => {
+      onError.over();
+      events.append(event);
+      broadcast.publish(event);
+      webhooks.wake();
+      log("debug", "event published", { id: event.id, code: event.code, clients: broadcast.clientCount() });
+    },
+    onPosition: (id) => tell({ type: "position", id }),
+    onError: onError.report,
+  });
+  listenForTestEvents(connection, broadcast.publishTest, onError.report);
+  tell({ type: "position", id: start });
+  const sweep = () => {
+    announceExpired(resources.db, resources.now()).catch((error: unknown) =>
+      log("warn", "expired contracts could not be announced yet", error),
+    );
+    renewDueContracts(resources.db, resources.now()).catch((error: unknown) =>
+      log("warn", "contracts could not be renewed yet", error),
+    );
+  };
+  sweep();
+  const expiry = setInterval(sweep, EXPIRY_MS);
+  opened.health.watch({
+    notReady: () => (feed.age() < STALE_MS ? undefined : "events"),
+    metrics: () => [
+      {
+        name: "faregate_events_position",
+        help: "The newest event handed over.",
+        type: "gauge",
+        value: feed.position() ?? 0,
+      },
+      {
+        name: "faregate_sockets",
+        help: "Clients of the event channel.",
+        type: "gauge",
+        value: broadcast.clientCount(),
+      },
+      {
+        name: "faregate_sockets_cut_total",
+        help: "Clients cut because they did not read.",
+        type: "counter",
+        value: cut,
+      },
+    ],
+  });
+  const app = config.EVENTS_ONLY
+    ? healthApplication(config, opened.health)
+    : applicationOver(config, resources, { health: opened.health, log, tracing: traced?.tracing });
+  await feed.started;
+  return {
+    broadcast,
+    fetch: (request, bindings) => app.fetch(request, bindings),
+    position: () => feed.position() ?? start,
+    beginStop: async () => {
+      await opened.health.drain();
+      clearInterval(expiry);
+      opened.endStreams();
+      await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
+    },
+    close: async () => void (await Promise.all([connection.close(), opened.close(), traced?.close()])),
+  };
+}
+
+/** Where to begin: where a predecessor stopped, unless that is from another database; otherwise at the newest event. */
+async function startOf(
+  { db }: Connection,
+  resumeAfter: number | undefined,
+  report: (error: unknown) => void,
+): Promise<number> {
+  for (;;) {
+    try {
+      const { newest } = await outboxRange(db);
+      return resumeAfter === undefined ? newest : Math.min(resumeAfter, newest);
+    } catch (error) {
+      report(error);
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+}
+
+async function organizationOfKey(resources: Resources, key: string, address: string, limit: number): Promise<string> {
+  try {
+    const caller = await identifyCaller(resources, key);
+    if (caller.kind === "key") return caller.organizationId;
+  } catch (error) {
+    if (error instanceof Failure && error.code === "unauthenticated") {
+      throw new Refusal(unknownKeyFailure(address, resources.now(), error, limit).message);
+    }
+    throw error;
+  }
+  throw new Refusal("organizationKey must be an organization API key");
+}
+
+/** Says what is wrong once, until it is over. */
+function onceAnOutage(say: (error: unknown) => void): { report: (error: unknown) => void; over: () => void } {
+  let failing = false;
+  return {
+    report: (error) => {
+      if (!failing) say(error);
+      failing = true;
+    },
+    over: () => (failing = false),
+  };
+}

@@ -1,0 +1,63 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+
+/**
+ * One launcher a data folder: two would start two Postgres on one cluster. Returns the function that gives the folder
+ * free. The lock of a launcher that was killed is recognised, even where its process number has been given to somebody
+ * else since, as happens in containers. StartupProblem when another one runs.
+ */
+export function lockFolder(dataDir: string): () => void {
+  const file = join(dataDir, "launcher.lock");
+  const own = `${file}.${process.pid}`;
+  writeFileSync(own, JSON.stringify({ pid: process.pid, started: startOf(process.pid) }));
+  try {
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        linkSync(own, file);
+        return () => rmSync(file, { force: true });
+      } catch (error) {
+        if (!existsSync(file) && attempt < 5) continue;
+        const holder = readHolder(file);
+        if (attempt === 5 || holder === undefined) throw error;
+        if (holder.started !== undefined && startOf(holder.pid) === holder.started) {
+          throw new StartupProblem(
+            `Faregate already runs on the data folder ${dataDir} (process ${holder.pid}): stop it first, or set DATA_DIR to another folder.`,
+          );
+        }
+        const stale = `${own}.stale`;
+        renameSync(file, stale);
+        rmSync(stale, { force: true });
+      }
+    }
+  } finally {
+    rmSync(own, { force: true });
+  }
+}
+
+function readHolder(file: string): { pid: number; started: string | undefined } | undefined {
+  try {
+    const { pid, started } = JSON.parse(readFileSync(file, "utf8")) as { pid: number; started?: string };
+    return { pid, started };
+  } catch {
+    return { pid: -1, started: undefined };
+  }
+}
+
+/** When a living process was started, in whatever unit the system has; undefined when there is no such process. */
+function startOf(pid: number): string | undefined {
+  if (existsSync("/proc/self/stat")) {
+    try {
+      // The name in brackets may contain anything; the 20th field after it is the start in clock ticks since boot.
+      const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+        .replace(/^.*\)\s*/s, "")
+        .split(" ");
+      return fields[0] === "Z" ? undefined : fields[19];
+    } catch {
+      return undefined;
+    }
+  }
+  const { status, stdout } = spawnSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8" });
+  return status === 0 && stdout.trim() !== "" ? stdout.trim() : undefined;
+}

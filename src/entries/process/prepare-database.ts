@@ -1,0 +1,38 @@
+import { MIGRATIONS } from "../platform/assets.ts";
+import { randomBytes } from "node:crypto";
+import { migrate, requireMigrated } from "../../db/migrate.ts";
+import { fillUsernameSkeletons } from "../../operations/username-skeletons.ts";
+import { seedFirstAdmin } from "../../operations/users.ts";
+import type { Config, Secrets } from "./config.ts";
+import { openResources } from "./resources.ts";
+
+/**
+ * Brings the schema up to date and makes sure that there is an ADMIN; returns how to sign in. With MIGRATE=false that is
+ * somebody else's work: StartupProblem when it has not been done.
+ */
+export async function prepareDatabase(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+  if (!config.MIGRATE) {
+    await requireMigrated(databaseUrl, MIGRATIONS);
+    return "with the users there are";
+  }
+  await migrate(config.DATABASE_OWNER_URL ?? databaseUrl, MIGRATIONS);
+  return seed(config, secrets, databaseUrl);
+}
+
+async function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+  const password = config.ADMIN_PASSWORD ?? randomBytes(12).toString("hex");
+  const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
+  try {
+    await fillUsernameSkeletons(resources);
+    const created = await seedFirstAdmin(resources, {
+      username: config.ADMIN_USER,
+      password,
+      organizationName: config.ADMIN_ORG_NAME,
+    });
+    if (!created) return "with the users there are";
+    if (config.ADMIN_PASSWORD !== undefined) return `as ${config.ADMIN_USER} with the password given in ADMIN_PASSWORD`;
+    return `as ${config.ADMIN_USER} with the password ${password}\n                (shown this once; change it with PUT /api/v1/users/${config.ADMIN_USER})`;
+  } finally {
+    await close();
+  }
+}

@@ -1,0 +1,134 @@
+import type { Hono } from "hono";
+import { followChanges } from "../../db/postgres/changes.ts";
+import { type Connection, connect } from "../../db/postgres/connect.ts";
+import { createApp, createHealthApp } from "../../http/app.ts";
+import type { AppEnv, Log } from "../../http/route.ts";
+import type { Tracing } from "../../http/tracing.ts";
+import type { Resources } from "../../operations/context.ts";
+import { createKeyring } from "../../operations/credentials.ts";
+import { allowHashes } from "../../operations/hashing-queue.ts";
+import { createResources } from "../../operations/resources.ts";
+import { createAnalysis } from "../../operations/analysis.ts";
+import { openAnalysisPool, threadsOf } from "../platform/analysis-pool.ts";
+import { readAsset, readConsole } from "../platform/assets.ts";
+import type { Config, Secrets } from "./config.ts";
+import { createDownload, isPublicAddress } from "../platform/download.ts";
+import { createHealth, type ProcessHealth } from "./health.ts";
+import { httpSettingsOf, settingsOf, timeoutsOf } from "./settings.ts";
+import { openTracing } from "../platform/tracing.ts";
+
+/** What a process opens once, and how it is closed. */
+export interface OpenResources {
+  resources: Resources;
+  connection: Connection;
+  health: ProcessHealth;
+  /** Ends streams, which would otherwise go on for ever; called when the process begins to drain. */
+  endStreams(): void;
+  /** Writes down what is counted and ends the pool; running queries have at most 5 s. */
+  close(): Promise<void>;
+}
+
+const FLUSH_MS = 1000;
+const USES_MS = 60_000;
+
+/** Opens the pool, derives the keys, and writes the counted calls down every second. */
+export async function openResources(
+  config: Config,
+  secrets: Secrets,
+  options: { databaseUrl: string; applicationName: string; log?: Log },
+): Promise<OpenResources> {
+  const { databaseUrl, applicationName, log } = options;
+  allowHashes(config.PASSWORD_HASHES);
+  const maxConnections = config.DATABASE_POOL_SIZE;
+  const connection = connect(databaseUrl, { applicationName, maxConnections, timeouts: timeoutsOf(config) });
+  let listening = true;
+  const changes = followChanges(databaseUrl, {
+    applicationName,
+    onState: (isLive, error) => {
+      if (!isLive && listening)
+        log?.("warn", "changes cannot be followed for now: keys and contracts are read on every request", error);
+      if (isLive && !listening) log?.("info", "changes are followed again");
+      listening = isLive;
+    },
+  });
+  const pool = openAnalysisPool({
+    threads: config.ANALYSIS_THREADS ?? threadsOf(),
+    memoryMb: config.ANALYSIS_MEMORY_MB,
+    timeoutMs: config.ANALYSIS_TIMEOUT * 1000,
+  });
+  const resources = createResources(connection, {
+    analysis: createAnalysis({ runInThread: pool.run }),
+    keyring: await createKeyring(secrets),
+    settings: settingsOf(config),
+    changes,
+    isPublicAddress,
+    download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
+  });
+  let failing = false;
+  const flush = () =>
+    resources.callCounter.flush().then(
+      () => (failing = false),
+      (error: unknown) => {
+        // Said once an outage, not once a second.
+        if (!failing) log?.("warn", "counted calls cannot be written down for now", error);
+        failing = true;
+      },
+    );
+  const timer = setInterval(flush, FLUSH_MS);
+  const flushUses = () => Promise.all([resources.keyUses.flush(), resources.refusals.flush()]).catch(() => {});
+  const usesTimer = setInterval(flushUses, USES_MS);
+  const stopping = new AbortController();
+  return {
+    connection,
+    health: createHealth(config, connection, resources.callCounter),
+    endStreams: () => stopping.abort(),
+    resources: { ...resources, stopping: stopping.signal },
+    close: async () => {
+      clearInterval(timer);
+      clearInterval(usesTimer);
+      await Promise.race([Promise.all([flush(), flushUses()]), new Promise((resolve) => setTimeout(resolve, 2000))]);
+      await Promise.all([connection.close(), changes.close(), pool.close()]);
+    },
+  };
+}
+
+/** The REST application over these resources. */
+export function applicationOver(
+  config: Config,
+  resources: Resources,
+  { health, log, tracing }: { health: ProcessHealth; log: Log; tracing: Tracing | undefined },
+): Hono<AppEnv> {
+  return createApp({
+    open: () => resources,
+    settings: httpSettingsOf(config),
+    log,
+    health,
+    metrics: health.requests,
+    tracing,
+    readAsset,
+    readConsole,
+  });
+}
+
+/** Nothing but the health of the process. */
+export function healthApplication(config: Config, health: ProcessHealth): Hono<AppEnv> {
+  return createHealthApp(config.BASE_URL_PATH, health);
+}
+
+/** The REST application over resources of its own. */
+export async function openApplication(
+  config: Config,
+  secrets: Secrets,
+  options: { databaseUrl: string; applicationName: string; log: Log },
+): Promise<{ app: Hono<AppEnv>; health: ProcessHealth; endStreams(): void; close(): Promise<void> }> {
+  const traced = await openTracing(config, options.applicationName);
+  const { resources, health, endStreams, close } = await openResources(config, secrets, options);
+  return {
+    app: applicationOver(config, resources, { health, log: options.log, tracing: traced?.tracing }),
+    health,
+    endStreams,
+    close: async () => {
+      await Promise.all([close(), traced?.close()]);
+    },
+  };
+}

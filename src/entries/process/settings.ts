@@ -1,0 +1,61 @@
+import type { Timeouts } from "../../db/postgres/connect.ts";
+import type { HttpSettings } from "../../http/route.ts";
+import type { Settings } from "../../operations/context.ts";
+import type { Config } from "./config.ts";
+import type { ConnectionLimits } from "../platform/http-server.ts";
+
+/** What operations depend on, of the environment. */
+export function settingsOf(config: Config): Settings {
+  return {
+    tokenLifetimeSeconds: config.JWT_EXPIRATION,
+    allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
+    allowTestEvents: config.ENABLE_TEST_EVENT,
+    publicUrl: config.PUBLIC_URL,
+    webhookAllowedHosts: config.WEBHOOK_ALLOWED_HOSTS,
+    accountCallsPerMinute: config.ACCOUNT_CALLS_PER_MINUTE,
+    failedSignInsPerMinute: config.FAILED_SIGN_INS_PER_MINUTE,
+    maxWaitingHashes: config.PASSWORD_HASHES_WAITING,
+    maxWebhooks: config.WEBHOOKS_PER_ORGANIZATION,
+    maxPricingDepth: config.PRICING_DEPTH_LIMIT,
+    maxPricingBytes: config.PRICING_LIMIT_KB * 1024,
+    maxPageSize: config.PAGE_LIMIT,
+  };
+}
+
+/** What the HTTP interface depends on. */
+export function httpSettingsOf(config: Config): HttpSettings {
+  return {
+    allowedOrigins: config.ALLOWED_ORIGINS,
+    baseUrlPath: config.BASE_URL_PATH,
+    logsRequests: config.LOG_LEVEL === "debug",
+    trustedProxies: config.TRUSTED_PROXIES,
+    unknownKeysPerMinute: config.UNKNOWN_KEYS_PER_MINUTE,
+    keyCallsPerSecond: config.KEY_CALLS_PER_SECOND,
+    maxBodyBytes: config.BODY_LIMIT_KB * 1024,
+    maxBodyDepth: config.BODY_DEPTH_LIMIT,
+    maxStreams: config.EVENT_STREAMS,
+    maxStreamsPerAddress: config.EVENT_STREAMS_PER_ADDRESS,
+    maxStreamsPerKey: config.EVENT_STREAMS_PER_KEY,
+    maxStreamStallMs: config.STREAM_STALL_TIMEOUT * 1000,
+  };
+}
+
+/** How long statements of a pool for requests may take. */
+export function timeoutsOf(config: Config): Timeouts {
+  return {
+    statement: config.DATABASE_STATEMENT_TIMEOUT * 1000,
+    lock: config.DATABASE_LOCK_TIMEOUT * 1000,
+    idleInTransaction: config.DATABASE_IDLE_TRANSACTION_TIMEOUT * 1000,
+    acquire: config.DATABASE_ACQUIRE_TIMEOUT * 1000,
+  };
+}
+
+/** What a connection of Node's server may take. */
+export function connectionLimitsOf(config: Config): ConnectionLimits {
+  return {
+    headersTimeout: config.HEADERS_TIMEOUT * 1000,
+    requestTimeout: config.REQUEST_TIMEOUT * 1000,
+    keepAliveTimeout: config.IDLE_TIMEOUT * 1000,
+    maxHeaderSize: config.HEADER_LIMIT_KB * 1024,
+  };
+}

@@ -1,0 +1,352 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type Contract, Faregate, type NewContract, parsePricingToken } from "../../../src/client/client.ts";
+import { createTestApi, type TestApi } from "../../support/api.ts";
+import { tasker, upload } from "../../support/contracting.ts";
+import { expectBalancesMatchLedger } from "../../support/invariants.ts";
+
+/* The client of back ends against the whole application, in process. */
+
+const URL = "http://faregate.test";
+let api: TestApi;
+let faregate: Faregate;
+let sent: { method: string; path: string; idempotencyKey: string | null }[];
+/** Answers that the network loses after the service has done its work. */
+let lost: number;
+let users = 0;
+let userId: string;
+
+const send: typeof fetch = async (input, init) => {
+  const request = new Request(input, init);
+  const { pathname, search } = new globalThis.URL(request.url);
+  const idempotencyKey = request.headers.get("idempotency-key");
+  sent.push({ method: request.method, path: pathname + search, idempotencyKey });
+  const answer = await api.app.fetch(request);
+  if (lost > 0) {
+    lost -= 1;
+    throw new TypeError("fetch failed");
+  }
+  return answer;
+};
+
+const contract = (overrides: Partial<NewContract> = {}): NewContract => ({
+  userContact: { userId, username: userId },
+  contractedServices: { Tasker: "1.0.0" },
+  subscriptionPlans: { Tasker: "PRO" },
+  subscriptionAddOns: {},
+  ...overrides,
+});
+const usedOf = async () => (await faregate.contracts.get(userId)).usageLevels["tasker"]?.["maxTasks"]?.consumed;
+
+beforeAll(async () => {
+  api = await createTestApi();
+  await upload(api, api.callers.all.key, tasker(), tasker({ version: "2.0.0", createdAt: "2025-02-01", maxTasks: 40 }));
+});
+afterAll(() => api.close());
+beforeEach(async () => {
+  sent = [];
+  lost = 0;
+  userId = `user ${(users += 1)}/é`;
+  faregate = new Faregate({ url: URL, apiKey: api.callers.all.key, fetch: send });
+  await faregate.contracts.create(contract());
+});
+afterEach(() => expectBalancesMatchLedger(api.database));
+
+describe("contracts", () => {
+  test("are made, read, changed, novated and deleted", async () => {
+    const shown: Contract = await faregate.contracts.get(userId);
+    expect(shown).toMatchObject({
+      userContact: { userId },
+      contractedServices: { tasker: "1.0.0" },
+      usageLevels: { tasker: { maxTasks: { consumed: 0 } } },
+      history: [],
+    });
+    const { contracts } = faregate;
+    expect(await contracts.updateContact(userId, { email: "a@b.org" })).toMatchObject({
+      userContact: { userId, email: "a@b.org" },
+    });
+    expect(await contracts.updateBillingPeriod(userId, { autoRenew: true, renewalDays: 7 })).toMatchObject({
+      billingPeriod: { autoRenew: true, renewalDays: 7 },
+    });
+    const novation = { ...contract({ contractedServices: { tasker: "2.0.0" } }), billingPeriod: { autoRenew: false } };
+    expect(await contracts.novate(userId, novation)).toMatchObject({
+      contractedServices: { tasker: "2.0.0" },
+      billingPeriod: { autoRenew: false, renewalDays: 7 },
+      history: [{ contractedServices: { tasker: "1.0.0" } }],
+    });
+    await contracts.delete(userId);
+    await expect(contracts.get(userId)).rejects.toMatchObject({
+      name: "ServiceRequestError",
+      code: "HTTP",
+      status: 404,
+      message: `Contract with userId ${userId} not found`,
+    });
+  });
+
+  test("are listed by conditions with how many there are, and one by one over all pages", async () => {
+    const groupId = `group-${users}`;
+    const names = Array.from({ length: 103 }, (_, index) => `${groupId}-${String(index).padStart(3, "0")}`);
+    const make = (name: string) => contract({ userContact: { userId: name, username: name }, groupId });
+    await Promise.all(names.map((name) => faregate.contracts.create(make(name))));
+    const page = await faregate.contracts.list({ groupId, page: 2, limit: 10, order: "desc" });
+    expect(page.total).toBe(103);
+    expect(page.contracts.map((one) => one.userContact.userId)).toEqual(names.toReversed().slice(10, 20));
+    const unused = await faregate.contracts.list({ groupId, state: "active", near: 0.5 });
+    expect(unused).toEqual({ contracts: [], total: 0 });
+    const none = await faregate.contracts.list({ groupId, filters: { plans: { tasker: ["BASIC"] } } });
+    expect(none).toEqual({ contracts: [], total: 0 });
+    sent = [];
+    const all: string[] = [];
+    for await (const one of faregate.contracts.all({ groupId })) all.push(one.userContact.userId);
+    expect(all).toEqual(names);
+    expect(sent).toHaveLength(2);
+    const first = await faregate.contracts.all({ groupId }).next();
+    expect(first.value?.userContact.userId).toBe(names[0]);
+
+    const changed = await faregate.contracts.novateGroup(groupId, contract({ subscriptionPlans: { tasker: "BASIC" } }));
+    expect(changed).toHaveLength(103);
+    expect(changed[7]?.subscriptionPlans).toEqual({ tasker: "BASIC" });
+    const billed = await faregate.contracts.updateGroupBillingPeriod(groupId, { renewalDays: 3 });
+    expect(billed.map(({ billingPeriod }) => billingPeriod.renewalDays)).toEqual(names.map(() => 3));
+    await expect(faregate.contracts.updateGroupBillingPeriod("", { renewalDays: 1 })).rejects.toThrow("groupId must");
+  });
+
+  test("a refusal has status, sentence and the field it names, and is not tried again", async () => {
+    sent = [];
+    const wrong = contract({ userContact: { userId: "", username: "x" } });
+    await expect(faregate.contracts.create(wrong)).rejects.toMatchObject({
+      status: 422,
+      message: "The userContact.userId field cannot be empty",
+      field: "userContact.userId",
+    });
+    await expect(faregate.contracts.create(contract({ billingPeriod: { autoRenew: true } }))).rejects.toMatchObject({
+      status: 422,
+      field: "billingPeriod.renewalDays",
+    });
+    await expect(faregate.contracts.create(contract())).rejects.toMatchObject({ status: 409, field: undefined });
+    const foreign = new Faregate({ url: URL, apiKey: "org_nobody", fetch: send });
+    const refused: unknown = await foreign.contracts.get(userId).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ status: 401, response: { status: 401 } });
+    expect(JSON.stringify(refused) + String(refused)).not.toContain("org_nobody");
+    expect(sent).toHaveLength(4);
+  });
+
+  test("user ids that URLs cannot carry are refused before anything is sent", async () => {
+    sent = [];
+    for (const id of ["", " ", ".", ".."]) {
+      await expect(faregate.contracts.get(id)).rejects.toThrow("userId must be");
+      await expect(faregate.features.evaluate(id, "tasker-board")).rejects.toThrow("userId must be");
+    }
+    expect(sent).toEqual([]);
+  });
+});
+
+describe("features", () => {
+  test("are evaluated one by one and together, for browsers and servers", async () => {
+    const board = await faregate.features.evaluate(userId, "tasker-board");
+    expect(board).toEqual({
+      eval: true,
+      limit: { "tasker-maxTasks": 20 },
+      used: { "tasker-maxTasks": 0 },
+      error: null,
+      source: "service",
+      stale: false,
+      ageMs: 0,
+      counted: false,
+      idempotencyKey: null,
+    });
+    expect((await faregate.features.evaluate(userId, "tasker-nothing")).error?.code).toBe("FLAG_NOT_FOUND");
+    const all = await faregate.features.evaluateAll(userId, { server: true });
+    expect(all).toMatchObject({ features: { "tasker-board": true, "tasker-sla": true }, stale: false });
+    expect([all.isEnabled("tasker-board"), all.isEnabled("toString"), all.isEnabled("x-y")]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(await faregate.features.explainAll(userId)).toMatchObject({
+      "tasker-board": { limit: { "tasker-maxTasks": 20 } },
+    });
+    const token = parsePricingToken(await faregate.features.pricingToken(userId));
+    expect(token).toMatchObject({ sub: userId, features: { "tasker-board": { eval: true, limit: 20, used: 0 } } });
+  });
+
+  test("are listed with their expressions", async () => {
+    const listed = await faregate.features.list({ serviceName: "tasker", pricingVersion: "2.0.0", limit: 100 });
+    expect(listed.find(({ info }) => info.name === "board")).toMatchObject({
+      service: "Tasker",
+      pricingVersion: "2.0.0",
+      info: { expression: expect.stringContaining("subscriptionContext"), valueType: "BOOLEAN" },
+    });
+  });
+
+  test("N2: consumption is counted, said to be, and can be undone; dry runs and refusals are not", async () => {
+    const consume = (amount: number, options = {}) =>
+      faregate.features.evaluate(userId, "tasker-board", { consumption: { "tasker-maxTasks": amount }, ...options });
+    expect(await consume(18)).toMatchObject({ eval: true, counted: true, used: { "tasker-maxTasks": 18 } });
+    expect(await consume(1, { dryRun: true })).toMatchObject({
+      eval: true,
+      counted: false,
+      idempotencyKey: null,
+      remaining: { "tasker-maxTasks": 1 },
+    });
+    expect(await consume(3, { strict: true })).toMatchObject({ eval: false, counted: false });
+    expect(await consume(2, { strict: true, explain: true })).toMatchObject({
+      counted: true,
+      remaining: { "tasker-maxTasks": 0 },
+    });
+    expect(await consume(1)).toMatchObject({ eval: false, counted: false });
+    expect(await usedOf()).toBe(20);
+    await faregate.features.revert(userId, "tasker-board", { latest: true });
+    expect(await usedOf()).toBe(18);
+    await faregate.features.revert(userId, "tasker-board");
+    expect(await usedOf()).toBe(0);
+  });
+
+  test("N5, N7: while the service is there nothing is answered from memory", async () => {
+    const remembering = new Faregate({ url: URL, apiKey: api.callers.all.key, fetch: send, lastKnownForMs: 60_000 });
+    const limit = async () => (await remembering.features.evaluate(userId, "tasker-board")).limit?.["tasker-maxTasks"];
+    const token = () => remembering.features.pricingToken(userId).then(parsePricingToken);
+    expect([await limit(), (await token()).features["tasker-board"]?.limit]).toEqual([20, 20]);
+    // Another client's change, of which this one cannot know.
+    await faregate.contracts.novate(userId, contract({ contractedServices: { tasker: "2.0.0" } }));
+    expect([await limit(), (await token()).features["tasker-board"]?.limit]).toEqual([40, 40]);
+  });
+
+  test("every call that moves usage has an idempotency key of its own, and no other call has one", async () => {
+    sent = [];
+    const consumption = { "tasker-maxTasks": 1 };
+    const keys = [];
+    for (let n = 0; n < 2; n += 1) {
+      keys.push((await faregate.features.evaluate(userId, "tasker-board", { consumption })).idempotencyKey);
+    }
+    await faregate.features.revert(userId, "tasker-board");
+    await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 2 } });
+    await faregate.contracts.resetUsage(userId);
+    expect(sent.map(({ idempotencyKey }) => idempotencyKey)).toEqual([
+      ...keys,
+      expect.any(String),
+      expect.any(String),
+      expect.any(String),
+    ]);
+    expect(new Set(sent.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(5);
+    sent = [];
+    await faregate.features.evaluate(userId, "tasker-board");
+    await faregate.features.evaluate(userId, "tasker-board", { consumption, dryRun: true });
+    await faregate.contracts.updateContact(userId, { phone: "1" });
+    expect(sent.map(({ idempotencyKey }) => idempotencyKey)).toEqual([null, null, null]);
+  });
+
+  test("answers that the network loses count once: each call is sent again with its key", async () => {
+    const consumption = { "tasker-maxTasks": 3 };
+    sent = [];
+    lost = 2;
+    const answer = await faregate.features.evaluate(userId, "tasker-board", { consumption });
+    expect(answer).toMatchObject({ counted: true, used: { "tasker-maxTasks": 3 } });
+    expect(sent.map(({ idempotencyKey }) => idempotencyKey)).toEqual(Array(3).fill(answer.idempotencyKey));
+    lost = 1;
+    await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 4 } });
+    expect(await usedOf()).toBe(7);
+    lost = 1;
+    await faregate.features.revert(userId, "tasker-board", { latest: true });
+    expect(await usedOf()).toBe(4);
+  });
+
+  test("racing calls with one key, each losing answers, count once and agree", async () => {
+    lost = 12;
+    const answers = await Promise.all(
+      Array.from({ length: 16 }, () =>
+        faregate.features.evaluate(userId, "tasker-board", {
+          consumption: { "tasker-maxTasks": 2 },
+          idempotencyKey: `order-${users}`,
+        }),
+      ),
+    );
+    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+    expect(answers[0]).toMatchObject({ counted: true, used: { "tasker-maxTasks": 2 } });
+    expect(await usedOf()).toBe(2);
+  });
+
+  test("an error of a counted call has the key with which it can be sent again later, and counts once", async () => {
+    lost = 4;
+    const consumption = { "tasker-maxTasks": 5 };
+    const failure: unknown = await faregate.features
+      .evaluate(userId, "tasker-board", { consumption })
+      .catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: "NETWORK", idempotencyKey: expect.any(String) });
+    const { idempotencyKey } = failure as { idempotencyKey: string };
+    const again = await faregate.features.evaluate(userId, "tasker-board", { consumption, idempotencyKey });
+    expect(again).toMatchObject({ counted: true, used: { "tasker-maxTasks": 5 } });
+    expect(await usedOf()).toBe(5);
+  });
+
+  test("what cannot be repeated without harm is sent once: a contract whose answer is lost is not made twice", async () => {
+    sent = [];
+    lost = 1;
+    await expect(faregate.contracts.novate(userId, contract())).rejects.toMatchObject({ code: "NETWORK" });
+    expect(sent).toHaveLength(1);
+    expect((await faregate.contracts.get(userId)).history).toHaveLength(1);
+  });
+});
+
+describe("usage", () => {
+  test("is incremented, given back, and reset by limit, where it renews, and everywhere", async () => {
+    const { contracts } = faregate;
+    const levels = ({ usageLevels }: Contract) => [
+      usageLevels["tasker"]?.["maxTasks"]?.consumed,
+      usageLevels["tasker"]?.["maxExports"]?.consumed,
+    ];
+    expect(levels(await contracts.incrementUsage(userId, { tasker: { maxTasks: 5, maxExports: 4 } }))).toEqual([5, 4]);
+    expect(levels(await contracts.incrementUsage(userId, { tasker: { maxTasks: -2 } }))).toEqual([3, 4]);
+    expect(levels(await contracts.resetUsage(userId))).toEqual([0, 4]);
+    await contracts.incrementUsage(userId, { tasker: { maxTasks: 5 } });
+    expect(levels(await contracts.resetUsage(userId, { limit: "maxExports" }))).toEqual([5, 0]);
+    await contracts.incrementUsage(userId, { tasker: { maxExports: 1 } });
+    expect(levels(await contracts.resetUsage(userId, { all: true }))).toEqual([0, 0]);
+    await expect(contracts.resetUsage(userId, { limit: "nope" })).rejects.toMatchObject({ status: 404 });
+  });
+});
+
+test("a contract and the answers about it are told as they were at a past moment, of which nothing is counted", async () => {
+  const before = api.resources.now();
+  await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 19 } });
+  try {
+    api.setNow(new Date(before.getTime() + 3_600_000));
+    await faregate.contracts.novate(userId, contract({ contractedServices: { tasker: "2.0.0" } }));
+    await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 11 } });
+    const then = await faregate.contracts.getAt(userId, before);
+    expect(then).toMatchObject({
+      contractedServices: { tasker: "1.0.0" },
+      usageLevels: { tasker: { maxTasks: { consumed: 19 } } },
+      asOf: { at: before.toISOString(), cause: "creation", until: api.resources.now().toISOString() },
+    });
+    const consumption = { "tasker-maxTasks": 2 };
+    const asked = await faregate.features.evaluateAt(userId, "tasker-board", before, { consumption, strict: true });
+    expect(asked).toMatchObject({
+      eval: false,
+      limit: { "tasker-maxTasks": 20 },
+      remaining: { "tasker-maxTasks": 1 },
+      asOf: { contract: { contractedServices: { tasker: "1.0.0" } } },
+    });
+    const all = await faregate.features.evaluateAllAt(userId, before.toISOString(), { server: true });
+    expect(all.features["tasker-board"]).toMatchObject({ eval: true, used: { "tasker-maxTasks": 19 } });
+    expect(all.asOf.contract.usageLevels["tasker"]?.["maxTasks"]?.consumed).toBe(19);
+    expect(await usedOf()).toBe(30);
+    const early = new Date(before.getTime() - 1000);
+    await expect(faregate.contracts.getAt(userId, early)).rejects.toMatchObject({ status: 404 });
+    await expect(faregate.features.evaluateAt(userId, "tasker-board", "soon")).rejects.toMatchObject({ status: 400 });
+  } finally {
+    api.setNow(before);
+  }
+});
+
+describe("services", () => {
+  test("and their pricings are read", async () => {
+    expect((await faregate.services.list({ name: "task" })).map(({ name }) => name)).toEqual(["Tasker"]);
+    expect(Object.keys((await faregate.services.get("tasker")).activePricings)).toEqual(["1.0.0", "2.0.0"]);
+    expect((await faregate.services.pricings("Tasker")).map(({ version }) => version)).toEqual(["1.0.0", "2.0.0"]);
+    expect(await faregate.services.pricings("Tasker", { pricingStatus: "archived" })).toEqual([]);
+    const pricing = await faregate.services.pricing("Tasker", "2.0.0");
+    expect(pricing.usageLimits["maxTasks"]).toMatchObject({ type: "RENEWABLE" });
+    expect(pricing.plans["PRO"]?.price).toBe(10);
+    await expect(faregate.services.get("Nope")).rejects.toMatchObject({ status: 404 });
+  });
+});

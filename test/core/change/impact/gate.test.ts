@@ -1,0 +1,104 @@
+import { describe, expect, it } from "vitest";
+import { checkGate, gateRules } from "../../../../src/core/change/impact/gate.ts";
+import { createSide } from "../../../../src/core/change/holding.ts";
+import { Impact } from "../../../../src/core/change/impact/impact.ts";
+import type { ImpactReport } from "../../../../src/core/change/impact/report.ts";
+import { compilePricing } from "../../../../src/core/pricing/compile.ts";
+import { pricingFrom } from "../small-pricings.ts";
+
+const TASKS = "subscriptionContext['tasks'] < pricingContext['usageLimits']['tasks']";
+
+function pricing(plans: Record<string, { price: number; tasks: number; export: boolean }>) {
+  return createSide(
+    compilePricing(
+      pricingFrom({
+        features: {
+          board: { valueType: "BOOLEAN", defaultValue: true, type: "DOMAIN", expression: TASKS },
+          export: { valueType: "BOOLEAN", defaultValue: false, type: "DOMAIN" },
+        },
+        usageLimits: { tasks: { valueType: "NUMERIC", defaultValue: 1, type: "RENEWABLE" } },
+        plans: Object.fromEntries(
+          Object.entries(plans).map(([name, plan]) => [
+            name,
+            {
+              price: plan.price,
+              features: { export: { value: plan.export } },
+              usageLimits: { tasks: { value: plan.tasks } },
+            },
+          ]),
+        ),
+      }),
+    ),
+  );
+}
+
+/** 100 contracts: PRO loses a feature and tasks and costs 10 % more, TEAM costs 1 % more, GONE has nowhere to go. */
+function report(): ImpactReport {
+  const before = pricing({
+    PRO: { price: 10, tasks: 100, export: true },
+    TEAM: { price: 100, tasks: 500, export: true },
+    GONE: { price: 1, tasks: 1, export: false },
+  });
+  const after = pricing({
+    PRO: { price: 11, tasks: 50, export: false },
+    TEAM: { price: 101, tasks: 500, export: true },
+  });
+  const impact = new Impact({ before, after, usage: "kept" });
+  impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: { tasks: 10 }, count: 8 });
+  impact.add({ configuration: { plan: "pro", addOns: {} }, usage: { tasks: 50 } });
+  impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: { tasks: 60 } });
+  impact.add({ configuration: { plan: "TEAM", addOns: {} }, usage: { tasks: 501 }, count: 88 });
+  impact.add({ configuration: { plan: "GONE", addOns: {} }, usage: {}, count: 2 });
+  return impact.report();
+}
+
+describe("a gate", () => {
+  it.each([
+    [{ rule: "noFeatureLost" }, false, 12],
+    [{ rule: "noFeatureLost", features: ["board"] }, false, 2],
+    [{ rule: "noFeatureLost", features: ["export"], atMost: { contracts: 10 } }, true, 10],
+    [{ rule: "noFeatureLost", features: ["other"] }, true, 0],
+    [{ rule: "noQuotaLost", atMost: { percent: 2 } }, false, 12],
+    [{ rule: "noQuotaLost", atMost: { percent: 12 } }, true, 12],
+    [{ rule: "noQuotaLost", atMost: { percent: 12, contracts: 11 } }, false, 12],
+    [{ rule: "noQuotaLost", limits: ["seats"] }, true, 0],
+    [{ rule: "nobodyAboveLimit" }, false, 89],
+    [{ rule: "nobodyNewlyAboveLimit" }, false, 1],
+    [{ rule: "nothingTurnedOff" }, false, 4],
+    [{ rule: "noPriceRise" }, false, 98],
+    [{ rule: "noPriceRise", byMoreThanPercent: 1 }, false, 10],
+    [{ rule: "noPriceRise", byMoreThanPercent: 10 }, true, 0],
+    [{ rule: "everyContractIsPlaced" }, false, 2],
+    [{ rule: "nobodyLoses", atMost: { percent: 50 } }, true, 12],
+  ])("with the rule %j: passed is %s, for %i contracts of 100", (rule, passed, contracts) => {
+    const rules = gateRules.parse([rule]);
+    expect(checkGate(report(), rules)).toMatchObject([{ rule, passed, contracts, percent: contracts }]);
+  });
+
+  it("gives the reason with its numbers and the configurations that break a rule most", () => {
+    const [result] = checkGate(report(), gateRules.parse([{ rule: "noFeatureLost", atMost: { percent: 2 } }]));
+    expect(result?.reason).toBe("12 of 100 contracts (12 %) lose a feature; at most 2 % may: PRO (10), GONE (2)");
+  });
+
+  it("passes when there is no contract", () => {
+    const side = pricing({ PRO: { price: 1, tasks: 1, export: true } });
+    const impact = new Impact({ before: side, after: undefined, usage: "kept" });
+    expect(checkGate(impact.report(), gateRules.parse([{ rule: "nobodyLoses" }]))).toMatchObject([
+      { passed: true, percent: 0 },
+    ]);
+  });
+
+  it.each([
+    [{ rule: "noHarm" }, "rule"],
+    [{ rule: "noFeatureLost", atMost: {} }, "atMost"],
+    [{ rule: "noFeatureLost", atMost: { percent: 101 } }, "atMost.percent"],
+    [{ rule: "noFeatureLost", limits: ["tasks"] }, "limits"],
+    [{ rule: "noQuotaLost", features: ["tasks"] }, "features"],
+    [{ rule: "noQuotaLost", byMoreThanPercent: 1 }, "byMoreThanPercent"],
+    [{ rule: "noQuotaLost", limits: [] }, "limits"],
+    [{ rule: "noFeatureLost", feature: "board" }, ""],
+  ])("refuses the rule %j, naming the place", (rule, path) => {
+    const parsed = gateRules.safeParse([rule]);
+    expect(parsed.error?.issues.map((issue) => issue.path.slice(1).join("."))).toEqual([path]);
+  });
+});

@@ -1,0 +1,203 @@
+import { readFileSync } from "node:fs";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createSide } from "../../../../src/core/change/holding.ts";
+import { lintPricing } from "../../../../src/core/change/lint/lint.ts";
+import { compilePricing, trackedLimits } from "../../../../src/core/pricing/compile.ts";
+import { evaluateBoolean, prepareEvaluation } from "../../../../src/core/pricing/evaluate.ts";
+import { parsePricing } from "../../../../src/core/pricing/parse/pricing.ts";
+import { grant } from "../../../../src/core/pricing/subscription.ts";
+import { everyConfiguration, smallPricing } from "../small-pricings.ts";
+import "../../../support/property-seed.ts";
+
+const HEAD = `saasName: Acme
+syntaxVersion: "3.0"
+createdAt: "2025-03-01"
+currency: EUR
+`;
+
+function lint(body: string, head = HEAD): string[] {
+  const source = head + body;
+  const result = parsePricing(source, new Date("2026-01-01T00:00:00Z"));
+  if (!result.ok) throw new Error(result.problems[0]?.message);
+  return lintPricing(result.pricing, source).map(
+    ({ line, severity, code, path }) => `${line} ${severity} ${code} ${path}`,
+  );
+}
+
+const ON = "pricingContext['features']['board']";
+
+/** A pricing whose only feature, on line 6, has this expression on line 10. */
+function withExpression(expression: string, more = ""): string {
+  return `features:
+  board:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: ${JSON.stringify(expression)}
+usageLimits:
+  tasks: { valueType: NUMERIC, defaultValue: 5, type: RENEWABLE }
+  rank: { valueType: NUMERIC, defaultValue: 5, type: NON_RENEWABLE }
+plans:
+  PRO: { price: 1, features: null }
+${more}`;
+}
+
+describe("lint", () => {
+  it.each([
+    [
+      `${ON} && subscriptionContext['tasks'] < pricingContext['usageLimits']['tasks']`,
+      ["13 info unread-value usageLimits.rank"],
+    ],
+    ["true", ["10 error constant-expression features.board.expression"]],
+    ["pricingContext['features']['bord']", ["10 error unknown-name features.board.expression"]],
+    [`${ON} && subscriptionContext['task'] < 3`, ["10 error unknown-name features.board.expression"]],
+    [`${ON} && subscriptionContext['rank'] < 3`, ["10 error untracked-usage features.board.expression"]],
+    ['pricingContext["features"]["board"]', ["10 error unprefixed-name features.board.expression"]],
+    ["pricingContext.features.board", ["10 error unprefixed-name features.board.expression"]],
+    [`${ON} && !${ON}`, ["10 error never-true features.board.expression"]],
+    ["pricingContext['usageLimits']['tasks']", ["10 error never-true features.board.expression"]],
+    ["subscriptionContext['tasks'] < 0", ["10 error never-true features.board.expression"]],
+    [`subscriptionContext['tasks'] >= 0 || ${ON}`, ["10 warning always-true features.board.expression"]],
+    [`${ON} && pricingContext['usageLimits']['rank'] > 7`, ["6 warning dead-feature features.board"]],
+    [`${ON} && pricingContext['usageLimits']['rank'] === 5`, []],
+  ])("judges the expression %s", (expression, wanted) => {
+    const found = lint(withExpression(expression));
+    expect(wanted.length === 0 ? found.filter((line) => !line.includes("unread")) : found).toEqual(
+      expect.arrayContaining([...wanted]),
+    );
+    if (!expression.includes("tasks")) expect(found).toContain("12 warning unread-limit usageLimits.tasks");
+  });
+
+  it("finds what an add-on does not add, and where", () => {
+    const addOns = `addOns:
+  more: { price: 1, usageLimitsExtensions: { rank: { value: 5 } } }
+  nothing: { price: 1, features: { board: { value: true } } }
+  worse: { price: 1, usageLimits: { rank: { value: 1 } } }
+  steps: { price: 1, usageLimitsExtensions: { rank: { value: 1 } }, subscriptionConstraints: { minQuantity: 2, maxQuantity: 7, quantityStep: 2 } }
+  nowhere: { price: 1, availableFor: [], features: { board: { value: true } } }
+  lonely: { price: 1, dependsOn: [nowhere], usageLimitsExtensions: { rank: { value: 5 } } }
+  torn: { price: 1, dependsOn: [more], excludes: [more], usageLimitsExtensions: { rank: { value: 5 } } }
+  Nothing: { price: 1, features: { board: { value: true } } }
+`;
+    expect(
+      lint(withExpression(`${ON} && subscriptionContext['tasks'] < pricingContext['usageLimits']['tasks']`, addOns)),
+    ).toEqual([
+      "13 info unread-value usageLimits.rank",
+      "18 warning idle-add-on addOns.nothing",
+      "19 warning idle-add-on addOns.worse",
+      "20 info unreachable-quantity addOns.steps.subscriptionConstraints",
+      "21 warning unreachable-add-on addOns.nowhere",
+      "22 warning unreachable-add-on addOns.lonely",
+      "23 warning unreachable-add-on addOns.torn",
+      "24 error shadowed-name addOns.Nothing",
+    ]);
+  });
+
+  it("finds plans that nobody would buy, and leaves those alone that have something of their own", () => {
+    expect(
+      lint(`features:
+  board: { valueType: BOOLEAN, defaultValue: false, type: DOMAIN }
+  sla: { valueType: TEXT, defaultValue: none, type: SUPPORT }
+usageLimits:
+  seats: { valueType: NUMERIC, defaultValue: 1, type: NON_RENEWABLE }
+plans:
+  FREE: { price: 0, features: null }
+  DEAR: { price: 9, features: null, usageLimits: { seats: { value: 4 } } }
+  PRO: { price: 5, features: { board: { value: true } }, usageLimits: { seats: { value: 5 } } }
+  SAME: { price: 5, features: { board: { value: true } }, usageLimits: { seats: { value: 5 } } }
+  YEARLY: { price: 50, unit: year, features: { board: { value: true } } }
+  PROMISE: { price: 7, features: { sla: { value: gold } } }
+  SECRET: { price: 9, private: true, features: null }
+  ASK: { price: Contact us, features: null }
+addOns:
+  support: { price: 1, availableFor: [PRO, DEAR, SAME], usageLimitsExtensions: { seats: { value: 5 } } }
+`),
+    ).toEqual(["12 warning dominated-plan plans.DEAR", "14 warning dominated-plan plans.SAME"]);
+  });
+
+  it("does not advise against an add-on that others depend on, and tells plans where one is no use", () => {
+    expect(
+      lint(`features:
+  api: { valueType: BOOLEAN, defaultValue: false, type: DOMAIN }
+  log: { valueType: BOOLEAN, defaultValue: false, type: DOMAIN }
+plans:
+  PRO: { price: 1, features: null }
+  TEAM: { price: 2, features: { api: { value: true } } }
+addOns:
+  apiAccess: { price: 1, features: { api: { value: true } } }
+  logs: { price: 1, features: { log: { value: true } } }
+  base: { price: 1, availableFor: [TEAM], features: { api: { value: true } } }
+  onTop: { price: 1, dependsOn: [base], features: { log: { value: true } } }
+`),
+    ).toEqual(["12 info idle-in-plan addOns.apiAccess", "15 info unreachable-in-plan addOns.onTop"]);
+  });
+
+  it("reads lists with names and older syntax, and knows no line without the text", () => {
+    const source = `saasName: Acme
+version: "2.0"
+createdAt: "2025-03-01"
+currency: EUR
+features:
+  - { name: dead, valueType: BOOLEAN, defaultValue: false, type: DOMAIN }
+plans:
+  - { name: PRO, price: 1, features: }
+`;
+    expect(lint(source, "")).toEqual(["6 warning dead-feature features.dead"]);
+    const result = parsePricing(source, new Date("2026-01-01T00:00:00Z"));
+    expect(result.ok && lintPricing(result.pricing)).toMatchObject([{ line: 1, column: 1, code: "dead-feature" }]);
+  });
+
+  it.each(["tasker", "beacon", "atlas"])("finds in our own sample %s nothing but what is meant", (name) => {
+    const source = readFileSync(new URL(`../../../../src/samples/${name}.yml`, import.meta.url), "utf8");
+    const result = parsePricing(source, new Date("2026-01-01T00:00:00Z"));
+    if (!result.ok) throw new Error(name);
+    const grave = lintPricing(result.pricing, source).filter((finding) => finding.severity !== "info");
+    // Beacon counts the calls of its interface for its bill alone.
+    expect(grave.map(({ code, path }) => `${code} ${path}`)).toEqual(
+      name === "beacon" ? ["unread-limit usageLimits.apiCalls"] : [],
+    );
+  });
+
+  it("is right about every dead feature and every idle add-on, in every configuration", { timeout: 60_000 }, () => {
+    const found = { dead: 0, idle: 0 };
+    fc.assert(
+      fc.property(smallPricing, (pricing) => {
+        const compiled = compilePricing(pricing);
+        const configurations = everyConfiguration(compiled);
+        for (const { code, path } of lintPricing(pricing)) {
+          const name = path.split(".")[1] ?? "";
+          if (code === "dead-feature" || code === "never-true") {
+            if (code === "never-true" && createSide(compiled).expressions.get(name)?.client !== undefined) continue;
+            found.dead++;
+            for (const { plan, addOns } of configurations) {
+              const granted = grant(compiled, plan, addOns);
+              const evaluation = prepareEvaluation([{ serviceName: "acme", pricing: compiled, grant: granted }]);
+              for (const used of [0, 1, 4.5, 10, 1000])
+                for (const server of [false, true]) {
+                  const usage = new Map(trackedLimits(compiled).map((limit) => [`acme-${limit.name}`, used]));
+                  expect(evaluateBoolean(evaluation, `acme-${name}`, usage, { server })).toBe(false);
+                }
+              if (compiled.features.get(name)?.server === undefined) expect(granted.features.get(name)).not.toBe(true);
+            }
+          }
+          if (code !== "idle-add-on") continue;
+          found.idle++;
+          for (const { plan, addOns } of configurations.filter((each) => Object.hasOwn(each.addOns, name))) {
+            const { [name]: _, ...rest } = addOns;
+            const [with_, without] = [grant(compiled, plan, addOns), grant(compiled, plan, rest)];
+            for (const [limit, value] of with_.usageLimits)
+              if (typeof value === "number" && without.usageLimits.has(limit))
+                expect(Math.min(value, 1e8)).toBeLessThanOrEqual(Math.min(Number(without.usageLimits.get(limit)), 1e8));
+            for (const [feature, value] of with_.features)
+              if (value === true) expect(without.features.get(feature)).toBe(true);
+          }
+        }
+      }),
+      // Always the same ones: such findings are rare, and some have to be among them.
+      { numRuns: 40, seed: 7 },
+    );
+    expect(found.dead).toBeGreaterThan(0);
+    expect(found.idle).toBeGreaterThan(0);
+  });
+});
