@@ -363,4 +363,32 @@ export const GUARDS: readonly Guard[] = [
     'if (ctx.caller.kind === "anonymous") return refused(',
     inFile("http/token-audience.pg.test.ts"),
   ),
+  guard(
+    "operations/username-skeletons.ts",
+    "a look-alike of another user's name is refused",
+    "  if (similar !== undefined) {",
+    '  if (similar?.username === "nobody") {',
+    inFile("security/accounts.pg.test.ts"),
+  ),
+  guard(
+    "operations/throttle.ts",
+    "failed sign-ins count per address",
+    "digestOf(`${name}\\n${address}`)",
+    "digestOf(name)",
+    inFile("security/accounts.pg.test.ts"),
+  ),
+  guard(
+    "operations/throttle.ts",
+    "only platform ADMINs are exempt from the limit of account calls",
+    "|| isPlatformAdmin(ctx.caller)) return;",
+    '|| ctx.caller.kind === "user") return;',
+    inFile("security/accounts.pg.test.ts"),
+  ),
+  guard(
+    "operations/hashing-queue.ts",
+    "an account has a share of the hashing queue",
+    '(key !== "" && own >= ownShare)',
+    '(key !== "" && own >= maxWaiting)',
+    inFile("operations/hashing-queue.test.ts"),
+  ),
 ];
