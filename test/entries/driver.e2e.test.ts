@@ -57,7 +57,7 @@ const refusalOf = (build: string) =>
   `The database driver is installed without its repairs (node_modules/postgres: ${build}/connection.js, ${build}/index.js), as \`npm ci --ignore-scripts\` leaves it: \`npm run postinstall\` repairs it.\n`;
 
 describe("over an unrepaired driver, one sentence and no start:", () => {
-  it.each(["start.ts", "node.ts", "events-node.ts", "dev-worker.ts"])("%s ends with 1", (entry) => {
+  it.each(["start.ts", "node.ts", "events-node.ts", "launcher/dev-worker.ts"])("%s ends with 1", (entry) => {
     expect(onNode(entry)).toMatchObject({ status: 1, stderr: refusalOf("src"), stdout: "" });
   });
 
@@ -73,25 +73,33 @@ describe("over an unrepaired driver, one sentence and no start:", () => {
     expect({ status, stderr }).toEqual({ status: 1, stderr: refusalOf("src") });
   });
 
-  it.each(["migrate.ts", "backup.ts", "restore.ts", "check-ledger.ts", "reseal.ts"])("%s ends with 2", (entry) => {
+  it.each([
+    "commands/migrate.ts",
+    "commands/backup.ts",
+    "commands/restore.ts",
+    "commands/check-ledger.ts",
+    "commands/reseal.ts",
+  ])("%s ends with 2", (entry) => {
     expect(onNode(entry)).toMatchObject({ status: 2, stderr: refusalOf("src"), stdout: "" });
   });
 
-  it("build-worker.ts ends with 1, before it builds", () => {
-    expect(onNode("build-worker.ts")).toMatchObject({ status: 1, stderr: refusalOf("cf/src"), stdout: "" });
+  it("build/worker.ts ends with 1, before it builds", () => {
+    expect(onNode("build/worker.ts")).toMatchObject({ status: 1, stderr: refusalOf("cf/src"), stdout: "" });
   });
 
   it("the doctor names it", () => {
-    const { status, stdout } = onNode("doctor.ts");
+    const { status, stdout } = onNode("commands/doctor.ts");
     expect(status).toBe(1);
     expect(stdout).toMatch(/^FAIL {2}driver {8}The database driver is installed without its repairs \(.*cf\/src/m);
   });
 });
 
 it("what `npm run postinstall` repairs is not refused, and one repair that is missing is", () => {
-  expect(onNode("patch-driver.ts")).toMatchObject({ status: 0 });
-  expect(onNode("doctor.ts").stdout).toMatch(/^ok {4}driver {8}The database driver has its repairs\.$/m);
-  expect(onNode("migrate.ts").stderr).toContain("cannot be reached (ECONNREFUSED)");
+  expect(onNode("build/patch-driver.ts")).toMatchObject({ status: 0 });
+  expect(onNode("commands/doctor.ts").stdout).toMatch(/^ok {4}driver {8}The database driver has its repairs\.$/m);
+  expect(onNode("commands/migrate.ts").stderr).toContain("cannot be reached (ECONNREFUSED)");
   takeRepairsAway(REPAIRS.slice(4, 5));
-  expect(onNode("migrate.ts").stderr).toContain("without its repairs (node_modules/postgres: src/connection.js)");
+  expect(onNode("commands/migrate.ts").stderr).toContain(
+    "without its repairs (node_modules/postgres: src/connection.js)",
+  );
 });
