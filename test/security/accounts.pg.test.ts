@@ -35,6 +35,14 @@ describe("look-alike names (contract README, decision 23)", () => {
     );
   });
 
+  test("a name of 1.9 MB costs no more than its length is checked", async () => {
+    const username = `${"1".repeat(1_900_000)}я\u05d0`;
+    const started = process.cpuUsage();
+    const error = "Username must be between 3 and 30 characters";
+    expect(await signUp(username)).toMatchObject({ status: 422, body: { error } });
+    expect(process.cpuUsage(started).user / 1000).toBeLessThan(500);
+  });
+
   test.each(["José", "Мария", "李小明", "김철수", "佐藤さくら"])("%s signs up", async (username) => {
     expect((await signUp(username)).status).toBe(201);
   });

@@ -37,10 +37,14 @@ const text = (required: string, wrongType: string) =>
 
 const username = text("Username is required", "Username must be a string")
   .trim()
-  .refine((name) => {
-    const characters = name.length > 60 ? name.length : Array.from(name).length;
-    return characters >= 3 && characters <= 30;
-  }, "Username must be between 3 and 30 characters")
+  .refine(
+    (name) => {
+      const characters = name.length > 60 ? name.length : Array.from(name).length;
+      return characters >= 3 && characters <= 30;
+    },
+    // The next check takes two seconds of the event loop for 1.9 MB.
+    { error: "Username must be between 3 and 30 characters", abort: true },
+  )
   .refine(hasAllowedCharacters, "The username contains characters that are not allowed");
 
 const fitsHashing = (password: string) =>
