@@ -27,7 +27,12 @@ const ACCOUNT_SHARE = 1 / 40;
 /** Of these, how many of all requests with a user key: the rest stays free for sign-ins. */
 const ACCOUNTS_SHARE = 1 / 2;
 
-type Turn = () => void;
+interface Turn {
+  start: () => void;
+  refuse: () => void;
+  /** Of a platform ADMIN, who has no bound. */
+  isExempt: boolean;
+}
 
 /** Waiting turns by requester, in the order of the round: the first key is next. */
 interface Round {
@@ -79,9 +84,16 @@ function nextTurn(requester: Requester, maxWaiting: number): Promise<void> {
       remove(round, requester.key, turn);
       reject(connectionClosed());
     };
-    const turn = () => {
-      signal?.removeEventListener("abort", drop);
-      resolve();
+    const turn: Turn = {
+      start: () => {
+        signal?.removeEventListener("abort", drop);
+        resolve();
+      },
+      refuse: () => {
+        signal?.removeEventListener("abort", drop);
+        reject(tooManyHashes());
+      },
+      isExempt: requester.kind === "platformAdmin",
     };
     add(round, requester.key, turn);
     signal?.addEventListener("abort", drop, { once: true });
@@ -94,9 +106,26 @@ function refuseBeyondShare(round: Round, { key, kind }: Requester, maxWaiting: n
   const ownShare = Math.ceil(maxWaiting * (kind === "user" ? ACCOUNT_SHARE : ADDRESS_SHARE));
   const ofAll = Math.ceil(maxWaiting * (kind === "user" ? ACCOUNTS_SHARE : 1));
   // Where the address is not known, everybody has the same key: only the bound for all holds.
-  const isFull = round.size >= ofAll || (key !== "" && own >= ownShare);
-  if (!isFull) return;
-  throw new Failure("tooManyRequests", "Too many requests. Please try again later", { retryAfterSeconds: 10 });
+  if (key !== "" && own >= ownShare) throw tooManyHashes();
+  // Otherwise two addresses, or twenty accounts, would take every place, and nobody else could sign in.
+  if (round.size >= ofAll && !evictLargest(round, own + 1)) throw tooManyHashes();
+}
+
+/** Refuses the newest turn of the requester with the most turns, if it has more than `size`. Returns false otherwise. */
+function evictLargest(round: Round, size: number): boolean {
+  let largest: { key: string; turns: Turn[] } | undefined;
+  for (const [key, turns] of round.waiting) {
+    if (turns.length > (largest?.turns.length ?? size) && turns.at(-1)?.isExempt === false) largest = { key, turns };
+  }
+  const newest = largest?.turns.at(-1);
+  if (largest === undefined || newest === undefined) return false;
+  remove(round, largest.key, newest);
+  newest.refuse();
+  return true;
+}
+
+function tooManyHashes(): Failure {
+  return new Failure("tooManyRequests", "Too many requests. Please try again later", { retryAfterSeconds: 10 });
 }
 
 function connectionClosed(): Failure {
@@ -129,7 +158,7 @@ function serveNext(): void {
     return;
   }
   lastServed = half;
-  turn();
+  turn.start();
 }
 
 function takeFirst(round: Round): Turn | undefined {

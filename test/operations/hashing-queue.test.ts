@@ -51,6 +51,37 @@ test("addresses take turns, whatever number of sign-ins each of them sends", asy
   expect(order.indexOf("192.0.2.1")).toBeLessThanOrEqual(1);
 });
 
+test("two addresses that fill the queue lose their newest hashes to requesters with fewer", async () => {
+  const { open, closed } = closeQueue();
+  const idle = async () => "done";
+  const flood = [...Array(600).keys()].map((i) => inTurn(idle, address(i < 300 ? "198.51.100.7" : "198.51.100.8")));
+  const settled = Promise.allSettled(flood);
+  const others = [inTurn(idle, address("192.0.2.1")), inTurn(idle, address("192.0.2.2"))];
+  await expect(inTurn(idle, address("198.51.100.7"))).rejects.toMatchObject({ code: "tooManyRequests" });
+  expect(hashesWaiting()).toBe(2 + 600);
+  open();
+  await closed;
+  expect(await Promise.all(others)).toEqual(["done", "done"]);
+  const refused = (await settled).flatMap(({ status }, i) => (status === "rejected" ? [i] : []));
+  expect(refused).toEqual([299, 599]);
+});
+
+test("accounts that fill their half lose a hash to another account, and a platform ADMIN loses none", async () => {
+  const { open, closed } = closeQueue();
+  const idle = async () => "done";
+  const bulk = Array.from({ length: 50 }, () => inTurn(idle, admin));
+  const flood = [...Array(250).keys()].map((i) => inTurn(idle, account(`mallory-${i % 25}`)));
+  const settled = Promise.allSettled(flood);
+  expect(hashesWaiting()).toBe(2 + 300);
+  const ada = inTurn(idle, account("ada"));
+  expect(hashesWaiting()).toBe(2 + 300);
+  open();
+  await closed;
+  expect(await ada).toBe("done");
+  expect(new Set(await Promise.all(bulk))).toEqual(new Set(["done"]));
+  expect((await settled).filter(({ status }) => status === "rejected")).toHaveLength(1);
+});
+
 test("an account may have a fortieth of the queue waiting, an address half, and others are not concerned", async () => {
   const { open, closed } = closeQueue();
   const idle = async () => "done";
