@@ -15,7 +15,9 @@ const BATCH = 1000;
  * Source: UTS 39, section 4.
  */
 export function usernameSkeleton(username: string): string {
-  return unhomoglyph(username.normalize("NFD")).normalize("NFD");
+  // Names from before the check of characters may have invisible ones.
+  const visible = username.normalize("NFD").replace(/\p{Default_Ignorable_Code_Point}/gu, "");
+  return unhomoglyph(visible).normalize("NFD");
 }
 
 /**

@@ -43,6 +43,16 @@ describe("look-alike names (contract README, decision 23)", () => {
     expect(process.cpuUsage(started).user / 1000).toBeLessThan(500);
   });
 
+  test("a name that looks like an old one with an invisible character is a conflict", async () => {
+    const old = await api.newUser("invisible");
+    await api.resources.db
+      .update(users)
+      .set({ username: "hid\u200bden", usernameSkeleton: null })
+      .where(eq(users.id, old.id));
+    await fillUsernameSkeletons(api.resources);
+    expect(await signUp("hidden")).toMatchObject(similar);
+  });
+
   test.each(["José", "Мария", "李小明", "김철수", "佐藤さくら"])("%s signs up", async (username) => {
     expect((await signUp(username)).status).toBe(201);
   });
