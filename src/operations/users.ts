@@ -1,6 +1,7 @@
 import { and, asc, count, eq, ne, sql } from "drizzle-orm";
 import { addressBlock } from "../core/access/address-block.ts";
 import { isPlatformAdmin, type PlatformRole, type UserCaller } from "../core/access/caller.ts";
+import { hasAllowedCharacters } from "../core/access/username.ts";
 import { violates } from "../db/postgres/connect.ts";
 import { insertOrganization, passOnOrganizations } from "../db/queries/organization-rows.ts";
 import { users } from "../db/schema.ts";
@@ -144,7 +145,8 @@ export async function createUser(
 
 /**
  * Makes sure that the instance has an ADMIN: creates this one, with its default organization, when there is none.
- * True when it was created. Any number of processes may call it at once. Source: users-organizations §1.10.
+ * True when it was created. Any number of processes may call it at once. Failure unprocessable, notFound or conflict for a
+ * name that nobody could sign up with. Source: users-organizations §1.10; contract README, decision 23.
  */
 export async function seedFirstAdmin(
   resources: Resources,
@@ -155,6 +157,10 @@ export async function seedFirstAdmin(
     await lockAdmins(ctx);
     const [existing] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.role, "ADMIN")).limit(1);
     if (existing !== undefined) return false;
+    if (!hasAllowedCharacters(admin.username)) {
+      throw new Failure("unprocessable", "The username contains characters that are not allowed");
+    }
+    await refuseLookAlike(ctx, admin.username);
     const passwordHash = await hashPassword(admin.password);
     await insertUser(ctx, { ...admin, role: "ADMIN", passwordHash });
     return true;

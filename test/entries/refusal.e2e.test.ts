@@ -46,6 +46,12 @@ describe("what keeps it from starting is one sentence and exit 1", () => {
     );
   });
 
+  it("the first ADMIN's name has characters that no user name may have", async () => {
+    expect(await refused({ ADMIN_USER: "\u0430dmin" })).toBe(
+      'The first ADMIN cannot have the name "\u0430dmin" (The username contains characters that are not allowed): set ADMIN_USER to another one.\n',
+    );
+  });
+
   it("the data folder is a file", async () => {
     writeFileSync(join(folder, "data"), "");
     expect(await refused({})).toContain("cannot be made (EEXIST)");

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { users } from "../../src/db/schema.ts";
 import { hashesWaiting } from "../../src/operations/hashing-queue.ts";
 import { fillUsernameSkeletons } from "../../src/operations/username-skeletons.ts";
+import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 /* What a stranger with an account, or with none, can do to the accounts of others. */
@@ -95,6 +96,21 @@ describe("look-alike names (contract README, decision 23)", () => {
     await fillUsernameSkeletons(api.resources);
     expect((await api.call("GET", "/users/me", { key: old.key })).status).toBe(200);
     expect(await signUp("ancient-I")).toMatchObject(similar);
+  });
+});
+
+describe("the first ADMIN (contract README, decision 23)", () => {
+  test("is given no name that nobody could sign up with", async () => {
+    const { db } = api.resources;
+    const admins = await db.update(users).set({ role: "USER" }).where(eq(users.role, "ADMIN")).returning();
+    try {
+      const seed = (username: string) =>
+        seedFirstAdmin(api.resources, { username, password: "password", organizationName: "Admins" });
+      await expect(seed("\u0430dmin")).rejects.toMatchObject({ code: "unprocessable" });
+      await expect(seed("platforrn-admin")).rejects.toMatchObject({ code: "conflict" });
+    } finally {
+      for (const { id } of admins) await db.update(users).set({ role: "ADMIN" }).where(eq(users.id, id));
+    }
   });
 });
 

@@ -1,6 +1,8 @@
 import { MIGRATIONS } from "../platform/assets.ts";
 import { randomBytes } from "node:crypto";
 import { migrate, requireMigrated } from "../../db/migrate.ts";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+import { Failure } from "../../operations/errors.ts";
 import { fillUsernameSkeletons } from "../../operations/username-skeletons.ts";
 import { seedFirstAdmin } from "../../operations/users.ts";
 import type { Config, Secrets } from "./config.ts";
@@ -32,6 +34,12 @@ async function seed(config: Config, secrets: Secrets, databaseUrl: string): Prom
     if (!created) return "with the users there are";
     if (config.ADMIN_PASSWORD !== undefined) return `as ${config.ADMIN_USER} with the password given in ADMIN_PASSWORD`;
     return `as ${config.ADMIN_USER} with the password ${password}\n                (shown this once; change it with PUT /api/v1/users/${config.ADMIN_USER})`;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    throw new StartupProblem(
+      `The first ADMIN cannot have the name ${JSON.stringify(config.ADMIN_USER)} (${error.message}): set ADMIN_USER to another one.`,
+      { cause: error },
+    );
   } finally {
     await close();
   }
