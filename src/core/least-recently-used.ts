@@ -8,25 +8,17 @@ export interface LeastRecentlyUsed<V> {
 }
 
 /**
- * At most `max` entries, whose keys have at most `maxKeyLength` characters together; an entry whose key alone has more than
- * half of that is not kept. Two generations of at most half of both: what is asked for comes into the younger one, and when that is full the
- * older one goes. Reading what was read lately costs one look-up, where keeping an exact order costs three changes of a map.
+ * At most `max` entries, in two generations of at most half of it: what is asked for comes into the younger one, and when that is
+ * full the older one goes. Reading what was read lately costs one look-up, where keeping an exact order costs three changes of a map.
  */
-export function leastRecentlyUsed<V>(max: number, maxKeyLength = Infinity): LeastRecentlyUsed<V> {
+export function leastRecentlyUsed<V>(max: number): LeastRecentlyUsed<V> {
   const half = Math.max(1, Math.floor(max / 2));
   let young = new Map<string, V>();
   let old = new Map<string, V>();
-  /** Characters of the keys in `young`; those that were deleted since are counted on. */
-  let length = 0;
   const put = (key: string, value: V) => {
-    if (key.length > maxKeyLength / 2) return value;
-    if (!young.has(key)) {
-      if (young.size >= half || length + key.length > maxKeyLength / 2) {
-        old = young;
-        young = new Map();
-        length = 0;
-      }
-      length += key.length;
+    if (young.size >= half && !young.has(key)) {
+      old = young;
+      young = new Map();
     }
     young.set(key, value);
     return value;
@@ -46,44 +38,6 @@ export function leastRecentlyUsed<V>(max: number, maxKeyLength = Infinity): Leas
     clear: () => {
       young = new Map();
       old = new Map();
-      length = 0;
-    },
-  };
-}
-
-/** The same for values of very different sizes: bounded by the sum of their weights. One that is heavier is not kept. */
-export function boundedByWeight<V>(max: number, weightOf: (value: V) => number): LeastRecentlyUsed<V> {
-  const values = new Map<string, V>();
-  let sum = 0;
-  const remove = (key: string) => {
-    const value = values.get(key);
-    if (value === undefined) return;
-    sum -= weightOf(value);
-    values.delete(key);
-  };
-  return {
-    get: (key) => {
-      const value = values.get(key);
-      if (value === undefined) return undefined;
-      values.delete(key);
-      values.set(key, value);
-      return value;
-    },
-    put: (key, value) => {
-      remove(key);
-      if (weightOf(value) > max) return value;
-      values.set(key, value);
-      sum += weightOf(value);
-      for (const oldest of values.keys()) {
-        if (sum <= max) break;
-        remove(oldest);
-      }
-      return value;
-    },
-    delete: remove,
-    clear: () => {
-      values.clear();
-      sum = 0;
     },
   };
 }

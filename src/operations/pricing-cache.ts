@@ -1,4 +1,5 @@
-import { boundedByWeight, leastRecentlyUsed } from "../core/least-recently-used.ts";
+import { boundedByWeight } from "../core/bounded-by-weight.ts";
+import { type LeastRecentlyUsed, leastRecentlyUsed } from "../core/least-recently-used.ts";
 import type { Proposal } from "../core/change/best-fit/best-fit.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
@@ -26,13 +27,19 @@ export interface PricingCache {
 /** Characters of all keys of a cache. Keys name add-ons and quantities, so callers decide how many and how long they are. */
 const MAX_KEYS_LENGTH = 8_000_000;
 
+/** A cache of `max` entries that stores nothing under keys so long that `max` of them would exceed MAX_KEYS_LENGTH. */
+function withShortKeys<V>(max: number): Pick<LeastRecentlyUsed<V>, "get" | "put"> {
+  const { get, put } = leastRecentlyUsed<V>(max);
+  return { get, put: (key, value) => (key.length > MAX_KEYS_LENGTH / max ? value : put(key, value)) };
+}
+
 /** Characters of all kept diffs. */
 const MAX_DIFF_CHARACTERS = 8_000_000;
 
 export function createPricingCache(maxPricings = 1000, maxEvaluations = 5000, maxProposals = 2000): PricingCache {
   const compiled = leastRecentlyUsed<CompiledPricing>(maxPricings);
-  const evaluations = leastRecentlyUsed<Evaluation>(maxEvaluations, MAX_KEYS_LENGTH);
-  const proposals = leastRecentlyUsed<{ best: Proposal | undefined }>(maxProposals, MAX_KEYS_LENGTH);
+  const evaluations = withShortKeys<Evaluation>(maxEvaluations);
+  const proposals = withShortKeys<{ best: Proposal | undefined }>(maxProposals);
   const diffs = boundedByWeight<string>(MAX_DIFF_CHARACTERS, (text) => text.length + 200);
   return {
     peek: compiled.get,

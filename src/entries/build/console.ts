@@ -37,7 +37,7 @@ export async function buildConsole(): Promise<void> {
     await build({
       root: join(SOURCE, "admin"),
       configFile: false,
-      base: "../",
+      base: "./",
       logLevel: "error",
       publicDir: "public",
       resolve: { dedupe: ["react", "react-dom"] },

@@ -14,20 +14,11 @@ export function textLength(value: FeatureValue): number {
   return typeof value === "object" ? value.reduce((sum, method) => sum + method.length, 0) : 0;
 }
 
-const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
+const encoder = new TextEncoder();
 
-/** Bytes of a text in JSON; counts no further than `limit`, so that one text costs no more than what may be stored. */
+/** Bytes of a text in JSON; a text longer than `limit` is not encoded, so that one text costs no more than what may be stored. */
 function bytesOfText(text: string, limit: number): number {
-  if (text.length > limit || PLAIN.test(text)) return text.length + 2;
-  let bytes = 2;
-  for (let at = 0; at < text.length && bytes <= limit; at++) {
-    const code = text.charCodeAt(at);
-    if (code === 0x22 || code === 0x5c) bytes += 2;
-    else if (code < 0x20) bytes += code >= 8 && code <= 13 && code !== 11 ? 2 : 6;
-    // Each half of a surrogate pair counts for half of its four bytes.
-    else bytes += code < 0x80 ? 1 : code < 0x800 || (code >= 0xd800 && code <= 0xdfff) ? 2 : 3;
-  }
-  return bytes;
+  return text.length > limit ? text.length : encoder.encode(JSON.stringify(text)).length;
 }
 
 /**
@@ -38,17 +29,13 @@ function bytesOfText(text: string, limit: number): number {
 export function jsonBytes(data: object | JsonValue | undefined, limit: number): number {
   if (typeof data === "string") return bytesOfText(data, limit);
   if (typeof data !== "object" || data === null) return String(data).length;
+  const isList = Array.isArray(data);
   let bytes = 2;
-  if (Array.isArray(data)) {
-    for (const item of data as readonly JsonValue[]) {
-      if (bytes > limit) return bytes;
-      bytes += jsonBytes(item, limit - bytes) + 1;
-    }
-    return bytes;
-  }
   for (const [key, value] of Object.entries(data as Readonly<Record<string, JsonValue | undefined>>)) {
-    if (bytes > limit) return bytes;
-    if (value !== undefined) bytes += bytesOfText(key, limit) + jsonBytes(value, limit - bytes) + 2;
+    if (bytes > limit) break;
+    if (value === undefined) continue;
+    if (!isList) bytes += bytesOfText(key, limit) + 1;
+    bytes += jsonBytes(value, limit - bytes) + 1;
   }
   return bytes;
 }
