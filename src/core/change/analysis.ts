@@ -77,7 +77,7 @@ export interface AssessedConfiguration {
 export interface UploadTask {
   readonly kind: "upload";
   readonly text: string;
-  /** Current time in epoch milliseconds; dates after it are rejected as future. */
+  /** Current time in epoch milliseconds. Creation dates after it are rejected. */
   readonly now: number;
   readonly maxDepth: number | undefined;
   readonly reviews: boolean;

@@ -97,7 +97,7 @@ export function newCapEffect(without: Holding, having: Holding, limit: string): 
 
 /**
  * Compares one limit of two holdings, including its renewal period. A limit that the new pricing lacks no longer caps.
- * A limit that the pricing has but the configuration does not grant counts as zero.
+ * A limit that the pricing has but the configuration does not grant ranks below every value.
  */
 export function compareLimit(before: Holding, after: Holding, limit: string): LimitComparison {
   const old = before.grant.usageLimits.get(limit);

@@ -151,8 +151,8 @@ export class Space {
           plan,
           picks.map(([index]) => wanted[index] ?? ""),
         );
-        // Prune: further add-ons cannot resolve an exclusion. A missing dependency does not end up here, because
-        // `closure` adds it.
+        // Prune: further add-ons cannot resolve an exclusion. Do not prune for an unpicked dependency, which may still
+        // be picked.
         if (closed === undefined) continue;
         const selection = this.#select(plan, wanted, asked, picks, closed);
         if (selection !== undefined) list.push(selection);

@@ -16,7 +16,7 @@ function withoutKey(addOns: Readonly<Record<string, number>>, key: string): Reco
 }
 
 /**
- * Returns the effects of an add-on with one plan, over all selections of the other add-ons that touch the same
+ * Returns the effects of an add-on with one plan. Considers all selections of the other add-ons that touch the same
  * subjects. Undefined when there are too many selections.
  */
 function effectsOf(
