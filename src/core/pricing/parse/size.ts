@@ -1,14 +1,14 @@
 import type { FeatureValue, JsonValue } from "../model.ts";
 
-/** The largest model that is stored, in bytes of its JSON; four times the longest text that is read. */
+/** Maximum size of a stored model, in bytes of JSON: four times the longest accepted text. */
 export const MAX_MODEL_BYTES = 8 * 1024 * 1024;
 
-/** What a text of this length costs where it is repeated: one, as any value, and one more for every 64 characters. */
+/** Returns the cost of repeating a text: 1, as for any value, plus 1 per 64 characters. */
 export function textWeight(length: number): number {
   return 1 + Math.floor(length / 64);
 }
 
-/** Characters of a feature's value as far as it is text. */
+/** Returns the number of text characters in a feature's value. */
 export function textLength(value: FeatureValue): number {
   if (typeof value === "string") return value.length;
   return typeof value === "object" ? value.reduce((sum, method) => sum + method.length, 0) : 0;
@@ -16,7 +16,7 @@ export function textLength(value: FeatureValue): number {
 
 const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
-/** Bytes of a text in JSON; counts no further than `limit`, so that one text costs no more than what may be stored. */
+/** Returns the bytes of a text in JSON. Stops counting above `limit`, which bounds the time per text. */
 function bytesOfText(text: string, limit: number): number {
   if (text.length > limit || PLAIN.test(text)) return text.length + 2;
   let bytes = 2;
@@ -24,16 +24,16 @@ function bytesOfText(text: string, limit: number): number {
     const code = text.charCodeAt(at);
     if (code === 0x22 || code === 0x5c) bytes += 2;
     else if (code < 0x20) bytes += code >= 8 && code <= 13 && code !== 11 ? 2 : 6;
-    // Each half of a surrogate pair counts for half of its four bytes.
+    // Count each half of a surrogate pair as two of its four bytes.
     else bytes += code < 0x80 ? 1 : code < 0x800 || (code >= 0xd800 && code <= 0xdfff) ? 2 : 3;
   }
   return bytes;
 }
 
 /**
- * Bytes of `data` as JSON in UTF-8, or some number above `limit` once they are more.
+ * Returns the bytes of `data` as JSON in UTF-8, or any number above `limit` if there are more.
  *
- * Builds no string: a model that shares one text among many plans is small in memory and would be half a gigabyte as JSON.
+ * Builds no string. A model that shares one text among many plans is small in memory, but half a gigabyte as JSON.
  */
 export function jsonBytes(data: object | JsonValue | undefined, limit: number): number {
   if (typeof data === "string") return bytesOfText(data, limit);
