@@ -1,22 +1,25 @@
-/** A map that forgets what was not used lately once it holds more than `max` entries. */
+/** A map that evicts the least recently used entries when full. */
 export interface LeastRecentlyUsed<V> {
   get(key: string): V | undefined;
-  /** Returns the value. */
+  /** Returns the given value. */
   put(key: string, value: V): V;
   delete(key: string): void;
   clear(): void;
 }
 
 /**
- * At most `max` entries, whose keys have at most `maxKeyLength` characters together; an entry whose key alone has more than
- * half of that is not kept. Two generations of at most half of both: what is asked for comes into the younger one, and when that is full the
- * older one goes. Reading what was read lately costs one look-up, where keeping an exact order costs three changes of a map.
+ * Creates a cache of at most `max` entries whose keys have at most `maxKeyLength` characters in total. Does not cache
+ * an entry whose key exceeds half of that.
+ *
+ * Approximates LRU with two generations of at most half of both limits. Reads move entries into the younger generation;
+ * when it is full, the older one is evicted. A recent entry costs one look-up, while an exact order would cost three
+ * changes of a map.
  */
 export function leastRecentlyUsed<V>(max: number, maxKeyLength = Infinity): LeastRecentlyUsed<V> {
   const half = Math.max(1, Math.floor(max / 2));
   let young = new Map<string, V>();
   let old = new Map<string, V>();
-  /** Characters of the keys in `young`; those that were deleted since are counted on. */
+  /** Total characters of the keys in `young`, including deleted ones. */
   let length = 0;
   const put = (key: string, value: V) => {
     if (key.length > maxKeyLength / 2) return value;
@@ -51,7 +54,10 @@ export function leastRecentlyUsed<V>(max: number, maxKeyLength = Infinity): Leas
   };
 }
 
-/** The same for values of very different sizes: bounded by the sum of their weights. One that is heavier is not kept. */
+/**
+ * Creates an LRU cache bounded by the total weight of its values, for values of very different sizes. Does not cache a
+ * value heavier than `max`.
+ */
 export function boundedByWeight<V>(max: number, weightOf: (value: V) => number): LeastRecentlyUsed<V> {
   const values = new Map<string, V>();
   let sum = 0;

@@ -129,7 +129,7 @@ export interface NamedItem {
 }
 
 /**
- * Returns the items of a map, or of a list whose items have a `name`, in the order of the file. An item without a
+ * Returns the items of a map, or of a list of items with a `name`. Keeps the order of the file. An item without a
  * usable name gets its index. Names are trimmed here and validated by the reader of the item. Source: pricing2yaml.md
  * §3.
  */
