@@ -69,7 +69,7 @@ export interface Settings {
   maxWaitingHashes?: number | undefined;
   /** Maximum webhooks per organization. Default: 20. */
   maxWebhooks?: number | undefined;
-  /** Maximum nesting depth of a pricing's text. Default: the parser's maximum. */
+  /** Maximum nesting depth of a pricing's text. Default: 32. */
   maxPricingDepth?: number | undefined;
   /** Maximum size of a pricing's text. Default: 2 MiB. */
   maxPricingBytes?: number | undefined;
