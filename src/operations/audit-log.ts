@@ -6,7 +6,6 @@ import { AUDIT_ACTIONS, auditTarget } from "./audit.ts";
 import { type Context, pageOf } from "./context.ts";
 import { REFUSED_ACTION } from "./refusals.ts";
 
-/** One audited change, as shown. */
 export interface AuditEntry {
   id: number;
   at: Date;

@@ -5,7 +5,6 @@ import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure, jsonText } from "./errors.ts";
 
-/** An entry of the cache endpoints. */
 export interface CacheEntry {
   key: string;
   /** Any JSON value. */
@@ -13,7 +12,7 @@ export interface CacheEntry {
   expirationInSeconds: number;
 }
 
-/** Cast to text and parsed here: parsing in both the driver and Drizzle would turn a numeric string into a number. */
+/** Cast to text and parsed here. If both the driver and Drizzle parsed it, a numeric string would become a number. */
 const VALUE_TEXT = sql<string>`${cacheEntries.value}::text`;
 
 /**

@@ -393,7 +393,6 @@ class Grouping {
 const keyOf = (version: string | undefined, configuration: Configuration) =>
   `${version === undefined ? "" : versionKey(version)} ${configurationKey(configuration)}`;
 
-/** An assessment as responses show it. */
 export type ImpactView = ReturnType<typeof viewImpact>;
 
 export function viewImpact(plan: ChangePlan, { report, groups }: Assessment) {

@@ -81,7 +81,6 @@ export function jsonText(value: unknown): string {
   }
 }
 
-/** The failure for a value that exceeds the maximum nesting depth. */
 export const tooDeep = (cause: unknown): Failure =>
   new Failure("invalid", "INVALID DATA: The body is nested too deeply", { cause });
 
@@ -94,8 +93,8 @@ const UNAVAILABLE =
 /** The connection was lost while a statement was in flight: it may have committed. */
 const LOST = /^(CONNECTION_|ECONN|EPIPE|ETIMEDOUT|08|57P)/;
 /**
- * Nothing was changed, and retries fail until an operator acts: disk full, I/O error, read-only, no permission, wrong
- * credentials or database.
+ * Nothing was changed, and retries fail until an operator acts. Examples: disk full, I/O error, read-only, no
+ * permission, wrong credentials.
  */
 const REFUSED = /^(53100|58|25006|42501|55000|28|3D000)/;
 

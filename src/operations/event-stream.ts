@@ -11,7 +11,6 @@ import { Failure } from "./errors.ts";
 const POLL_MS = 1000;
 const PAGE = 100;
 
-/** One reader of the event log. */
 export interface EventReader {
   /** The id up to which everything has been read. */
   position(): number;
@@ -19,8 +18,7 @@ export interface EventReader {
   next(signal: AbortSignal): Promise<EventPage>;
   /**
    * Checks the caller's current permissions again.
-   * @throws Failure forbidden when the caller may no longer read this part of the log, or may now read a different
-   * part.
+   * @throws Failure forbidden when the caller lost access to this part of the log, or may now read another part.
    */
   recheck(caller: Caller): Promise<void>;
 }

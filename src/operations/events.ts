@@ -9,7 +9,6 @@ import { Failure } from "./errors.ts";
 /** Test events per minute and organization, across all processes. Source: contract README, decision 6. */
 const MAX_PER_MINUTE = 10;
 
-/** Content of a test event. */
 export interface TestEvent {
   serviceName: string;
   pricingVersion: string;

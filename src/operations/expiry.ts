@@ -55,7 +55,7 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
 
 /**
  * Renews contracts whose billing period has ended and that renew automatically. Each gets CONTRACT_RENEWED; returns
- * their number. Safe beside other processes and evaluations: locked contracts are skipped, and a renewed contract is no
+ * their number. Safe beside other processes and evaluations: locked contracts are skipped. A renewed contract is no
  * longer due, so each end is renewed once. A failed batch is rolled back as a whole. Source: contract usage-records §6.
  */
 export async function renewDueContracts(db: Database, now: Date): Promise<number> {

@@ -64,7 +64,6 @@ export function evaluateAllDetailed(
   return evaluateEach(ctx, input, "details", evaluateFeature);
 }
 
-/** Response body with a pricing token. */
 export interface IssuedToken {
   readonly pricingToken: string;
 }

@@ -60,12 +60,10 @@ export function requireUserId(caller: Caller): string {
   throw new Failure("forbidden", "This route requires a user API key. Organization API keys are not allowed");
 }
 
-/** The failure for a nonexistent user named in the request. */
 function unknownUser(username: string, cause?: unknown): Failure {
   return new Failure("invalid", `INVALID DATA: User with username ${username} does not exist.`, { cause });
 }
 
-/** The failure for an owner who would get a second default organization. */
 export function secondDefault(owner: string, cause?: unknown): Failure {
   return new Failure("conflict", `CONFLICT: The proposed owner ${owner} already has a default organization.`, {
     cause,
@@ -73,8 +71,8 @@ export function secondDefault(owner: string, cause?: unknown): Failure {
 }
 
 /**
- * Maps constraint violations from races to Failures: the named user may be deleted, or get a default organization,
- * after the check.
+ * Maps constraint violations from races to Failures. After the check, the named user may be deleted or get a default
+ * organization.
  */
 export async function refusingRaces<T>(named: { username: string }, work: () => Promise<T>): Promise<T> {
   try {
@@ -130,9 +128,8 @@ function byOrganization<T extends { organizationId: string }>(rows: readonly T[]
 }
 
 /**
- * Builds the views of organizations; members and keys take two queries in total. Keys are masked according to the
- * reader's role in each organization, or to `actor` if it was resolved before a change. Source: users-organizations
- * §4.1, §6.3.
+ * Builds the views of organizations; members and keys take two queries in total. Keys are masked by the reader's role
+ * in each organization. Pass `actor` if that was resolved before a change. Source: users-organizations §4.1, §6.3.
  */
 export async function viewRows(
   ctx: Context,

@@ -24,7 +24,6 @@ import {
   type OrganizationView,
 } from "./organization-view.ts";
 
-/** Page metadata of a listing. */
 export interface OrganizationPage {
   offset: number;
   limit: number;

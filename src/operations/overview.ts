@@ -46,7 +46,6 @@ export async function readOverview(
   };
 }
 
-/** Denials of an organization, with the most denied features. */
 export interface DenialReport {
   hours: number;
   total: number;

@@ -107,7 +107,6 @@ export async function showPricing(ctx: Context, input: PricingAddress) {
 const DIFF_MS = 4_000;
 export type DiffFormat = "json" | "markdown";
 
-/** A diff request: the service, the format, and a cancellation signal. */
 interface DiffInput extends ServiceAddress {
   format: DiffFormat;
   signal?: AbortSignal | undefined;

@@ -31,7 +31,7 @@ const unknownOrganization = (id: string, cause?: unknown) =>
 /**
  * Renames and/or moves a service. Contracts reference the service's id, so a rename takes effect everywhere. A move
  * takes along contracts with only this service, and removes it from the others. For the source organization, a move is
- * a removal: it needs the same permissions as disabling the service, and passes the same gate. Source: contract README,
+ * a removal. It needs the permissions of disabling the service, and passes the same gate. Source: contract README,
  * decision 20; services-pricings §4.5, §9.
  * @throws Failure notFound; conflict when the target already has the name or an end user's contract, or a gate rule is
  * broken; invalid for an unknown organization; forbidden for callers who may not remove here or write there.

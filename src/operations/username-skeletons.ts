@@ -4,7 +4,6 @@ import { users } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** Error message for a taken username. */
 export const TAKEN = "INVALID DATA: There is already a user with the username that you are trying to set";
 
 /** Users per statement when filling skeletons after a migration. */

@@ -29,7 +29,6 @@ export interface UserView {
 /** Response of an update, without ids and key. */
 export type UpdatedUser = Pick<UserView, "username" | "createdAt" | "updatedAt"> & { role: PlatformRole };
 
-/** Page metadata of a listing. */
 export interface Pagination {
   offset: number;
   limit: number;
@@ -68,8 +67,8 @@ function hashing<T>(ctx: Context, { address, signal }: Client, work: () => Promi
 }
 
 /**
- * Signs in and returns the current key and role. Signing in changes nothing, except that a user gets a new key if the
- * old one is missing, expired or undecryptable. Source: contract users-organizations §3.3, D16.
+ * Signs in and returns the current key and role. Signing in changes nothing, with one exception: a missing, expired or
+ * undecryptable key is replaced. Source: contract users-organizations §3.3, D16.
  * @throws Failure unauthenticated, with equal message and duration for an unknown name and a wrong password;
  * tooManyRequests after 10 failures per minute, name and address.
  */

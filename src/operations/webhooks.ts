@@ -55,7 +55,6 @@ export interface DeliveryView {
   createdAt: Date;
 }
 
-/** Addresses one endpoint of one organization. */
 export interface WebhookAddress {
   organizationId: string;
   webhookId: string;
