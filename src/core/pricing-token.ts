@@ -63,7 +63,8 @@ export function tokenFeature(result: FeatureResult): TokenFeature {
  * would yield `-` or `_` in base64url or require UTF-8. Source: contract features-events §7.
  */
 export function serializeTokenPayload(payload: PricingTokenPayload): string {
-  // One call per character is faster: a long text would cost two million callbacks, which take half a second.
+  // Separate `replaceAll` calls avoid a callback per match. A long text would cost two million callbacks, which take
+  // half a second.
   return JSON.stringify(payload)
     .replaceAll(">", "\\u003e")
     .replaceAll("?", "\\u003f")

@@ -68,7 +68,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/organizations/*/gate", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/gate", methods: ["PUT"], access: USER_KEYS, members: REMOVERS },
   ...insideOrganization("/organizations/*/contracts", ["POST"], USERS_NO_KEYS),
-  // Group novation is the only contract call inside an organization that rejects keys as "user keys only".
+  // Group novation rejects keys as "user keys only"; no other contract call in an organization does.
   { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),

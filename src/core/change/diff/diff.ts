@@ -95,7 +95,7 @@ function compareDefinitions(before: CompiledPricing, after: CompiledPricing): Ch
  * those that differ only in order, have no changes. Exception: if several add-ons replace the same value, the order of
  * the file matters.
  *
- * Stops at 4,096 selections per plan; `space` lists the subjects that were cut off.
+ * Stops at 4,096 selections per subject and plan; `space` lists the subjects that were cut off.
  */
 export function diffPricings(before: Pricing, after: Pricing): PricingDiff {
   return finish(diffSteps(before, after));

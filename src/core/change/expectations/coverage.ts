@@ -67,7 +67,7 @@ function pointsOf(holding: Holding, plan: string | undefined, feature: string, m
   return points;
 }
 
-/** Returns the modes with different expressions. Only one when the server has no expression of its own. */
+/** Returns the modes with distinct expressions: one when client and server share theirs, none without an expression. */
 function modesOf(side: Side, feature: string): readonly Mode[] {
   const modes = side.expressions.get(feature);
   if (modes?.server === undefined) return [];

@@ -12,8 +12,8 @@ const INTEGRATIONS_IN_WORDS = "API, EXTENSION, IDENTITY_PROVIDER, WEB_SAAS, MARK
 const AUTOMATIONS_IN_WORDS = "BOT, FILTERING, TRACKING, or TASK_AUTOMATION";
 
 /**
- * Reads `valueType`; undefined after reporting a problem. Limits get the messages of a feature, as in the reference.
- * Source: pricing2yaml.md §4.
+ * Reads `valueType`; undefined after reporting a problem. Limits get the messages of a feature. Source: pricing2yaml.md
+ * §4.
  */
 export function readValueType(section: Section): ValueType | undefined {
   const value = section.value("valueType");

@@ -50,10 +50,7 @@ export function readDescription(section: Section): { description?: string } {
   return { description: shown(value) };
 }
 
-/**
- * Reads the `unit` of a limit, plan or add-on; empty when absent. As in the reference, the message always says "usage
- * limit".
- */
+/** Reads the `unit` of a limit, plan or add-on; empty when absent. The message says "usage limit" for every owner. */
 export function readUnit(section: Section): string {
   const value = section.value("unit");
   if (value === null || typeof value === "string") return value ?? "";
