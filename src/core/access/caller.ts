@@ -7,7 +7,7 @@ export type OrganizationRole = "OWNER" | MemberRole;
 /** Permission level of an organization key. */
 export type KeyScope = "ALL" | "MANAGEMENT" | "EVALUATION";
 
-/** Authenticated identity of a request. Source: specification, Authentication. */
+/** Caller of a request: anonymous, a user, or an organization key. Source: specification, Authentication. */
 export type Caller =
   | { kind: "anonymous" }
   | { kind: "user"; id: string; username: string; role: PlatformRole }

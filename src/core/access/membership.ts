@@ -28,12 +28,15 @@ function manages(actor: Actor): boolean {
   return outranksEveryMember(actor) || actor === "ADMIN" || actor === "MANAGER";
 }
 
-/** Denies reading the organization to non-members. */
+/** Returns an error message unless the actor may read the organization. */
 export function denyRead(actor: Actor, organizationId: string): string | undefined {
   return actor === undefined ? `PERMISSION ERROR: You are not a member of organization ${organizationId}` : undefined;
 }
 
-/** Denies changing fields of an organization. Every manager may change the name. */
+/**
+ * Returns an error message unless the actor may update these fields of an organization. Every manager may change the
+ * name.
+ */
 export function denyUpdate(actor: Actor, sent: { owner: boolean; default: boolean }): string | undefined {
   if (!manages(actor)) {
     return "PERMISSION ERROR: Only SPACE admins or organization-level OWNER, ADMIN and MANAGER can update organizations.";
@@ -48,43 +51,54 @@ export function denyUpdate(actor: Actor, sent: { owner: boolean; default: boolea
   return undefined;
 }
 
-/** Denies deleting the organization. */
+/** Returns an error message unless the actor may delete the organization. */
 export function denyDelete(actor: Actor, organizationId: string): string | undefined {
   return outranksEveryMember(actor) ? undefined : `You are not the owner of organization ${organizationId}`;
 }
 
-/** Denies moving a service out of the organization, which removes the service from it. */
+/**
+ * Returns an error message unless the actor may move a service out of the organization. The move needs the permission
+ * to remove it.
+ */
 export function denyMoveService(actor: Actor): string | undefined {
   return outranksEveryMember(actor) || actor === "ADMIN"
     ? undefined
     : "PERMISSION ERROR: Only an OWNER or ADMIN can move a service to another organization";
 }
 
-/** Denies assigning this role. Applies to new members and to role changes. */
+/** Returns an error message unless the actor may assign this role. Applies to new members and to role changes. */
 function denyRole(actor: Actor, role: MemberRole): string | undefined {
   if (actor === "MANAGER" && role === "ADMIN") return HIGH_LEVEL;
   if (actor === "ADMIN" && role === "ADMIN") return ASSIGN_ADMIN;
   return undefined;
 }
 
-/** Denies adding a member with this role. */
+/** Returns an error message unless the actor may add a member with this role. */
 export function denyAddMember(actor: Actor, role: MemberRole): string | undefined {
   return manages(actor) ? denyRole(actor, role) : INSUFFICIENT;
 }
 
-/** Denies changing members at all. Call {@link denyNewRole} next, when the target is known. */
+/**
+ * Returns an error message unless the actor may change any members. Call {@link denyNewRole} next, when the target is
+ * known.
+ */
 export function denyChangeMembers(actor: Actor): string | undefined {
   if (actor === undefined) return NOT_INSIDE;
   return manages(actor) ? undefined : INSUFFICIENT;
 }
 
-/** Denies changing a member's role from `current` to `role`. The actor has passed {@link denyChangeMembers}. */
+/**
+ * Returns an error message unless the actor may change a member's role from `current` to `role`. Call {@link
+ * denyChangeMembers} first.
+ */
 export function denyNewRole(actor: Actor, current: MemberRole, role: MemberRole): string | undefined {
   if (actor === "MANAGER" && current === "ADMIN") return HIGH_LEVEL;
   return denyRole(actor, role);
 }
 
-/** Denies removing a member. `role` is undefined when there is no such member. */
+/**
+ * Returns an error message unless the actor may remove this member. `role` is undefined when there is no such member.
+ */
 export function denyRemoveMember(
   actor: Actor,
   target: { isSelf: boolean; role: MemberRole | undefined },
@@ -99,19 +113,22 @@ export function denyRemoveMember(
   return undefined;
 }
 
-/** Denies managing keys at all. Call {@link denyAddKey} or {@link denyRemoveKey} next, when the scope is known. */
+/**
+ * Returns an error message unless the actor may manage any keys. Call {@link denyAddKey} or {@link denyRemoveKey} next,
+ * when the scope is known.
+ */
 export function denyKeys(actor: Actor): string | undefined {
   return manages(actor) ? undefined : INSUFFICIENT;
 }
 
-/** Denies creating a key of this scope. The actor has passed {@link denyKeys}. */
+/** Returns an error message unless the actor may create a key of this scope. Call {@link denyKeys} first. */
 export function denyAddKey(actor: Actor, scope: KeyScope): string | undefined {
   return actor === "MANAGER" && scope === "ALL"
     ? "PERMISSION ERROR: Only SPACE admins or organization-level OWNER and ADMIN can add API keys with ALL scope."
     : undefined;
 }
 
-/** Denies deleting a key of this scope. The actor has passed {@link denyKeys}. */
+/** Returns an error message unless the actor may delete a key of this scope. Call {@link denyKeys} first. */
 export function denyRemoveKey(actor: Actor, scope: KeyScope): string | undefined {
   return actor === "MANAGER" && scope === "ALL"
     ? "PERMISSION ERROR: Only SPACE admins or organization-level OWNER and ADMIN can remove API keys with ALL scope."

@@ -162,8 +162,8 @@ function sizeOf(section: Section, key: string): number {
 }
 
 /**
- * Reads one add-on, with the checks in the order of the reference. Appends the names in `dependsOn` and `excludes` to
- * `pending`. Source: pricing2yaml.md §7.
+ * Reads one add-on, with the checks in the order of the reference implementation. Appends the names in `dependsOn` and
+ * `excludes` to `pending`. Source: pricing2yaml.md §7.
  */
 export function readAddOn(
   section: Section,

@@ -212,8 +212,8 @@ export function hasValueFields(section: Section): boolean {
 }
 
 /**
- * Reads one feature, with the checks in the order of the reference. Reports problems; returns undefined or a
- * placeholder then. `tags` are the declared tags, undefined if their list is invalid.
+ * Reads one feature, with the checks in the order of the reference implementation. Reports problems; returns undefined
+ * or a placeholder then. `tags` are the declared tags, undefined if their list is invalid.
  */
 export function readFeature(
   section: Section,

@@ -206,7 +206,9 @@ function readCustom(section: Section): Record<string, JsonValue> {
   return custom;
 }
 
-/** Reads the top-level fields, with the checks in the order of the reference. Source: pricing2yaml.md §3. */
+/**
+ * Reads the top-level fields, with the checks in the order of the reference implementation. Source: pricing2yaml.md §3.
+ */
 export function readHeader(section: Section, now: Date, nestedVariables: boolean): PricingHeader {
   const saasName = readName(section);
   const url = readUrl(section);

@@ -122,9 +122,9 @@ function readPlanLimits(section: Section, plan: string, catalogue: Catalogue): R
 }
 
 /**
- * Reads one plan with its effective values, with the checks in the order of the reference. An override is a mapping
- * with `value`. A bare scalar changes nothing; a mapping without `value` restores the default. Source: pricing2yaml.md
- * §6.
+ * Reads one plan with its effective values, with the checks in the order of the reference implementation. An override
+ * is a mapping with `value`. A bare scalar changes nothing; a mapping without `value` restores the default. Source:
+ * pricing2yaml.md §6.
  */
 export function readPlan(section: Section, { name, given }: NamedItem, catalogue: Catalogue): Plan | undefined {
   const fault = section.map.entries.has("features")

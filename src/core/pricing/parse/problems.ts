@@ -28,7 +28,7 @@ export class Problems {
 
   /**
    * Adds a problem unless one with the same path exists, because it would be a consequence of the first. `rank` follows
-   * the order of checks in the reference: 0 parser, 1 illegal keys, 2 storage.
+   * the order of checks in the reference implementation: 0 parser, 1 illegal keys, 2 storage.
    */
   add(kind: PricingProblem["kind"], message: string, path: string, at: number, rank: 0 | 1 | 2 = 0): void {
     if (this.#found.length >= MAX_PROBLEMS || this.#length >= MAX_LISTED_LENGTH) return;
@@ -42,7 +42,9 @@ export class Problems {
     this.#found.push({ rank, problem, at });
   }
 
-  /** Returns the problems in the order of the reference's checks, with line and column in `source`. */
+  /**
+   * Returns the problems in the order in which the reference implementation checks, with line and column in `source`.
+   */
   list(source: string): PricingProblem[] {
     const locate = positions(source);
     return this.#found

@@ -100,8 +100,8 @@ function readLinkedFeatures(section: Section, features: ReadonlySet<string>): re
 }
 
 /**
- * Reads one usage limit, with the checks in the order of the reference. `features` are the names that `linkedFeatures`
- * may contain.
+ * Reads one usage limit, with the checks in the order of the reference implementation. `features` are the names that
+ * `linkedFeatures` may contain.
  */
 export function readUsageLimit(
   section: Section,
@@ -121,7 +121,7 @@ export function readUsageLimit(
     section.fail(
       "valueType",
       "The valueType field of a usage limit must be either BOOLEAN or NUMERIC. Received: TEXT",
-      // The reference detects this last, when it stores the pricing.
+      // The reference implementation detects this last, when it stores the pricing.
       2,
     );
   const shape = { owner: "usage limit", valueType: valueType ?? "NUMERIC", payment: false } as const;

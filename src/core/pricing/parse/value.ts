@@ -9,7 +9,7 @@ import type { TreeEntry, TreeMap, TreeValue } from "./tree.ts";
  */
 
 const WEB_ADDRESS = /^https?:\/\/[^\s/?#]+(?:[/?#]\S*)?$/i;
-/** Exceeds the number of payment methods that exist. The bound keeps comparisons of lists cheap. */
+/** Maximum entries in a list of payment methods, more than exist. Keeps comparisons of lists cheap. */
 const MAX_PAYMENT_METHODS = 64;
 
 export function isWebAddress(text: string): boolean {
@@ -28,8 +28,8 @@ export function textItems(value: TreeValue): readonly string[] | undefined {
 }
 
 /**
- * Checks a name as the reference does. `owner` is the subject of the message (`SaaS`, `Feature`, …). Source:
- * pricing2yaml.md §3.
+ * Checks a name as the reference implementation does. `owner` is the subject of the message (`SaaS`, `Feature`, …).
+ * Source: pricing2yaml.md §3.
  */
 export function nameFault(owner: string, name: TreeValue): string | undefined {
   if (name === null) return `The ${owner} must have a name`;
@@ -45,7 +45,7 @@ export function readDescription(section: Section): { description?: string } {
   const value = section.value("description");
   if (value === null) return {};
   if (typeof value === "string") return { description: value };
-  // The reference's parser accepts this value, but its storage rejects it.
+  // The parser of the reference implementation accepts this value, but its storage rejects it.
   if (isMap(value) || isList(value)) section.fail("description", "The description field must be a string", 2);
   return { description: shown(value) };
 }
