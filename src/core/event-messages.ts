@@ -54,7 +54,6 @@ export type PrivateEvent =
       details: { contractId: string; userId: string; before: ContractFacts; after: null };
     };
 
-/** All events that are recorded. */
 export type RecordedEvent = PublicEvent | PrivateEvent;
 
 /** Payload of an event, as stored and delivered. */
@@ -96,7 +95,6 @@ export interface EventFilter {
   codes?: readonly string[] | undefined;
 }
 
-/** Selects all public events. */
 export const PUBLIC_EVENTS: EventFilter = { codes: PUBLIC_EVENT_CODES };
 
 /** Returns true if the filter matches this event. */

@@ -29,7 +29,6 @@ export interface InvolvedUsage {
   readonly slot: number;
 }
 
-/** An executable expression. */
 export interface CompiledExpression {
   readonly run: Closure<EvaluationFrame>;
   /**
@@ -53,7 +52,6 @@ export interface CompiledExpression {
 
 export interface CompiledFeature {
   readonly feature: Feature;
-  /** Position of the feature in the pricing. */
   readonly slot: number;
   /** Runs in client-side evaluation: `expression`. */
   readonly client?: CompiledExpression;

@@ -59,10 +59,8 @@ export interface Period {
 /** Value of a feature. Only TEXT features of type PAYMENT have a list, of payment methods. */
 export type FeatureValue = boolean | number | string | readonly string[];
 
-/** Value of a usage limit. */
 export type LimitValue = boolean | number;
 
-/** Any JSON value. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
 export interface Feature {

@@ -26,7 +26,6 @@ export class Impact {
     counted.add(usage, count);
   }
 
-  /** Number of contracts counted so far. */
   get contracts(): number {
     let sum = 0;
     for (const { counts } of this.#configurations.values()) sum += counts.contracts;

@@ -86,10 +86,8 @@ export interface ImpactReport {
   readonly unforeseen: readonly string[];
 }
 
-/** Mutable {@link ImpactCounts}. */
 export type Counter = { -readonly [Key in keyof ImpactCounts]: number };
 
-/** Creates counts of zero. */
 export function emptyCounts(): Counter {
   return {
     contracts: 0,

@@ -15,7 +15,6 @@ export interface Reference {
 
 export type ExpressionTree = Tree<Reference>;
 
-/** A parsed feature expression. */
 export interface Expression {
   readonly tree: ExpressionTree;
   /** All references in the order of the text. */

@@ -50,7 +50,6 @@ export function readPrice(section: Section, variables: Readonly<Record<string, J
   return 0;
 }
 
-/** Reads `private` of a plan or add-on. */
 export function readPrivate(section: Section): boolean {
   const value = section.value("private");
   if (value === null || typeof value === "boolean") return value ?? false;
@@ -67,12 +66,10 @@ export function readOverrides(section: Section, key: string): TreeMap | undefine
   return undefined;
 }
 
-/** Returns the required shape of a feature's values. */
 export function featureShape(feature: Feature): ValueShape {
   return { owner: "feature", valueType: feature.valueType, payment: Array.isArray(feature.defaultValue) };
 }
 
-/** Returns the required shape of a limit's values. */
 export function limitShape(limit: UsageLimit): ValueShape {
   return { owner: "usage limit", valueType: limit.valueType, payment: false };
 }

@@ -71,7 +71,6 @@ export class Section {
     this.#prefix = prefix.length > MAX_MESSAGE_LENGTH ? excerpt(prefix, MAX_MESSAGE_LENGTH) : prefix;
   }
 
-  /** Returns the value under `key`; null when absent. */
   value(key: string): TreeValue {
     return this.map.entries.get(key)?.value ?? null;
   }

@@ -6,7 +6,6 @@ import { isList, isMap } from "./tree.ts";
 import type { TreeEntry, TreeList, TreeMap, TreeValue } from "./tree.ts";
 import { readPlainScalar } from "./yaml-scalars.ts";
 
-/** Maximum characters of a document. */
 export const MAX_DOCUMENT_LENGTH = 2 * 1024 * 1024;
 /** Maximum nesting of mappings and lists. Real files reach 5. */
 export const MAX_DEPTH = 32;
