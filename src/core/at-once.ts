@@ -1,11 +1,11 @@
 /**
- * What is mostly at hand and sometimes has to be waited for. Every `await` of what is there already costs a frame, a promise
- * and a turn; on the way of every request that adds up. A function that returns it fails in both ways, by throwing and by
- * rejecting: whoever awaits it inside of an async function need not care.
+ * A value that is usually available synchronously. Each `await` of an available value costs a frame, a promise and a
+ * microtask, which adds up on the path of every request. Functions with this type may throw or reject; an async
+ * function that awaits them handles both.
  */
 export type AtOnce<T> = T | Promise<T>;
 
-/** Goes on with a value, at once where it is there. */
+/** Continues with a value, synchronously when it is available. */
 export function goOn<T, R>(value: AtOnce<T>, next: (value: T) => AtOnce<R>): AtOnce<R> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

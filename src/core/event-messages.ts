@@ -1,4 +1,4 @@
-/** A message of the public channel, exactly as it goes over the wire. Source: specification, event channel. */
+/** A message of the public channel, in its wire format. Source: specification, event channel. */
 export type PublicEvent =
   | {
       code: "PRICING_CREATED" | "PRICING_ARCHIVED" | "PRICING_ACTIVED";
@@ -6,11 +6,11 @@ export type PublicEvent =
     }
   | { code: "SERVICE_DISABLED"; details: { serviceName: string } };
 
-/** What a contract is, apart from its usage and its history. Source: contract usage-records §1. */
+/** A contract without its usage and history. Source: contract usage-records §1. */
 export interface ContractFacts {
   id: string;
   userContact: Record<string, string> & { userId: string };
-  /** Its dates in ISO 8601. */
+  /** Dates are ISO 8601. */
   billingPeriod: { startDate: string; endDate: string; autoRenew: boolean; renewalDays: number };
   organizationId: string;
   groupId?: string;
@@ -19,12 +19,12 @@ export interface ContractFacts {
   subscriptionAddOns: Record<string, Record<string, number>>;
 }
 
-/** What concerns one end user: for streams and webhooks of the organization only, never for the public channel. */
+/** Events about one end user. Sent only to streams and webhooks of the organization, never to the public channel. */
 export type PrivateEvent =
   | { code: "CONTRACT_CREATED" | "CONTRACT_NOVATED"; details: { contractId: string; userId: string } }
   | {
       code: "CONTRACT_RENEWED" | "CONTRACT_EXPIRED";
-      /** `endDate`: of the billing period as it is then, ISO 8601. */
+      /** `endDate` is the end of the billing period after the event, ISO 8601. */
       details: { contractId: string; userId: string; endDate: string };
     }
   | {
@@ -40,7 +40,7 @@ export type PrivateEvent =
     }
   | {
       code: "CONTRACT_UPDATED";
-      /** `changed`: the facts that differ, in the order of the facts. */
+      /** `changed` lists the properties that differ, in the order of {@link ContractFacts}. */
       details: {
         contractId: string;
         userId: string;
@@ -54,13 +54,12 @@ export type PrivateEvent =
       details: { contractId: string; userId: string; before: ContractFacts; after: null };
     };
 
-/** Everything that is recorded. */
 export type RecordedEvent = PublicEvent | PrivateEvent;
 
-/** What an event says, as it is kept and delivered. */
+/** Payload of an event, as stored and delivered. */
 export type EventDetails = Record<string, string | number | object | null>;
 
-/** The codes of the public channel, as the specification spells them. */
+/** Codes of the public channel, spelled as in the specification. */
 export const PUBLIC_EVENT_CODES: readonly PublicEvent["code"][] = [
   "PRICING_CREATED",
   "PRICING_ARCHIVED",
@@ -68,7 +67,7 @@ export const PUBLIC_EVENT_CODES: readonly PublicEvent["code"][] = [
   "SERVICE_DISABLED",
 ];
 
-/** Every code that a stream or a webhook can carry. */
+/** All codes that streams and webhooks can carry. */
 export const EVENT_CODES = [
   "PRICING_CREATED",
   "PRICING_ARCHIVED",
@@ -85,21 +84,20 @@ export const EVENT_CODES = [
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);
 
-/** Whether an event with this code may be told to everybody. */
+/** Returns true if events with this code are public. */
 export function isPublicCode(code: string): boolean {
   return publicCodes.has(code);
 }
 
-/** Which events somebody gets; what is left out does not narrow. */
+/** Selects the events of a subscriber. Absent properties match everything. */
 export interface EventFilter {
   organizationId?: string | undefined;
   codes?: readonly string[] | undefined;
 }
 
-/** Everything that may be told to everybody. */
 export const PUBLIC_EVENTS: EventFilter = { codes: PUBLIC_EVENT_CODES };
 
-/** Whether the filter lets this event through. */
+/** Returns true if the filter matches this event. */
 export function passes(filter: EventFilter, event: { organizationId: string | null; code: string }): boolean {
   if (filter.organizationId !== undefined && filter.organizationId !== event.organizationId) return false;
   return filter.codes === undefined || filter.codes.includes(event.code);

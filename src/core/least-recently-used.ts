@@ -1,7 +1,7 @@
-/** A map that forgets what was not used lately once it holds more than `max` entries. */
+/** A map that evicts the least recently used entries when full. */
 export interface LeastRecentlyUsed<V> {
   get(key: string): V | undefined;
-  /** Returns the value. */
+  /** Returns the given value. */
   put(key: string, value: V): V;
   delete(key: string): void;
   clear(): void;

@@ -3,10 +3,10 @@ import type { Period } from "./pricing/model.ts";
 const MILLISECONDS = { SEC: 1_000, MIN: 60_000, HOUR: 3_600_000, DAY: 86_400_000 } as const;
 const MONTHS = { MONTH: 1, YEAR: 12 } as const;
 
-/** The last instant that every store and every ISO 8601 reader of ours can carry. */
+/** Latest instant that the database and all ISO 8601 parsers of this project support. */
 export const END_OF_TIME = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** The instant `months` whole months after `from`, the day clamped to the last of its month; UTC. */
+/** Adds whole months in UTC. Clamps the day to the last day of the resulting month. */
 function addWholeMonths(from: Date, months: number): number {
   const total = from.getUTCFullYear() * 12 + from.getUTCMonth() + months;
   const year = Math.floor(total / 12);
@@ -17,7 +17,7 @@ function addWholeMonths(from: Date, months: number): number {
   return Date.UTC(year, month, Math.min(from.getUTCDate(), lastDay)) + timeOfDay;
 }
 
-/** The instant `months` months after `from`; a fraction of a month is that share of the calendar month it falls in. */
+/** Adds months to a date. A fraction is a share of the calendar month that it falls in. */
 function addMonths(from: Date, months: number): number {
   const whole = Math.floor(months);
   const start = addWholeMonths(from, whole);
@@ -26,11 +26,11 @@ function addMonths(from: Date, months: number): number {
 }
 
 /**
- * The instant `times` periods after `from`, on the UTC calendar.
+ * Adds `times` periods to `from`, on the UTC calendar.
  *
- * Months and years keep the day of `from`, clamped to the last day of the month reached: 31 January + 1 MONTH is 28 or
- * 29 February, and + 2 MONTH (or `times` 2) is 31 March, since the multiplication comes before the clamping. Never
- * later than the end of the year 9999. Source: contracts.md §2.1.
+ * Months and years keep the day of `from`, clamped to the last day of the resulting month. 31 January + 1 MONTH is 28
+ * or 29 February. With + 2 MONTH or `times` 2 it is 31 March, because multiplication precedes clamping. Never later
+ * than the end of the year 9999. Source: contracts.md §2.1.
  */
 export function addPeriod(from: Date, period: Period, times = 1): Date {
   const amount = period.value * times;
@@ -42,8 +42,8 @@ export function addPeriod(from: Date, period: Period, times = 1): Date {
 }
 
 /**
- * The end of a billing period once it is extended by whole periods of `days` until it lies after `now`; never later than
- * the end of the year 9999, which the sum may pass although each period may not.
+ * Extends a billing period by whole periods of `days` until it ends after `now`. Never later than the end of the year
+ * 9999, which a sum of valid periods can exceed.
  */
 export function renewedEnd(end: Date, days: number, now: Date): Date {
   const period = Math.max(1, days) * MILLISECONDS.DAY;
@@ -52,11 +52,11 @@ export function renewedEnd(end: Date, days: number, now: Date): Date {
 }
 
 /**
- * The smallest `anchor + n × period` with n ≥ 1 that lies strictly after `after`; the end of the year 9999 when there
- * is none before it.
+ * Returns the smallest `anchor + n × period` with n ≥ 1 that is strictly after `after`. Returns the end of the year
+ * 9999 if there is none before it.
  *
- * Counted from the anchor each time, so that month ends never drift: 31 January, 28 February, 31 March. The cost does
- * not grow with the time between `anchor` and `after`. Source: features-events.md §5.
+ * Counts from the anchor each time, so month ends never drift: 31 January, 28 February, 31 March. The cost does not
+ * depend on the time between `anchor` and `after`. Source: features-events.md §5.
  */
 export function nextBoundary(anchor: Date, period: Period, after: Date): Date {
   const elapsed = after.getTime() - anchor.getTime();
@@ -64,7 +64,7 @@ export function nextBoundary(anchor: Date, period: Period, after: Date): Date {
     period.unit === "MONTH" || period.unit === "YEAR"
       ? period.value * MONTHS[period.unit] * 31 * MILLISECONDS.DAY
       : period.value * MILLISECONDS[period.unit];
-  // At least this many periods have passed whole; the true count is searched upwards from here.
+  // Lower bound on the number of elapsed periods. The loop searches upwards from here.
   let below = Math.max(0, Math.floor(elapsed / Math.max(longest, 1e-3)) - 1);
   let step = 1;
   const reached = (times: number): boolean => {

@@ -1,6 +1,9 @@
 import type { FeatureResult } from "./pricing/evaluate.ts";
 
-/** What a pricing token says of one feature; `limit` and `used` are its tightest limit. Source: contract README, decision 8. */
+/**
+ * Result of one feature in a pricing token. `limit` and `used` refer to its tightest limit. Source: contract README,
+ * decision 8.
+ */
 export interface TokenFeature {
   eval: boolean;
   limit: number | null;
@@ -8,26 +11,29 @@ export interface TokenFeature {
   error: FeatureResult["error"];
 }
 
-/** The claims, in the order in which they are written. Source: contract features-events §7. */
+/** Claims of a pricing token, in serialization order. Source: contract features-events §7. */
 export interface PricingTokenPayload {
   features: Record<string, TokenFeature>;
   pricingContext: unknown;
   subscriptionContext: unknown;
-  /** Seconds since 1970. */
+  /** Issue time in seconds since 1970. */
   iat: number;
-  /** Seconds since 1970; `iat` plus the life of a token. */
+  /** Expiry in seconds since 1970: `iat` plus the token's lifetime. */
   exp: number;
-  /** The end user. */
+  /** Subject: the end user. */
   sub: string;
-  /** The instance that signed the token: its PUBLIC_URL, or `urn:faregate:<24 hex digits>`. */
+  /** Issuer: the PUBLIC_URL of the instance, or `urn:faregate:<24 hex digits>`. */
   iss: string;
-  /** The organization of the contract. Tokens of two organizations differ in it, whatever their names are. */
+  /**
+   * Audience: the organization of the contract. Always differs between organizations, even if user and service names
+   * are equal.
+   */
   aud: string;
 }
 
 /**
- * The limit with the least left, the first in the expression on a tie; one that is not a number (`limit` null) only when there
- * is no other. Undefined for a feature without limits.
+ * Returns the limit with the least remaining quota; on a tie, the first in the expression. Returns a non-numeric limit
+ * (`limit` null) only if there is no other. Undefined for a feature without limits.
  */
 export function tightestLimit(
   result: Pick<FeatureResult, "limit" | "used">,
@@ -46,18 +52,19 @@ export function tightestLimit(
   return tightest;
 }
 
-/** One feature's result with its limits reduced to the tightest. */
+/** Reduces a feature's result to its tightest limit. */
 export function tokenFeature(result: FeatureResult): TokenFeature {
   const { limit, used } = tightestLimit(result) ?? { limit: null, used: null };
   return { eval: result.eval, limit, used, error: result.error };
 }
 
 /**
- * The payload's JSON with everything escaped that would make its base64url hold `-` or `_` or need UTF-8: published clients
- * decode tokens with plain `atob`. Source: contract features-events §7.
+ * Serializes the payload as JSON that published clients can decode with plain `atob`. Escapes every character that
+ * would yield `-` or `_` in base64url or require UTF-8. Source: contract features-events §7.
  */
 export function serializeTokenPayload(payload: PricingTokenPayload): string {
-  // One call for all of a character: two million callbacks, which a long text costs, take half a second.
+  // Separate `replaceAll` calls avoid a callback per match. A long text would cost two million callbacks, which take
+  // half a second.
   return JSON.stringify(payload)
     .replaceAll(">", "\\u003e")
     .replaceAll("?", "\\u003f")

@@ -1,4 +1,7 @@
-/** The pricing engine on its own (`faregate/pricing`): runs wherever JavaScript runs, without I/O, clock or state. */
+/**
+ * Entry point of the standalone pricing engine (`faregate/pricing`). Runs in any JavaScript runtime, without I/O, clock
+ * or state.
+ */
 export { proposeTarget } from "./change/best-fit/best-fit.ts";
 export type { Proposal } from "./change/best-fit/best-fit.ts";
 export { checkCertificate } from "./change/best-fit/certificate.ts";

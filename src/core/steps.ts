@@ -1,16 +1,16 @@
 /**
- * Work that yields after every small step, so that a caller can run it at once, in slices, or stop it. A step takes a few
- * milliseconds at most.
+ * Long-running work as a generator that yields at least every few milliseconds. Callers can run it at once, in slices,
+ * or stop it.
  */
 export type Steps<Result> = Generator<void, Result, void>;
 
-/** Asked often by long work: true once it must stop and report what it has. */
+/** Polled by long-running work. Returns true when the work must stop and return its partial result. */
 export type IsOver = () => boolean;
 
-/** For work that may take as long as it takes. */
+/** For work without a time limit. */
 export const NEVER_OVER: IsOver = () => false;
 
-/** Runs work to its end without a pause. */
+/** Runs work to completion without pausing. */
 export function finish<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const { done, value } = steps.next();

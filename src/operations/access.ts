@@ -7,8 +7,8 @@ import { cacheHash, hashApiKey, type Keyring, MAX_KEY_LENGTH } from "./credentia
 import { Failure } from "./errors.ts";
 
 /**
- * Turns the value of x-api-key into who is asking; an absent or empty value is an anonymous caller.
- * Failure unauthenticated for a wrong prefix or an unknown key. Source: contract users-organizations §2.
+ * Resolves an `x-api-key` header to a caller. A missing or empty value is an anonymous caller.
+ * @throws Failure unauthenticated for a wrong prefix or an unknown key. Source: contract users-organizations §2.
  */
 export function identifyCaller(resources: Resources, apiKey: string | undefined): AtOnce<Caller> {
   if (apiKey === undefined || apiKey === "") return { kind: "anonymous" };
@@ -31,7 +31,7 @@ export function identifyCaller(resources: Resources, apiKey: string | undefined)
   throw new Failure("unauthenticated", 'Invalid API Key format. API Keys must start with "usr_" or "org_"');
 }
 
-/** What a key that is not over belongs to; also a key that is stored under the server's secret before this one. */
+/** Returns the owner of an unexpired key. Also tries the server's previous secret, so keys survive a rotation. */
 function findKey<Found extends { expiresAtMs: number | null }>(
   { keyring, now }: Resources,
   apiKey: string,
@@ -54,14 +54,15 @@ function findKey<Found extends { expiresAtMs: number | null }>(
   });
 }
 
-/** True for 24 lower-case or upper-case hex digits, the form of every identifier. */
+/** Every identifier is 24 hex digits, in either case. */
 export function isIdentifier(text: string): boolean {
   return /^[0-9a-fA-F]{24}$/.test(text);
 }
 
 /**
- * What the caller is in this organization: undefined when neither owner nor member.
- * Failure notFound when the organization does not exist. Being platform ADMIN is not a role in it: see isPlatformAdmin.
+ * The caller's role in this organization; undefined when neither owner nor member. A platform ADMIN has no role here:
+ * see isPlatformAdmin.
+ * @throws Failure notFound when the organization does not exist.
  */
 export async function organizationRole(ctx: Context, organizationId: string): Promise<OrganizationRole | undefined> {
   const callerId = ctx.caller.kind === "user" ? ctx.caller.id : "";
@@ -78,12 +79,12 @@ export async function organizationRole(ctx: Context, organizationId: string): Pr
   return rows[0]?.role;
 }
 
-/** Case-insensitive "contains", literally: no character of the text is a pattern. */
+/** Matches case-insensitively. Uses `strpos` instead of `like`, so that no character of the text is a wildcard. */
 export function containsText(column: SQLWrapper, text: string): SQL {
   return sql`strpos(lower(${column}), lower(${text})) > 0`;
 }
 
-/** Which organization a call is about. Source: contract users-organizations §7.3, README decision 2. */
+/** Resolves the organization that a request addresses. Source: contract users-organizations §7.3, README decision 2. */
 export function scopeOf(
   caller: Caller,
   named: { path: string | undefined; query: string | undefined },

@@ -3,38 +3,42 @@ import type { AnalysisResult, AnalysisTask } from "../core/change/analysis.ts";
 import type { Steps } from "../core/steps.ts";
 import { Failure } from "./errors.ts";
 
-/** How long a task runs on the event loop before it is given to a thread. */
+/** Time budget of a task on the event loop. When it runs out, the task restarts in a thread. */
 const INLINE_MS = 15;
-/** A task that has to read more, in characters, is not tried on the event loop at all. */
+/** Tasks that read more characters than this skip the attempt on the event loop. */
 const INLINE_SIZE = 48 * 1024;
-/** The longest slice without threads: others wait so long. */
+/** Longest slice when there are no threads. It bounds the latency that a slice adds to other requests. */
 const SLICE_MS = 10;
-/** A clock that stands still during work, as on Workers, must not make a slice endless. */
+/** Also bounds a slice by steps: on Workers, the clock does not advance while code runs. */
 const SLICE_STEPS = 2_000;
-/** Calls of one organization at a time that need more than INLINE_MS. */
+/** Concurrent calls per organization that need more than INLINE_MS. */
 export const CALLS_PER_ORGANIZATION = 2;
-/** Calls that wait for a place of their organization, and how long they do. */
+/** Bounds the queue per organization: its length, and how long a call waits in it. */
 const MAX_WAITING = 4;
 const WAIT_MS = 1_000;
-/** When to come back: about as long as one analysis may take. */
+/** The `Retry-After` of a rejected call: about the duration of one analysis. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** Runs a task in another thread. Rejects with a Failure when it takes too much time or memory; `signal` ends it. */
+/**
+ * Runs a task in another thread; aborting `signal` stops it. Rejects with a Failure when the task exceeds its time or
+ * memory.
+ */
 export type RunInThread = <Task extends AnalysisTask>(
   task: Task,
   signal: AbortSignal | undefined,
 ) => Promise<AnalysisResult<Task>>;
 
-/** One call's use of the processor: its tasks run one after the other in one place of its organization. */
+/** One request's tasks. They run one after the other and share one slot of the organization. */
 export interface AnalysisCall {
   run<Task extends AnalysisTask>(task: Task): Promise<AnalysisResult<Task>>;
 }
 
-/** Does work whose size only the pricings decide, and never holds the event loop for it. */
+/** Runs CPU-bound work without blocking the event loop. Only the pricings determine how large that work is. */
 export interface Analysis {
   /**
-   * Gives `work` a call to run its tasks with. Small tasks run at once; the first larger one takes one of the
-   * organization's places. Failure tooManyRequests when these are taken.
+   * Runs `work` with a call that executes its tasks. Small tasks run inline; the first larger one takes one of the
+   * organization's slots.
+   * @throws Failure tooManyRequests when no slot is free.
    */
   call<T>(
     organizationId: string,
@@ -43,10 +47,10 @@ export interface Analysis {
   ): Promise<T>;
 }
 
-/** Lets whatever else waits have its turn. */
+/** Yields to the event loop. */
 export const pause = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
 
-/** Runs work on the event loop, in slices with pauses between them. */
+/** Runs work on the event loop in slices, and yields between them. */
 export async function inSlices<T>(steps: Steps<T>, signal?: AbortSignal | undefined): Promise<T> {
   for (;;) {
     const until = performance.now() + SLICE_MS;
@@ -59,7 +63,7 @@ export async function inSlices<T>(steps: Steps<T>, signal?: AbortSignal | undefi
   }
 }
 
-/** Places of organizations: at most so many calls at a time, few that wait, each for a moment. */
+/** Per-organization semaphore with a short, bounded queue. */
 class Places {
   readonly #taken = new Map<string, number>();
   readonly #waiting = new Map<string, (() => void)[]>();
@@ -92,7 +96,7 @@ class Places {
     });
   }
 
-  /** The place goes to whoever has waited longest. */
+  /** Passes the slot to the longest-waiting call. */
   free(organizationId: string): void {
     const next = this.#waiting.get(organizationId)?.shift();
     if (next !== undefined) {
@@ -116,7 +120,7 @@ class Places {
   }
 }
 
-/** The result of a task that is done in no time; undefined for every other, which is begun anew elsewhere. */
+/** Runs a small task inline. Returns undefined when it exceeds the budget: the caller then restarts it elsewhere. */
 function runAtOnce<Task extends AnalysisTask>(task: Task): { value: AnalysisResult<Task> } | undefined {
   if (sizeOf(task) > INLINE_SIZE) return undefined;
   let isCut = false;
@@ -125,15 +129,15 @@ function runAtOnce<Task extends AnalysisTask>(task: Task): { value: AnalysisResu
   const steps = analyse(task, () => isOver);
   for (;;) {
     const { done, value } = steps.next();
-    // What was cut short in its last step is not what was asked for.
+    // The deadline may have truncated the result within the last step.
     if (isCut || isOver()) return undefined;
     if (done === true) return { value };
   }
 }
 
 /**
- * Without `runInThread`, larger tasks run in slices. `mayWait` is false where a request must not wait for another one, as
- * on Workers.
+ * Creates the scheduler of analyses. Without `runInThread`, larger tasks run in slices. Set `mayWait` to false where
+ * one request must not wait for another, as on Workers.
  */
 export function createAnalysis(options: { runInThread?: RunInThread | undefined; mayWait?: boolean } = {}): Analysis {
   const { runInThread, mayWait = true } = options;

@@ -8,30 +8,29 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 /**
- * Counts calls and denials in memory and adds them to their rows in one statement a second each: a row that every request
- * updated would be the slowest thing in the system. What a crash can lose is the last second of a statistic, never of a
- * balance.
+ * Counts calls and denials in memory, and flushes each kind in one statement per second. Updating a row per request
+ * would make that row the bottleneck. A crash loses at most the last second of statistics, never a balance.
  */
 export interface CallCounter {
   count(now: Date, evaluation: boolean): void;
   countDenial(now: Date, organizationId: string, featureId: string, reason: OffReason): void;
-  /** Since the process began, for its metrics. */
+  /** Totals since the process started, for its metrics. */
   totals: { evaluations: number; granted: number; denied: number; reverted: number };
-  /** Writes what has been counted; concurrent calls share the work. Failures keep the counts for the next flush. */
+  /** Writes the pending counts. Concurrent calls share one flush; after a failure the counts stay for the next one. */
   flush(): Promise<void>;
 }
 
 /** Denials of one feature for one reason in one hour. */
 interface Denials {
   organizationId: string;
-  /** Its number since 1970: written out once a flush and not once a denial. */
+  /** Hours since 1970, formatted once per flush instead of once per denial. */
   hour: number;
   featureId: string;
   reason: OffReason;
   count: number;
 }
 
-/** A counter over this database; the owner calls flush from time to time and at the end. */
+/** Creates a counter for this database. The owner calls `flush` periodically and before shutdown. */
 export function createCallCounter(db: Database): CallCounter {
   let pending = new Map<string, { calls: number; evaluations: number }>();
   let denied = new Map<string, Denials>();
@@ -52,7 +51,7 @@ export function createCallCounter(db: Database): CallCounter {
     if (sofar === undefined) denied.set(key, denials);
     else sofar.count += denials.count;
   };
-  /** Written out once a day and not once a request. */
+  /** Formats the day once per day, not once per request. */
   let today = { number: Number.NaN, name: "" };
   const dayOf = (now: Date) => {
     const number = Math.floor(now.getTime() / DAY_MS);
@@ -65,7 +64,7 @@ export function createCallCounter(db: Database): CallCounter {
     denied = new Map();
     const rows = Array.from(taken.values(), (each) => ({ ...each, hour: new Date(each.hour * HOUR_MS).toISOString() }));
     try {
-      // Not of an organization that is gone; in one order, so that processes do not wait for each other in a circle.
+      // The join skips deleted organizations. A fixed order keeps processes from deadlocking.
       await db.execute(sql`
         insert into denials (organization_id, hour, feature_id, reason, count)
         select o.id, given.hour, given."featureId", given.reason, given.count
@@ -86,7 +85,7 @@ export function createCallCounter(db: Database): CallCounter {
     pending = new Map();
     const days = [...taken].map(([day, { calls, evaluations }]) => ({ day, apiCalls: calls, evaluations }));
     try {
-      // All days in one statement: all of them are written, or all of them are kept for the next flush.
+      // One statement for all days: either all are written, or all stay for the next flush.
       await db
         .insert(analyticsDays)
         .values(days)
@@ -113,7 +112,7 @@ export function createCallCounter(db: Database): CallCounter {
       addDenials({ organizationId, hour: Math.floor(now.getTime() / HOUR_MS), featureId, reason, count: 1 });
     },
     flush: () => {
-      // Each flush follows the one before, so that who waits for it finds everything written that was counted before.
+      // Chains the flushes, so that awaiting one also covers everything counted before it.
       last = last
         .catch(() => {})
         .then(writeCalls)
@@ -124,7 +123,7 @@ export function createCallCounter(db: Database): CallCounter {
 }
 
 const WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"] as const;
-/** Seven UTC days, oldest first, the last is today so far. Source: contract features-events §10. */
+/** The last seven UTC days, oldest first, ending with today so far. Source: contract features-events §10. */
 export async function readWeek(
   ctx: Context,
   series: "apiCalls" | "evaluations",

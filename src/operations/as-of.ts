@@ -11,27 +11,27 @@ import { Failure } from "./errors.ts";
 import { asRenewed, evaluatedOrganization, type Mode, prepare, type Prepared } from "./subject.ts";
 
 /*
- * Answers about past moments, from the record of what contracts were and the ledger of what was used. A moment that the
- * record does not reach is refused: a number that was never true is worse than none.
+ * Answers questions about past moments from recorded contract states and the usage ledger. A moment before the records
+ * begin is rejected: a guessed number is worse than none.
  */
 
-/** The state of the contract that an answer about a moment was made from. */
+/** The contract state that an answer about a past moment is based on. */
 export interface AsOf {
   at: Date;
-  /** From when on the contract was in this state, and what brought it there. */
+  /** When the contract entered this state; `cause` is the reason. */
   since: Date;
   cause: StateCause;
-  /** When it was over; null while it lasts. */
+  /** When the state ended; null if it is still current. */
   until: Date | null;
 }
 
-/** The same with what was contracted, and with the balances that were decided on. */
+/** Adds the subscription and the balances that the decision used. */
 export interface AsOfContract extends AsOf {
   contract: Pick<
     ContractView,
     "id" | "billingPeriod" | "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "usageLevels"
   > & {
-    /** Service -> id of the version, which outlives a version of the same name that is uploaded later. */
+    /** Service -> id of its version. The id stays unambiguous when a version of the same name is uploaded later. */
     pricingIds: Record<string, string>;
   };
 }
@@ -43,8 +43,9 @@ interface Past {
 }
 
 /**
- * Failure notFound for a contract that was not there yet, or is not there any more; invalid for a moment in the future, or
- * one that the record does not reach.
+ * Finds the contract and its state at that moment.
+ * @throws Failure notFound for a contract that did not exist yet, or was deleted; invalid for a moment in the future,
+ * or before the records begin.
  */
 async function findPast(ctx: Context, address: ContractAddress, at: Date): Promise<Past> {
   if (at.getTime() > ctx.now().getTime()) {
@@ -94,7 +95,7 @@ function viewAt({ row, state }: Past, past: ContractView["history"] = []): Contr
   );
 }
 
-/** The contract as it was shown at that moment, but for its contact and group, which are today's. */
+/** The contract as it was at that moment, except for contact and group, which are current. */
 export async function showContractAt(
   ctx: Context,
   { at, ...address }: ContractAddress & { at: Date },
@@ -108,7 +109,7 @@ export async function showContractAt(
   return { ...viewAt(past, history), asOf: past.asOf };
 }
 
-/** The contract ready to be asked what it would have answered then. */
+/** Prepares the past contract for evaluation. */
 async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepared & { asOf: AsOfContract }> {
   const past = await findPast(ctx, { organizationId: evaluatedOrganization(ctx), userId }, at);
   const { row, state } = past;
@@ -137,7 +138,7 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
   return { ...(await prepare(ctx, renewed)), asOf: { ...past.asOf, contract } };
 }
 
-/** What evaluating one feature would have answered at that moment, with what it is made from; counts nothing. */
+/** Evaluates one feature as of that moment, and returns the state used. Consumes nothing. */
 export async function evaluateOneAt(
   ctx: Context,
   { at, ...ask }: Ask & { at: Date },
@@ -147,7 +148,7 @@ export async function evaluateOneAt(
   return { ...answer, asOf: prepared.asOf };
 }
 
-/** The same for every feature, as booleans or with the details of each. */
+/** Evaluates every feature as of that moment, as booleans or with details. */
 export async function evaluateAllAt(
   ctx: Context,
   { at, userId, mode, details }: { at: Date; userId: string; mode: Mode; details: boolean },

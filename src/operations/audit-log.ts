@@ -6,7 +6,6 @@ import { AUDIT_ACTIONS, auditTarget } from "./audit.ts";
 import { type Context, pageOf } from "./context.ts";
 import { REFUSED_ACTION } from "./refusals.ts";
 
-/** One change, as it is shown. */
 export interface AuditEntry {
   id: number;
   at: Date;
@@ -19,20 +18,20 @@ export interface AuditEntry {
   requestId: string | null;
 }
 
-/** Which entries are asked for; what is absent does not matter. */
+/** Filters of an audit log query; an absent filter matches everything. */
 export interface AuditQuery {
-  /** An action, or what is before its dot. */
+  /** An action, or its prefix before the dot. */
   action?: string | undefined;
   target?: string | undefined;
   actorId?: string | undefined;
   from?: Date | undefined;
   to?: Date | undefined;
-  /** Only entries with smaller ids: where the page before ended. */
+  /** Cursor: only entries with smaller ids. */
   before?: number | undefined;
   limit: number;
 }
 
-/** The rows of a page, and one more where another follows. Each filter has an index of its own. */
+/** Selects one row more than the page, to detect a next page. Each filter has its own index. */
 export function auditRows(db: Database, input: { organizationId: string | undefined; query: AuditQuery }) {
   const { action, target, actorId, from, to, before, limit } = input.query;
   const named = [...AUDIT_ACTIONS, REFUSED_ACTION].filter((one) => one.split(".")[0] === action);
@@ -54,7 +53,10 @@ export function auditRows(db: Database, input: { organizationId: string | undefi
     .limit(limit + 1);
 }
 
-/** A page of the audit log, newest first; without an organization, of the whole instance. `next` is null on the last page. */
+/**
+ * One page of the audit log, newest first. Without an organization it covers the whole instance; `next` is null on the
+ * last page.
+ */
 export async function readAuditLog(
   ctx: Context,
   input: { organizationId: string | undefined; query: AuditQuery },

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import type { Context } from "./context.ts";
 
-/** What can be done to what: the `action` of an entry. */
+/** All values of an entry's `action`: resource and verb. */
 export const AUDIT_ACTIONS = [
   "user.create",
   "user.update",
@@ -43,29 +43,29 @@ export const AUDIT_ACTIONS = [
 
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** One change. `before` and `after` say what changed and never hold a secret, a hash of one, or an address with one in it. */
+/** One change to audit. `before` and `after` must never contain a secret, its hash, or an address that includes one. */
 export interface Change {
   action: AuditAction;
-  /** Null for what belongs to the whole instance. */
+  /** Null for resources of the whole instance. */
   organizationId: string | null;
-  /** The name that the interface knows it by; what is long is cut, see auditTarget. */
+  /** The public name of the resource. Long names are truncated, see auditTarget. */
   target: string;
   before?: object | undefined;
   after?: object | undefined;
 }
 
-/** A name as the log has it: its first 512 characters. Names of organizations have no bound, and entries of an index do. */
+/** Truncates a name to its first 512 characters. Organization names are unbounded, but index entries are not. */
 export const auditTarget = (name: string): string =>
   name.length <= 512 ? name : Array.from(name.slice(0, 1024)).slice(0, 512).join("");
 
-/** Writes down one change; see auditAll. */
+/** Audits one change; see auditAll. */
 export function audit(ctx: Context, change: Change): Promise<void> {
   return auditAll(ctx, [change]);
 }
 
 /**
- * Writes down who changed what, in the caller's transaction: the entries exist if and only if the changes do. One statement
- * however many they are. Call it before recordEvent, which is the last statement of a transaction.
+ * Inserts audit entries in the caller's transaction, so that entries and changes commit together. Uses one statement
+ * for any number of entries. Call it before recordEvent, which must be the last statement of a transaction.
  */
 export async function auditAll(ctx: Context, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
@@ -90,7 +90,7 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
   `);
 }
 
-/** Half a character, which JSON can write and the database cannot read, becomes the one for "unknown", as in its columns. */
+/** Replaces lone surrogates with U+FFFD, as text columns do. JSON can encode them, but Postgres rejects them. */
 function storableJson(value: unknown): string {
   return JSON.stringify(value).replace(/(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g, "$1\\ufffd");
 }

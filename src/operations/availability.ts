@@ -23,17 +23,17 @@ import { proposeFirst } from "./proposals.ts";
 import { type PricingAddress, requireService, versionNotFound, viewService } from "./service-address.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
-/** Where contracts of an archived version go. */
+/** Target subscription for contracts of an archived version. */
 export interface FallbackSubscription {
   subscriptionPlan?: string | undefined;
   subscriptionAddOns?: Record<string, number> | undefined;
-  /** Those of some configurations; what neither this nor the rest says goes where it fits best. */
+  /** Targets per configuration. A configuration without any target gets its best fit. */
   groups?: readonly GroupTarget[] | undefined;
 }
 
 /**
- * Archives or re-activates a version. Archiving moves every contract that holds it to the newest remaining active version
- * in the same transaction; any contract that cannot be moved, and any broken rule of the gate, stops all of it.
+ * Archives or re-activates a version. Archiving moves every contract on it to the newest remaining active version, in
+ * the same transaction. A contract that cannot move, or a broken gate rule, aborts everything.
  * Source: contract services-pricings §4.11, §5.
  */
 export async function setAvailability(
@@ -41,11 +41,11 @@ export async function setAvailability(
   input: PricingAddress & {
     availability: "active" | "archived";
     fallback: FallbackSubscription;
-    /** Whether the body had any key at all: `{}` and an unusable one are refused with different sentences. */
+    /** True if the body had any key: `{}` and an unusable body are rejected with different messages. */
     fallbackGiven: boolean;
-    /** What is wrong with the body's shape: thrown unless the version already is what is asked for. */
+    /** The error in the body's shape. Not thrown when the version already has the requested availability. */
     fallbackFailure?: Failure | undefined;
-    /** Why a rule of the gate may be broken. */
+    /** Reason for overriding a gate rule. */
     overrideReason?: string | undefined;
   },
 ): Promise<ServiceView> {
@@ -124,7 +124,7 @@ export async function setAvailability(
   });
 }
 
-/** Moves every contract on an archived version, and returns what to record of it. Source: services-pricings §5. */
+/** Moves every contract off an archived version, and returns the events to record. Source: services-pricings §5. */
 async function novateToNewest(
   ctx: Context,
   input: {

@@ -5,7 +5,6 @@ import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure, jsonText } from "./errors.ts";
 
-/** An entry of the cache endpoints. */
 export interface CacheEntry {
   key: string;
   /** Any JSON value. */
@@ -13,12 +12,12 @@ export interface CacheEntry {
   expirationInSeconds: number;
 }
 
-/** Read here: the driver and Drizzle would both read it, and make a number of a text that looks like one. */
+/** Cast to text and parsed here. If both the driver and Drizzle parsed it, a numeric string would become a number. */
 const VALUE_TEXT = sql<string>`${cacheEntries.value}::text`;
 
 /**
- * The value kept under this key, letters of any case; null when there is none or its time is over. Nothing in the server
- * reads or writes these entries. Source: contract features-events §11.
+ * Returns the unexpired value under a case-insensitive key, else null. The server itself never uses these entries.
+ * Source: contract features-events §11.
  */
 export async function readCache(ctx: Context, key: string): Promise<unknown> {
   const [entry] = await ctx.db
@@ -29,17 +28,18 @@ export async function readCache(ctx: Context, key: string): Promise<unknown> {
 }
 
 /**
- * Keeps a value, or prolongs the life of the same one. Failure conflict when the key holds another value that still lives;
- * of several callers at once, one decides the value. Source: contract features-events §11.
+ * Stores a value, or extends the lifetime of an equal one. Concurrent calls are serialized per key. Source: contract
+ * features-events §11.
+ * @throws Failure conflict when the key holds a different, unexpired value.
  */
 export async function writeCache(ctx: Context, entry: CacheEntry): Promise<void> {
   const key = entry.key.toLowerCase();
   const now = ctx.now();
   const expiresAt = new Date(now.getTime() + entry.expirationInSeconds * 1000);
-  // As text, because null is a value here and the column's own null is not.
+  // JSON text, because a JSON null is a valid value and an SQL null is not.
   const value = sql`${jsonText(entry.value)}::json`;
   await transaction(ctx, async (ctx) => {
-    // An entry that there is stays as it is, and is ours until the end. Values are compared here: jsonb does not take all of them.
+    // The no-op upsert locks an existing row. Values are compared in JavaScript, because jsonb cannot hold all of them.
     const [held] = await ctx.db
       .insert(cacheEntries)
       .values({ key, value, expiresAt })

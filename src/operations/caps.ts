@@ -5,7 +5,10 @@ import { type Cap, readConfigurations } from "../db/queries/overview.ts";
 import type { Context } from "./context.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
-/** The limits that somebody can be near to, by what is contracted: limits of contracts are known for each configuration. */
+/**
+ * Returns the finite limits that consumption can approach, per configuration. A contract's limits depend only on its
+ * configuration.
+ */
 export async function capsOf(ctx: Context, organizationId: string): Promise<Cap[]> {
   const configurations = await readConfigurations(ctx.db, organizationId);
   const compiled = await compiledPricings(ctx, configurations);

@@ -23,7 +23,7 @@ import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "./proposals.ts";
 
-/** The rules of an organization's gate, in their order; none where nobody has set any. */
+/** Returns the rules of an organization's gate in their order; none if none are set. */
 export async function loadGateRules(ctx: Context, organizationId: string): Promise<readonly GateRule[]> {
   const [row] = await ctx.db
     .select({ rules: organizations.gateRules })
@@ -32,7 +32,7 @@ export async function loadGateRules(ctx: Context, organizationId: string): Promi
   return row?.rules ?? [];
 }
 
-/** What a gate says of a change. */
+/** The result of checking a change against a gate. */
 export interface GateView {
   passed: boolean;
   rules: readonly GateResult[];
@@ -43,10 +43,10 @@ export function holdAgainst(rules: readonly GateRule[], { report }: Assessment):
   return { passed: results.every(({ passed }) => passed), rules: results };
 }
 
-/** A change that may be made, and what was known of it. */
+/** A permitted change with the facts that it was decided on. */
 export interface Decision {
   readonly plan: ChangePlan;
-  /** Empty where contracts do not go to another version. */
+  /** Empty when contracts stay on their version. */
   readonly moves: readonly Move[];
   readonly gate: GateView;
   readonly overrideReason: string | null;
@@ -54,12 +54,13 @@ export interface Decision {
 }
 
 /**
- * Decides on a change while contracts cannot change: looks at what it does to each, at whether each can go where it is to
- * go, and at the gate. Call it inside the change's transaction, with the service locked and before anything is written;
- * a transaction of proposeFirst holds no lock while best fits are looked for.
- * Without rules there is nothing to decide, unless `isAssessed` wants it: then undefined.
- * Failure invalid or notFound for contracts that cannot go there, conflict for a best fit that cannot be certified and for a
- * broken rule without a reason to override it, forbidden for a reason from anybody but an OWNER.
+ * Decides on a change while its contracts are locked. It assesses the effect on each contract, the validity of each
+ * target, and the gate. Call it inside the change's transaction, with the service locked, before any write. In a
+ * transaction of proposeFirst, no lock is held while best fits are computed.
+ * @returns undefined when the gate has no rules and `isAssessed` is not set.
+ * @throws Failure invalid or notFound for contracts that cannot move to their target; conflict for a best fit that
+ * cannot be certified, and for a broken rule without an override reason; forbidden for a reason given by anybody but an
+ * OWNER.
  */
 export async function decideChange(
   ctx: Context,
@@ -83,7 +84,10 @@ export async function decideChange(
   return { plan, moves, gate, overrideReason, report };
 }
 
-/** Assesses under locks. In a transaction that was not begun by proposeFirst, what is missing is worked out right here. */
+/**
+ * Assesses under locks. Outside a transaction of proposeFirst, missing answers are computed here, while the locks are
+ * held.
+ */
 async function assessLocked(ctx: Context, plan: ChangePlan): Promise<Assessment> {
   if (ctx.answers !== undefined) return assessChange(ctx, plan, { answers: ctx.answers, certifies: true });
   const answers: Answers = new Map();
@@ -113,7 +117,7 @@ async function overrideOf(
   throw new Failure("forbidden", "PERMISSION ERROR: Only the OWNER of an organization can override its gate", { gate });
 }
 
-/** Where each group goes, checked again by who has not chosen it. */
+/** Computes each group's move, and validates the targets again under the locks. */
 function movesOf(plan: ChangePlan, assessment: Assessment): Move[] {
   const { after, groups, report } = assessment;
   const { service, target } = plan;
@@ -154,8 +158,9 @@ function unfit(
 }
 
 /**
- * What contracts get that go there: the plan as it was given, add-ons in the pricing's spelling. Failure notFound for
- * unknown names, invalid for what may not be subscribed to. Source: contract services-pricings §5.
+ * Validates a target. Returns the plan as given, and add-ons in the pricing's spelling.
+ * @throws Failure notFound for unknown names, invalid for a subscription that is not allowed. Source: contract
+ * services-pricings §5.
  */
 export function checkTarget(
   service: ServiceRow,
@@ -164,13 +169,13 @@ export function checkTarget(
   target: Configuration,
 ): Pick<Move, "plan" | "addOns"> {
   const checked = checkSubscription(pricing, { serviceName: service.nameKey, version: version.version, ...target });
-  // Drizzle asks values for their constructor, which an object without a prototype does not have.
+  // Drizzle reads `constructor` of values, which objects without a prototype lack.
   if (checked.ok) return { plan: target.plan ?? null, addOns: { ...checked.addOns } };
   const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
   throw unfit(service, version, checked.message, missing ? "notFound" : "invalid");
 }
 
-/** Keeps what a change was decided on; nothing for one that was not. Call it in the change's transaction. */
+/** Stores the decision behind a change; does nothing for undefined. Call it in the change's transaction. */
 export async function keepDecision(ctx: Context, decision: Decision | undefined): Promise<void> {
   if (decision === undefined) return;
   const { plan, gate, overrideReason, report } = decision;
@@ -190,7 +195,7 @@ export async function keepDecision(ctx: Context, decision: Decision | undefined)
   });
 }
 
-/** What the audit log says of a decision, beside the change: the numbers, the rules, and why they were passed over. */
+/** Audit fields of a decision: the counts, the rules and the override reason. */
 export function auditOf(decision: Decision | undefined): object {
   if (decision === undefined) return {};
   const { gate, overrideReason, report } = decision;

@@ -17,26 +17,29 @@ import { type Answers, MissingAnswers, type Question, questionKey, type Question
 import { versionNotFound } from "./service-address.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
-/** Contracts of one configuration, and where they go. */
+/** Target of the contracts with one configuration. */
 export interface GroupTarget {
-  /** The version that they have now; without it, any. */
+  /** Their current version. Default: any. */
   pricingVersion?: string | undefined;
   configuration: Configuration;
   target: Configuration;
 }
 
-/** Where contracts go: as said of their configuration, else as said of all, else where it fits best. */
+/** Targets of moved contracts. A configuration's own target comes first, then the fallback, then the best fit. */
 export interface Targets {
   fallback?: Configuration | undefined;
   groups: readonly GroupTarget[];
 }
 
-/** Something that changes what contracts of a service have. */
+/** An action that changes the entitlements of a service's contracts. */
 export type ChangeAction =
   | { action: "archive"; pricingVersion: string; targets: Targets }
   | { action: "activate"; pricingVersion: string }
   | ({ action: "disable" } & Among)
-  /** Moves contracts to the version, the newest active one by default; all that are not on it, or those on the versions in `from`. */
+  /**
+   * Moves contracts to a version. Default: the newest active one. `from` limits it to contracts on those versions.
+   * Default: all other versions.
+   */
   | ({
       action: "novation";
       pricingVersion?: string | undefined;
@@ -44,55 +47,56 @@ export type ChangeAction =
       targets: Targets;
     } & Among);
 
-/** Restricts a change to contracts that are chosen already, which may stay on an archived version. */
+/** Limits a change to chosen contracts. These may also move to an archived version. */
 interface Among {
   contractIds?: readonly string[] | undefined;
 }
 
-/** A change, and what it is about. */
+/** A change with its resolved versions and contracts. */
 export interface ChangePlan {
   readonly service: ServiceRow;
   readonly action: ChangeAction["action"];
   /** The version that is archived or activated. */
   readonly version: VersionRow | undefined;
-  /** The version that contracts go to; for an activation, the one that they could go to. */
+  /** The version that contracts move to. For an activation: the version that they could move to. */
   readonly target: VersionRow | undefined;
   readonly versions: ReadonlyMap<string, VersionRow>;
   readonly holders: HolderFilter;
   readonly targets: Targets;
 }
 
-/** Why contracts of a group go where they go; null when nowhere. */
+/** How a group's target was chosen; null if it has none. */
 export type ChosenBy = "group" | "fallback" | "bestFit" | "unchanged" | null;
 
-/** Contracts that have the same of the same version. */
+/** Contracts with the same configuration of the same version. */
 export interface Group {
   readonly version: VersionRow;
   readonly side: Side;
   readonly configuration: Configuration;
   readonly target: Configuration | undefined;
   readonly chosenBy: ChosenBy;
-  /** The best fit, whoever has chosen. */
+  /** The best fit, also where another target was chosen. */
   readonly proposal: Proposal | undefined;
-  /** What the check of the best fit says; undefined where nobody goes there. */
+  /** Result of certifying the best fit; undefined where no contract moves to it. */
   readonly verdict: Verdict | undefined;
   readonly contractIds: string[];
 }
 
-/** What a change does, and to whom. */
+/** The effects of a change, per configuration and group. */
 export interface Assessment {
-  /** Its configurations are those of `groups`, in the same order. */
+  /** `report.configurations` has the order of `groups`. */
   readonly report: ImpactReport;
   readonly groups: readonly Group[];
-  /** The version that contracts go to. */
+  /** The version that contracts move to. */
   readonly after: Side | undefined;
 }
 
 const NO_TARGETS: Targets = { groups: [] };
 
 /**
- * Finds the versions that a change is about. Failure notFound for an unknown one, invalid for one that contracts cannot
- * go to, and for archiving the last active one.
+ * Resolves the versions of a change.
+ * @throws Failure notFound for an unknown version; invalid for a version that contracts cannot move to, and for
+ * archiving the last active one.
  */
 export async function planChange(ctx: Context, service: ServiceRow, change: ChangeAction): Promise<ChangePlan> {
   const versions = await listVersions(ctx.db, service.id);
@@ -123,7 +127,7 @@ export async function planChange(ctx: Context, service: ServiceRow, change: Chan
   if (change.action === "archive") {
     const version = find(change.pricingVersion);
     const target = newest(version);
-    // A version that is archived already stays as it is, and so do its contracts.
+    // An archived version stays archived, and its contracts do not move.
     const pricingIds = version.state === "archived" ? [] : [version.id];
     if (target === undefined && version.state === "active") {
       throw new Failure("invalid", `You cannot archive the last active pricing for service ${service.name}`);
@@ -155,22 +159,23 @@ function requireDifferent(groups: readonly GroupTarget[]): void {
   }
 }
 
-/** What whoever waits for an assessment wants to hear of it. */
+/** Progress callback and cancellation of an assessment. */
 export interface Watch {
-  /** Aborted when nobody waits any more. */
+  /** Aborted when the client no longer waits. */
   signal?: AbortSignal | undefined;
   onProgress?: ((done: { contracts: number; of: number }) => void) | undefined;
 }
 
-/** How long contracts are counted before others have their turn. */
+/** Time slice, after which counting yields to the event loop. */
 const SLICE_MS = 10;
 
 /**
- * Holds every contract against what the change makes of it, those that have ended included, for they are moved too. Reads
- * them a thousand at a time and lets others work in between. Call it inside a transaction; changes nothing. With
- * `certifies`, best fits are checked.
- * Failure invalid for a group among the targets that no contract is in.
- * @throws MissingAnswers for configurations that `answers` lacks: to be answered outside, see answerQuestions.
+ * Compares every contract before and after the change, including expired ones, because they move too. It reads 1,000
+ * contracts at a time and yields in between. Call it inside a transaction; it writes nothing. With `certifies`, best
+ * fits are certified.
+ * @throws Failure invalid for a target group without contracts.
+ * @throws MissingAnswers for configurations that `answers` lacks. Answer them outside the transaction, see
+ * answerQuestions.
  */
 export async function assessChange(
   ctx: Context,
@@ -179,7 +184,7 @@ export async function assessChange(
 ): Promise<Assessment> {
   const about = aboutOf(plan, certifies);
   const grouping = new Grouping(ctx, plan, await loadSide(ctx, plan.service, plan.target), about, answers);
-  // What has to be answered first is known without reading every contract.
+  // Distinct configurations suffice to find missing answers, before any contract is read.
   for (const holding of await listHoldings(ctx.db, plan.holders)) await grouping.open(holding);
   grouping.requireAllUsed();
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
@@ -199,7 +204,7 @@ export async function assessChange(
     contracts += page.length;
     onProgress?.({ contracts, of: Math.max(contracts, of) });
   }
-  // Without locks, contracts may have come in between.
+  // Without locks, contracts may have been added in the meantime.
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   return grouping.assessment();
 }
@@ -227,14 +232,14 @@ interface Counted {
   readonly impact: Impact;
 }
 
-/** What one contract has, without what it has consumed. */
+/** A contract's version and configuration, without its consumption. */
 type Holding = Pick<Holder, "contractId" | "pricingId" | "plan" | "addOns">;
 
-/** A version that contracts have. */
+/** A version that contracts are on. */
 interface OpenVersion {
   readonly side: Side;
   readonly impact: Impact;
-  /** By configuration: what its contracts have now, against what they get. */
+  /** By configuration: entitlements before and after the change. */
   readonly comparisons: Map<string, HoldingComparison>;
 }
 
@@ -242,7 +247,7 @@ class Grouping {
   readonly #ctx: Context;
   readonly #plan: ChangePlan;
   readonly #target: Side | undefined;
-  /** By the row's own text, and by what it means. */
+  /** By the row's literal values, and by normalized configuration. The first lookup saves normalizing every row. */
   readonly #byRow = new Map<string, Counted>();
   readonly #byKey = new Map<string, Counted>();
   readonly #versions = new Map<string, OpenVersion>();
@@ -250,7 +255,7 @@ class Grouping {
   readonly #about: QuestionsAbout;
   readonly #answers: Answers;
   readonly #rowsMissing = new Set<string>();
-  /** Configurations that have to be assessed before anything can be said; nothing is counted for them. */
+  /** Configurations that need an assessment first; their contracts are not counted. */
   readonly missing = new Map<string, Question>();
 
   constructor(ctx: Context, plan: ChangePlan, target: Side | undefined, about: QuestionsAbout, answers: Answers) {
@@ -272,7 +277,7 @@ class Grouping {
     return this.#byRow.get(this.#rowKey(holder));
   }
 
-  /** The group of a row that none like it was before; undefined for one that has to be assessed first. */
+  /** Creates or finds the group of a row with new values. Returns undefined if it needs an assessment first. */
   async open(holder: Holding): Promise<Counted | undefined> {
     const row = this.#rowKey(holder);
     if (this.#rowsMissing.has(row)) return undefined;
@@ -306,7 +311,7 @@ class Grouping {
     return { group: { version, side, configuration, proposal, verdict, ...chosen, contractIds: [] }, impact };
   }
 
-  /** Where contracts go, before it is known what fits them best. */
+  /** The target as far as it is known before the best fit is computed. */
   #placeOf(version: VersionRow, configuration: Configuration): Question["place"] {
     const { target, chosenBy } = this.#choose(version, configuration, undefined);
     if (chosenBy === "unchanged") return "unchanged";
@@ -388,7 +393,6 @@ class Grouping {
 const keyOf = (version: string | undefined, configuration: Configuration) =>
   `${version === undefined ? "" : versionKey(version)} ${configurationKey(configuration)}`;
 
-/** An assessment as answers show it. */
 export type ImpactView = ReturnType<typeof viewImpact>;
 
 export function viewImpact(plan: ChangePlan, { report, groups }: Assessment) {

@@ -21,23 +21,23 @@ import {
 import { Failure } from "./errors.ts";
 import { evaluatedOrganization, needsRenewal, prepare, type Prepared, withLockedSubject } from "./subject.ts";
 
-/** One consumption, with the organization whose end user it is about. */
+/** One consumption, with the organization of its end user. */
 export type GroupedAsk = Ask & { organizationId: string };
 
-/** How long a caller waits for a contract that somebody else holds before it is told to come back. */
+/** How long a call waits for a contract that another transaction has locked. Then it fails as retryable. */
 const PATIENCE_MS = 3000;
-/** Callers that may wait at once in one process; beyond, they are told to come back at once. */
+/** Calls that may wait in one process. Further calls are rejected immediately. */
 const MAX_WAITING = 5000;
-/** Two groups at a time keep both the process and the database busy; a contract always goes to the same one. */
+/** Two concurrent batches keep both the process and the database busy. A contract always maps to the same lane. */
 const LANES = 2;
-/** Contracts that may be waited for at once, each with a connection of the pool: the others are asked for again. */
+/** Maximum contracts blocking on a row lock at once (each pins a pool connection); the rest are retried. */
 const MAX_PATIENT = 3;
 const LOCK_NOT_AVAILABLE = "55P03";
 
 /**
- * Counts use for many callers at once: those that arrive while a transaction is under way share the next one. Each gets
- * its own verdict, in the order of arrival, over the balances that the ones before it left; one caller's error is not
- * another's. What is due for renewal is answered alone.
+ * Batches consumption: calls that arrive during a transaction share the next one. Each call gets its own verdict in
+ * order of arrival, over the balances that earlier calls left. One call's error does not affect another's. Contracts
+ * due for renewal get their own transaction.
  */
 export function createConsume(
   connection: Connection,
@@ -46,7 +46,9 @@ export function createConsume(
   const lane = (run: typeof countAtOnce): Lane =>
     createBatch((asks) => run(connection, resources, asks), { maxAsks: 200, lanes: 1 });
   const lanes = Array.from({ length: LANES }, () => lane(countAtOnce));
-  /** Contracts that somebody else holds: each with a lane of its own that waits for the lock, while it has callers. */
+  /**
+   * Contracts that another transaction has locked. Each has its own lane that blocks on the lock while it has callers.
+   */
   const patient = new Map<string, { lane: Lane; callers: number }>();
   const inPatience = async (key: string, ask: GroupedAsk): Promise<Verdict> => {
     const held = patient.get(key) ?? { lane: lane(countUnderLocks), callers: 0 };
@@ -71,7 +73,7 @@ export function createConsume(
       if (usual === undefined) throw new Error("there is no such lane");
       const deadline = Date.now() + PATIENCE_MS;
       for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
-        // Who comes while others wait for the same contract waits with them, in the order of arrival.
+        // Joins the existing lock waiters of this contract, to preserve the order of arrival.
         let verdict: Verdict = patient.has(key) ? await inPatience(key, ask) : await usual(ask);
         if (verdict === "busy" && (patient.has(key) || patient.size < MAX_PATIENT))
           verdict = await inPatience(key, ask);
@@ -102,10 +104,13 @@ function laneOf(key: string): number {
   return Math.abs(hash) % LANES;
 }
 
-/** How often contracts that turn out to have changed are decided about anew before their locks are waited for. */
+/** Optimistic attempts per contract before the call blocks on the row lock. */
 const ROUNDS = 2;
 
-/** Decides about what was last seen of the contracts, and counts that where it still holds. */
+/**
+ * Decides on cached snapshots, and writes only where the contract is unchanged. The second round rereads changed
+ * contracts.
+ */
 async function countAtOnce(
   connection: Connection,
   resources: Omit<Resources, "consume">,
@@ -118,7 +123,7 @@ async function countAtOnce(
     try {
       open = await countRound(open, round === 0 ? resources.lookups.lastSeen : resources.lookups.subject);
     } catch (error) {
-      // What an earlier round counted is counted: only who is still waiting hears of it.
+      // The earlier round has committed: only calls still in flight receive this error.
       if (round === 0 || !(error instanceof Error)) throw error;
       for (const ask of open.flatMap((group) => group.asks)) verdicts.set(ask, error);
       open = [];
@@ -126,7 +131,7 @@ async function countAtOnce(
   }
   return asks.map((ask) => verdicts.get(ask) ?? "busy");
 
-  /** Those that turn out to have changed. */
+  /** Returns the groups whose contracts have changed since the snapshot. */
   async function countRound(groups: readonly Group[], read: Lookups["lastSeen"]): Promise<Group[]> {
     const cases = await Promise.all(
       groups.map(async (group) => {
@@ -154,7 +159,7 @@ async function countAtOnce(
   }
 }
 
-/** The same with the contracts locked first, however long that takes up to `PATIENCE_MS`. */
+/** Consumes after locking the contracts; waits up to `PATIENCE_MS` for the locks. */
 async function countUnderLocks(
   connection: Connection,
   resources: Omit<Resources, "consume">,
@@ -184,7 +189,7 @@ async function countUnderLocks(
 interface Group {
   key: string;
   name: SubjectName;
-  /** In the order of arrival. */
+  /** In order of arrival. */
   asks: GroupedAsk[];
 }
 
@@ -199,14 +204,14 @@ function groupByContract(asks: readonly GroupedAsk[]): Group[] {
   return [...groups.values()];
 }
 
-/** Everything decided about one contract. */
+/** All verdicts and writes for one contract. */
 interface DecidedAll extends Decision {
   answers: Map<GroupedAsk, Verdict | Error>;
-  /** The contract as it is once this is counted; undefined when that is not known exactly. */
+  /** The snapshot after this consumption; undefined if it cannot be computed exactly. */
   after(version: string): Subject | undefined;
 }
 
-/** The verdicts over asks of one contract, each over the balances that those before it leave. */
+/** Decides calls for one contract in order. Each call sees the balances that earlier ones left. */
 async function decideAll(
   resources: Omit<Resources, "consume">,
   subject: Subject,
@@ -237,7 +242,7 @@ async function decideAll(
     consumptions,
     events,
     after: (version) => {
-      // Sums of whole numbers are the database's own; those of fractions may differ in what a double cannot hold.
+      // Integer sums match the database's. Fractional sums may differ in double precision.
       if (![...moved.values()].every(Number.isSafeInteger)) return undefined;
       const levels = subject.levels.map((level) => {
         const consumed = moved.get(level);
@@ -248,7 +253,7 @@ async function decideAll(
   };
 }
 
-/** The verdict over one ask; its use is added to the balances that the next ask of the same contract finds. */
+/** Decides one call, and adds its consumption to the balances for the next call of the contract. */
 function decideOne(
   prepared: Prepared,
   ask: GroupedAsk,
@@ -275,7 +280,9 @@ function decideOne(
   return explained(prepared, result, ask, balances);
 }
 
-/** The same in a transaction of its own, or in the caller's: renews what is due, waits for the contract's lock. */
+/**
+ * Consumes in its own transaction, or in the caller's. Blocks on the contract's lock, and renews due balances first.
+ */
 export async function evaluateAlone(ctx: Context, ask: Ask): Promise<FeatureAnswer> {
   return withLockedSubject(ctx, ask.userId, async (ctx, prepared) => {
     const { result, counts } = decide(prepared, ask);
@@ -300,7 +307,7 @@ export async function evaluateAlone(ctx: Context, ask: Ask): Promise<FeatureAnsw
   });
 }
 
-/** Who asks, where a grouped ask is answered alone. */
+/** The caller for a batched request that is evaluated in its own transaction. */
 function callerOf({ organizationId }: GroupedAsk): Caller {
   return { kind: "key", keyId: "", organizationId, scope: "EVALUATION" };
 }

@@ -15,76 +15,83 @@ import type { PricingCache } from "./pricing-cache.ts";
 import type { Answers } from "./proposals.ts";
 import type { Refusals } from "./refusals.ts";
 
-/** What a process opens once (or a Worker once a request) and every operation uses. */
+/** Resources that a process (or each request of a Worker) opens once and every operation uses. */
 export interface Resources {
   db: Database;
   lookups: Lookups;
-  /** Resolves when what committed before is known to `lookups`; absent where those keep nothing. */
+  /** Resolves once `lookups` reflects every earlier commit. Undefined where `lookups` caches nothing. */
   caughtUp?: (() => Promise<void>) | undefined;
   keyring: Keyring;
   pricingCache: PricingCache;
   issuer: Issuer;
-  /** Diffs, best fits and reviews, which take as long as the pricings make them. */
+  /** Runs diffs, best fits and reviews, whose CPU time depends on the pricings. */
   analysis: Analysis;
   callCounter: CallCounter;
   keyUses: KeyUses;
   refusals: Refusals;
   settings: Settings;
-  /** The only clock. */
+  /** The only clock: operations never read the system time themselves. */
   now: () => Date;
-  /** Counts use together with other callers; absent inside a transaction, which must not wait for one of another. */
+  /** Batches consumption across callers. Undefined inside a transaction, which must not wait for another one. */
   consume?: ((ask: GroupedAsk) => Promise<FeatureAnswer>) | undefined;
   /**
-   * Fetches the text at a public https address within 5 s, re-checking every redirect; Failure invalid otherwise.
-   * Absent where a runtime cannot do it safely: pricings are then taken as files only.
+   * Fetches text from a public https address within 5 s, and checks every redirect again. Undefined where the runtime
+   * cannot do that safely: pricings then come only as files.
+   * @throws Failure invalid otherwise.
    */
   download?: ((address: string, maxBytes: number) => Promise<string>) | undefined;
-  /** Whether an IP address is one of the public internet; absent where a runtime cannot say: then it is seen when used. */
+  /**
+   * True for an IP address on the public internet. Undefined where the runtime cannot check; the address is then
+   * checked when used.
+   */
   isPublicAddress?: ((address: string) => boolean) | undefined;
-  /** Events as an event server follows them; without it, streams ask the database every second. */
+  /** Shared event log of an event server. Without it, streams poll the database every second. */
   eventLog?: EventLog | undefined;
-  /** Aborted when the process is about to end: streams end then. */
+  /** Aborted on shutdown, which ends open streams. */
   stopping?: AbortSignal | undefined;
 }
 
-/** What an operator decides that operations depend on. */
+/** Operator settings that operations depend on. */
 export interface Settings {
-  /** Life of a pricing token. */
+  /** Lifetime of a pricing token, in seconds. */
   tokenLifetimeSeconds: number;
   /** When false, only a platform ADMIN creates users. */
   allowPublicSignup: boolean;
-  /** The address under which clients reach this server; unset, the host of each request is taken. */
+  /** Public base URL of this server. Default: the host of each request. */
   publicUrl?: string | undefined;
   /** When false, POST /events/test-event does not exist. */
   allowTestEvents?: boolean | undefined;
-  /** Sign-ins and sign-ups a minute and address; 0: no limit; absent: the usual one. */
+  /** Sign-ins and sign-ups per minute and address; 0 disables the limit. Default: 3,000. */
   accountCallsPerMinute?: number | undefined;
-  /** Failed sign-ins a minute and name; absent: the usual number. */
+  /** Failed sign-ins per minute, name and address. Default: 10. */
   failedSignInsPerMinute?: number | undefined;
-  /** Password hashes that may wait in this process; absent: the usual number. */
+  /** Password hashes that may wait in this process. Default: 600. */
   maxWaitingHashes?: number | undefined;
-  /** Webhooks an organization may have; absent: the usual number. */
+  /** Maximum webhooks per organization. Default: 20. */
   maxWebhooks?: number | undefined;
-  /** Deepest nesting of a pricing's text; absent: the deepest that there may be. */
+  /** Maximum nesting depth of a pricing's text. Default: 32. */
   maxPricingDepth?: number | undefined;
-  /** Largest text of a pricing; absent: the usual one. */
+  /** Maximum size of a pricing's text. Default: 2 MiB. */
   maxPricingBytes?: number | undefined;
-  /** Most entries of a page, where a listing's own limit is not lower; absent: that limit. */
+  /** Upper bound on every listing's page size. Default: each listing's own limit. */
   maxPageSize?: number | undefined;
-  /** Hosts to which webhooks may be sent over http: too. */
+  /** Hosts to which webhooks may also be sent over http:. */
   webhookAllowedHosts?: readonly string[] | undefined;
 }
 
-/** What every operation receives: resources, plus who asks. */
+/** The resources plus the caller; every operation receives one. */
 export interface Context extends Resources {
   caller: Caller;
-  /** Goes into the audit log; absent where nobody asked by request. */
+  /** Request id for the audit log; undefined outside of a request. */
   requestId?: string | undefined;
-  /** What is known of the configurations of a change before its transaction; see proposeFirst. */
+  /** Assessments computed before the change's transaction; see proposeFirst. */
   answers?: Answers | undefined;
 }
 
-/** The context of one caller. Field by field, which V8 makes many times faster than a spread: every request has one. */
+/**
+ * Builds the context of one caller. Field by field, because V8 runs that many times faster than a spread, and every
+ * request needs one.
+ */
 export function contextOf(resources: Resources, caller: Caller, requestId?: string): Context {
   return {
     caller,
@@ -110,29 +117,32 @@ export function contextOf(resources: Resources, caller: Caller, requestId?: stri
   } satisfies Record<keyof Context, unknown>;
 }
 
-/** So many entries of a page as were asked for, or as the operator allows. */
+/** Clamps a requested page size to the operator's maximum. */
 export const pageOf = ({ settings }: Pick<Resources, "settings">, limit: number): number =>
   Math.min(limit, settings.maxPageSize ?? limit);
 
 /**
- * Runs `work` in one transaction: all of it or none. Name the parameter `ctx`, so that the outer handle is out of reach.
- * One that loses to another, in a deadlock or a serialization failure, is done again a few times, see repeatLost, before
- * that is thrown (the caller is then told to come back). So `work` does nothing that is not undone with the transaction,
- * and sends nothing to anybody. Inside another transaction it is a part of that one, which is done again as a whole.
+ * Runs `work` in one transaction. Name the parameter `ctx`, so that it shadows the outer handle. Deadlocks and
+ * serialization failures are retried a few times (see repeatLost), then thrown as retryable. So `work` must have no
+ * effects outside the transaction, and must not send anything. Inside another transaction it joins that one, and only
+ * the outer one is retried.
  */
 export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   const once = () => transactionOnce(ctx, work);
   return ctx.db instanceof PgTransaction ? once() : repeatLost(once);
 }
 
-/** The same where `work` is seen from outside before it is over: what loses to another transaction is thrown at once. */
+/**
+ * Runs `work` in one transaction without retries. Use it when `work` has effects that are visible outside before the
+ * commit.
+ */
 export function transactionOnce<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   return ctx.db.transaction((tx) => work({ ...ctx, db: tx, consume: undefined }));
 }
 
 /**
- * Runs `read`, which writes nothing, over what is committed at one moment: several statements then agree with each other.
- * Inside a transaction it is a part of that one, and reads what that reads.
+ * Runs read-only `read` on one database snapshot, so that several statements agree. Inside a transaction it joins that
+ * one, with its isolation.
  */
 export function snapshot<T>(ctx: Context, read: (ctx: Context) => Promise<T>): Promise<T> {
   if (ctx.db instanceof PgTransaction) return read(ctx);
@@ -142,15 +152,15 @@ export function snapshot<T>(ctx: Context, read: (ctx: Context) => Promise<T>): P
   });
 }
 
-/** Drawn many at a time: asking for randomness costs more than everything else here. */
+/** Drawn in bulk: a call for random values costs more than the rest of newId. */
 const randoms = new Uint32Array(256);
 let randomAt = randoms.length;
 let lastMillisecond = 0;
 let counter = 0;
 
 /**
- * A new identifier: 24 lower-case hex digits, ascending in the order of creation within a process
- * (12 digits of milliseconds, 4 of a counter, 8 of randomness). Source: contract README, decision 5.
+ * Creates an identifier of 24 lower-case hex digits. Identifiers ascend in order of creation within a process (12
+ * digits of milliseconds, 4 of a counter, 8 random). Source: contract README, decision 5.
  */
 export function newId(now: Date): string {
   const millisecond = Math.max(now.getTime(), lastMillisecond);

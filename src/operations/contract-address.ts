@@ -7,15 +7,19 @@ export function contractNotFound(userId: string): Failure {
   return new Failure("notFound", `Contract with userId ${userId} not found`);
 }
 
-/** Names one contract: by end user within an organization, or, for a platform ADMIN, wherever there is exactly one. */
+/**
+ * Addresses one contract by end user and organization. A platform ADMIN may omit the organization if the end user has
+ * exactly one contract.
+ */
 export interface ContractAddress {
   organizationId: string | undefined;
   userId: string;
 }
 
 /**
- * The contract's row. Failure notFound, also for somebody else's; conflict when a platform ADMIN's userId exists in
- * several organizations and none is named. Lock it to change what belongs to it. Source: contract contracts §14.1.
+ * Finds the contract's row. Pass `lock` before changing anything that belongs to it. Source: contract contracts §14.1.
+ * @throws Failure notFound, also for another organization's contract; conflict when a platform ADMIN names no
+ * organization and several match.
  */
 export async function findContract(ctx: Context, address: ContractAddress, lock?: "change" | "delete") {
   const query = ctx.db

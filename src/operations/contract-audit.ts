@@ -5,13 +5,13 @@ import type { Context } from "./context.ts";
 
 type ContractRow = typeof contracts.$inferSelect;
 
-/** What the audit log says of a contract: its history and balances have tables of their own. */
+/** Selects the audited fields of a contract. History and balances have tables of their own. */
 export function factsOf(view: ContractView) {
   const { userContact, billingPeriod, groupId, contractedServices, subscriptionPlans, subscriptionAddOns } = view;
   return { userContact, billingPeriod, groupId, contractedServices, subscriptionPlans, subscriptionAddOns };
 }
 
-/** One entry a contract. */
+/** Writes one audit entry per contract. */
 export function auditContracts(
   ctx: Context,
   action: AuditAction,
@@ -29,7 +29,7 @@ export function auditContracts(
   );
 }
 
-/** A novation: what was contracted before is the newest entry of the history. */
+/** Audits novations. The previous subscription is the newest history entry. */
 export function auditNovations(ctx: Context, views: readonly ContractView[]): Promise<void> {
   return auditContracts(
     ctx,
@@ -43,7 +43,7 @@ export function auditNovations(ctx: Context, views: readonly ContractView[]): Pr
   );
 }
 
-/** The billing period of a row, as the audit log has it. */
+/** The audited billing fields of a row. */
 export const billingOf = ({ startDate, endDate, autoRenew, renewalDays }: ContractRow) => ({
   startDate,
   endDate,
@@ -51,7 +51,7 @@ export const billingOf = ({ startDate, endDate, autoRenew, renewalDays }: Contra
   renewalDays,
 });
 
-/** The contact of a row, as the audit log has it. */
+/** The audited contact fields of a row. */
 export const contactOf = ({ username, firstName, lastName, email, phone }: ContractRow) => ({
   username,
   firstName,

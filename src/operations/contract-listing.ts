@@ -9,7 +9,7 @@ import { capsOf } from "./caps.ts";
 import { type Context, pageOf, snapshot } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** Conditions on what is contracted. Source: contract contracts §3. */
+/** Conditions on subscriptions. Source: contract contracts §3. */
 export interface SubscriptionFilters {
   services?: readonly string[] | Readonly<Record<string, readonly string[]>> | undefined;
   plans?: Readonly<Record<string, readonly string[]>> | undefined;
@@ -36,15 +36,17 @@ export interface ContractQuery {
   sort: string | undefined;
   order: string | undefined;
   filters: SubscriptionFilters;
-  /** As the overview counts them. */
+  /** A contract state, as the overview counts them. */
   state: string | undefined;
-  /** Those who have used this share of a limit, or more; needs an organization. */
+  /** Minimum consumed share of a limit; requires an organization. */
   near: number | undefined;
 }
 
 const MAX_PAGE = 100;
 
-/** The contracts that match, one page of them, and how many match in all, of one moment and in a constant number of queries. */
+/**
+ * Lists one page of the matching contracts, and counts all matches. Uses one snapshot and a constant number of queries.
+ */
 export async function listContracts(
   ctx: Context,
   query: ContractQuery,
@@ -130,7 +132,7 @@ async function nearCondition(ctx: Context, { organizationId, near }: ContractQue
   return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.now() });
 }
 
-/** True for contracts having a contracted service for which `condition` holds. */
+/** True for contracts with a service that satisfies `condition`. */
 function having(condition: SQL): SQL {
   return sql`exists (
     select 1 from contract_services cs

@@ -44,7 +44,7 @@ async function viewOne(ctx: Context, contractId: string): Promise<ContractView> 
   return view;
 }
 
-/** Records what happened to contracts, as the transaction's last statement. */
+/** Records contract events. Must be the last statement of the transaction. */
 function recordContracts(
   ctx: Context,
   code: "CONTRACT_CREATED" | "CONTRACT_NOVATED",
@@ -60,8 +60,8 @@ function recordContracts(
 }
 
 /**
- * Contracts one end user to services of the organization. Failure conflict when it has a contract already, whoever made
- * it and whenever: the unique constraint decides. Source: contract contracts §4.
+ * Creates an end user's contract with services of the organization. Source: contract contracts §4.
+ * @throws Failure conflict when the end user already has a contract; a unique constraint also decides races.
  */
 export async function createContract(
   ctx: Context,
@@ -73,7 +73,7 @@ export async function createContract(
     new Failure("conflict", `CONFLICT: Contract for user ${userContact.userId} already exists`, { cause });
   try {
     return await transaction(ctx, async (ctx) => {
-      // The organization before its services: who deletes it locks it first, too.
+      // Lock the organization before its services, in the same order as its deletion.
       const [organization] = await ctx.db
         .select({
           held: sql<boolean>`exists (
@@ -125,7 +125,10 @@ export async function createContract(
   }
 }
 
-/** The contract of that end user. Failure notFound, also for somebody else's. Source: contract contracts §5. */
+/**
+ * Shows an end user's contract. Source: contract contracts §5.
+ * @throws Failure notFound, also for another organization's contract.
+ */
 export function showContract(ctx: Context, address: ContractAddress): Promise<ContractView> {
   return snapshot(ctx, async (ctx) => viewOne(ctx, (await findContract(ctx, address)).id));
 }
@@ -137,9 +140,9 @@ export interface Novation extends Subscription {
 type ContractRow = typeof contracts.$inferSelect;
 
 /**
- * Novates the contracts that match: all validated, then all written, in a number of statements that depends on how many
- * organizations they belong to and not on how many they are. Returns their ids; none when none match by the time that the
- * locks are held. With `gate` the rules of each organization decide before anything is written.
+ * Novates all matching contracts: validates all of them, then writes. The number of statements grows with the
+ * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write.
+ * @returns the contract ids; empty if none match once the locks are held.
  */
 async function applyNovation(
   ctx: Context,
@@ -165,7 +168,8 @@ async function applyNovation(
   }
   const decisions = gate === undefined ? [] : await decideGroupNovations(ctx, planned, gate.overrideReason);
   const contractIds = planned.flatMap((one) => one.contractIds);
-  // Not before the locks are held: whoever held them has begun a billing period at a moment of its own.
+  // Take the time after acquiring the locks: the previous holder may have started a billing period later than our
+  // request.
   const now = ctx.now();
   const operationId = newId(now);
   await appendHistory(ctx.db, contractIds, now);
@@ -176,7 +180,7 @@ async function applyNovation(
   return contractIds;
 }
 
-/** The versions that every one of these contracts holds now: those may stay although they are archived. */
+/** Returns the versions that all these contracts are on. They may stay on these even if archived. */
 async function heldByAll(ctx: Context, contractIds: readonly string[]): Promise<Set<string>> {
   const rows = await ctx.db
     .select({ id: contractServices.pricingId })
@@ -220,8 +224,8 @@ async function viewByUsername(ctx: Context, ids: readonly string[]): Promise<Con
 }
 
 /**
- * Novates every contract of a group: all validated, then all written, or none. Failure conflict when a rule of the gate is
- * broken, as for a mass novation. Source: contract contracts §7; README, decision 21.
+ * Novates every contract of a group, or none. Source: contract contracts §7; README, decision 21.
+ * @throws Failure conflict for a broken gate rule, as for a mass novation.
  */
 export async function novateGroup(
   ctx: Context,
@@ -249,7 +253,7 @@ export async function novateGroup(
   });
 }
 
-/** Deletes one contract with its history, balances and ledger; the end user may be contracted again at once. */
+/** Deletes a contract with its history, balances and ledger. The end user can be contracted again immediately. */
 export async function deleteContract(ctx: Context, address: ContractAddress): Promise<void> {
   await transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, address, "delete");
@@ -261,7 +265,10 @@ export async function deleteContract(ctx: Context, address: ContractAddress): Pr
   });
 }
 
-/** Deletes every contract of the organization; of the instance when none is named, which only a platform ADMIN can ask. */
+/**
+ * Deletes every contract of the organization. Without an organization it deletes all contracts of the instance; only a
+ * platform ADMIN can do that.
+ */
 export async function deleteContracts(ctx: Context, organizationId: string | undefined): Promise<void> {
   await transaction(ctx, async (ctx) => {
     const rows = await lockContracts(ctx.db, inGroup(organizationId, undefined));
@@ -277,7 +284,7 @@ export async function deleteContracts(ctx: Context, organizationId: string | und
   });
 }
 
-/** The parts of a contact that may change; the end user's id never does. */
+/** Mutable fields of a contact; the end user's id never changes. */
 export interface ContactChanges {
   username?: string | undefined;
   firstName?: string | undefined;
@@ -333,7 +340,7 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
     .where(isAnyOf(contracts.id, ids));
 }
 
-/** Changes the billing periods of locked contracts, and writes down what they were. */
+/** Updates the billing periods of locked contracts, and audits the previous values. */
 async function changeBilling(ctx: Context, rows: readonly ContractRow[], changes: BillingChanges): Promise<void> {
   const ids = rows.map((row) => row.id);
   await applyBilling(ctx, ids, changes);
@@ -366,7 +373,10 @@ export async function updateBillingPeriod(
   });
 }
 
-/** The same for a group, or for every contract of the organization; all or none. Source: contract contracts §11, §14.2. */
+/**
+ * Updates the billing periods of a group, or of the organization's contracts; all or none. Source: contract contracts
+ * §11, §14.2.
+ */
 export async function updateGroupBillingPeriod(
   ctx: Context,
   input: { organizationId: string | undefined; groupId: string | undefined; changes: BillingChanges },

@@ -2,25 +2,25 @@ import type { AtOnce } from "../core/at-once.ts";
 import { type LeastRecentlyUsed, leastRecentlyUsed } from "../core/least-recently-used.ts";
 
 /*
- * Secrets and what is derived from them. WebCrypto only, so that every runtime computes the same.
- * Nothing is stored in clear: a key is looked up by a keyed hash and shown again from its sealed form, a password is a
- * self-describing slow hash.
+ * Derives, hashes and encrypts secrets. Uses WebCrypto only, so every runtime computes the same values. Nothing is
+ * stored in plain text: API keys are looked up by a keyed hash and decrypted for display; passwords are stored as
+ * self-describing slow hashes.
  */
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** The server's secrets, turned once into what operations need. */
+/** Cryptographic keys derived from the server's secrets. */
 export interface Keyring {
-  /** HMAC-SHA-256 key under which API keys are looked up. */
+  /** HMAC-SHA-256 key for looking up API keys. */
   lookup: CryptoKey;
-  /** AES-256-GCM key under which API keys are kept for showing them again. */
+  /** AES-256-GCM key that encrypts API keys, so that they can be shown again. */
   seal: CryptoKey;
-  /** HMAC-SHA-256 key of pricing tokens. */
+  /** HMAC-SHA-256 key that signs pricing tokens. */
   token: CryptoKey;
-  /** That of the JWT_SECRET before this one: tokens that it signed are still this server's. */
+  /** Key from the previous JWT_SECRET: tokens that it signed stay valid. */
   previousToken?: CryptoKey | undefined;
-  /** The keys of the API_KEYS_SECRET before this one: what they protect is still found and read. */
+  /** Keys from the previous API_KEYS_SECRET: values that they protect stay readable. */
   previous?: Protection | undefined;
 }
 
@@ -48,14 +48,14 @@ async function pbkdf2(
 }
 
 /**
- * The key of pricing tokens: PBKDF2-HMAC-SHA-256 over secret and salt, 100 000 iterations, 32 bytes.
- * Source: contract features-events §7 (with a test vector).
+ * Derives the key of pricing tokens: PBKDF2-HMAC-SHA-256 over secret and salt, 100,000 iterations, 32 bytes. Source:
+ * contract features-events §7 (with a test vector).
  */
 export async function deriveTokenKey(jwtSecret: string, jwtSalt: string): Promise<Uint8Array<ArrayBuffer>> {
   return pbkdf2(encoder.encode(jwtSecret), encoder.encode(jwtSalt), 100_000);
 }
 
-/** Derives everything once; takes some 40 ms, so it belongs to the start of a process. */
+/** Derives all keys once. Takes about 40 ms, so call it when the process starts. */
 export async function createKeyring(secrets: {
   apiKeysSecret: string;
   jwtSecret: string;
@@ -100,17 +100,20 @@ async function deriveApiKeysKeys(secret: string): Promise<Protection> {
   return { lookup, seal };
 }
 
-/** Protects keys and webhook secrets: what a Keyring has for that, or its `previous`. */
+/** The part of a Keyring that protects API keys and webhook secrets. */
 type Protection = Pick<Keyring, "lookup" | "seal">;
 
-/** Hashes of keys that exist; hashing one costs more than looking it up. Unknown keys are not cached: callers choose them. */
+/**
+ * Caches hashes of existing keys; hashing costs more than the lookup. Unknown keys are not cached, because callers
+ * choose them and could fill the cache.
+ */
 const hashes = new WeakMap<Protection, LeastRecentlyUsed<string>>();
 const MAX_HASHES = 10_000;
 
-/** The longest API key that is looked up. The server's own have 68 characters. */
+/** Longer API keys are rejected without hashing. The server's own keys have 68 characters. */
 export const MAX_KEY_LENGTH = 256;
 
-/** The form in which an API key is looked up; synchronous for one that was cached by {@link cacheHash}. */
+/** Returns the lookup hash of an API key. Synchronous if {@link cacheHash} cached it. */
 export function hashApiKey(keyring: Protection, apiKey: string): AtOnce<string> {
   return hashes.get(keyring)?.get(apiKey) ?? computeHash(keyring, apiKey);
 }
@@ -119,14 +122,14 @@ async function computeHash(keyring: Protection, apiKey: string): Promise<string>
   return hex(new Uint8Array(await crypto.subtle.sign("HMAC", keyring.lookup, encoder.encode(apiKey))));
 }
 
-/** Caches the hash of an API key that exists, of at most {@link MAX_KEY_LENGTH} characters. */
+/** Caches the hash of an existing API key of at most {@link MAX_KEY_LENGTH} characters. */
 export function cacheHash(keyring: Protection, apiKey: string, hash: string): void {
   const cached = hashes.get(keyring) ?? leastRecentlyUsed<string>(MAX_HASHES);
   hashes.set(keyring, cached);
   if (cached.get(apiKey) === undefined) cached.put(apiKey, hash);
 }
 
-/** A fresh API key (prefix and 32 random bytes in hex) with the two forms it is stored in. */
+/** Generates an API key (prefix and 32 random bytes in hex) with its stored hash and ciphertext. */
 export async function issueApiKey(
   keyring: Keyring,
   prefix: "usr" | "org",
@@ -135,13 +138,13 @@ export async function issueApiKey(
   return { apiKey, ...(await protectApiKey(keyring, apiKey)) };
 }
 
-/** A fresh secret for signing webhooks, in the form of Standard Webhooks, and as it is stored; openApiKey reads that. */
+/** Generates a Standard Webhooks signing secret with its stored ciphertext. Decrypt it with openApiKey. */
 export async function issueWebhookSecret(keyring: Keyring): Promise<{ secret: string; sealed: string }> {
   const secret = `whsec_${base64(crypto.getRandomValues(new Uint8Array(32)))}`;
   return { secret, sealed: await seal(keyring, secret) };
 }
 
-/** A webhook's secret as it is stored, under the current secret of the server. */
+/** Encrypts a webhook secret under the server's current secret. */
 export function sealSecret(keyring: Keyring, clear: string): Promise<string> {
   return seal(keyring, clear);
 }
@@ -152,7 +155,9 @@ async function seal(keyring: Protection, clear: string): Promise<string> {
   return `v1$${base64(iv)}$${base64(new Uint8Array(cipher))}`;
 }
 
-/** The API key in clear, or undefined when the server's secret was replaced since: the key then works no more either. */
+/**
+ * Decrypts an API key. Returns undefined when the server's secret was replaced; the key then no longer works either.
+ */
 export async function readApiKey(keyring: Keyring, sealed: string): Promise<string | undefined> {
   try {
     return await openApiKey(keyring, sealed);
@@ -161,14 +166,14 @@ export async function readApiKey(keyring: Keyring, sealed: string): Promise<stri
   }
 }
 
-/** The API key in clear, for those whom the contract lets see it. Throws when the server's secret was replaced. */
+/** Decrypts an API key for callers that may see it. Throws when the server's secret was replaced. */
 export async function openApiKey(keyring: Keyring, sealed: string): Promise<string> {
   if (keyring.previous === undefined) return open(keyring, sealed);
   const { previous } = keyring;
   return open(keyring, sealed).catch(() => open(previous, sealed));
 }
 
-/** The two forms in which an API key is stored, under the current secret. */
+/** Returns the stored hash and ciphertext of an API key, under the current secret. */
 export async function protectApiKey(keyring: Keyring, apiKey: string): Promise<{ hash: string; sealed: string }> {
   return { hash: await hashApiKey(keyring, apiKey), sealed: await seal(keyring, apiKey) };
 }
@@ -181,8 +186,8 @@ async function open(keyring: Protection, sealed: string): Promise<string> {
 }
 
 /*
- * Passwords: six chained PBKDF2-SHA-256 calls of 100 000 iterations. One call of 600 000 would cost the same, but Workers
- * refuse more than 100 000 a call; chained, every runtime verifies every hash.
+ * Password hashes chain six PBKDF2-SHA-256 calls of 100,000 iterations. One call of 600,000 would cost the same, but
+ * Workers reject more than 100,000 per call. Chaining lets every runtime verify every hash.
  */
 const ROUNDS = 6;
 const ITERATIONS = 100_000;
@@ -192,7 +197,7 @@ async function slowHash(password: string, salt: Uint8Array<ArrayBuffer>, rounds:
   return bytes;
 }
 
-/** `scheme$rounds$iterations$salt$hash`. Takes 200 ms of one core: run it in turn (hashing-queue.ts). */
+/** Returns `scheme$rounds$iterations$salt$hash`. Takes 200 ms of one core: run it through hashing-queue.ts. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = crypto.getRandomValues(new Uint8Array(16));
   const hash = await slowHash(password, salt, ROUNDS, ITERATIONS);
@@ -201,13 +206,13 @@ export async function hashPassword(password: string): Promise<string> {
 
 const UNKNOWN_USER_SALT = new Uint8Array(16);
 
-/** Costs more than this are refused: a sign-in would take seconds of a core. */
+/** Hashes with a higher cost are rejected: a sign-in would block a core for seconds. */
 const MAX_BCRYPT_COST = 14;
 
 /**
- * Hashes that were imported from the reference service: bcrypt, which cuts passwords at 72 bytes. Computed in JavaScript, in
- * slices of at most 100 ms, because no runtime has it; the first sign-in replaces the hash. A wrong password costs about
- * what it costs for others.
+ * Verifies a bcrypt hash imported from the reference service. bcrypt truncates passwords at 72 bytes. No runtime has it
+ * built in, so it runs in JavaScript, in slices of at most 100 ms; the first sign-in replaces the hash. A wrong
+ * password takes about as long as with other hashes.
  */
 async function verifyBcrypt(password: string, stored: string): Promise<boolean> {
   const cost = Number(stored.slice(4, 6));
@@ -217,14 +222,14 @@ async function verifyBcrypt(password: string, stored: string): Promise<boolean> 
   return isRight;
 }
 
-/** Whether a stored hash is not the kind that is made now: whoever knows the password can have it replaced. */
+/** True if a stored hash does not use the current scheme. The next successful sign-in can replace it. */
 export function isOutdated(stored: string): boolean {
   return !stored.startsWith(`pbkdf2x$${ROUNDS}$${ITERATIONS}$`);
 }
 
 /**
- * Compares a password with its stored hash; for an unknown user pass undefined, so that the answer takes as long. Takes 200 ms
- * of one core: run it in turn (hashing-queue.ts).
+ * Compares a password with its stored hash. Pass undefined for an unknown user, so that the answer takes equally long.
+ * Takes 200 ms of one core: run it through hashing-queue.ts.
  */
 export async function verifyPassword(password: string, stored: string | undefined): Promise<boolean> {
   if (stored !== undefined && /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(stored)) return verifyBcrypt(password, stored);

@@ -9,30 +9,30 @@ import {
 } from "../core/pricing/evaluate.ts";
 import type { Mode, Prepared } from "./subject.ts";
 
-/** One feature asked for one end user, with the use that is to be counted if it is granted. */
+/** A request to evaluate one feature for one end user, with the consumption to count if granted. */
 export interface Ask {
   userId: string;
   featureId: string;
-  /** `<service>-<limit>` -> amount; empty to ask only. */
+  /** `<service>-<limit>` -> amount; empty to evaluate without consuming. */
   expected: Readonly<Record<string, number>>;
   mode: Mode;
-  /** Refuses what would pass a limit, where the contract alone lets one call pass it. */
+  /** Denies any call that would exceed a limit. Otherwise the contract lets one call exceed it. */
   strict: boolean;
-  /** Answers what would happen, and counts nothing. */
+  /** Returns the verdict without counting anything. */
   dryRun: boolean;
-  /** Adds what is left and when it resets to the answer; strict and dry calls always have it. */
+  /** Adds the remaining amounts and reset times to the answer. Strict and dry-run calls always include them. */
   explain: boolean;
 }
 
-/** A feature's result; the additional fields speak of the balances as they are after the call. */
+/** A feature's result. The additional fields describe the balances after the call. */
 export interface FeatureAnswer extends FeatureResult {
-  /** By limit: how much may still be consumed; null for a limit that is not a number. */
+  /** By limit: the amount still available; null for a non-numeric limit. */
   readonly remaining?: Record<string, number | null> | null;
-  /** By limit: when its balance starts again at zero, ISO 8601; null for one that never does. */
+  /** By limit: when its balance resets to zero, ISO 8601; null if never. */
   readonly resetAt?: Record<string, string | null> | null;
 }
 
-/** What the balances as read say to it, and whether the use is to be counted. */
+/** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(
   { evaluation, usage }: Prepared,
   { featureId, expected, mode, strict }: Ask,
@@ -51,13 +51,13 @@ export function decide(
   return { result: { ...result, eval: granted, used }, counts: granted };
 }
 
-/** The sum without the noise of binary fractions: 0.1 and 0.2 are 0.3, as they are in the database. */
+/** Adds without binary rounding noise: 0.1 + 0.2 is 0.3, as in the database. */
 function sum(a: number, b: number): number {
   const total = a + b;
   return Number.isInteger(total) ? total : Number(total.toPrecision(15));
 }
 
-/** The levels that the feature's expression reads, with the identifiers under which it does. */
+/** Returns the usage levels that the feature's expression reads, with their identifiers in it. */
 export function involvedLevels(
   { evaluation, subject }: Prepared,
   { featureId, mode }: Pick<Ask, "featureId" | "mode">,
@@ -69,7 +69,10 @@ export function involvedLevels(
   });
 }
 
-/** What to record of a use that takes balances to their limits or past them; nothing for one that was there already. */
+/**
+ * Returns an event for each balance that this consumption brings to or past its limit. Balances already there yield
+ * none.
+ */
 export function limitsReached(
   prepared: Prepared,
   ask: Ask,
@@ -99,7 +102,7 @@ export function explained(
   if (!ask.explain && !ask.strict && !ask.dryRun) return result;
   if (result.used === null) return { ...result, remaining: null, resetAt: null };
   const levels = new Map(involvedLevels(prepared, ask).map(({ id, level }) => [id, level]));
-  // A dry call speaks of the balances that it would leave.
+  // A dry run reports the balances that it would leave.
   const after = ask.dryRun && result.eval ? result.used : undefined;
   const remaining: Record<string, number | null> = {};
   const resetAt: Record<string, string | null> = {};
@@ -118,7 +121,7 @@ export function mapValues<T>(map: Record<string, T>, change: (key: string, value
   return result;
 }
 
-/** Why a feature is off: tells by evaluating once more as if nothing had been used. */
+/** Determines why a feature is off, by a second evaluation with all balances at zero. */
 export function offReason(
   { evaluation, usage }: Prepared,
   featureId: string,
@@ -130,7 +133,10 @@ export function offReason(
   return evaluateBoolean(evaluation, featureId, unused, mode) ? "LIMIT_REACHED" : "NOT_GRANTED";
 }
 
-/** The same as far as the answer alone tells: a limit without anything left is why, if there is one that ever gave something. */
+/**
+ * Guesses why a feature is off from the answer alone. An exhausted limit that ever granted something is the reason,
+ * otherwise the plan.
+ */
 export function likelyOffReason({ limit, used }: FeatureResult): OffReason {
   const isUsedUp = Object.entries(limit ?? {}).some(
     ([id, allowed]) => typeof allowed === "number" && allowed > 0 && (used?.[id] ?? 0) >= allowed,

@@ -1,30 +1,30 @@
 import { excerpt } from "../core/pricing/excerpt.ts";
 
 /**
- * Every kind of failure a caller can act on. http/errors.ts gives each its status; nothing else does.
- * The sentence that goes with it is the contract's, because clients match on it.
+ * Every kind of failure that a caller can act on. Only http/errors.ts maps them to status codes. The contract pins each
+ * message, because clients match on it.
  */
 export type FailureCode =
-  /** The request is understood and not acceptable: bad values, broken business rules. */
+  /** The request is well-formed but not acceptable: bad values, broken business rules. */
   | "invalid"
   /** No key, an unknown key, wrong credentials. */
   | "unauthenticated"
-  /** The caller is known and may not. */
+  /** The caller is authenticated but lacks permission. */
   | "forbidden"
-  /** Absent, or belonging to somebody else, which must look the same. */
+  /** Nonexistent or belonging to someone else; both must look identical. */
   | "notFound"
-  /** Contradicts what exists. */
+  /** Conflicts with existing data. */
   | "conflict"
   /** The shape of the request is wrong: a missing field, a wrong type. */
   | "unprocessable"
-  /** A body or file over its limit. */
+  /** A body or file exceeds its limit. */
   | "tooLarge"
-  /** Asked too often; `retryAfterSeconds` says when to come back. */
+  /** Rate-limited; `retryAfterSeconds` says when to retry. */
   | "tooManyRequests"
-  /** The database is away or overloaded; nothing was changed, ask again. */
+  /** The database is unreachable or overloaded. Nothing was changed; the caller can retry. */
   | "unavailable";
 
-/** One problem among several, for the additional field `problems` of an error body. */
+/** One of several problems, for the additional field `problems` of an error body. */
 export interface Problem {
   message: string;
   path: string;
@@ -32,15 +32,15 @@ export interface Problem {
   column: number;
 }
 
-/** Sentences quote what was sent, which may be two megabytes; those of the contract have a few hundred characters of their own. */
+/** Truncates messages that quote input, which may have 2 MB. The contract's own text takes a few hundred characters. */
 const MAX_MESSAGE_LENGTH = 8_000;
 
-/** What an operation throws when the caller, not the server, has to do something. */
+/** Thrown by an operation when the caller, not the server, has to act. */
 export class Failure extends Error {
   readonly code: FailureCode;
   readonly details: string | undefined;
   readonly problems: readonly Problem[] | undefined;
-  /** What a gate was held against, and which of its rules are broken. */
+  /** The gate's result with its broken rules. */
   readonly gate: object | undefined;
   readonly retryAfterSeconds: number | undefined;
 
@@ -68,7 +68,10 @@ export class Failure extends Error {
   }
 }
 
-/** A value from a caller as JSON. Failure invalid for one that is nested more deeply than can be written. */
+/**
+ * Serializes a caller's value as JSON.
+ * @throws Failure invalid for a value that is nested too deeply to serialize.
+ */
 export function jsonText(value: unknown): string {
   try {
     return JSON.stringify(value);
@@ -78,19 +81,24 @@ export function jsonText(value: unknown): string {
   }
 }
 
-/** The failure for a value that is nested more deeply than is taken. */
 export const tooDeep = (cause: unknown): Failure =>
   new Failure("invalid", "INVALID DATA: The body is nested too deeply", { cause });
 
-/** Driver codes and SQLSTATE classes that mean: the database is away, overloaded or at odds with others; nothing was changed. */
+/**
+ * Driver codes and SQLSTATE prefixes of an unreachable, overloaded or conflicting database. Nothing was changed, so a
+ * retry is safe.
+ */
 const UNAVAILABLE =
   /^(READ_TIMEOUT|CONNECT_TIMEOUT|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|53[023]|57P03|57014|25P03|40001|40P01|55P03)/;
-/** The connection went while a statement was under way: it may have been carried out. */
+/** The connection was lost while a statement was in flight: it may have committed. */
 const LOST = /^(CONNECTION_|ECONN|EPIPE|ETIMEDOUT|08|57P)/;
-/** Nothing was changed, and nothing will be before an operator acts: full, read-only, not to be written or read, misplaced. */
+/**
+ * Nothing was changed, and retries fail until an operator acts. Examples: disk full, I/O error, read-only, no
+ * permission, wrong credentials.
+ */
 const REFUSED = /^(53100|58|25006|42501|55000|28|3D000)/;
 
-/** Which of these an error of the database is; undefined for one that is ours. */
+/** Classifies a database error; undefined for a bug of ours. */
 function troubleOf(error: unknown): "unavailable" | "lost" | "refused" | "text" | "long" | "deep" | undefined {
   for (let current = error, depth = 0; current instanceof Error && depth < 6; current = current.cause, depth += 1) {
     const code: unknown = "code" in current ? current.code : undefined;
@@ -105,19 +113,19 @@ function troubleOf(error: unknown): "unavailable" | "lost" | "refused" | "text" 
   return undefined;
 }
 
-/** JSON that we have written can only be unreadable by half a character in it; any other value of that code is our error. */
+/** Our own JSON can only be invalid because of a lone surrogate. Any other value with this code is a bug. */
 function isUnreadableJson(code: string, error: object): boolean {
   return code === "22P02" && "routine" in error && String(error.routine).startsWith("json_");
 }
 
-/** Whether the database will go on refusing until an operator does something about it. */
+/** True if the database will keep rejecting writes until an operator acts. */
 export const needsOperator = (error: unknown): boolean => troubleOf(error) === "refused";
 
-/** What is added where nobody can say whether a change was made. */
+/** Appended to the message when the commit is uncertain. */
 const UNCERTAIN =
   "If this call was to change something, that may have happened or not: send it again with the same Idempotency-Key, or look first";
 
-/** The failure a caller is told for an error of the database; undefined for an error that is ours. */
+/** Converts a database error to the Failure for the caller; undefined for a bug of ours. */
 export function asFailure(error: unknown): Failure | undefined {
   if (error instanceof Failure) return error;
   const trouble = troubleOf(error);
@@ -131,7 +139,7 @@ export function asFailure(error: unknown): Failure | undefined {
   if (trouble === "deep") return tooDeep(error);
   return new Failure("unavailable", "The service is temporarily unavailable. Please try again", {
     details: trouble === "lost" ? UNCERTAIN : undefined,
-    // What an operator has to mend takes longer.
+    // An operator needs longer to fix it.
     retryAfterSeconds: trouble === "refused" ? 5 : 1,
     cause: error,
   });

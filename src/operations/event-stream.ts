@@ -7,26 +7,28 @@ import { isIdentifier, organizationRole } from "./access.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** How often the outbox is asked where nobody follows it. */
+/** Poll interval of the outbox where no event server follows it. */
 const POLL_MS = 1000;
 const PAGE = 100;
 
-/** One reader of the event log. */
 export interface EventReader {
-  /** Everything up to this id has been read. */
+  /** The id up to which everything has been read. */
   position(): number;
-  /** The next events, or that some are lost; an empty page when the signal is aborted first. */
+  /** Returns the next events, or reports lost ones. Returns an empty page when the signal aborts first. */
   next(signal: AbortSignal): Promise<EventPage>;
-  /** Failure forbidden when this caller, as it is now, may not read what the log was opened for, or may read another part. */
+  /**
+   * Checks the caller's current permissions again.
+   * @throws Failure forbidden when the caller lost access to this part of the log, or may now read another part.
+   */
   recheck(caller: Caller): Promise<void>;
 }
 
 /**
- * Opens the log after `lastEventId`, or after the newest event, for what this caller may know.
- * Without a key, or with a user's that names no organization: what the public channel says. A key of scope ALL or
- * MANAGEMENT, a member and a platform ADMIN: everything of the organization. Scope EVALUATION, which may sit in a
- * browser and may not list contracts: the public events of its organization.
- * Failure notFound, forbidden for somebody else's organization.
+ * Opens the log after `lastEventId`, or after the newest event, with the events that the caller may read. Without a
+ * key, or with a user key and no organization: the public channel. A key of scope ALL or MANAGEMENT, a member or a
+ * platform ADMIN: all events of the organization. Scope EVALUATION: the organization's public events, because such a
+ * key may be in a browser and may not list contracts.
+ * @throws Failure notFound; forbidden for another organization.
  */
 export async function openEventReader(
   ctx: Context,
@@ -53,7 +55,10 @@ export async function openEventReader(
   };
 }
 
-/** The account that a key belongs to: the user, or the owner of the key's organization; that organization's id once it is gone. */
+/**
+ * Returns the account behind a key: the user, or the owner of the key's organization. Returns the organization's id
+ * once it is deleted.
+ */
 export async function accountOf(ctx: Context, caller: Exclude<Caller, { kind: "anonymous" }>): Promise<string> {
   if (caller.kind === "user") return caller.id;
   const { organizationId } = caller;
@@ -79,7 +84,7 @@ async function filterOf(ctx: Context, organizationId: string | undefined): Promi
   return { organizationId };
 }
 
-/** Resolves after so long, or when the signal is aborted. */
+/** Resolves after this many milliseconds, or when the signal aborts. */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();

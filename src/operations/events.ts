@@ -6,18 +6,18 @@ import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** Test events per minute and organization, over all processes. Source: contract README, decision 6. */
+/** Test events per minute and organization, across all processes. Source: contract README, decision 6. */
 const MAX_PER_MINUTE = 10;
 
-/** What a test message says was archived. */
 export interface TestEvent {
   serviceName: string;
   pricingVersion: string;
 }
 
 /**
- * Lets a platform ADMIN or a key of scope ALL do this; for everybody else the route does not exist. Failure notFound.
- * Asked before the body is looked at. Source: contract README decision 6, features-events §14 no. 12.
+ * Requires a platform ADMIN or a key of scope ALL; for all other callers the route does not exist. Runs before the body
+ * is validated. Source: contract README decision 6, features-events §14 no. 12.
+ * @throws Failure notFound.
  */
 export function requireTestEvents(ctx: Context): void {
   const { caller } = ctx;
@@ -26,9 +26,10 @@ export function requireTestEvents(ctx: Context): void {
 }
 
 /**
- * Sends PRICING_ARCHIVED to plain sockets that are connected, and to those of the sender's organization. No log, stream or
- * webhook has it. A platform ADMIN sends for `organizationId`, or for no organization. Failure notFound, tooManyRequests.
- * Source: contract README decision 6, features-events §9.4.
+ * Sends PRICING_ARCHIVED to connected plain sockets and to those of the sender's organization. It appears in no log,
+ * stream or webhook. A platform ADMIN sends for `organizationId`, or for no organization. Source: contract README
+ * decision 6, features-events §9.4.
+ * @throws Failure notFound, tooManyRequests.
  */
 export async function sendTestEvent(
   ctx: Context,
@@ -39,7 +40,7 @@ export async function sendTestEvent(
   const { serviceName, pricingVersion } = input;
   const now = ctx.now();
   const sender = organizationId ?? (ctx.caller.kind === "user" ? ctx.caller.id : "");
-  // Outside the transaction, so that what fails later counts and the counter's row is not locked until the commit.
+  // Outside the transaction: failed calls count too, and the counter's row is not locked until the commit.
   if ((await countRate(ctx.db, `test-event ${sender}`, now)) > MAX_PER_MINUTE) {
     throw new Failure("tooManyRequests", "Too many test events. Please try again later", {
       retryAfterSeconds: secondsToNextMinute(now),
@@ -54,7 +55,10 @@ export async function sendTestEvent(
   });
 }
 
-/** The organization that sends; null for a platform ADMIN who names none. Failure notFound. */
+/**
+ * Returns the sending organization; null for a platform ADMIN who names none.
+ * @throws Failure notFound.
+ */
 async function senderOf(ctx: Context, named: string | undefined): Promise<string | null> {
   const organizationId = scopeOf(ctx.caller, { path: undefined, query: named });
   if (organizationId === undefined || ctx.caller.kind === "key") return organizationId ?? null;

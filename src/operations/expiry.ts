@@ -9,8 +9,8 @@ import { contracts } from "../db/schema.ts";
 const BATCH = 200;
 
 /**
- * Records CONTRACT_EXPIRED for contracts whose billing period has ended without being renewed, once for each such end, and
- * returns how many. Any number of processes may do so at once: who finds a contract locked leaves it to the other.
+ * Records CONTRACT_EXPIRED once for each billing period that ended without renewal. Returns the number of contracts.
+ * Safe to run in several processes at once: each skips contracts that another has locked.
  */
 export async function announceExpired(db: Database, now: Date): Promise<number> {
   for (let announced = 0; ;) {
@@ -54,10 +54,9 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
 }
 
 /**
- * Extends contracts that renew automatically and whose billing period has ended, as an evaluation does, with
- * CONTRACT_RENEWED for each; returns how many. Any number of processes may do so at once, and evaluations beside them: a
- * locked contract is left to whoever holds it, and an extended one is not due any more, so each end is renewed once.
- * Failed batches are rolled back as a whole. Source: contract usage-records §6.
+ * Renews contracts whose billing period has ended and that renew automatically. Each gets CONTRACT_RENEWED; returns
+ * their number. Safe beside other processes and evaluations: locked contracts are skipped. A renewed contract is no
+ * longer due, so each end is renewed once. A failed batch is rolled back as a whole. Source: contract usage-records §6.
  */
 export async function renewDueContracts(db: Database, now: Date): Promise<number> {
   for (let renewed = 0; ;) {
@@ -77,7 +76,7 @@ async function renewBatch(tx: Database, now: Date): Promise<number> {
       renewalDays: contracts.renewalDays,
     })
     .from(contracts)
-    // Not as a parameter: the planner uses the partial index only for a predicate that it can prove.
+    // A literal, not a parameter: the planner uses the partial index only if it can prove the predicate.
     .where(and(sql`${contracts.autoRenew}`, lt(contracts.endDate, now)))
     .orderBy(contracts.endDate)
     .limit(BATCH)

@@ -19,7 +19,7 @@ import type { Subject } from "../db/queries/subjects.ts";
 import { evaluatedOrganization, type Mode, type Prepared, prepareFor, prepareSubject } from "./subject.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
-/** Answers about all features that depend on no balance, by the evaluation that they are made from and can only be made from. */
+/** Caches answers that depend on no balance, keyed by the immutable evaluation. */
 const kept = new WeakMap<Evaluation, Map<string, object>>();
 
 function evaluateEach<T>(
@@ -46,8 +46,8 @@ function keep(evaluation: Evaluation, name: string, answer: object): void {
 }
 
 /**
- * Every feature of every contracted service that has an expression: true or false. The answer is frozen where it
- * can only be the same again. Source: contract features-events §4.
+ * Evaluates every feature of the contracted services that has an expression. Cached answers are frozen. Source:
+ * contract features-events §4.
  */
 export function evaluateAll(
   ctx: Context,
@@ -56,7 +56,7 @@ export function evaluateAll(
   return evaluateEach(ctx, input, "booleans", evaluateBoolean);
 }
 
-/** The same with limit, use and error of each. Source: contract features-events §4. */
+/** Evaluates every feature, with its limit, consumption and error. Source: contract features-events §4. */
 export function evaluateAllDetailed(
   ctx: Context,
   input: { userId: string; mode: Mode },
@@ -64,14 +64,13 @@ export function evaluateAllDetailed(
   return evaluateEach(ctx, input, "details", evaluateFeature);
 }
 
-/** A token as it is answered. */
 export interface IssuedToken {
   readonly pricingToken: string;
 }
 
 /**
- * The last token of each contract and its balances as they were read, of one second: signed again within it, a token would
- * be the same.
+ * Caches the last token per contract snapshot, for one second. A token signed again within that second would be
+ * identical.
  */
 const issued = { iat: 0, bySubject: new Map<Subject, Issued>() };
 
@@ -81,7 +80,7 @@ interface Issued {
   token: AtOnce<IssuedToken>;
 }
 
-/** A signed pricing token with the details of every feature, frozen. Source: contract features-events §7. */
+/** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
 export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): AtOnce<IssuedToken> {
   return goOn(prepareSubject(ctx, input.userId), (prepared) =>
     goOn(ctx.issuer(ctx.db), (issuer) => issueOnce(ctx, prepared, { ...input, issuer })),
@@ -152,8 +151,8 @@ export interface FeatureQuery {
 }
 
 /**
- * Features of the organization's enabled services, a row a feature and version, in two queries at most: pricings at hand
- * are not read again. Source: contract features-events §1.
+ * Lists features of the organization's enabled services, one row per feature and version. Uses at most two queries;
+ * cached pricings are not read again. Source: contract features-events §1.
  */
 export async function listFeatures(ctx: Context, query: FeatureQuery) {
   const organizationId = evaluatedOrganization(ctx);

@@ -4,7 +4,10 @@ import type { Context } from "./context.ts";
 import { explained, offReason } from "./decision.ts";
 import { evaluatedOrganization, type Mode, type Prepared, prepareSubject } from "./subject.ts";
 
-/** One feature as a flag of OpenFeature's protocol. Consumes nothing; a denial is counted. Failures as prepareSubject's. */
+/**
+ * Evaluates one feature as an OpenFeature (OFREP) flag. Consumes nothing, but counts a denial. Failures as in
+ * prepareSubject.
+ */
 export async function evaluateFlag(
   ctx: Context,
   input: { userId: string; featureId: string; mode: Mode },
@@ -18,7 +21,7 @@ export async function evaluateFlag(
   return flagOf(prepared, input.featureId, result, input.mode);
 }
 
-/** Every feature that has an expression, those left out that the contract's pricing context does not have. */
+/** Evaluates every feature with an expression, except those missing from the contract's pricing context. */
 export async function evaluateFlags(
   ctx: Context,
   input: { userId: string; mode: Mode },

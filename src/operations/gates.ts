@@ -9,12 +9,12 @@ import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { requireService, type ServiceAddress, versionNotFound } from "./service-address.ts";
 
-/** The rules that changes of an organization's pricings are held against. */
+/** Returns the gate rules for pricing changes of an organization. */
 export async function showGate(ctx: Context, organizationId: string): Promise<{ rules: readonly GateRule[] }> {
   return { rules: await loadGateRules(ctx, organizationId) };
 }
 
-/** Replaces the rules; without any the gate is open. */
+/** Replaces the rules; an empty list disables the gate. */
 export async function setGate(
   ctx: Context,
   input: { organizationId: string; rules: readonly GateRule[] },
@@ -40,7 +40,7 @@ export async function setGate(
   });
 }
 
-/** What changes of a service's pricings were decided on, newest first; of one version where it is named. */
+/** Lists decisions on a service's pricing changes, newest first. `pricingVersion` limits them to one version. */
 export async function listDecisions(
   ctx: Context,
   input: ServiceAddress & { pricingVersion: string | undefined; before: number | undefined; limit: number },

@@ -16,7 +16,7 @@ export interface GroupNovation {
   next: readonly SubscribedService[];
 }
 
-/** What the contracts of a group have of one version of one service. */
+/** The configurations of a group's contracts on one version of one service. */
 interface Held {
   serviceId: string;
   pricingId: string;
@@ -25,11 +25,11 @@ interface Held {
 }
 
 /**
- * Asks the gates of the organizations about a group novation, once per service and version that contracts leave: as a mass
- * novation of these contracts to the new version, or as disabling the service where the new subscription lacks it. Versions
- * that contracts keep with the same plan and add-ons are not asked about. Costs one query where no organization has rules.
- * Call it with the contracts locked, before anything is written. Failures as in decideChange.
- * Source: contract README, decision 21.
+ * Checks a group novation against the gates of its organizations, once per service and version that contracts leave.
+ * Each check equals a mass novation to the new version, or disabling the service if the new subscription lacks it.
+ * Versions that contracts keep with the same plan and add-ons are skipped. Costs one query where no organization has
+ * rules. Call it with the contracts locked, before any write. Failures as in decideChange. Source: contract README,
+ * decision 21.
  */
 export async function decideGroupNovations(
   ctx: Context,
@@ -57,7 +57,7 @@ export async function decideGroupNovations(
   return decisions;
 }
 
-/** Keeps what a group novation was decided on, and adds it to the audit log. */
+/** Stores and audits the decisions on a group novation. */
 export async function keepGroupDecisions(ctx: Context, decisions: readonly Decision[]): Promise<void> {
   for (const decision of decisions) {
     const { service, target } = decision.plan;
@@ -71,7 +71,7 @@ export async function keepGroupDecisions(ctx: Context, decisions: readonly Decis
   }
 }
 
-/** Those of the organizations whose gate has rules. */
+/** Returns the organizations whose gate has rules. */
 async function findGated(ctx: Context, organizationIds: readonly string[]): Promise<Set<string>> {
   const rows = await ctx.db
     .select({ id: organizations.id })
@@ -80,7 +80,7 @@ async function findGated(ctx: Context, organizationIds: readonly string[]): Prom
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Grouped by the database: a group of many contracts has few configurations. */
+/** Grouped in the database: a group of many contracts has few configurations. */
 async function readHeld(ctx: Context, contractIds: readonly string[]): Promise<Held[]> {
   const { serviceId, pricingId, plan } = contractServices;
   const addOns = sql<string | null>`${contractServices.addOns}::text`;
@@ -100,7 +100,7 @@ async function readHeld(ctx: Context, contractIds: readonly string[]): Promise<H
   return [...held.values()];
 }
 
-/** Guarantee: the column holds add-ons with their quantities, or null. */
+/** Safe cast: the column contains add-ons with quantities, or null. */
 function quantitiesIn(addOns: string | null): Record<string, number> {
   return addOns === null ? {} : (JSON.parse(addOns) as Record<string, number>);
 }
@@ -111,7 +111,7 @@ async function readServices(ctx: Context, held: readonly Held[]): Promise<Map<st
   return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** The change that the novation is for contracts on this version; undefined where it changes nothing for them. */
+/** Returns the equivalent change for contracts on this version; undefined if they do not change. */
 async function changeOf(
   ctx: Context,
   { serviceId, pricingId, version, configurations }: Held,

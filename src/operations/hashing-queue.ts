@@ -1,30 +1,30 @@
 import { Failure } from "./errors.ts";
 
 /*
- * The turns of password hashing in one process. A hash keeps a core busy for 200 ms outside the event loop; two at once
- * leave the cores of a small machine to everything else. Requests without a key (sign-in, sign-up) and requests with one
- * take every second turn while both wait, and within each half accounts and addresses take turns one by one.
+ * Fair queue of password hashing in one process. A hash occupies a core for 200 ms outside the event loop; two at once
+ * leave the other cores of a small machine free. Requests without a key (sign-in, sign-up) alternate with requests that
+ * have one while both wait. Within each half, accounts and addresses are served round-robin.
  */
 
-/** Who asks for a hash, and until when. */
+/** The account or address that a hash is queued for. */
 export interface Requester {
-  /** The user's id, or the client's address. Requests with the same key share one place in the round. */
+  /** The user's id, or the client's address. Requests with the same key share one position in the round. */
   key: string;
-  /** "anonymous": no valid user key came with the request. "platformAdmin": no bound of its own. */
+  /** "anonymous": the request had no valid user key. "platformAdmin": exempt from queue limits. */
   kind: "anonymous" | "user" | "platformAdmin";
-  /** Aborted when the client closes the connection: a hash that still waits is dropped then. */
+  /** Aborted when the client closes the connection, which removes a waiting hash. */
   signal?: AbortSignal | undefined;
 }
 
-/** The process's own work: the first ADMIN, tests. */
+/** Work of the process itself: the first ADMIN, tests. */
 const PROCESS: Requester = { key: "", kind: "platformAdmin" };
 
 /** Hashes that may wait in one process. Default: 600, one minute of work. */
 const MAX_WAITING = 600;
-/** Of these, how many of one address without a key, and how many of one account. */
+/** Maximum share of the queue for one address without a key, and for one account. */
 const ADDRESS_SHARE = 1 / 2;
 const ACCOUNT_SHARE = 1 / 40;
-/** Of these, how many of all requests with a user key: the rest stays free for sign-ins. */
+/** Maximum share of the queue for all requests with a user key. It reserves the rest for sign-ins. */
 const ACCOUNTS_SHARE = 1 / 2;
 
 interface Turn {
@@ -34,7 +34,7 @@ interface Turn {
   isExempt: boolean;
 }
 
-/** Waiting turns by requester, in the order of the round: the first key is next. */
+/** Waiting turns by requester, in round-robin order: the first key is next. */
 interface Round {
   waiting: Map<string, Turn[]>;
   size: number;
@@ -51,14 +51,15 @@ export function allowHashes(atOnce: number): void {
   concurrentHashes = atOnce;
 }
 
-/** Password hashes in progress and waiting, in this process. */
+/** Counts password hashes in progress and waiting in this process. */
 export function hashesWaiting(): number {
   return running + rounds.anonymous.size + rounds.accounts.size;
 }
 
 /**
- * Runs `work` when it is the requester's turn. Failure tooManyRequests when too much waits already, of this requester or of
- * all, or when the connection closes before the turn comes.
+ * Runs `work` when it is the requester's turn.
+ * @throws Failure tooManyRequests when the queue or the requester's share of it is full, or when the connection closes
+ * first.
  */
 export async function inTurn<T>(
   work: () => Promise<T>,
@@ -148,7 +149,7 @@ function remove(round: Round, key: string, turn: Turn): void {
   if (turns.length === 0) round.waiting.delete(key);
 }
 
-/** Hands the finished slot to the other half if somebody waits there, else to the same half, else frees it. */
+/** Passes the finished slot to the other half if it has waiters, else to the same half, else frees it. */
 function serveNext(): void {
   const other = lastServed === "anonymous" ? "accounts" : "anonymous";
   const half = rounds[other].size > 0 ? other : lastServed;

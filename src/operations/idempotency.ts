@@ -3,12 +3,12 @@ import { idempotencyKeys } from "../db/schema.ts";
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** How long an answer is given again. */
+/** Retention of a stored answer. */
 const KEPT_MS = 24 * 3_600_000;
-/** Each new key takes away so many whose time is over, so that the table does not grow and nobody has to sweep it. */
+/** Each new key deletes this many expired ones, so the table stays small without a cleanup job. */
 const PRUNED_AT_ONCE = 5;
 
-/** An answer as it goes over the wire. */
+/** Status and body, exactly as sent to the client. */
 export interface StoredAnswer {
   status: 200 | 204;
   /** Null for an answer without body. */
@@ -16,11 +16,11 @@ export interface StoredAnswer {
 }
 
 /**
- * Does `work` once for this key within 24 hours, whoever sends it again and however many at once: its answer is stored in
- * the transaction that moves what it moves, and every other call waits for it and gets the same. A failure stores nothing,
- * because it moved nothing: the next call with the key works again. Keys are the organization's own.
- * Failure unprocessable when the key came with another request before.
- * Locks the key's row before any contract; a caller who waits for it holds nothing.
+ * Runs `work` once per idempotency key within 24 hours. The answer is stored in the transaction of `work`. Concurrent
+ * calls with the key block until that commits, then return the same answer. A failure stores nothing, because nothing
+ * was changed: the next call with the key runs `work` again. Keys are scoped to the organization. Locks the key's row
+ * before any contract, so a blocked call holds no other lock.
+ * @throws Failure unprocessable when the key was used with a different request.
  */
 export async function doOnce(
   ctx: Context,
@@ -60,7 +60,7 @@ function scopeOf(ctx: Context, organizationId: string | undefined): string {
   return organizationId ?? (ctx.caller.kind === "user" ? `user:${ctx.caller.id}` : "");
 }
 
-/** True for the one caller who is to do the work; the others come here when it is done. */
+/** True for the one caller that runs `work`. Concurrent callers block here until it commits or rolls back. */
 async function claim(ctx: Context, scope: string, key: string, fingerprint: string): Promise<boolean> {
   const now = ctx.now().toISOString();
   const over = new Date(ctx.now().getTime() - KEPT_MS).toISOString();

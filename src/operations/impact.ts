@@ -12,8 +12,8 @@ import { answerQuestions, type Answers, MissingAnswers } from "./proposals.ts";
 import { requireService, type ServiceAddress } from "./service-address.ts";
 
 /**
- * What a change would do to every contract of a service, and what the gate would say of it; changes nothing. Whether it
- * can be asked at all is known at once, the answer when it has been worked out. Failures as in planChange and assessChange.
+ * Computes the effect of a change on every contract of a service, and the gate's result. Changes nothing. It validates
+ * the change immediately; the returned function computes the answer. Failures as in planChange and assessChange.
  */
 export async function openImpact(
   ctx: Context,
@@ -25,13 +25,14 @@ export async function openImpact(
     const answers: Answers = new Map();
     for (;;) {
       try {
-        // A transaction for its cursor alone: all contracts are read as they were at one moment. Its progress is told meanwhile.
+        // A transaction only for its cursor, so all contracts come from one snapshot. No automatic retry: progress is
+        // reported meanwhile.
         return await transactionOnce(ctx, async (ctx) => {
           const assessment = await assessChange(ctx, plan, { ...watch, answers });
           return { ...viewImpact(plan, assessment), gate: holdAgainst(rules, assessment) };
         });
       } catch (error) {
-        // Each round answers every question that there is; contracts that come in between bring a few new ones.
+        // Each round answers all known questions. Contracts added in between can raise a few more.
         if (!(error instanceof MissingAnswers)) throw error;
         await answerQuestions(ctx, error, answers, watch);
       }

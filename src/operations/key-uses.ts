@@ -2,17 +2,17 @@ import { sql } from "drizzle-orm";
 import type { Database } from "../db/postgres/connect.ts";
 
 /**
- * When keys were used last, kept in memory and written once a minute: a row that every request updated would be the slowest
- * thing in the system. What a crash can lose is the last minute.
+ * Tracks when keys were last used, in memory, and writes once per minute. Updating a row per request would make that
+ * row the bottleneck. A crash loses at most the last minute.
  */
 export interface KeyUses {
-  /** `id` is the user's, or the organization key's. */
+  /** `id` is the id of the user or of the organization key. */
   note(kind: "user" | "key", id: string, now: Date): void;
-  /** Writes what has been noted. Failures keep it for the next flush. */
+  /** Writes the pending times. After a failure they stay for the next flush. */
   flush(): Promise<void>;
 }
 
-/** Uses over this database; the owner calls flush once a minute and at the end. */
+/** Creates a tracker for this database. The owner calls `flush` every minute and before shutdown. */
 export function createKeyUses(db: Database): KeyUses {
   const pending = { user: new Map<string, number>(), key: new Map<string, number>() };
   const columns = {
@@ -26,7 +26,7 @@ export function createKeyUses(db: Database): KeyUses {
     const uses = JSON.stringify([...taken].map(([id, at]) => ({ id, at: new Date(at).toISOString() })));
     const { table, column } = columns[kind];
     try {
-      // A key that somebody else is writing down, or changing, is used again soon enough.
+      // Skips locked keys: their next use is recorded soon enough.
       await db.execute(sql`
         with used as (
           select k.id, given.at from ${table} k

@@ -9,8 +9,8 @@ import { Failure } from "./errors.ts";
 import { actorIn, type DetailedOrganizationView, lockOrganization, refuse, viewOne } from "./organization-view.ts";
 
 /*
- * Organization keys. To rotate one: add a second key, let both be valid while clients change over, and have the first one
- * expire, or delete it.
+ * Organization keys. To rotate one, add a second key and keep both valid while clients switch. Then expire or delete
+ * the first one.
  */
 
 const SCOPES: readonly KeyScope[] = ["ALL", "MANAGEMENT", "EVALUATION"];
@@ -19,12 +19,12 @@ const SCOPES: readonly KeyScope[] = ["ALL", "MANAGEMENT", "EVALUATION"];
 export interface KeyView {
   id: string;
   scope: KeyScope;
-  /** What people call it; null for a key without a name. */
+  /** Display name; null for an unnamed key. */
   name: string | null;
   createdAt: Date;
-  /** From when on it is refused; null for never. */
+  /** When the key expires; null for never. */
   expiresAt: Date | null;
-  /** To the minute, or a little later; null when it never was. */
+  /** Last recorded use; recording lags by about a minute. Null if never used. */
   lastUsedAt: Date | null;
 }
 
@@ -37,7 +37,10 @@ const KEY_VIEW = {
   lastUsedAt: organizationKeys.lastUsedAt,
 };
 
-/** The keys of an organization, oldest first, for those who may create and delete them. Failure notFound, forbidden. */
+/**
+ * Lists an organization's keys, oldest first. Requires permission to manage keys.
+ * @throws Failure notFound, forbidden.
+ */
 export async function listOrganizationKeys(ctx: Context, organizationId: string): Promise<KeyView[]> {
   refuse(membership.denyKeys(await actorIn(ctx, organizationId)));
   return ctx.db
@@ -47,14 +50,17 @@ export async function listOrganizationKeys(ctx: Context, organizationId: string)
     .orderBy(asc(organizationKeys.position));
 }
 
-/** What may change of a key; what is absent stays. */
+/** Changes to a key; undefined fields stay unchanged. */
 export interface KeyChanges {
   name?: string | null | undefined;
-  /** Null: it never ends. */
+  /** Null removes the expiry. */
   expiresAt?: Date | null | undefined;
 }
 
-/** Names a key, or says when it ends. Failure notFound, forbidden as for deleting it, invalid for a past moment. */
+/**
+ * Renames a key, or sets its expiry.
+ * @throws Failure notFound; forbidden as for deleting it; invalid for a past expiry.
+ */
 export async function changeOrganizationKey(
   ctx: Context,
   input: { organizationId: string; keyId: string; changes: KeyChanges },
@@ -88,8 +94,8 @@ function requireFuture(ctx: Context, expiresAt: Date | null): void {
 }
 
 /**
- * Adds a key of this scope; it is the last one of the answer. Failures in the order of users-organizations §6.1; `details`,
- * additions to it, are asked for when the key may be made, and may throw one of their own.
+ * Adds a key of this scope, the last one in the answer. `details` is called only once the caller is authorized, because
+ * it may throw its own Failure. Failures in the order of users-organizations §6.1.
  */
 export async function addOrganizationKey(
   ctx: Context,
@@ -122,7 +128,7 @@ export async function addOrganizationKey(
   });
 }
 
-/** Deletes a key, named by its id or its value. Failures in the order of users-organizations §6.2. */
+/** Deletes a key, given by id or value. Failures in the order of users-organizations §6.2. */
 export async function removeOrganizationKey(
   ctx: Context,
   input: { organizationId: string; idOrKey: string },

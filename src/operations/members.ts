@@ -15,7 +15,7 @@ import {
   type DetailedOrganizationView,
 } from "./organization-view.ts";
 
-/** Adds a member, last in the order of joining. Failures in the order of users-organizations §5.2. */
+/** Adds a member, last in joining order. Failures in the order of users-organizations §5.2. */
 export async function addMember(
   ctx: Context,
   input: { organizationId: string; username: string; role: MemberRole },
@@ -42,7 +42,7 @@ export async function addMember(
   );
 }
 
-/** Gives a member another role. Failures in the order of users-organizations §5.3. */
+/** Changes a member's role. Failures in the order of users-organizations §5.3. */
 export async function changeMemberRole(
   ctx: Context,
   input: { organizationId: string; username: string; role: MemberRole },
@@ -72,7 +72,7 @@ export async function changeMemberRole(
   });
 }
 
-/** Removes a member; everybody may remove themselves. Failures in the order of users-organizations §5.4. */
+/** Removes a member; every member may remove themselves. Failures in the order of users-organizations §5.4. */
 export async function removeMember(
   ctx: Context,
   input: { organizationId: string; username: string },

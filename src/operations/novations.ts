@@ -14,13 +14,13 @@ import { proposeFirst } from "./proposals.ts";
 import { requireService, type ServiceAddress } from "./service-address.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
-/** Contracts looked at again together, for the audit log. */
+/** Contracts read at once for the audit log. */
 const PAGE = 1000;
 
 /**
- * Moves every contract of a service that the change is about to one version, each group where it was said or where it fits
- * best; all of them or none. As with any novation consumption is kept, what was before goes into the history, and the
- * billing period begins anew; that of contracts which have ended does not. Failures as in decideChange.
+ * Moves the selected contracts of a service to one version; all or none. Each group goes to its given target, or to its
+ * best fit. Consumption is kept, and the previous subscription goes into the history. The billing period restarts,
+ * except for contracts that have ended. Failures as in decideChange.
  */
 export async function novateHolders(
   ctx: Context,
@@ -65,7 +65,7 @@ export async function novateHolders(
   });
 }
 
-/** One audit entry a contract, written a page at a time: what a contract is is larger than its id. */
+/** Writes one audit entry per contract, in pages: full contracts take more memory than ids. */
 async function auditMoved(ctx: Context, ids: readonly string[]): Promise<{ contractId: string; userId: string }[]> {
   const moved: { contractId: string; userId: string }[] = [];
   for (let at = 0; at < ids.length; at += PAGE) {

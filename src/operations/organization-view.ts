@@ -8,9 +8,9 @@ import type { Context } from "./context.ts";
 import { readApiKey } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 
-/* What organizations.ts and members.ts share: who acts, on which locked row, and how an organization is shown. */
+/* Shared by organizations.ts and members.ts: resolving the actor, locking the row, and the view of an organization. */
 
-/** An organization as the wire shows it; the value of a key is masked for those who may not use it. */
+/** An organization in its wire format. Key values are masked for readers who may not use them. */
 export interface OrganizationView {
   id: string;
   name: string;
@@ -20,22 +20,25 @@ export interface OrganizationView {
   members: { username: string; role: MemberRole }[];
 }
 
-/** What a read by id adds. */
+/** Adds the owner's details, as reads by id return them. */
 export interface DetailedOrganizationView extends OrganizationView {
   ownerDetails: { _id: string; username: string; createdAt: Date; updatedAt: Date; __v: 0 };
 }
 
-/** Turns a refusal of membership.ts into Failure forbidden. */
+/** Throws Failure forbidden for a denial from membership.ts. */
 export function refuse(refusal: string | undefined): void {
   if (refusal !== undefined) throw new Failure("forbidden", refusal);
 }
 
-/** What the caller counts as, before the operation changes anything. Failure notFound for an unknown organization. */
+/**
+ * Resolves the caller's role before the operation changes anything.
+ * @throws Failure notFound for an unknown organization.
+ */
 export async function actorIn(ctx: Context, organizationId: string): Promise<Actor> {
   return actorOf(ctx.caller, await organizationRole(ctx, organizationId));
 }
 
-/** Until the transaction ends, nobody else changes the organization, its members or its keys. */
+/** Locks the organization until the transaction ends, against concurrent changes of it, its members and its keys. */
 export async function lockOrganization(ctx: Context, organizationId: string, strength: "no key update" | "update") {
   const [row] = await ctx.db
     .select({
@@ -51,25 +54,26 @@ export async function lockOrganization(ctx: Context, organizationId: string, str
   return row;
 }
 
-/** The gate lets only user keys reach these operations. */
+/** Narrows the caller's type: authorization admits only user keys to these operations. */
 export function requireUserId(caller: Caller): string {
   if (caller.kind === "user") return caller.id;
   throw new Failure("forbidden", "This route requires a user API key. Organization API keys are not allowed");
 }
 
-/** The failure for a user named in the request who does not exist. */
 function unknownUser(username: string, cause?: unknown): Failure {
   return new Failure("invalid", `INVALID DATA: User with username ${username} does not exist.`, { cause });
 }
 
-/** The failure for an owner who would get a second default organization. */
 export function secondDefault(owner: string, cause?: unknown): Failure {
   return new Failure("conflict", `CONFLICT: The proposed owner ${owner} already has a default organization.`, {
     cause,
   });
 }
 
-/** A user named in the request may be deleted, or get a default organization, after it was looked at. */
+/**
+ * Maps constraint violations from races to Failures. After the check, the named user may be deleted or get a default
+ * organization.
+ */
 export async function refusingRaces<T>(named: { username: string }, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -82,14 +86,17 @@ export async function refusingRaces<T>(named: { username: string }, work: () => 
   }
 }
 
-/** The id of a user named in the request. Failure invalid when there is none. */
+/**
+ * Returns the id of a user named in the request.
+ * @throws Failure invalid for an unknown user.
+ */
 export async function findUserId(ctx: Context, username: string): Promise<string> {
   const [user] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, username));
   if (user === undefined) throw unknownUser(username);
   return user.id;
 }
 
-/** Organizations with their owners, by creation time and id. */
+/** Selects organizations with their owners, ordered by creation time and id. */
 export function readRows(ctx: Context, where: SQL | undefined) {
   return ctx.db
     .select({
@@ -105,7 +112,7 @@ export function readRows(ctx: Context, where: SQL | undefined) {
     .$dynamic();
 }
 
-/** Shown for a key that a replaced server secret has ended, so that it can still be seen and deleted. */
+/** Placeholder for a key that can no longer be decrypted, so that it can still be listed and deleted. */
 const UNREADABLE = maskKey("org_xxxxxxxx");
 
 type OrganizationRow = Awaited<ReturnType<typeof readRows>>[number];
@@ -121,8 +128,8 @@ function byOrganization<T extends { organizationId: string }>(rows: readonly T[]
 }
 
 /**
- * Organizations as the wire shows them: members and keys of all of them in two queries. Keys are masked by what the reader
- * is in each organization, or by `actor` when that was decided before a change. Source: users-organizations §4.1, §6.3.
+ * Builds the views of organizations; members and keys take two queries in total. Keys are masked by the reader's role
+ * in each organization. Pass `actor` if that was resolved before a change. Source: users-organizations §4.1, §6.3.
  */
 export async function viewRows(
   ctx: Context,
@@ -179,7 +186,7 @@ export async function viewRows(
   );
 }
 
-/** One organization with the details of its owner, as every answer about a single one has them. */
+/** Returns one organization with its owner's details, as all single-organization answers do. */
 export async function viewOne(ctx: Context, organizationId: string, actor: Actor): Promise<DetailedOrganizationView> {
   const [row] = await readRows(ctx, eq(organizations.id, organizationId));
   const [view] = row === undefined ? [] : await viewRows(ctx, [row], actor);

@@ -24,7 +24,6 @@ import {
   type OrganizationView,
 } from "./organization-view.ts";
 
-/** The five numbers that describe a page. */
 export interface OrganizationPage {
   offset: number;
   limit: number;
@@ -34,9 +33,9 @@ export interface OrganizationPage {
 }
 
 /**
- * For a platform ADMIN the page of all organizations that is asked for; for a USER, who is not asked, all it owns or is a
- * member of.
- * By creation time; four queries, however many organizations. Source: contract users-organizations §4.3.
+ * Lists a page of all organizations for a platform ADMIN. A USER gets every organization that it owns or belongs to,
+ * and `asked` is not called. Ordered by creation time; four queries for any number of organizations. Source: contract
+ * users-organizations §4.3.
  */
 export async function listOrganizations(
   ctx: Context,
@@ -73,9 +72,9 @@ async function viewOwn(ctx: Context): Promise<OrganizationView[]> {
 }
 
 /**
- * Creates an organization with one key of scope ALL and no members.
- * Failure invalid for an unknown owner, forbidden for a USER naming somebody else, conflict for a second default one,
- * also when two are created at once. Source: users-organizations §4.4.
+ * Creates an organization with one key of scope ALL and no members. Source: users-organizations §4.4.
+ * @throws Failure invalid for an unknown owner; forbidden for a USER naming someone else; conflict for a second default
+ * organization, also in a race.
  */
 export async function createOrganization(
   ctx: Context,
@@ -118,7 +117,10 @@ export async function createOrganization(
   };
 }
 
-/** One organization, for its owner, its members and a platform ADMIN. Failure notFound, forbidden. Source: §4.5. */
+/**
+ * Returns one organization to its owner, its members or a platform ADMIN. Source: §4.5.
+ * @throws Failure notFound, forbidden.
+ */
 export async function showOrganization(ctx: Context, organizationId: string): Promise<DetailedOrganizationView> {
   const actor = await actorIn(ctx, organizationId);
   refuse(denyRead(actor, organizationId));
@@ -126,9 +128,9 @@ export async function showOrganization(ctx: Context, organizationId: string): Pr
 }
 
 /**
- * Changes name, owner or default flag; nothing is written unless all of it is allowed.
- * The old owner becomes a member with role ADMIN, the new one is a member no more. The default flag can only be switched
- * on, and a default organization cannot be transferred. Failures in the order of users-organizations §4.6.
+ * Changes name, owner or default flag, all or none. The old owner becomes a member with role ADMIN; the new owner's
+ * membership ends. The default flag can only be set, and a default organization cannot be transferred. Failures in the
+ * order of users-organizations §4.6.
  */
 export async function updateOrganization(
   ctx: Context,
@@ -181,8 +183,9 @@ async function transferOwnership(ctx: Context, row: { id: string; ownerId: strin
 }
 
 /**
- * Deletes an organization with its services, pricings, contracts, members and keys, in one transaction.
- * Failure notFound, forbidden, conflict for a default one. Source: users-organizations §4.7.
+ * Deletes an organization with its services, pricings, contracts, members and keys, in one transaction. Source:
+ * users-organizations §4.7.
+ * @throws Failure notFound; forbidden; conflict for a default organization.
  */
 export async function deleteOrganization(ctx: Context, organizationId: string): Promise<void> {
   await transaction(ctx, async (ctx) => {
@@ -196,7 +199,7 @@ export async function deleteOrganization(ctx: Context, organizationId: string): 
   });
 }
 
-/** What the audit log says of an organization. */
+/** Selects the audited fields of an organization. */
 function factsOf({ name, ownerId, isDefault }: { name: string; ownerId: string; isDefault: boolean }) {
   return { name, ownerId, default: isDefault };
 }

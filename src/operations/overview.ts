@@ -15,7 +15,7 @@ import type { Context } from "./context.ts";
 const MAX_NEAR = 20;
 const MAX_DENIED = 200;
 
-/** What an organization looks at first; exact, however many contracts it has. */
+/** The key figures of an organization. All counts are exact, for any number of contracts. */
 export interface Overview {
   contracts: StateCounts;
   near: { share: number; total: number; users: NearUser[] };
@@ -25,7 +25,10 @@ export interface Overview {
   activeVersions: number;
 }
 
-/** `near` is the share of a limit from which on somebody is near it. Failure notFound for an unknown organization. */
+/**
+ * Computes the overview of an organization. An end user is near a limit from the share `near` of it.
+ * @throws Failure notFound for an unknown organization.
+ */
 export async function readOverview(
   ctx: Context,
   input: { organizationId: string; near: number; hours: number },
@@ -43,14 +46,16 @@ export async function readOverview(
   };
 }
 
-/** How often features of an organization were refused, and which ones most. */
 export interface DenialReport {
   hours: number;
   total: number;
   features: DeniedFeature[];
 }
 
-/** Of so many hours, as denials are counted. Failure notFound for an unknown organization. */
+/**
+ * Counts denials over the last `hours` hours.
+ * @throws Failure notFound for an unknown organization.
+ */
 export async function readDenials(
   ctx: Context,
   input: { organizationId: string; hours: number },

@@ -5,26 +5,29 @@ import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
 
 /**
- * Compiled pricings by the hash of their stored model, and evaluations and proposals by everything that they are made of. A
- * version's content never changes, so nothing here can be stale; the least recently used ones leave when there are too many.
+ * LRU caches of compiled pricings, evaluations, proposals and diffs. Pricings are keyed by model hash, the others by
+ * all their inputs. A version's content never changes, so no entry can become stale.
  */
 export interface PricingCache {
-  /** The compiled pricing if it is at hand. */
+  /** Returns the compiled pricing if it is cached. */
   peek(modelHash: string): CompiledPricing | undefined;
-  /** Returns the pricing. */
+  /** Caches and returns the pricing. */
   put(modelHash: string, pricing: CompiledPricing): CompiledPricing;
-  /** The evaluation kept under this key. */
+  /** Returns the cached evaluation of this key. */
   evaluation(key: string): Evaluation | undefined;
   keepEvaluation(key: string, evaluation: Evaluation): Evaluation;
-  /** What was found to fit best, or that nothing does, under this key. */
+  /** Returns the cached best fit of this key. `best` is undefined if nothing fits. */
   proposal(key: string): { best: Proposal | undefined } | undefined;
   keepProposal(key: string, best: Proposal | undefined): { best: Proposal | undefined };
-  /** The text of a diff kept under this key. */
+  /** Returns the cached diff text of this key. */
   diff(key: string): string | undefined;
   keepDiff(key: string, text: string): string;
 }
 
-/** Characters of all keys of a cache. Keys name add-ons and quantities, so callers decide how many and how long they are. */
+/**
+ * Maximum total key length per cache, in characters. Keys contain add-ons and quantities, so callers control their
+ * number and length.
+ */
 const MAX_KEYS_LENGTH = 8_000_000;
 
 /** A cache of `max` entries that stores nothing under keys so long that `max` of them would exceed MAX_KEYS_LENGTH. */

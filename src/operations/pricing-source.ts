@@ -7,31 +7,31 @@ import { pricings } from "../db/schema.ts";
 import { type Context, newId } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** A pricing as it came in: its text, and the address it was fetched from when it was given by URL. */
+/** An uploaded pricing: its text, and the address if it was fetched from a URL. */
 export interface PricingSource {
   text: string;
   url?: string | undefined;
-  /** The text of the expectations that it must meet. */
+  /** Text of the expectations that the pricing must meet. */
   expectations?: string | undefined;
 }
 
-/** Size of a pricing's text where the operator has not said otherwise; the largest in the wild has 54 KB. */
+/** Default size limit of a pricing's text. The largest known public pricing has 54 KB. */
 const MAX_PRICING_BYTES = 2 * 1024 * 1024;
 
-/** How large a pricing's text may be. */
+/** Returns the size limit of a pricing's text, in bytes. */
 export const maxPricingBytes = ({ settings }: Pick<Context, "settings">): number =>
   settings.maxPricingBytes ?? MAX_PRICING_BYTES;
 
-/** Size of the expectations of one upload. */
+/** Size limit of the expectations of one upload, in bytes. */
 export const MAX_EXPECTATIONS_BYTES = 256 * 1024;
-/** How long an upload's review may look for warnings; the largest pricing in the wild takes half of it. */
+/** Time limit of an upload's linting. The largest known public pricing takes half of it. */
 const LINT_MS = 400;
-/** The same for expectations; what takes longer is refused. */
+/** Time limit of checking expectations; slower ones are rejected. */
 const EXPECTATIONS_MS = 1000;
 
 export type { UploadReport } from "../core/change/review.ts";
 
-/** A pricing that was read; with an illegal key it has a refusal, to be thrown by who looks at keys last. */
+/** A parsed pricing. `keyRefusal` reports an illegal key; the caller throws it after its own checks. */
 interface ReadSource {
   pricing: Pricing;
   keyRefusal?: Failure;
@@ -69,8 +69,8 @@ function analyseSource(
 }
 
 /**
- * Turns a source into a pricing. Failure invalid with the first problem as its sentence and all of them in `problems`.
- * Source: contract services-pricings §4.2.
+ * Parses a source. Source: contract services-pricings §4.2.
+ * @throws Failure invalid with the first problem as its message and all of them in `problems`.
  */
 export async function readPricing(ctx: Context, organizationId: string, source: PricingSource): Promise<Pricing> {
   const { parsed } = await analyseSource(ctx, organizationId, source, false);
@@ -80,9 +80,8 @@ export async function readPricing(ctx: Context, organizationId: string, source: 
 }
 
 /**
- * Reads an upload, holds it against its expectations and looks for what does no good in it. One that does not meet its
- * expectations has a `refusal`, one with an illegal key a `keyRefusal`: its report is empty. Call it outside of transactions.
- * Source: contract services-pricings §4.8.
+ * Parses an upload, checks its expectations and lints it. Unmet expectations are returned as `refusal`, an illegal key
+ * as `keyRefusal`; the report is empty then. Call it outside of transactions. Source: contract services-pricings §4.8.
  */
 export async function readUpload(
   ctx: Context,
@@ -99,9 +98,8 @@ export async function readUpload(
 }
 
 /**
- * Fetches a pricing once, at upload; what is stored never changes afterwards.
- * Failure invalid when the address is not allowed, does not answer in time, or answers anything but 2xx.
- * Source: contract services-pricings §7.
+ * Fetches a pricing once, at upload; the stored text never changes. Source: contract services-pricings §7.
+ * @throws Failure invalid when the address is not allowed, times out, or responds with anything but 2xx.
  */
 export async function fetchPricing(ctx: Context, address: unknown): Promise<PricingSource> {
   if (typeof address !== "string" || !URL.canParse(address)) throw new Failure("invalid", "Invalid URL");
@@ -118,7 +116,7 @@ const pathPart = (text: string) =>
     .replace(/-+/g, "-")
     .toLowerCase();
 
-/** Stores a new active version with its original text; call it with the service locked. */
+/** Stores a new active version with its original text. Call it with the service locked. */
 export async function insertPricing(
   ctx: Context,
   input: { service: ServiceRow; pricing: Pricing; source: PricingSource },
@@ -128,7 +126,7 @@ export async function insertPricing(
   let yamlPath: string | null = null;
   if (source.url === undefined) {
     const stem = `/static/pricings/${pathPart(service.organizationId)}-${pathPart(service.name)}-${pathPart(pricing.version)}`;
-    // Two names may normalise alike; the lock makes the look-up hold until the commit.
+    // Different names can normalize to the same path. The lock keeps the lookup valid until the commit.
     await ctx.db.execute(sql`select pg_advisory_xact_lock(hashtextextended(${stem}, 0))`);
     const taken = await ctx.db
       .select({ id: pricings.id })
@@ -136,7 +134,7 @@ export async function insertPricing(
       .where(eq(pricings.yamlPath, `${stem}.yaml`));
     yamlPath = taken.length === 0 ? `${stem}.yaml` : `${stem}-${id}.yaml`;
   }
-  // Written out once: a large one takes tens of milliseconds.
+  // Serialized once: a large model takes tens of milliseconds.
   const model = JSON.stringify(pricing);
   await ctx.db.insert(pricings).values({
     id,

@@ -4,7 +4,7 @@ import { organizationRole } from "./access.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** Answer of {@link verifyPricingToken}: `reason` is null exactly when `valid`. */
+/** Result of {@link verifyPricingToken}. `reason` is null exactly when `valid`. */
 export interface TokenVerdict {
   valid: boolean;
   reason: string | null;
@@ -13,27 +13,26 @@ export interface TokenVerdict {
 const refused = (reason: string): TokenVerdict => ({ valid: false, reason });
 
 /**
- * Checks that this server signed the token, that it is for the caller, and that it has not expired. The order of the checks
- * is part of the contract: a foreign token is refused as foreign before anything else of it is told.
- * Source: contract tokens-and-leases §2.4.
+ * Checks a token's signature, audience and expiry. The contract fixes this order: a foreign token is rejected before
+ * anything else about it is revealed. Source: contract tokens-and-leases §2.4.
  */
 export async function verifyPricingToken(ctx: Context, token: string): Promise<TokenVerdict> {
   const decoded = decode(token);
   if (decoded === undefined) return refused("This is no pricing token");
   const { algorithm, claims } = decoded;
-  // No server publishes a key for EdDSA yet, so no such signature can be this server's.
+  // No server publishes an EdDSA key yet, so such a signature cannot be ours.
   if (algorithm !== "HS256" || !(await isSignedHere(ctx, token))) return refused("The signature is not of this server");
   if (typeof claims.aud !== "string") {
     if (!isPlatformAdmin(ctx.caller)) return refused("The token names no organization");
   } else if (!(await isAudience(ctx, claims.aud))) {
     return refused("The token is of another organization");
   }
-  // A token without `exp` is expired for every published client.
+  // All published clients treat a token without `exp` as expired.
   const isCurrent = typeof claims.exp === "number" && ctx.now().getTime() < claims.exp * 1000;
   return isCurrent ? { valid: true, reason: null } : refused("The token has expired");
 }
 
-/** Header and claims, whoever signed them; undefined for what is no token of a known algorithm. */
+/** Decodes header and claims without verifying; undefined for a malformed token or an unknown algorithm. */
 function decode(token: string): { algorithm: "HS256" | "EdDSA"; claims: JWTPayload } | undefined {
   try {
     const { alg, crit } = decodeProtectedHeader(token);
@@ -41,7 +40,7 @@ function decode(token: string): { algorithm: "HS256" | "EdDSA"; claims: JWTPaylo
     base64url.decode(token.split(".")[2] ?? "");
     return { algorithm: alg, claims: decodeJwt(token) };
   } catch (error) {
-    // Besides its own errors, jose throws TypeError for a text that it cannot decode.
+    // Besides its own errors, jose throws TypeError for text that it cannot decode.
     if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
     throw error;
   }
@@ -60,7 +59,7 @@ async function isSignedHere({ keyring }: Context, token: string): Promise<boolea
   return false;
 }
 
-/** Whether tokens of this organization are the caller's business, at this moment. */
+/** True if the caller may currently verify tokens of this organization. */
 async function isAudience(ctx: Context, organizationId: string): Promise<boolean> {
   const { caller } = ctx;
   if (caller.kind === "key") return caller.organizationId === organizationId;

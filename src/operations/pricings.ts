@@ -26,7 +26,9 @@ import {
 
 type PricingRow = typeof pricings.$inferSelect;
 
-/** A pricing as GET returns it, `url` last as in the contract. Source: contract services-pricings §3.2. */
+/**
+ * Builds the GET response of a pricing, with `url` last as in the contract. Source: contract services-pricings §3.2.
+ */
 function toWire(service: ServiceRow, row: PricingRow): Record<string, unknown> {
   const wire = pricingToWire(row.model, {
     organizationId: service.organizationId,
@@ -36,10 +38,10 @@ function toWire(service: ServiceRow, row: PricingRow): Record<string, unknown> {
   return row.url === null ? wire : { ...wire, url: row.url };
 }
 
-/** How many bytes of models are read at a time; a larger one is read alone. */
+/** Bytes of models read at once. A larger model is read alone. */
 const BATCH_BYTES = 1024 * 1024;
 
-/** Consecutive versions whose models together are no larger than a batch. */
+/** Groups consecutive versions until their models reach the batch size. */
 function batchesOf(versions: readonly { id: string; bytes: number }[]): string[][] {
   const batches: string[][] = [];
   let room = 0;
@@ -56,8 +58,8 @@ function batchesOf(versions: readonly { id: string; bytes: number }[]): string[]
 }
 
 /**
- * The versions of one availability, oldest upload first, some at a time: all of them together may be larger than the memory of
- * the process. `isLarge` says that there is more than one batch. Source: contract services-pricings §4.7.
+ * Streams the versions of one availability in batches, oldest upload first. All of them together may exceed the memory
+ * of the process. `isLarge` means more than one batch. Source: contract services-pricings §4.7.
  */
 export async function listPricings(
   ctx: Context,
@@ -95,23 +97,22 @@ async function findPricing(ctx: Context, input: PricingAddress): Promise<{ servi
   return { service, row };
 }
 
-/** One version, active or archived. Source: contract services-pricings §4.9. */
+/** Returns one version, active or archived. Source: contract services-pricings §4.9. */
 export async function showPricing(ctx: Context, input: PricingAddress) {
   const { service, row } = await findPricing(ctx, input);
   return toWire(service, row);
 }
 
-/** How long two pricings are compared; the diff then names what was not looked at. */
+/** Time limit of a comparison. On timeout, the diff lists the parts that were not compared. */
 const DIFF_MS = 4_000;
 export type DiffFormat = "json" | "markdown";
 
-/** Who waits for a diff, and how it is to be written. */
 interface DiffInput extends ServiceAddress {
   format: DiffFormat;
   signal?: AbortSignal | undefined;
 }
 
-/** A diff as text, kept by the content of both models: neither ever changes. */
+/** Returns a diff as text, cached by both model hashes. Models never change, so entries never become stale. */
 async function diffText(
   ctx: Context,
   input: DiffInput & { before: VersionRow; after: { hash: string; text(): Promise<string> } },
@@ -136,8 +137,9 @@ async function findVersion(ctx: Context, service: ServiceRow, input: PricingAddr
 }
 
 /**
- * What subscribers gain and lose between two versions, active or archived, as JSON of a PricingDiff or as Markdown.
- * Failure tooManyRequests while the organization has its share of analyses.
+ * Compares what subscribers gain and lose between two versions, active or archived. Returns a PricingDiff as JSON, or
+ * Markdown.
+ * @throws Failure tooManyRequests when all analysis slots of the organization are taken.
  */
 export async function diffVersions(ctx: Context, input: DiffInput & { from: string; to: string }): Promise<string> {
   const service = await requireService(ctx, input);
@@ -147,8 +149,8 @@ export async function diffVersions(ctx: Context, input: DiffInput & { from: stri
 }
 
 /**
- * What subscribers would gain and lose if this were the next version; held against the newest active one by default. The
- * pricing is not kept. Written as in diffVersions.
+ * Compares a draft with a version, by default the newest active one. The draft is not stored. Formats and failures as
+ * in diffVersions.
  */
 export async function diffDraft(
   ctx: Context,
@@ -163,7 +165,10 @@ export async function diffDraft(
   return diffText(ctx, { ...input, before, after: { hash: await hashModelText(text), text: async () => text } });
 }
 
-/** The path below the host at which the uploaded text is public. Failure notFound for a pricing given by URL. Source: §4.10. */
+/**
+ * Returns the public path of the uploaded text, without the host. Source: §4.10.
+ * @throws Failure notFound for a pricing uploaded by URL.
+ */
 export async function publicPath(ctx: Context, input: PricingAddress): Promise<string> {
   const { row } = await findPricing(ctx, input);
   if (row.yamlPath === null) {
@@ -175,13 +180,13 @@ export async function publicPath(ctx: Context, input: PricingAddress): Promise<s
   return row.yamlPath;
 }
 
-/** The text exactly as uploaded, by its public path; undefined when there is none (any more). */
+/** Returns the text exactly as uploaded, by its public path; undefined if it does not exist or was deleted. */
 export async function publicText(ctx: Pick<Context, "db">, yamlPath: string): Promise<string | undefined> {
   const [row] = await ctx.db.select({ source: pricings.source }).from(pricings).where(eq(pricings.yamlPath, yamlPath));
   return row?.source;
 }
 
-/** Adds an active version to a service; contracts are not touched. Source: contract services-pricings §4.8. */
+/** Adds an active version to a service. Contracts do not change. Source: contract services-pricings §4.8. */
 export async function addPricing(
   ctx: Context,
   input: { organizationId: string; serviceName: string; source: PricingSource },
@@ -225,7 +230,10 @@ export async function addPricing(
   }
 }
 
-/** Removes an archived version for good; the same version may be uploaded again. Source: contract services-pricings §4.12. */
+/**
+ * Deletes an archived version permanently; its version name can be uploaded again. Source: contract services-pricings
+ * §4.12.
+ */
 export async function deletePricing(ctx: Context, input: PricingAddress): Promise<void> {
   try {
     await transaction(ctx, async (ctx) => {
@@ -252,7 +260,7 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
           `Invalid request: No archived version ${input.version} found for service ${input.serviceName}. Remember that a pricing must be archived before it can be deleted.`,
         );
       }
-      // Contracts had it once: what they could do then is asked of its model.
+      // Keep the model: questions about past contract states still need it.
       const { version: _, ...kept } = gone;
       await ctx.db.insert(deletedPricings).values({ ...kept, deletedAt: ctx.now() });
       await audit(ctx, {

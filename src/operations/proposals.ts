@@ -5,33 +5,33 @@ import { modelText, type ServiceRow, type VersionRow } from "../db/queries/prici
 import { type Context, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** A configuration of a version whose change has to be assessed. */
+/** A configuration of a version that needs an assessment before a change. */
 export interface Question {
   readonly version: VersionRow;
   readonly configuration: Configuration;
   readonly place: ConfigurationItem["place"];
 }
 
-/** What all questions of one change have in common. */
+/** Parameters shared by all questions of one change. */
 export interface QuestionsAbout {
   readonly service: ServiceRow;
-  /** The version that contracts go to. */
+  /** The version that contracts move to. */
   readonly after: VersionRow | undefined;
   readonly proposes: boolean;
   readonly certifies: boolean;
 }
 
-/** What is known of the questions of one change, by their keys. */
+/** Assessments of one change, by question key. */
 export type Answers = Map<string, AssessedConfiguration>;
 
-/** The same text for two questions exactly when they have the same answer. */
+/** Returns equal keys exactly for questions with equal answers. */
 export function questionKey(about: QuestionsAbout, { version, configuration, place }: Question): string {
   const target = typeof place === "string" ? place : configurationKey(place);
   const models = [about.service.nameKey, version.hash, about.after?.hash ?? null];
   return JSON.stringify([...models, about.certifies, configurationKey(configuration), target]);
 }
 
-/** Thrown out of a transaction that needs answers: nothing is assessed while it holds locks. */
+/** Thrown inside a transaction that lacks assessments, to release its locks before they are computed. */
 export class MissingAnswers extends Error {
   readonly about: QuestionsAbout;
   readonly questions: readonly Question[];
@@ -43,20 +43,20 @@ export class MissingAnswers extends Error {
   }
 }
 
-/** How many times the contracts of one step may change in between, before the caller is asked to retry. */
+/** Rollbacks per step because contracts changed, before the caller gets a conflict. */
 const MAX_ATTEMPTS = 5;
-/** Configurations sent to a thread at a time: others get their turn in between. */
+/** Configurations per thread task; other tasks can run in between. */
 const CHUNK = 8;
-/** How long the search for one best fit may take, and all of one call; what comes later is searched in part. */
+/** Time limits of one best-fit search, and of all searches of one call. Later searches return partial results. */
 const SEARCH_MS = 1_000;
 const CALL_MS = 30_000;
 
-/** Who waits for answers. */
+/** Cancellation by the waiting client. */
 export interface Waiting {
   signal?: AbortSignal | undefined;
 }
 
-/** Answers questions outside of transactions, off the event loop. */
+/** Computes assessments outside of transactions, off the event loop. */
 export async function answerQuestions(
   ctx: Context,
   { about, questions }: Pick<MissingAnswers, "about" | "questions">,
@@ -114,9 +114,9 @@ export async function answerQuestions(
 }
 
 /**
- * Runs a change's transaction. What it has to know of configurations is worked out before it holds any lock: a transaction
- * that meets a configuration that was not assessed yet is rolled back, and begun again when it is.
- * Failure conflict when contracts go on changing meanwhile.
+ * Runs a change's transaction, and computes assessments while no locks are held. A transaction that needs a missing
+ * assessment is rolled back, and restarted once that is computed.
+ * @throws Failure conflict when contracts keep changing in the meantime.
  */
 export async function proposeFirst<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   const answers: Answers = new Map();
@@ -126,7 +126,7 @@ export async function proposeFirst<T>(ctx: Context, work: (ctx: Context) => Prom
       return await transaction({ ...ctx, answers }, work);
     } catch (error) {
       if (!(error instanceof MissingAnswers)) throw error;
-      // Counted per step between two versions: a group novation asks about several.
+      // Counted per pair of versions, because a group novation has several.
       const { service, after } = error.about;
       const step = JSON.stringify([service.id, error.questions[0]?.version.id, after?.id]);
       const attempt = (attempts.get(step) ?? 0) + 1;

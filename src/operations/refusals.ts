@@ -2,30 +2,33 @@ import { sql } from "drizzle-orm";
 import type { Caller } from "../core/access/caller.ts";
 import type { Database } from "../db/postgres/connect.ts";
 
-/** The `action` of an entry about attempts that were refused. */
+/** The `action` of audit entries about denied attempts. */
 export const REFUSED_ACTION = "access.refuse";
 
-/** Entries that one process writes at most at once; what is beyond is counted together, in one more. */
+/** Entries that one process writes per flush. Further attempts are summed up in one more entry. */
 const MAX_ENTRIES = 20;
 
-/** An attempt to change something that was answered with 401 or 403. */
+/** A mutating request that was answered with 401 or 403. */
 export interface Refusal {
   caller: Caller;
-  /** The one it was about: its log has the entry if the caller belongs to it, otherwise only the platform's has. */
+  /**
+   * The target organization. Its log gets the entry only if the caller belongs to it; otherwise only the platform's log
+   * does.
+   */
   organizationId: string | null;
-  /** Method and pattern, never the path. */
+  /** Method and route pattern; never the path, which may contain secrets. */
   route: string;
   status: number;
   requestId: string;
 }
 
 /**
- * Refused attempts, summed up in memory and written to the audit log once a minute: whoever is refused a thousand times a
- * second makes one entry a minute, and all of them together no more than `MAX_ENTRIES` and one.
+ * Aggregates denied attempts in memory, and writes them to the audit log once per minute. Any number of identical
+ * attempts makes one entry per minute. A flush writes at most `MAX_ENTRIES` + 1 entries.
  */
 export interface Refusals {
   note(refusal: Refusal, now: Date): void;
-  /** Writes what has been noted. Failures keep it for the next flush. */
+  /** Writes the pending entries. After a failure they stay for the next flush. */
   flush(): Promise<void>;
 }
 
@@ -40,7 +43,7 @@ interface Entry {
   requestId: string;
 }
 
-/** Refusals over this database; the owner calls flush once a minute and at the end. */
+/** Creates an aggregator for this database. The owner calls `flush` every minute and before shutdown. */
 export function createRefusals(db: Database): Refusals {
   let pending = new Map<string, Entry>();
   const add = (key: string, entry: Entry) => {

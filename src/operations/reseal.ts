@@ -5,16 +5,16 @@ import { openApiKey, protectApiKey, sealSecret } from "./credentials.ts";
 
 const BATCH = 200;
 
-/** How many keys and secrets there are under the current secret now, and how many could be read with neither. */
+/** Keys and secrets re-encrypted under the current secret, and those that neither secret could decrypt. */
 export interface Resealed {
   resealed: number;
   unreadable: number;
 }
 
 /**
- * Carries every stored key and webhook secret over to the current API_KEYS_SECRET, beside a running system that has the old
- * one as API_KEYS_SECRET_PREVIOUS; done again, it changes nothing. A key that is replaced meanwhile is left as it is then.
- * A user's key before the current one is known by its hash only and ends with the old secret.
+ * Re-encrypts every stored key and webhook secret under the current API_KEYS_SECRET. Run it beside a live system whose
+ * API_KEYS_SECRET_PREVIOUS is the old secret. It is idempotent, and skips keys that are replaced meanwhile. A user's
+ * previous key exists only as a hash, so it ends with the old secret.
  */
 export async function resealAll(resources: Resources): Promise<Resealed> {
   const { db, keyring } = resources;

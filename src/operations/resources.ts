@@ -12,9 +12,8 @@ import { createPricingCache, type PricingCache } from "./pricing-cache.ts";
 import { createRefusals } from "./refusals.ts";
 
 /**
- * The resources of a process over one connection pool; whoever opened that closes it, after flushing
- * callCounter, keyUses and refusals.
- * Without `changes`, keys and contracts are read on every request.
+ * Creates a process's resources over one connection pool. The caller closes the pool after flushing callCounter,
+ * keyUses and refusals. Without `changes`, every request reads keys and contracts from the database.
  */
 export function createResources(
   connection: Connection,
@@ -24,11 +23,11 @@ export function createResources(
     now?: Resources["now"];
     download?: Resources["download"];
     changes?: Changes;
-    /** Given where it outlives these resources. */
+    /** Pass a cache that outlives these resources. */
     pricingCache?: PricingCache;
-    /** Given where it outlives these resources. */
+    /** Pass an issuer that outlives these resources. */
     issuer?: Issuer;
-    /** Given where there are threads; otherwise analyses run in slices. */
+    /** Pass one where threads exist; otherwise analyses run in slices. */
     analysis?: Analysis;
     isPublicAddress?: Resources["isPublicAddress"];
   },

@@ -2,13 +2,13 @@ import { findService, type ServiceRow, type ServiceView, viewServices } from "..
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** Names one service: within an organization, by its whole name in any letter case. */
+/** Addresses one service of an organization, by its full case-insensitive name. */
 export interface ServiceAddress {
   organizationId: string;
   serviceName: string;
 }
 
-/** Names one version of a service; `_` and `.` in it are the same. */
+/** Addresses one version of a service; `_` and `.` in versions are equivalent. */
 export interface PricingAddress extends ServiceAddress {
   version: string;
 }
@@ -22,8 +22,9 @@ function serviceNotFound(serviceName: string): Failure {
 }
 
 /**
- * The enabled service's row, locked until the transaction ends where asked: whoever changes a service or its versions
- * locks it first, before any contract. Failure notFound for an unknown, a disabled or somebody else's service.
+ * Returns the enabled service's row. With `lock`, it stays locked until the transaction ends. Changes of a service or
+ * its versions must lock it before any contract.
+ * @throws Failure notFound for an unknown or disabled service, or another organization's.
  */
 export async function requireService(ctx: Context, address: ServiceAddress, lock?: "update"): Promise<ServiceRow> {
   const service = await findService(ctx.db, {
@@ -35,7 +36,7 @@ export async function requireService(ctx: Context, address: ServiceAddress, lock
   return service;
 }
 
-/** The service as it is at this moment, with its versions. Source: contract services-pricings §3.1. */
+/** Returns the service's current state with its versions. Source: contract services-pricings §3.1. */
 export async function viewService(ctx: Context, service: ServiceRow): Promise<ServiceView> {
   const [view] = await viewServices(ctx.db, [service]);
   if (view === undefined) throw serviceNotFound(service.name);

@@ -17,11 +17,11 @@ import { Failure } from "./errors.ts";
 import { proposeFirst } from "./proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
 
-/** What may change of a service; absent and blank parts stay. */
+/** Changes to a service; undefined and blank fields stay unchanged. */
 export interface ServiceChanges {
   name: string | undefined;
   targetOrganizationId: string | undefined;
-  /** Why a move may break a rule of the gate. */
+  /** Reason for overriding a gate rule when moving. */
   overrideReason?: string | undefined;
 }
 
@@ -29,12 +29,12 @@ const unknownOrganization = (id: string, cause?: unknown) =>
   new Failure("invalid", `INVALID DATA: Organization with id ${id} not found`, { cause });
 
 /**
- * Renames and/or moves a service. A rename carries through everywhere by itself: contracts refer to the service, not to
- * its name. A move takes along contracts that have only this service and removes it from the others. For the organization
- * that the service leaves, a move is a removal: it needs the same rights as disabling the service, and the same gate decides.
- * Failure notFound, conflict when the name or an end user's contract exists already where it goes or a rule of the gate is
- * broken, invalid for an unknown organization, forbidden for callers who may not remove here or write there.
- * Source: contract README, decision 20; services-pricings §4.5, §9.
+ * Renames and/or moves a service. Contracts reference the service's id, so a rename takes effect everywhere. A move
+ * takes along contracts with only this service, and removes it from the others. For the source organization, a move is
+ * a removal. It needs the permissions of disabling the service, and passes the same gate. Source: contract README,
+ * decision 20; services-pricings §4.5, §9.
+ * @throws Failure notFound; conflict when the target already has the name or an end user's contract, or a gate rule is
+ * broken; invalid for an unknown organization; forbidden for callers who may not remove here or write there.
  */
 export async function updateService(ctx: Context, input: ServiceAddress & ServiceChanges): Promise<ServiceView> {
   const name = input.name?.trim() ?? "";
@@ -65,7 +65,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         after: { name: after.name, organizationId: after.organizationId },
       };
       await keepDecision(ctx, decision);
-      // Both sides of a move can read it; the gate is the business of the side that the service leaves.
+      // Both organizations can read an audited move; only the source gets the gate's result.
       await auditAll(ctx, [
         {
           ...change,
@@ -83,7 +83,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
       const taken = name === "" ? input.serviceName : name;
       throw new Failure("conflict", `CONFLICT: Service name ${taken} already exists`, { cause: error });
     }
-    // Somebody contracted that end user in the target organization since we looked: look again, and say who it is.
+    // The target organization gained a contract of that end user after the check. Run again to name the end user.
     if (violates(error, "contracts_user_unique")) return updateService(ctx, input);
     if (violates(error, "services_organization_fk") || violates(error, "contracts_organization_fk")) {
       throw unknownOrganization(target ?? "", error);
@@ -93,8 +93,8 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
 }
 
 /**
- * What was consumed under the old name can be reverted under the new one, for as long as it can be at all. The contracts are
- * locked, so that nobody who still counts under the old name comes after.
+ * Relabels recent consumption, so that it can still be reverted under the new name. Locks the contracts, so that no
+ * consumption in flight still records the old name.
  */
 async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string): Promise<void> {
   const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
@@ -110,7 +110,7 @@ async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string
   await recordStates(ctx.db, { contractIds, cause: "rename", now });
 }
 
-/** The facts of the contracts that have the service, which are locked. */
+/** Locks the contracts with the service, and returns their facts. */
 async function readHolders(ctx: Context, service: ServiceRow): Promise<Map<string, string>> {
   const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
   return readFacts(
@@ -119,7 +119,7 @@ async function readHolders(ctx: Context, service: ServiceRow): Promise<Map<strin
   );
 }
 
-/** Checks both sides' permissions, then asks the gate of the organization that the service leaves, as for disabling it. */
+/** Checks permissions on both sides, then the source organization's gate, as for disabling the service. */
 async function decideMove(
   ctx: Context,
   service: ServiceRow,
@@ -146,7 +146,7 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
   await leaveBehind(ctx, [...staying], service.id);
 }
 
-/** Contracts with only the moving service: they go with it, unchanged. */
+/** Moves contracts that have only this service, unchanged. */
 async function takeAlong(
   ctx: Context,
   moving: readonly { id: string; userId: string }[],
@@ -167,7 +167,10 @@ async function takeAlong(
     .where(isAnyOf(contracts.id, ids));
 }
 
-/** Contracts with other services too: they stay where they are, without this one; its balances end at zero. */
+/**
+ * Removes the service from contracts that also have others. They stay in the source organization; the service's
+ * balances end at zero.
+ */
 async function leaveBehind(ctx: Context, contractIds: readonly string[], serviceId: string): Promise<void> {
   if (contractIds.length === 0) return;
   const now = ctx.now();
@@ -180,7 +183,10 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
   await recordStates(ctx.db, { contractIds, cause: "move", now });
 }
 
-/** Failure forbidden for callers who may not remove services where this one is; invalid where it cannot go. */
+/**
+ * Checks that the caller may remove the service here and create it there.
+ * @throws Failure forbidden for missing permissions; invalid for an invalid or unknown target.
+ */
 async function requireMoveAllowed(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
   const denial = await denyRemoval(ctx, service);
   if (denial !== undefined) throw new Failure("forbidden", denial);
@@ -188,7 +194,7 @@ async function requireMoveAllowed(ctx: Context, service: ServiceRow, targetId: s
   await requireTarget(ctx, service.organizationId, targetId);
 }
 
-/** A key is refused with the sentence that the permission table has for its DELETE of the service. */
+/** Denies an organization key with the same message as its DELETE of the service. */
 async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | undefined> {
   const { caller } = ctx;
   if (caller.kind !== "key")
@@ -197,7 +203,9 @@ async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | 
   return denyAtGate(findRule("DELETE", path), caller, "DELETE", path, false)?.message;
 }
 
-/** Between organizations of one owner for a key; for a user, only into an organization in which it may write services. */
+/**
+ * Checks the target. A key may move only between organizations of one owner; a user only where it may write services.
+ */
 async function requireTarget(ctx: Context, sourceId: string, targetId: string): Promise<void> {
   const [source, target] = await Promise.all(
     [sourceId, targetId].map(async (id) => {

@@ -15,8 +15,8 @@ import { proposeFirst } from "./proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "./service-address.ts";
 
 /**
- * Enabled services by name in byte order; without an organization, those of every organization.
- * Source: contract services-pricings §4.1.
+ * Lists enabled services by name in byte order. Default: those of every organization. Source: contract
+ * services-pricings §4.1.
  */
 export async function listServices(
   ctx: Context,
@@ -36,7 +36,7 @@ export async function listServices(
       and(
         eq(services.disabled, false),
         input.organizationId === undefined ? undefined : eq(services.organizationId, input.organizationId),
-        // Letter case as in look-ups, whatever the database's own idea of letters is; no character is a pattern.
+        // Lowercased in JavaScript as in lookups, because Postgres lowercases by locale. `strpos` has no wildcards.
         input.name === undefined ? undefined : sql`strpos(${services.nameKey}, ${input.name.toLowerCase()}) > 0`,
       ),
     )
@@ -46,14 +46,17 @@ export async function listServices(
   return viewServices(ctx.db, rows);
 }
 
-/** One enabled service. Failure notFound otherwise. Source: contract services-pricings §4.4. */
+/**
+ * Returns one enabled service. Source: contract services-pricings §4.4.
+ * @throws Failure notFound.
+ */
 export async function showService(ctx: Context, address: ServiceAddress): Promise<ServiceView> {
   return viewService(ctx, await requireService(ctx, address));
 }
 
 /**
- * Creates the service that the pricing names, or re-enables the disabled one of that name, with this version active.
- * Source: contract services-pricings §4.2, §6.2.
+ * Creates the service named in the pricing, or re-enables the disabled one, with this version active. Source: contract
+ * services-pricings §4.2, §6.2.
  */
 export async function createService(
   ctx: Context,
@@ -102,7 +105,7 @@ export async function createService(
     });
   } catch (error) {
     if (violates(error, "services_name_unique")) throw exists();
-    // The organization was deleted meanwhile.
+    // The organization was deleted in the meantime.
     if (violates(error, "services_organization_fk")) {
       throw new Failure("notFound", `Organization with ID ${input.organizationId} not found`, { cause: error });
     }
@@ -130,7 +133,7 @@ async function enableService(ctx: Context, held: ServiceRow, version: string): P
   return enabled;
 }
 
-/** An archived version of that label becomes `<version>.<epoch ms>`, under which it stays addressable. */
+/** Renames an archived version with that label to `<version>.<epoch ms>`, where it stays addressable. */
 async function setAside(ctx: Context, serviceId: string, version: string): Promise<void> {
   const versions = await ctx.db
     .select({ id: pricings.id, version: pricings.version, key: pricings.versionKey })
@@ -138,7 +141,7 @@ async function setAside(ctx: Context, serviceId: string, version: string): Promi
     .where(eq(pricings.serviceId, serviceId));
   const held = versions.find((row) => row.key === versionKey(version));
   if (held === undefined) return;
-  // Somebody may have uploaded a version of exactly that label, or the clock may have stood still.
+  // That label may have been uploaded, or the clock may not have advanced.
   const taken = new Set(versions.map((row) => row.key));
   let moment = ctx.now().getTime();
   while (taken.has(versionKey(`${held.version}.${moment}`))) moment += 1;
@@ -150,8 +153,9 @@ async function setAside(ctx: Context, serviceId: string, version: string): Promi
 }
 
 /**
- * Takes a service out of use: versions archived, name reserved, contracts novated without it; it can be re-created.
- * Failure conflict when a rule of the gate is broken. Source: contract services-pricings §4.6, §6.1, §6.3.
+ * Disables a service: archives its versions, reserves its name, and novates contracts without it. It can be re-created.
+ * Source: contract services-pricings §4.6, §6.1, §6.3.
+ * @throws Failure conflict for a broken gate rule.
  */
 export async function disableService(
   ctx: Context,
@@ -189,8 +193,8 @@ export async function disableService(
 }
 
 /**
- * Removes every service of the organization for good, disabled ones included; without an organization, of the instance.
- * Returns how many. Source: contract services-pricings §4.3.
+ * Permanently deletes every service of the organization, including disabled ones. Without an organization it deletes
+ * all services of the instance. Returns their number. Source: contract services-pricings §4.3.
  */
 export async function pruneServices(ctx: Context, input: { organizationId: string | undefined }): Promise<number> {
   return transaction(ctx, async (ctx) => {

@@ -14,7 +14,7 @@ import { contractNotFound } from "./contract-address.ts";
 import { Failure } from "./errors.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
-/** Which of a feature's two expressions is asked for. */
+/** Selects a feature's server or client expression. */
 export interface Mode {
   server: boolean;
 }
@@ -22,7 +22,7 @@ export interface Mode {
 const EXPIRED =
   "Invalid subscription: Your susbcription has expired and it is not set to renew automatically. To continue accessing the features, please purchase any subscription.";
 
-/** A contract ready to be asked: its entitlements, and its balances as just read. */
+/** A contract ready for evaluation: its entitlements and its current balances. */
 export interface Prepared {
   subject: Subject;
   evaluation: Evaluation;
@@ -36,8 +36,9 @@ export function evaluatedOrganization(ctx: Context): string {
 }
 
 /**
- * Loads the end user's contract, renews what is due, and prepares the evaluation. Takes no lock unless something is due.
- * Failure notFound without contract, invalid when it has expired. Source: contract features-events §2, contracts §12.
+ * Loads the end user's contract, renews due balances, and prepares the evaluation. Takes no lock unless something is
+ * due. Source: contract features-events §2, contracts §12.
+ * @throws Failure notFound without a contract; invalid when it has expired.
  */
 export function prepareSubject(ctx: Context, userId: string): AtOnce<Prepared> {
   return goOn(ctx.lookups.subject({ organizationId: evaluatedOrganization(ctx), userId }), (subject) => {
@@ -48,8 +49,8 @@ export function prepareSubject(ctx: Context, userId: string): AtOnce<Prepared> {
 }
 
 /**
- * The same for one feature, or for all of them. Where no expression reads a balance and nothing is due, the answer is made
- * from what is known of the contract, without asking the database again.
+ * Prepares one feature, or all of them, from the cached contract if possible. Avoids a database read when no expression
+ * reads a balance and nothing is due.
  */
 export function prepareFor(
   ctx: Context,
@@ -65,7 +66,10 @@ export function prepareFor(
   });
 }
 
-/** Whether the contract or a balance has reached the end of its period. Failure invalid when the contract may not renew. */
+/**
+ * True if the contract or a balance has reached the end of its period.
+ * @throws Failure invalid for an expired contract that does not renew.
+ */
 export function needsRenewal(subject: Subject, now: Date): boolean {
   return isExpired(subject, now) || hasDue(subject, now);
 }
@@ -75,8 +79,8 @@ function hasDue(subject: Subject, now: Date): boolean {
 }
 
 /**
- * The same with the contract locked, until `work` and its transaction end: balances, plan and versions are those of that
- * moment, and whatever `work` writes is all of it or none.
+ * Locks the contract until `work` and its transaction end. Balances, plan and versions are current under the lock, and
+ * all writes of `work` are atomic.
  */
 export async function withLockedSubject<T>(
   ctx: Context,
@@ -85,7 +89,7 @@ export async function withLockedSubject<T>(
 ): Promise<T> {
   const organizationId = evaluatedOrganization(ctx);
   return transaction(ctx, async (ctx) => {
-    // Two statements, because one would read what was there before it waited for the lock.
+    // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
     const found = await lockSubject(ctx.db, organizationId, userId);
     const now = ctx.now();
     const subject = found ? await loadSubject(ctx.db, organizationId, userId) : undefined;
@@ -129,8 +133,8 @@ async function renewContract(ctx: Context, subject: Subject, now: Date): Promise
 }
 
 /**
- * The contract as an evaluation at this moment makes it, without writing anything: what is due renewed. Failure invalid when
- * it had expired.
+ * Computes the contract as renewed at that moment, without writing.
+ * @throws Failure invalid when it had expired.
  */
 export function asRenewed(subject: Subject, at: Date): Subject {
   return {
@@ -152,14 +156,16 @@ function usageOf(subject: Subject): Map<string, number> {
   return usage;
 }
 
-/** By the very list of services that they were made from, which is never written to. */
+/** Keyed by the identity of the services list, which is immutable. */
 const evaluations = new WeakMap<Subject["services"], Evaluation>();
 
 function evaluationOf(ctx: Resources, subject: Subject): AtOnce<Evaluation> {
   return evaluations.get(subject.services) ?? findEvaluation(ctx, subject);
 }
 
-/** The evaluation of what is contracted; what it is made of cannot change, so it is kept under a key of exactly that. */
+/**
+ * Finds or builds the evaluation of a subscription. All its inputs are immutable, so it is cached under a key of them.
+ */
 async function findEvaluation(ctx: Resources, subject: Subject): Promise<Evaluation> {
   const evaluation = await makeEvaluation(ctx, subject);
   evaluations.set(subject.services, evaluation);

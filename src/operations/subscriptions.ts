@@ -9,14 +9,14 @@ import { inSlices } from "./analysis.ts";
 import type { Context, Resources } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** What a caller wants somebody to have, with names as sent. */
+/** A requested subscription, with names as sent. */
 export interface Subscription {
   contractedServices: Record<string, string>;
   subscriptionPlans: Record<string, string>;
   subscriptionAddOns: Record<string, Record<string, number>>;
 }
 
-/** A rule broken at creation and the same rule broken at novation differ in status and wrapping; both are built here. */
+/** Selects status and wording of a broken rule; creation and novation differ in both. */
 type Occasion = "creation" | "novation";
 
 function refusal(message: string, missing: boolean, occasion: Occasion): Failure {
@@ -24,7 +24,10 @@ function refusal(message: string, missing: boolean, occasion: Occasion): Failure
   return new Failure("invalid", `Invalid subscription: Error: ${message}`);
 }
 
-/** The map with its service keys in lower case. Failure invalid when two keys become one. */
+/**
+ * Lower-cases the service keys of a map.
+ * @throws Failure invalid when two keys become one.
+ */
 function keyed<T>(map: Record<string, T>): Map<string, T> {
   const result = new Map<string, T>();
   for (const [name, value] of Object.entries(map)) {
@@ -39,9 +42,9 @@ function keyed<T>(map: Record<string, T>): Map<string, T> {
 export type LockedServices = ReadonlyMap<string, string>;
 
 /**
- * Finds the services that a subscription contracts, by organization, and keeps them from being archived or disabled until
- * the transaction ends. Services are locked before contracts, everywhere, in the order of their ids: that is what keeps
- * archiving, novation and deletion from waiting for each other in a circle.
+ * Finds and locks a subscription's services, by organization. The locks prevent archiving and disabling until the
+ * transaction ends. All code locks services before contracts, ordered by id, so that archiving, novation and deletion
+ * cannot deadlock.
  */
 export async function lockServices(
   ctx: Context,
@@ -68,8 +71,8 @@ export async function lockServices(
 }
 
 /**
- * Resolves names to rows and checks every subscription rule, in the contract's order. Versions among `heldPricingIds` may
- * be archived. Call it with the services locked. Source: contract contracts §4.2, §4.3, §6.
+ * Resolves names to rows and checks every subscription rule, in the contract's order. Versions among `heldPricingIds`
+ * may be archived. Call it with the services locked. Source: contract contracts §4.2, §4.3, §6.
  */
 export async function resolveSubscription(
   ctx: Context,
@@ -148,7 +151,7 @@ export async function resolveSubscription(
       const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
       throw refusal(checked.message, missing, occasion);
     }
-    // Drizzle asks values for their constructor, which an object without a prototype does not have.
+    // Drizzle reads `constructor` of values, which objects without a prototype lack.
     if (quantities !== undefined) target.addOns = { ...checked.addOns };
   }
   return [...result.values()];
@@ -169,7 +172,7 @@ async function findVersions(ctx: Context, serviceIds: readonly string[], version
     .where(and(isAnyOf(pricings.serviceId, serviceIds), isAnyOf(pricings.versionKey, versions.map(versionKey))));
 }
 
-/** Compiled pricings by model hash; those not at hand are read in one query. */
+/** Returns compiled pricings by model hash; uncached ones take one query. */
 export async function compiledPricings(ctx: Resources, rows: readonly { pricingId: string; hash: string }[]) {
   const compiled = new Map(rows.map((row) => [row.hash, ctx.pricingCache.peek(row.hash)] as const));
   const missing = rows.filter((row) => compiled.get(row.hash) === undefined);
@@ -183,7 +186,7 @@ export async function compiledPricings(ctx: Resources, rows: readonly { pricingI
           missing.map((row) => row.pricingId),
         ),
       );
-    // Only past states of contracts speak of versions that have been deleted.
+    // Only past contract states reference deleted versions.
     const gone = missing.filter((row) => !models.some(({ hash }) => hash === row.hash)).map((row) => row.pricingId);
     if (gone.length > 0) {
       const { modelHash, model, id } = deletedPricings;

@@ -4,8 +4,8 @@ import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 
 /*
- * Limits on what callers can cost. Failed sign-ins and calls that cost a password hash are counted in the database, so their
- * limits hold over all processes. Everything else is counted in memory: n processes allow n times as much.
+ * Rate limits on expensive calls. Failed sign-ins and calls that hash a password are counted in the database, so their
+ * limits hold across all processes. Everything else is counted in memory: n processes allow n times as much.
  */
 
 const WINDOW_MS = 60_000;
@@ -14,12 +14,16 @@ const MAX_FAILURES = 10;
 /** Failed sign-ins per minute and name over all addresses. Source: contract README, decision 22. */
 const MAX_FAILURES_PER_NAME = 500;
 
-/** Sign-ins and sign-ups a minute and address, where the operator has not said otherwise: everybody behind one proxy or one office is one address. */
+/**
+ * Default for sign-ins and sign-ups per minute and address. It is high because everyone behind one proxy or office
+ * shares an address.
+ */
 const MAX_ACCOUNT_CALLS = 3000;
 
 /**
- * Counts a call that costs a password hash, per address. Failure tooManyRequests once too many came within the minute, over
- * all processes. Platform ADMINs and unknown addresses are not counted.
+ * Counts a call that hashes a password, per address and across all processes. Platform ADMINs and unknown addresses are
+ * exempt.
+ * @throws Failure tooManyRequests above the limit per minute.
  */
 export async function limitAccountCalls(ctx: Context, address: string): Promise<void> {
   const limit = ctx.settings.accountCallsPerMinute ?? MAX_ACCOUNT_CALLS;
@@ -32,8 +36,9 @@ export async function limitAccountCalls(ctx: Context, address: string): Promise<
 }
 
 /**
- * Runs one sign-in attempt and counts failures over all processes: per name and address, so that nobody locks a user out
- * from elsewhere, and per name over all addresses. Concurrent attempts at several processes may exceed a limit slightly.
+ * Runs one sign-in attempt, and counts failures across all processes. The limit per name and address keeps others from
+ * locking a user out; another limit per name covers all addresses. Concurrent attempts in several processes may exceed
+ * a limit slightly.
  */
 export async function throttleSignInEverywhere<T>(
   ctx: Context,
@@ -57,7 +62,7 @@ export async function throttleSignInEverywhere<T>(
   return throttleSignIn(`${name}\n${address}`, ctx.now, attempt, limit);
 }
 
-/** Stands for a name in the database: people type their password there. */
+/** Hashes a name for storage, because people sometimes type their password into the name field. */
 async function digestOf(text: string): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
   return Array.from(digest.slice(0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -70,17 +75,18 @@ function tooManyFailures(retryAfterSeconds: number): Failure {
 }
 
 interface Attempts {
-  /** Moments of failures, oldest first. */
+  /** Timestamps of failures, oldest first. */
   failures: number[];
-  /** Sign-ins whose outcome is not known yet. */
+  /** Sign-ins in flight. */
   running: Promise<unknown>[];
 }
 
 const attemptsByBucket = new Map<string, Attempts>();
 
 /**
- * Runs one sign-in attempt of this bucket in this process; `signIn` resolves to undefined when it failed, and only failures count.
- * Failure tooManyRequests, before any work, after `limit` failures within a minute, whether the name exists or not.
+ * Runs one sign-in attempt of a bucket in this process. Only failures count, which `signIn` signals with undefined. The
+ * limit applies to existing and unknown names alike.
+ * @throws Failure tooManyRequests, before any work, after `limit` failures within a minute.
  */
 export async function throttleSignIn<T>(
   bucketName: string,
@@ -88,7 +94,7 @@ export async function throttleSignIn<T>(
   signIn: () => Promise<T | undefined>,
   limit: number = MAX_FAILURES,
 ): Promise<T | undefined> {
-  // No user has so long a name; kept one by one, such names would be a way to fill the memory.
+  // No user has a name this long. One shared bucket keeps such names from filling the memory.
   const bucket = bucketName.length > 512 ? "" : bucketName;
   let attempts = attemptsOf(bucket);
   for (;;) {
@@ -97,7 +103,7 @@ export async function throttleSignIn<T>(
     if (oldest !== undefined && attempts.failures.length >= limit) {
       throw tooManyFailures(Math.max(1, Math.ceil((oldest + WINDOW_MS - now().getTime()) / 1000)));
     }
-    // Attempts in flight may all fail: more of them than failures are left must wait for their outcome.
+    // Attempts in flight may all fail, so further ones wait for an outcome.
     if (attempts.failures.length + attempts.running.length < limit) break;
     await Promise.race(attempts.running);
     attempts = attemptsOf(bucket);
@@ -127,7 +133,7 @@ function forgetOldFailures(attempts: Attempts, now: number): void {
   attempts.failures = attempts.failures.filter((at) => Math.abs(now - at) < WINDOW_MS);
 }
 
-/** Keeps the map as small as the failures of the last minute, which the speed of hashing bounds. */
+/** Evicts names without failures in the last minute. The speed of hashing bounds the rest. */
 function forgetIdleNames(now: number): void {
   for (const [name, attempts] of attemptsByBucket) {
     forgetOldFailures(attempts, now);
@@ -135,13 +141,13 @@ function forgetIdleNames(now: number): void {
   }
 }
 
-/** Unknown keys a minute and address: far above what a misconfigured client sends, far below what guessing needs. */
+/** Unknown keys per minute and address: far more than a misconfigured client sends, far fewer than guessing needs. */
 const MAX_UNKNOWN_KEYS = 1000;
 let unknownKeys = { minute: 0, byAddress: new Map<string, number>() };
 
 /**
- * The failure for an unknown key from this address: the one given, or tooManyRequests once too many came within the minute.
- * Valid keys from the same address are not touched.
+ * Returns the failure for an unknown key, or tooManyRequests above the limit per minute and address. Valid keys from
+ * the same address are unaffected.
  */
 export function unknownKeyFailure(
   address: string,
@@ -159,10 +165,13 @@ export function unknownKeyFailure(
   });
 }
 
-/** Calls of one second, by who called. */
+/** Calls per caller in the current second. */
 let keyCalls = { second: 0, byCaller: new Map<string, number>() };
 
-/** Counts a call with a valid key in this process. Failure tooManyRequests beyond `limit` a second. */
+/**
+ * Counts a call with a valid key in this process.
+ * @throws Failure tooManyRequests above `limit` calls per second.
+ */
 export function limitKeyCalls(caller: Context["caller"], now: Date, limit: number): void {
   if (caller.kind === "anonymous") return;
   const second = Math.floor(now.getTime() / 1000);

@@ -22,8 +22,8 @@ import { type Ask, decide, explained, type FeatureAnswer, likelyOffReason } from
 import { evaluatedOrganization, type Mode, prepareFor, withLockedSubject } from "./subject.ts";
 
 /**
- * Evaluates one feature and, where `expected` names its limits and it is granted, counts that use: check and count are one
- * step under the contract's lock, over all limits of the expression or none. Source: contract features-events §6.
+ * Evaluates one feature, and counts the consumption in `expected` if granted. Check and count are atomic under the
+ * contract's lock, for all limits of the expression or none. Source: contract features-events §6.
  */
 export function evaluateOne(ctx: Context, ask: Ask): AtOnce<FeatureAnswer> {
   const asksOnly = ask.dryRun || Object.keys(ask.expected).length === 0;
@@ -36,7 +36,7 @@ export function evaluateOne(ctx: Context, ask: Ask): AtOnce<FeatureAnswer> {
   return evaluateAlone(ctx, ask);
 }
 
-/** Counts what was answered to a question that was no dry run: consumptions for the metrics, denials for the overview. */
+/** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. */
 export function countVerdict(ctx: Context, { featureId, expected }: Ask, answer: FeatureAnswer): void {
   const { callCounter } = ctx;
   if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
@@ -45,8 +45,9 @@ export function countVerdict(ctx: Context, { featureId, expected }: Ask, answer:
 }
 
 /**
- * Undoes what this feature consumed within the last 120 s: all of it, or only the newest call. Each consumption is undone
- * at most once, by its recorded amount, so what others consumed meanwhile stays. Source: contract features-events §6.1.
+ * Reverts this feature's consumption of the last 120 s: all of it, or only the newest call. Each consumption is
+ * reverted at most once, by its recorded amount, so concurrent consumption is unaffected. Source: contract
+ * features-events §6.1.
  */
 export async function revertConsumption(
   ctx: Context,
@@ -67,20 +68,23 @@ export async function revertConsumption(
     });
     return true;
   });
-  // What was due is renewed all the same.
+  // Thrown after the commit, so that due renewals persist.
   if (!isKnown) throw new Failure("notFound", `Feature ${featureId} not found in contract for userId ${userId}`);
 }
 
 /** How PUT usageLevels changes balances. Source: contract contracts §9. */
 export type UsageChange =
-  /** Every level of that limit name, in every service, back to zero. */
+  /** Resets every level of that limit name to zero, in all services. */
   | { kind: "resetLimit"; limitName: string }
-  /** All renewable levels back to zero; the others too when asked. */
+  /** Resets all renewable levels to zero, and the others if requested. */
   | { kind: "resetAll"; renewableOnly: boolean }
-  /** Amounts by service and limit, negative ones give back; a balance never goes below zero. */
+  /** Adds amounts by service and limit. Negative ones give back; a balance never drops below zero. */
   | { kind: "increment"; amounts: Readonly<Record<string, Readonly<Record<string, number>>>> };
 
-/** Changes balances of one contract under its lock, all or none, each with its ledger row. Source: contract contracts §9. */
+/**
+ * Changes balances of one contract under its lock, all or none, each with its ledger row. Source: contract contracts
+ * §9.
+ */
 export async function changeUsage(
   ctx: Context,
   input: ContractAddress & { change: UsageChange },
@@ -94,7 +98,7 @@ export async function changeUsage(
     let after: readonly Level[];
     if (input.change.kind === "increment") {
       const { amounts } = input.change;
-      // What was used before the boundary belongs to the period that is over. An empty body changes nothing.
+      // Renew first: consumption before the boundary belongs to the previous period. An empty body changes nothing.
       const isEmpty = Object.keys(amounts).length === 0;
       const current = isEmpty ? levels : await renewDue(ctx.db, contract.id, levels, { operationId, now });
       const movements = await increments(ctx, contract.id, current, amounts);
@@ -123,7 +127,7 @@ export async function changeUsage(
   });
 }
 
-/** What the audit log says of a balance. */
+/** Selects the audited fields of a balance. */
 const factsOf = ({ serviceId, limitName, consumed }: Level) => ({ serviceId, limitName, consumed });
 
 function selectLevels(levels: readonly Level[], change: Exclude<UsageChange, { kind: "increment" }>): Level[] {
@@ -140,7 +144,10 @@ function selectLevels(levels: readonly Level[], change: Exclude<UsageChange, { k
   return named;
 }
 
-/** Failure notFound for a service that is not contracted; a limit that it does not track is ignored. */
+/**
+ * Resolves amounts to balance changes; untracked limits are ignored.
+ * @throws Failure notFound for a service that is not contracted.
+ */
 async function increments(
   ctx: Context,
   contractId: string,

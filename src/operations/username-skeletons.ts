@@ -4,15 +4,14 @@ import { users } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
 import { Failure } from "./errors.ts";
 
-/** The sentence for a name that another user has. */
 export const TAKEN = "INVALID DATA: There is already a user with the username that you are trying to set";
 
-/** Users that get their skeleton in one statement after a migration. */
+/** Users per statement when filling skeletons after a migration. */
 const BATCH = 1000;
 
 /**
- * The form that look-alike names share: `admin` and `аdmin` (with a Cyrillic а), `test1` and `testl`. Case matters.
- * Source: UTS 39, section 4.
+ * Returns the form that look-alike names share: `admin` and `аdmin` (with a Cyrillic а), `test1` and `testl`. Case
+ * matters. Source: UTS 39, section 4.
  */
 export function usernameSkeleton(username: string): string {
   // Names from before the check of characters may have invisible ones.
@@ -21,9 +20,9 @@ export function usernameSkeleton(username: string): string {
 }
 
 /**
- * Failure conflict when another user's name has the same skeleton, notFound (historical) when it is the same name. Inside a
- * transaction it also locks the skeleton until the commit, so that of two look-alikes that sign up at once one fails.
- * Source: contract README, decision 23; users-organizations §3.4.
+ * Rejects a name that looks like another user's. Inside a transaction it also locks the skeleton until the commit, so
+ * that of two concurrent look-alikes one fails. Source: contract README, decision 23; users-organizations §3.4.
+ * @throws Failure conflict for a look-alike; notFound (historical) for an identical name.
  */
 export async function refuseLookAlike(ctx: Context, username: string, ownId?: string): Promise<void> {
   const skeleton = usernameSkeleton(username);
@@ -32,7 +31,7 @@ export async function refuseLookAlike(ctx: Context, username: string, ownId?: st
     .select({ username: users.username })
     .from(users)
     .where(and(eq(users.usernameSkeleton, skeleton), ownId === undefined ? undefined : ne(users.id, ownId)))
-    // The same name first: it has a sentence of its own.
+    // An identical name comes first: it has its own message.
     .orderBy(desc(eq(users.username, username)))
     .limit(1);
   if (similar?.username === username) throw new Failure("notFound", TAKEN);
@@ -41,7 +40,7 @@ export async function refuseLookAlike(ctx: Context, username: string, ownId?: st
   }
 }
 
-/** Stores the skeletons of names from before there were any. Those names stay, also where they are look-alikes. */
+/** Fills in missing skeletons of older names. Existing names stay, even if they are look-alikes. */
 export async function fillUsernameSkeletons({ db }: Pick<Resources, "db">): Promise<void> {
   for (;;) {
     const rows = await db
@@ -53,7 +52,7 @@ export async function fillUsernameSkeletons({ db }: Pick<Resources, "db">): Prom
     const skeletons = JSON.stringify(
       rows.map(({ id, username }) => ({ id, username, skeleton: usernameSkeleton(username) })),
     );
-    // A user that was renamed meanwhile has the skeleton of the new name.
+    // Skips users renamed meanwhile: they already have their new skeleton.
     await db.execute(sql`
       update users set username_skeleton = filled.skeleton
       from jsonb_to_recordset(${skeletons}::text::jsonb) as filled(id text, username text, skeleton text)

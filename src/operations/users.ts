@@ -14,7 +14,9 @@ import { inTurn, type Requester } from "./hashing-queue.ts";
 import { limitAccountCalls, throttleSignInEverywhere } from "./throttle.ts";
 import { refuseLookAlike, TAKEN, usernameSkeleton } from "./username-skeletons.ts";
 
-/** A user as the wire shows it; `apiKey` and `role` only to a platform ADMIN, the user itself, and at sign-up. */
+/**
+ * A user in its wire format. Only a platform ADMIN, the user itself and the sign-up response see `apiKey` and `role`.
+ */
 export interface UserView {
   _id: string;
   id: string;
@@ -25,10 +27,9 @@ export interface UserView {
   updatedAt: Date;
 }
 
-/** What an update answers: no ids and no key. */
+/** Response of an update, without ids and key. */
 export type UpdatedUser = Pick<UserView, "username" | "createdAt" | "updatedAt"> & { role: PlatformRole };
 
-/** The five numbers that describe a page. */
 export interface Pagination {
   offset: number;
   limit: number;
@@ -37,16 +38,16 @@ export interface Pagination {
   pages: number;
 }
 
-/** Any constant will do; it only has to be ours. Held while an ADMIN may cease to be one, and while users are deleted. */
+/** Advisory lock id; arbitrary but unique. Held while an ADMIN may lose that role, and while users are deleted. */
 const ADMINS_LOCK = 5403_0002;
 
 const LAST_ADMIN = "PERMISSION ERROR: There must always be at least one ADMIN user in the system.";
 
 type UserRow = typeof users.$inferSelect;
 
-/** Where a request comes from. */
+/** Network origin of a request. */
 export interface Client {
-  /** Empty when it is not known. */
+  /** Empty if unknown. */
   address: string;
   /** Aborted when the client closes the connection. */
   signal?: AbortSignal | undefined;
@@ -54,7 +55,10 @@ export interface Client {
 
 const UNKNOWN_CLIENT: Client = { address: "" };
 
-/** Runs work that hashes a password when it is this caller's turn. Failure tooManyRequests: see inTurn. */
+/**
+ * Queues work that hashes a password under this caller.
+ * @throws Failure tooManyRequests, see inTurn.
+ */
 function hashing<T>(ctx: Context, { address, signal }: Client, work: () => Promise<T>): Promise<T> {
   const requester: Requester =
     ctx.caller.kind === "user"
@@ -64,9 +68,10 @@ function hashing<T>(ctx: Context, { address, signal }: Client, work: () => Promi
 }
 
 /**
- * The current key and role of whoever knows the password; signing in changes nothing, except that a user without a key,
- * or with one that is over or that a replaced server secret has ended, gets one. Failure unauthenticated, the same and after the same time for an unknown name and a wrong password;
- * tooManyRequests after 10 failures per minute for the name from one address. Source: contract users-organizations §3.3, D16.
+ * Signs in and returns the current key and role. Signing in changes nothing, with one exception: a missing, expired or
+ * undecryptable key is replaced. Source: contract users-organizations §3.3, D16.
+ * @throws Failure unauthenticated, with equal message and duration for an unknown name and a wrong password;
+ * tooManyRequests after 10 failures per minute, name and address.
  */
 export async function authenticate(
   ctx: Context,
@@ -89,7 +94,7 @@ export async function authenticate(
   return { username: user.username, apiKey: current ?? (await renewApiKey(itself, user.id)), role: user.role };
 }
 
-/** Keeps the password as it is kept now, unless it was changed meanwhile. */
+/** Upgrades the password's hash, unless the password was changed meanwhile. */
 async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
   const passwordHash = await hashing(ctx, client, () => hashPassword(password));
   await ctx.db
@@ -98,7 +103,10 @@ async function rehash(ctx: Context, user: UserRow, password: string, client: Cli
     .where(and(eq(users.id, user.id), eq(users.passwordHash, user.passwordHash)));
 }
 
-/** Whether this caller may create users here at all. Failure unauthenticated or forbidden when sign-up is closed to it. */
+/**
+ * Checks that this caller may create users.
+ * @throws Failure unauthenticated or forbidden when sign-up is closed to it.
+ */
 export function requireSignUpAllowed(ctx: Context): void {
   if (ctx.settings.allowPublicSignup || isPlatformAdmin(ctx.caller)) return;
   if (ctx.caller.kind === "user") {
@@ -111,10 +119,10 @@ export function requireSignUpAllowed(ctx: Context): void {
 }
 
 /**
- * Creates a user and, in the same transaction, its default organization with a key of scope ALL.
- * Nobody but a platform ADMIN creates an ADMIN: a USER is refused, anybody else gets a USER account.
- * Failure notFound for a taken name (historical), also when two ask for it at once; conflict for a look-alike of one.
- * Source: users-organizations §3.4, contract README decision 23.
+ * Creates a user with its default organization and a key of scope ALL, in one transaction. Only a platform ADMIN
+ * creates an ADMIN: a USER is rejected, any other caller gets a USER account. Source: users-organizations §3.4,
+ * contract README decision 23.
+ * @throws Failure notFound for a taken name (historical), also in a race; conflict for a look-alike.
  */
 export async function createUser(
   ctx: Context,
@@ -129,7 +137,7 @@ export async function createUser(
     throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create other admins.");
   }
   const role = isPlatformAdmin(ctx.caller) ? (input.role ?? "USER") : "USER";
-  // Asked before hashing, so that a refused name costs nothing, and again with the skeleton locked.
+  // Checked before hashing, so that a rejected name costs nothing, and again with the skeleton locked.
   await refuseLookAlike(ctx, input.username);
   const passwordHash = await hashing(ctx, client, () => hashPassword(input.password));
   const name = `${input.username}'s Organization`;
@@ -168,8 +176,8 @@ export async function seedFirstAdmin(
 }
 
 /**
- * One page of users by creation time; a USER has to search for at least 4 characters of a name.
- * `q` is a substring to be found literally, whatever its case. Source: users-organizations §3.5.
+ * Lists one page of users by creation time. A USER must search for at least 4 characters of a name. `q` is a literal,
+ * case-insensitive substring. Source: users-organizations §3.5.
  */
 export async function listUsers(
   ctx: Context,
@@ -206,22 +214,26 @@ export async function listUsers(
   };
 }
 
-/** Who the key belongs to. Source: users-organizations §3.6. */
+/** Returns the user of the request's key. Source: users-organizations §3.6. */
 export function currentUser(ctx: Context): { username: string; role: PlatformRole } {
   const { username, role } = requireUser(ctx);
   return { username, role };
 }
 
-/** One user; only a platform ADMIN or the user itself sees role and key. Failure notFound. Source: §3.7. */
+/**
+ * Returns one user. Only a platform ADMIN or the user itself sees role and key. Source: §3.7.
+ * @throws Failure notFound.
+ */
 export async function showUser(ctx: Context, username: string): Promise<UserView> {
   const row = await findUser(ctx, username);
   return viewUser(ctx, row, seesAll(ctx, row));
 }
 
 /**
- * Changes name, password or role of a user; a rename keeps ownerships and memberships, which refer to the id.
- * Failure forbidden for others' accounts, for taking the role ADMIN and for demoting the last one; notFound for an
- * unknown user and for a taken name; conflict for a look-alike of another user's. Source: users-organizations §3.8.
+ * Changes name, password or role of a user. Ownerships and memberships reference the id, so a rename keeps them.
+ * Source: users-organizations §3.8.
+ * @throws Failure forbidden for others' accounts, for taking the role ADMIN and for demoting the last ADMIN; notFound
+ * for an unknown user and for a taken name; conflict for a look-alike.
  */
 export async function updateUser(
   ctx: Context,
@@ -246,7 +258,7 @@ export async function updateUser(
       throw new Failure("forbidden", "PERMISSION ERROR: Only admins can update other users.");
     }
   };
-  // Asked before hashing, so that a refused caller costs nothing, and again with the row locked.
+  // Checked before hashing, so that a rejected caller costs nothing, and again with the row locked.
   refuseOthers(await findUser(ctx, input.target));
   const { password } = input;
   if (password !== undefined) await limitAccountCalls(ctx, addressBlock(client.address));
@@ -269,20 +281,20 @@ export async function updateUser(
   );
 }
 
-/** How a new key follows the one before it. */
+/** Options for replacing a key. */
 export interface KeyRotation {
-  /** For so long the key before it works too; without, it stops working at once. */
+  /** Seconds that the previous key stays valid. Default: 0. */
   overlapSeconds?: number | undefined;
-  /** From when on the new key is refused; null for never. */
+  /** When the new key expires; null for never. */
   expiresAt?: Date | null | undefined;
 }
 
-/** What is known of a user's key, without its value. */
+/** A user's key without its value. */
 export interface UserKeyView {
   expiresAt: Date | null;
-  /** To the minute, or a little later. */
+  /** Last recorded use; recording lags by about a minute. */
   lastUsedAt: Date | null;
-  /** Until when the key before it works; null when it does not. */
+  /** When the previous key stops working; null if it already has. */
   previousUntil: Date | null;
 }
 
@@ -293,9 +305,9 @@ function requireKeyOf(ctx: Context, username: string): void {
 }
 
 /**
- * Gives the user a fresh key; the old one stops working at once, or after the overlap that is asked for.
- * Failure forbidden for a USER asking for somebody else, notFound, invalid for an expiry in the past.
- * Source: users-organizations §3.9; `rotation`, an addition to it, is asked for when the key may be replaced, and may throw.
+ * Replaces the user's key. The old one stops working immediately, or after the requested overlap. `rotation` is called
+ * only once the caller is authorized, because it may throw. Source: users-organizations §3.9.
+ * @throws Failure forbidden for a USER replacing someone else's key; notFound; invalid for a past expiry.
  */
 export async function regenerateApiKey(
   ctx: Context,
@@ -311,7 +323,10 @@ export async function regenerateApiKey(
   return { apiKey: await renewApiKey(ctx, target.id, wanted) };
 }
 
-/** When the user's key ends, when it was used last, and until when the one before it works. Failure forbidden, notFound. */
+/**
+ * Returns the expiry and last use of the user's key, and the end of the previous one.
+ * @throws Failure forbidden, notFound.
+ */
 export async function showUserKey(ctx: Context, username: string): Promise<UserKeyView> {
   requireKeyOf(ctx, username);
   const row = await findUser(ctx, username);
@@ -323,7 +338,7 @@ export async function showUserKey(ctx: Context, username: string): Promise<UserK
   };
 }
 
-/** Sets the platform role of a user. Failure forbidden or notFound, in the order of users-organizations §3.10. */
+/** Sets the platform role of a user. Failures forbidden or notFound, in the order of users-organizations §3.10. */
 export async function changeRole(ctx: Context, input: { target: string; role: PlatformRole }): Promise<UpdatedUser> {
   const caller = requireUser(ctx);
   if (caller.role !== "ADMIN" && input.role === "ADMIN") {
@@ -341,15 +356,16 @@ export async function changeRole(ctx: Context, input: { target: string; role: Pl
 }
 
 /**
- * Deletes a user in one transaction: it leaves every organization, those it owns pass to the first member in the order
- * ADMIN, MANAGER, EVALUATOR and then of joining, and those without members are deleted with everything in them.
- * Failure forbidden for others' accounts and the last ADMIN, notFound. Source: users-organizations §3.11.
+ * Deletes a user in one transaction, and ends all its memberships. Organizations it owns pass to the first member by
+ * role (ADMIN, MANAGER, EVALUATOR), then by joining order. Organizations without members are deleted with everything in
+ * them. Source: users-organizations §3.11.
+ * @throws Failure forbidden for others' accounts and the last ADMIN; notFound.
  */
 export async function deleteUser(ctx: Context, username: string): Promise<void> {
   const caller = requireUser(ctx);
   await transaction(ctx, async (ctx) => {
     await lockAdmins(ctx);
-    // The row lock holds off whoever is about to give this user another organization or membership.
+    // The row lock blocks transactions that would give this user another organization or membership.
     const target = await findUser(ctx, username, "update");
     if (caller.role !== "ADMIN" && target.role === "ADMIN") {
       throw new Failure("forbidden", "PERMISSION ERROR: Only admins can delete admin users.");
@@ -373,7 +389,7 @@ export async function deleteUser(ctx: Context, username: string): Promise<void> 
   });
 }
 
-/** Until the transaction ends, no other one seeds or demotes an ADMIN or deletes a user. */
+/** Serializes seeding and demoting ADMINs and deleting users, until the transaction ends. */
 async function lockAdmins(ctx: Context): Promise<void> {
   await ctx.db.execute(sql`select pg_advisory_xact_lock(${ADMINS_LOCK})`);
 }
@@ -441,7 +457,7 @@ async function insertUser(
   return row;
 }
 
-/** What the audit log says of a user. */
+/** Selects the audited fields of a user. */
 const factsOf = ({ id, username, role }: Pick<UserRow, "id" | "username" | "role">) => ({ id, username, role });
 
 async function renewApiKey(ctx: Context, userId: string, rotation: KeyRotation = {}): Promise<string> {
@@ -459,7 +475,7 @@ async function renewApiKey(ctx: Context, userId: string, rotation: KeyRotation =
         apiKeyExpiresAt: expiresAt,
         apiKeyLastUsedAt: null,
         previousApiKeyHash: previousUntil === null ? null : sql`${users.apiKeyHash}`,
-        // A key that was over does not come to life again.
+        // An expired key must not become valid again.
         previousApiKeyUntil:
           previousUntil === null
             ? null
@@ -511,7 +527,7 @@ async function findUser(ctx: Context, username: string, lock?: "update"): Promis
   return row;
 }
 
-/** The gate lets only user keys reach the operations that ask this. */
+/** Narrows the caller's type: authorization admits only user keys to these operations. */
 function requireUser(ctx: Context): UserCaller {
   if (ctx.caller.kind === "user") return ctx.caller;
   throw new Failure("forbidden", "This route requires a user API key. Organization API keys are not allowed");

@@ -8,28 +8,28 @@ import { issueWebhookSecret } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 
 const MAX_ENDPOINTS = 20;
-/** For so long after a rotation the old secret signs beside the new one. */
+/** For this long after a rotation, deliveries carry signatures of both secrets. */
 const ROTATION_MS = 24 * 3_600_000;
 
-/** What is chosen of an endpoint. */
+/** The configurable fields of an endpoint. */
 export interface WebhookChoice {
   url: string;
   description?: string | null | undefined;
-  /** Null: all of them. */
+  /** Null subscribes to all event codes. */
   codes?: readonly (typeof EVENT_CODES)[number][] | null | undefined;
 }
 
-/** An endpoint as its organization sees it; the secret only when it is new. */
+/** An endpoint as its organization sees it. Only creation and rotation return the secret. */
 export interface WebhookView {
   id: string;
   url: string;
   description: string | null;
   codes: string[] | null;
-  /** `suspended`: the server has given up, and `suspendedReason` says why; `enabled: true` tries again. */
+  /** `suspended`: the server stopped delivering for `suspendedReason`; set `enabled: true` to retry. */
   state: "enabled" | "disabled" | "suspended";
   suspendedAt: Date | null;
   suspendedReason: string | null;
-  /** Attempts that have failed since the last one that did not. */
+  /** Consecutive failed attempts. */
   failures: number;
   failingSince: Date | null;
   createdAt: Date;
@@ -37,16 +37,16 @@ export interface WebhookView {
   secret?: string;
 }
 
-/** One delivery, with how its last attempt went. */
+/** One delivery with the result of its last attempt. */
 export interface DeliveryView {
   id: string;
-  /** The header by which receivers recognise it. */
+  /** The webhook-id header, by which receivers deduplicate. */
   webhookId: string;
   eventId: number;
   code: string;
   status: "pending" | "delivered" | "failed";
   attempts: number;
-  /** Null when there will be none. */
+  /** Null if no attempt is scheduled. */
   nextAttemptAt: Date | null;
   lastAttemptAt: Date | null;
   responseStatus: number | null;
@@ -55,7 +55,6 @@ export interface DeliveryView {
   createdAt: Date;
 }
 
-/** One endpoint of one organization. */
 export interface WebhookAddress {
   organizationId: string;
   webhookId: string;
@@ -100,7 +99,10 @@ function missing(webhookId: string): Failure {
   return new Failure("notFound", `Webhook ${webhookId} not found`);
 }
 
-/** https: only, except to hosts that the operator allows; where it leads is checked again at every delivery. */
+/**
+ * Validates a URL: https: only, except for hosts that the operator allows. Every delivery checks the resolved address
+ * again.
+ */
 function checkedUrl(ctx: Context, text: string): string {
   const refused = (why: string) => new Failure("invalid", `INVALID DATA: ${why}`);
   if (!URL.canParse(text) || text.length > 2048) throw refused("The url is not a valid address");
@@ -117,15 +119,18 @@ function checkedUrl(ctx: Context, text: string): string {
   return url.href;
 }
 
-/** What can be said without asking anybody: an address that is none of the public internet. Names are asked when used. */
+/** True for a literal private IP address. Host names are resolved and checked at delivery instead. */
 function isPrivateHost(ctx: Context, hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, "");
-  // URL writes every spelling of an IPv4 address in one way.
+  // URL normalizes every spelling of an IPv4 address.
   const isLiteral = host.includes(":") || /^\d+\.\d+\.\d+\.\d+$/.test(host);
   return isLiteral && ctx.isPublicAddress?.(host) === false;
 }
 
-/** The organization's endpoints, oldest first. Failure notFound for an organization that does not exist. */
+/**
+ * Lists the organization's endpoints, oldest first.
+ * @throws Failure notFound for an unknown organization.
+ */
 export async function listWebhooks(ctx: Context, organizationId: string): Promise<WebhookView[]> {
   await requireOrganization(ctx, organizationId);
   const rows = await ctx.db
@@ -142,7 +147,10 @@ async function requireOrganization(ctx: Context, organizationId: string, lock?: 
   if (found === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
 }
 
-/** Adds an endpoint, for events from now on. The secret is in this answer and in no other. Failure invalid, conflict. */
+/**
+ * Adds an endpoint for events from now on. The secret appears only in this answer.
+ * @throws Failure invalid, conflict.
+ */
 export async function createWebhook(
   ctx: Context,
   input: { organizationId: string; choice: WebhookChoice },
@@ -182,7 +190,10 @@ export async function createWebhook(
   });
 }
 
-/** One endpoint. Failure notFound, also for another organization's. */
+/**
+ * Returns one endpoint.
+ * @throws Failure notFound, also for another organization's.
+ */
 export async function showWebhook(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
   const [row] = await ctx.db.select().from(webhookEndpoints).where(at(address));
   if (row === undefined) throw missing(address.webhookId);
@@ -190,8 +201,9 @@ export async function showWebhook(ctx: Context, address: WebhookAddress): Promis
 }
 
 /**
- * Changes what is given. Enabling forgets past failures, and what was waiting goes out; what happened while it was not
- * enabled is not sent. Failure invalid, notFound.
+ * Updates the given fields. Enabling resets the failure count and resumes pending deliveries. Events from while it was
+ * not enabled are not sent.
+ * @throws Failure invalid, notFound.
  */
 export async function updateWebhook(
   ctx: Context,
@@ -234,12 +246,15 @@ export async function updateWebhook(
   });
 }
 
-/** What the audit log says of an endpoint. Of its address only where it leads: the rest may be a secret. */
+/** Selects the audited fields of an endpoint. Only the URL's origin, because the rest may contain a secret. */
 function factsOf({ url, description, codes, state }: Row) {
   return { url: new URL(url).origin, description, codes, state };
 }
 
-/** Removes an endpoint with its deliveries. Failure notFound. */
+/**
+ * Deletes an endpoint with its deliveries.
+ * @throws Failure notFound.
+ */
 export async function deleteWebhook(ctx: Context, address: WebhookAddress): Promise<void> {
   const { organizationId, webhookId } = address;
   await transaction(ctx, async (ctx) => {
@@ -249,7 +264,10 @@ export async function deleteWebhook(ctx: Context, address: WebhookAddress): Prom
   });
 }
 
-/** Gives it a new secret, shown this once; for a day the old one signs beside it. Failure notFound. */
+/**
+ * Rotates the secret, and returns the new one this once. For a day, the old secret signs too.
+ * @throws Failure notFound.
+ */
 export async function rotateWebhookSecret(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
   const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
   const now = ctx.now();
@@ -272,7 +290,10 @@ export async function rotateWebhookSecret(ctx: Context, address: WebhookAddress)
   });
 }
 
-/** The delivery log, newest first; `before` is the id of the last delivery of the page before. Failure notFound. */
+/**
+ * Lists deliveries, newest first. `before` is the cursor: the last delivery id of the previous page.
+ * @throws Failure notFound.
+ */
 export async function listDeliveries(
   ctx: Context,
   input: WebhookAddress & { status?: DeliveryView["status"] | undefined; before?: number | undefined; limit: number },
@@ -294,8 +315,8 @@ export async function listDeliveries(
 }
 
 /**
- * Sends a delivery again, with the same webhook-id and body and with all its attempts before it. Failure notFound, or
- * conflict when the endpoint is not enabled.
+ * Sends a delivery again, with the same webhook-id and body; earlier attempts stay in its record.
+ * @throws Failure notFound; conflict when the endpoint is not enabled.
  */
 export async function resendDelivery(
   ctx: Context,

@@ -1,6 +1,6 @@
 /**
- * The addresses that count as one client: an IPv4 address, written as IPv4 or inside IPv6, or the /64 network of an IPv6
- * address, because one subscriber has all of it. Returns any other text as it is.
+ * Returns the key under which addresses count as one client. IPv4 addresses, also when mapped into IPv6, stay separate.
+ * IPv6 addresses count per /64 network, because one subscriber owns all of it. Returns any other text unchanged.
  */
 export function addressBlock(address: string): string {
   const text = address.toLowerCase().replace(/^\[|\]$|%.*$/g, "");
@@ -10,7 +10,7 @@ export function addressBlock(address: string): string {
   const [before = "", after] = text.split("::");
   const head = before === "" ? [] : before.split(":");
   const tail = after === undefined || after === "" ? [] : after.split(":");
-  // An IPv4 part at the end stands for two groups, which are below /64 in any case.
+  // A trailing IPv4 part stands for two groups. Both lie outside the /64 prefix.
   const tailLength = tail.length + (tail.at(-1)?.includes(".") === true ? 1 : 0);
   const zeros = after === undefined ? 0 : Math.max(0, 8 - head.length - tailLength);
   const groups = [...head, ...Array.from({ length: zeros }, () => "0"), ...tail].slice(0, 4);

@@ -1,13 +1,13 @@
 /** Platform role of a user account. */
 export type PlatformRole = "ADMIN" | "USER";
-/** Role of a member inside one organization; the owner counts as OWNER without being a member. */
+/** Role of a member inside one organization. The owner has the role OWNER without being a member. */
 export type MemberRole = "ADMIN" | "MANAGER" | "EVALUATOR";
-/** What somebody is inside one organization. */
+/** Role of a user inside one organization. */
 export type OrganizationRole = "OWNER" | MemberRole;
-/** What an organization key may be used for. */
+/** Permission level of an organization key. */
 export type KeyScope = "ALL" | "MANAGEMENT" | "EVALUATION";
 
-/** Who is asking. Source: specification, Authentication. */
+/** Caller of a request: anonymous, a user, or an organization key. Source: specification, Authentication. */
 export type Caller =
   | { kind: "anonymous" }
   | { kind: "user"; id: string; username: string; role: PlatformRole }
@@ -15,7 +15,7 @@ export type Caller =
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 
-/** True for a user key of a platform ADMIN, who passes every organization-role check. */
+/** Returns true for a user key of a platform ADMIN, who passes every check of organization roles. */
 export function isPlatformAdmin(caller: Caller): boolean {
   return caller.kind === "user" && caller.role === "ADMIN";
 }

@@ -1,6 +1,7 @@
 /**
- * Behind `trustedProxies` proxies, who is connected to the outermost of them: each adds one entry to X-Forwarded-For, so
- * what stands further left is the client's own invention. Undefined without proxies, empty when they said nothing.
+ * Returns the client's address behind `trustedProxies` proxies, taken from X-Forwarded-For. Each proxy appends one
+ * entry, so the client can forge everything further left. Undefined without proxies; empty when the header lacks the
+ * entry.
  */
 export function forwardedAddress(header: string | string[] | undefined, trustedProxies: number): string | undefined {
   if (trustedProxies === 0) return undefined;

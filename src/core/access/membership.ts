@@ -1,15 +1,15 @@
 import { isPlatformAdmin, type Caller, type KeyScope, type MemberRole, type OrganizationRole } from "./caller.ts";
 
 /*
- * What somebody may do to this member, this role, this key. permissions.ts decides who may attempt a call at all; here are
- * the decisions that need the target. Each function returns the sentence of the refusal, or undefined for "may".
- * Source: specification, Authentication rules 5-10; contract users-organizations §4.5-§6.3.
+ * Authorization that depends on the target: this member, role or key. permissions.ts decides which callers may attempt
+ * a request. Each `deny…` function returns the error message, or undefined if the action is allowed. Source:
+ * specification, Authentication rules 5-10; contract users-organizations §4.5-§6.3.
  */
 
-/** What the caller counts as inside an organization: a platform ADMIN before anything it may also be in there. */
+/** Effective role of the caller inside an organization. PLATFORM_ADMIN takes precedence over any organization role. */
 export type Actor = "PLATFORM_ADMIN" | OrganizationRole | undefined;
 
-/** The caller as an actor in an organization in which it has this role. */
+/** Returns the caller's effective role, given its role in the organization. */
 export function actorOf(caller: Caller, role: OrganizationRole | undefined): Actor {
   return isPlatformAdmin(caller) ? "PLATFORM_ADMIN" : role;
 }
@@ -28,12 +28,15 @@ function manages(actor: Actor): boolean {
   return outranksEveryMember(actor) || actor === "ADMIN" || actor === "MANAGER";
 }
 
-/** Whether the actor may read the organization. */
+/** Returns an error message unless the actor may read the organization. */
 export function denyRead(actor: Actor, organizationId: string): string | undefined {
   return actor === undefined ? `PERMISSION ERROR: You are not a member of organization ${organizationId}` : undefined;
 }
 
-/** Whether the actor may send these fields of an organization; name is open to every manager. */
+/**
+ * Returns an error message unless the actor may update these fields of an organization. Every manager may change the
+ * name.
+ */
 export function denyUpdate(actor: Actor, sent: { owner: boolean; default: boolean }): string | undefined {
   if (!manages(actor)) {
     return "PERMISSION ERROR: Only SPACE admins or organization-level OWNER, ADMIN and MANAGER can update organizations.";
@@ -48,43 +51,54 @@ export function denyUpdate(actor: Actor, sent: { owner: boolean; default: boolea
   return undefined;
 }
 
-/** Whether the actor may delete the organization. */
+/** Returns an error message unless the actor may delete the organization. */
 export function denyDelete(actor: Actor, organizationId: string): string | undefined {
   return outranksEveryMember(actor) ? undefined : `You are not the owner of organization ${organizationId}`;
 }
 
-/** Whether the actor may move a service out of the organization; for that organization the move is a removal. */
+/**
+ * Returns an error message unless the actor may move a service out of the organization. The move needs the permission
+ * to remove it.
+ */
 export function denyMoveService(actor: Actor): string | undefined {
   return outranksEveryMember(actor) || actor === "ADMIN"
     ? undefined
     : "PERMISSION ERROR: Only an OWNER or ADMIN can move a service to another organization";
 }
 
-/** Whether the actor may give somebody this role; asked for new members and for changes. */
+/** Returns an error message unless the actor may assign this role. Applies to new members and to role changes. */
 function denyRole(actor: Actor, role: MemberRole): string | undefined {
   if (actor === "MANAGER" && role === "ADMIN") return HIGH_LEVEL;
   if (actor === "ADMIN" && role === "ADMIN") return ASSIGN_ADMIN;
   return undefined;
 }
 
-/** Whether the actor may add a member with this role. */
+/** Returns an error message unless the actor may add a member with this role. */
 export function denyAddMember(actor: Actor, role: MemberRole): string | undefined {
   return manages(actor) ? denyRole(actor, role) : INSUFFICIENT;
 }
 
-/** Whether the actor may change members at all; denyNewRole follows when the target is known. */
+/**
+ * Returns an error message unless the actor may change any members. Call {@link denyNewRole} next, when the target is
+ * known.
+ */
 export function denyChangeMembers(actor: Actor): string | undefined {
   if (actor === undefined) return NOT_INSIDE;
   return manages(actor) ? undefined : INSUFFICIENT;
 }
 
-/** Whether an actor who may change members may take this member from its role to the new one. */
+/**
+ * Returns an error message unless the actor may change a member's role from `current` to `role`. Call {@link
+ * denyChangeMembers} first.
+ */
 export function denyNewRole(actor: Actor, current: MemberRole, role: MemberRole): string | undefined {
   if (actor === "MANAGER" && current === "ADMIN") return HIGH_LEVEL;
   return denyRole(actor, role);
 }
 
-/** Whether the actor may remove this member; `role` is undefined when there is no such member. */
+/**
+ * Returns an error message unless the actor may remove this member. `role` is undefined when there is no such member.
+ */
 export function denyRemoveMember(
   actor: Actor,
   target: { isSelf: boolean; role: MemberRole | undefined },
@@ -99,39 +113,45 @@ export function denyRemoveMember(
   return undefined;
 }
 
-/** Whether the actor may touch keys at all; the two below follow when the scope is known. */
+/**
+ * Returns an error message unless the actor may manage any keys. Call {@link denyAddKey} or {@link denyRemoveKey} next,
+ * when the scope is known.
+ */
 export function denyKeys(actor: Actor): string | undefined {
   return manages(actor) ? undefined : INSUFFICIENT;
 }
 
-/** Whether an actor who may touch keys may create one of this scope. */
+/** Returns an error message unless the actor may create a key of this scope. Call {@link denyKeys} first. */
 export function denyAddKey(actor: Actor, scope: KeyScope): string | undefined {
   return actor === "MANAGER" && scope === "ALL"
     ? "PERMISSION ERROR: Only SPACE admins or organization-level OWNER and ADMIN can add API keys with ALL scope."
     : undefined;
 }
 
-/** Whether an actor who may touch keys may delete one of this scope. */
+/** Returns an error message unless the actor may delete a key of this scope. Call {@link denyKeys} first. */
 export function denyRemoveKey(actor: Actor, scope: KeyScope): string | undefined {
   return actor === "MANAGER" && scope === "ALL"
     ? "PERMISSION ERROR: Only SPACE admins or organization-level OWNER and ADMIN can remove API keys with ALL scope."
     : undefined;
 }
 
-/** Whether the actor is shown keys of this scope in clear. Source: contract users-organizations §6.3. */
+/** Returns true if the actor may see keys of this scope unmasked. Source: contract users-organizations §6.3. */
 export function seesKey(actor: Actor, scope: KeyScope): boolean {
   if (actor === "MANAGER") return scope !== "ALL";
   return manages(actor);
 }
 
-/** A key as those see it who may not use it: recognisable, and of no use. */
+/** Masks a key for users who may not use it: still recognizable, but useless. */
 export function maskKey(apiKey: string): string {
   return `${apiKey.slice(0, 12)}${"*".repeat(16)}`;
 }
 
 const INHERITANCE: readonly MemberRole[] = ["ADMIN", "MANAGER", "EVALUATOR"];
 
-/** Who inherits an organization whose owner leaves: the first ADMIN, else MANAGER, else EVALUATOR, in order of joining. */
+/**
+ * Selects the next owner of an organization whose owner leaves. Prefers ADMIN over MANAGER over EVALUATOR, then the
+ * earliest member.
+ */
 export function chooseHeir<T extends { role: MemberRole }>(inOrderOfJoining: readonly T[]): T | undefined {
   for (const role of INHERITANCE) {
     const heir = inOrderOfJoining.find((member) => member.role === role);

@@ -2,14 +2,15 @@ import type { Caller, KeyScope, OrganizationRole, PlatformRole } from "./caller.
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** What a pattern is relative to: the interface itself, or the server's root for a protocol that fixes its own paths. */
+/** Root of a pattern: the API, or the server's root for a protocol with fixed paths. */
 export type Base = "/api/v1" | "/";
 
 /**
- * One row of the table. `pattern` is relative to `base`, which is /api/v1 unless said: `*` is exactly one segment, a final
- * `/**` is the prefix itself or anything below it. `users`: platform roles that pass. `keys`: scopes that pass, or "user-only" when no organization
- * key may ever call this (a different refusal). `members`: for paths inside an organization, the roles in it that pass;
- * a platform ADMIN always does.
+ * One row of the permission table. `pattern` is relative to `base` (default: /api/v1). `*` matches exactly one segment;
+ * a final `/**` matches the prefix itself and everything below it.
+ * - `users`: platform roles that pass.
+ * - `keys`: scopes that pass. "user-only" rejects all organization keys with a different message.
+ * - `members`: for paths inside an organization, the organization roles that pass. A platform ADMIN always passes.
  */
 export interface PermissionRule {
   base?: Base;
@@ -17,7 +18,7 @@ export interface PermissionRule {
   methods: readonly Method[];
   access: "public" | { users: readonly PlatformRole[]; keys: readonly KeyScope[] | "user-only" };
   members?: readonly OrganizationRole[];
-  /** A platform ADMIN passes when the query names the organization (contract README, decision 2). */
+  /** A platform ADMIN passes if the query names the organization (contract README, decision 2). */
   adminNamingOrganization?: true;
 }
 
@@ -31,7 +32,7 @@ const READERS: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER", "EVAL
 const WRITERS: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER"];
 const REMOVERS: readonly OrganizationRole[] = ["OWNER", "ADMIN"];
 
-/** Expands one resource inside an organization into its three rules: who reads, who writes, who removes. */
+/** Creates the rules of one resource inside an organization: for reading, writing and removing. */
 function insideOrganization(
   pattern: string,
   writes: readonly Method[],
@@ -45,11 +46,10 @@ function insideOrganization(
 }
 
 /**
- * THE table: who may attempt what. Tried from top to bottom; the first row whose methods and pattern match decides.
- * A path without a row is refused for everybody, so a route without a rule cannot be reached.
- * What depends on the target (that member, that role, that key) is decided in membership.ts.
- * Source: specification, Authentication rules 1-13; contract users-organizations §7.1, services-pricings §1.2,
- * contracts §1, features-events §0.
+ * The permission table. The first row that matches method and path decides, from top to bottom. A path without a row is
+ * denied to everyone, so a route without a rule is unreachable. membership.ts makes the decisions that depend on the
+ * target (member, role, key). Source: specification, Authentication rules 1-13; contract users-organizations §7.1,
+ * services-pricings §1.2, contracts §1, features-events §0.
  */
 export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/users/authenticate", methods: ["POST"], access: "public" },
@@ -68,7 +68,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/organizations/*/gate", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/gate", methods: ["PUT"], access: USER_KEYS, members: REMOVERS },
   ...insideOrganization("/organizations/*/contracts", ["POST"], USERS_NO_KEYS),
-  // Group novation is the one contract call inside an organization that tells a key "user keys only".
+  // Group novation rejects keys as "user keys only"; no other contract call in an organization does.
   { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
@@ -115,7 +115,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
 
-  // OFREP asks for the same evaluations in its own words, and never counts use.
+  // OFREP runs the same evaluations under its own paths, and never consumes usage.
   {
     base: "/",
     pattern: "/ofrep/v1/evaluate/flags",
@@ -143,13 +143,13 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
 
 interface CompiledRule {
   rule: PermissionRule;
-  /** Whether anything may follow. */
+  /** True if the pattern ends in `/**`. */
   isOpen: boolean;
-  /** The segments that there must be, `*` for any. */
+  /** Required segments; `*` matches any. */
   fixed: readonly string[];
 }
 
-/** The rows of one base by method and first segment, in the order of the table: every request asks for one. */
+/** Indexes the rules of one base by method and first segment, in table order. Every request looks up one rule. */
 function compiled(base: Base): ReadonlyMap<string, ReadonlyMap<string, readonly CompiledRule[]>> {
   const rules = new Map<string, Map<string, CompiledRule[]>>();
   for (const rule of PERMISSION_RULES.filter((each) => (each.base ?? "/api/v1") === base)) {
@@ -167,7 +167,9 @@ function compiled(base: Base): ReadonlyMap<string, ReadonlyMap<string, readonly 
 }
 const COMPILED = { "/api/v1": compiled("/api/v1"), "/": compiled("/") };
 
-/** The row that decides this method and path (relative to `base`, HEAD counts as GET); undefined when there is none. */
+/**
+ * Finds the rule for a method and path; undefined when there is none. `path` is relative to `base`; HEAD counts as GET.
+ */
 export function findRule(method: string, path: string, base: Base = "/api/v1"): PermissionRule | undefined {
   const start = segmentAfter(path, 0);
   const rules = COMPILED[base].get(method === "HEAD" ? "GET" : method)?.get(path.slice(start, endOf(path, start)));
@@ -176,8 +178,8 @@ export function findRule(method: string, path: string, base: Base = "/api/v1"): 
 }
 
 /*
- * Paths are read where they are: cut into segments, they would cost every request more than all of its rules. Slashes that
- * follow each other are one, and one at the end is none.
+ * Matches paths in place: splitting them into segments would cost more than all rules. Repeated slashes count as one;
+ * trailing slashes are ignored.
  */
 
 function segmentAfter(path: string, position: number): number {
@@ -202,7 +204,7 @@ function fits({ fixed, isOpen }: CompiledRule, path: string): boolean {
   return isOpen || start === path.length;
 }
 
-/** Why a caller was turned away; K is a missing key (401), the others are refusals (403). Letters as in the contract. */
+/** Reason for denying a request. K is a missing key (401); the others are 403. Letters as in the contract. */
 export interface Denial {
   letter: "K" | "R" | "S" | "U" | "X";
   message: string;
@@ -210,8 +212,8 @@ export interface Denial {
 }
 
 /**
- * Whether the caller may attempt what this rule decides; undefined means yes. Without a rule nobody may: a path outside of
- * the interface has none unless the table names it so, whatever it looks like. Organization roles are asked afterwards.
+ * Checks if the rule allows the caller to attempt the request; undefined means yes. Without a rule, nobody may: paths
+ * outside the API need a row in the table. Organization roles are checked later.
  */
 export function denyAtGate(
   rule: PermissionRule | undefined,

@@ -1,9 +1,9 @@
-/** UTS 39 "highly restrictive": scripts that may stand together in one name. Source: contract README, decision 23. */
+/** UTS 39 "highly restrictive": scripts that one name may combine. Source: contract README, decision 23. */
 const SCRIPT_GROUPS: readonly (readonly string[])[] = [
   ["Latin", "Han", "Hiragana", "Katakana"],
   ["Latin", "Han", "Bopomofo"],
   ["Latin", "Han", "Hangul"],
-  // One script alone: those that UAX 31 recommends, and those in limited use.
+  // Single scripts: UAX 31 recommended and limited-use scripts.
   ..."Arabic Armenian Bengali Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hebrew Kannada Khmer Lao Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan Adlam Balinese Bamum Batak Canadian_Aboriginal Chakma Cham Cherokee Hanifi_Rohingya Javanese Kayah_Li Lepcha Limbu Lisu Mandaic Meetei_Mayek Mongolian Newa New_Tai_Lue Nko Ol_Chiki Osage Saurashtra Sundanese Syloti_Nagri Syriac Tai_Le Tai_Tham Tai_Viet Tifinagh Vai Wancho Yi"
     .split(" ")
     .map((script) => [script]),
@@ -14,10 +14,13 @@ const GROUP_PATTERNS = SCRIPT_GROUPS.map((scripts) => {
   return new RegExp(`^[${classes.join("")}]*$`, "u");
 });
 
-/** Control, format, bidirectional, private and unassigned characters, half surrogates, line breaks, and what is drawn as nothing. */
+/** Control, format, bidirectional, private, unassigned and invisible characters, lone surrogates, and line breaks. */
 const INVISIBLE = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u;
 
-/** Returns false for invisible characters and for a mix of scripts that no writing system uses. Any length passes. */
+/**
+ * Returns false for invisible characters and for combinations of scripts that no writing system uses. Does not check
+ * the length.
+ */
 export function hasAllowedCharacters(username: string): boolean {
   return !INVISIBLE.test(username) && GROUP_PATTERNS.some((group) => group.test(username));
 }

@@ -6,25 +6,25 @@ import type { Effect } from "./effect.ts";
 import type { ExpressionFacts } from "./expression-facts.ts";
 import type { Holding, Mode } from "./holding.ts";
 
-/** How many usages one comparison may try; beyond it the answer is only a sample. */
+/** Maximum evaluations per comparison; beyond it, the result is only a sample. */
 const MAX_POINTS = 4_096;
 
-/** Usages to ask at: one on every edge, one between any two, one beyond the last. */
+/** Consumptions to evaluate at: every edge, one point between neighbouring edges, one above the last. */
 interface Points {
   readonly names: readonly string[];
   readonly axes: readonly (readonly number[])[];
-  /** Whether asking at all of them settles the matter for every usage. */
+  /** True if evaluating all points determines the result for every consumption. */
   readonly decided: boolean;
 }
 
-/** What an expression allows in each of two holdings. */
+/** Comparison of a feature's expression in two holdings. */
 export interface AccessComparison {
   readonly effect: Effect;
-  /** Whether there is a usage at which the feature was on and is off; false where that is undecided. */
+  /** True if the feature was on at some consumption and is now off there. False when undecided. */
   readonly lost: boolean;
-  /** False when the expressions are beyond what edges can settle: the effect is then `different`. */
+  /** False when edges cannot determine the result; the effect is then `different`. */
   readonly decided: boolean;
-  /** Whether the feature is on at some usage, before and after. */
+  /** `before` and `after`: true if the feature is on at some consumption. */
   readonly before: boolean;
   readonly after: boolean;
 }
@@ -33,7 +33,10 @@ export function factsOf(holding: Holding, feature: string, mode: Mode): Expressi
   return holding.side.expressions.get(feature)?.[mode];
 }
 
-/** Where the answer of an expression may change with consumption in this holding; undefined when that is unknown. */
+/**
+ * Returns, per limit, the consumptions at which the expression's result may change in this holding. Undefined when they
+ * cannot be determined.
+ */
 export function edgesOf(
   holding: Holding,
   facts: ExpressionFacts | undefined,
@@ -44,7 +47,10 @@ export function edgesOf(
   );
 }
 
-/** Below a hundred million: nothing that is counted gets there, so what happens beyond counts as nothing. */
+/**
+ * Returns every edge below UNLIMITED and one point after each. Higher consumption does not occur in practice and is
+ * ignored.
+ */
 function axisThrough(edges: readonly number[]): number[] {
   const near = edges.filter((edge) => edge < UNLIMITED);
   const stops = [...new Set([0, ...near])].sort((one, other) => one - other);
@@ -64,7 +70,7 @@ function pointsOf(holdings: readonly Holding[], feature: string, mode: Mode): Po
     const own = edgesOf(holding, facts);
     if (own === undefined || (facts?.foreign.length ?? 0) > 0) decided = false;
     for (const name of facts?.usage ?? []) {
-      // Where edges cannot be found, the limits themselves are the best guess.
+      // If the edges are unknown, sample around the limits themselves.
       const limit = holding.grant.usageLimits.get(name);
       const found = own?.get(name) ?? (typeof limit === "number" && limit >= 0 ? [limit] : []);
       edges.set(name, [...(edges.get(name) ?? []), ...found]);
@@ -75,7 +81,10 @@ function pointsOf(holdings: readonly Holding[], feature: string, mode: Mode): Po
   return { names, axes, decided: decided && axes.reduce((product, axis) => product * axis.length, 1) <= MAX_POINTS };
 }
 
-/** Asks at every combination, or when these are too many, along each axis with everything else unused. */
+/**
+ * Yields all combinations of points. Beyond {@link MAX_POINTS}, varies one axis at a time with zero consumption of the
+ * others.
+ */
 function* combinations({ axes }: Points): Generator<readonly number[]> {
   const total = axes.reduce((product, axis) => product * axis.length, 1);
   const point = axes.map((axis) => axis[0] ?? 0);
@@ -94,7 +103,7 @@ function* combinations({ axes }: Points): Generator<readonly number[]> {
   }
 }
 
-/** Whether the feature is on in this holding, at usages given limit by limit. */
+/** Returns a function that evaluates the feature at a consumption per limit, in the order of `names`. */
 function asker(holding: Holding, feature: string, mode: Mode, names: readonly string[]) {
   const { serviceName, tracked } = holding.side;
   const id = idOf(serviceName, feature);
@@ -106,7 +115,7 @@ function asker(holding: Holding, feature: string, mode: Mode, names: readonly st
   };
 }
 
-/** Whether two holdings feed equal expressions with equal values, so that nothing can differ. */
+/** Returns true if both holdings pass equal values to equal expressions, so the results cannot differ. */
 function readTheSame(before: Holding, after: Holding, feature: string, mode: Mode): boolean {
   const one = factsOf(before, feature, mode);
   const other = factsOf(after, feature, mode);
@@ -114,7 +123,7 @@ function readTheSame(before: Holding, after: Holding, feature: string, mode: Mod
   if (one.shape !== other.shape || one.foreign.length !== other.foreign.length) return false;
   const equal = (a: unknown, b: unknown): boolean =>
     a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((each, i) => each === b[i]));
-  // Its own value has to be there, whatever the expression reads.
+  // Evaluation also requires the feature's own value, even if the expression does not read it.
   return (
     before.grant.features.has(feature) === after.grant.features.has(feature) &&
     one.features.every((name) => equal(before.grant.features.get(name), after.grant.features.get(name))) &&
@@ -123,7 +132,10 @@ function readTheSame(before: Holding, after: Holding, feature: string, mode: Mod
   );
 }
 
-/** Whether the feature is on at some usage in this holding; `decided` false when only a sample says so. */
+/**
+ * Evaluates the feature over its range of consumption: `some` and `all` report where it is on. `decided` is false when
+ * the points are only a sample.
+ */
 export function accessOf(
   holding: Holding,
   feature: string,
@@ -140,9 +152,11 @@ export function accessOf(
 }
 
 /**
- * Compares at which usages a feature is on: `more` when it is on wherever it was and somewhere else too. Exact for
- * expressions that compare consumption, one limit at a time, with what is granted; others are undecided unless nothing
- * that they read has changed. Asks the evaluation itself; consumption is any number from zero to a hundred million.
+ * Compares the consumptions at which a feature is on. `more`: on wherever it was before, and elsewhere too. Runs the
+ * real evaluation; consumption ranges from 0 to 100,000,000.
+ *
+ * Exact for expressions that compare consumption, one limit at a time, with granted values. Other expressions are
+ * undecided unless nothing that they read has changed.
  */
 export function compareAccess(before: Holding, after: Holding, feature: string, mode: Mode): AccessComparison {
   if (readTheSame(before, after, feature, mode)) {
@@ -170,9 +184,7 @@ export function compareAccess(before: Holding, after: Holding, feature: string, 
   };
 }
 
-/**
- * In words, when a feature is on: `on`, `off`, or for one counted limit up to where (`on while maxTasks < 20`).
- */
+/** Describes when a feature is on: `on`, `off`, or, for a single counted limit, `on while maxTasks < 20`. */
 export function describeAccess(holding: Holding, feature: string, mode: Mode): string {
   const { some, all, decided } = accessOf(holding, feature, mode);
   if (!decided) return "depends on usage";
@@ -185,6 +197,6 @@ export function describeAccess(holding: Holding, feature: string, mode: Mode): s
   const states = axis.map((value) => ask([value]));
   const end = states.indexOf(false);
   if (end <= 0 || states.slice(end).includes(true)) return "depends on usage";
-  // Edges stand at even places, what is between them at odd ones.
+  // Even indexes are edges; odd indexes are the points between them.
   return end % 2 === 0 ? `on while ${name} < ${axis[end]}` : `on while ${name} ≤ ${axis[end - 1]}`;
 }

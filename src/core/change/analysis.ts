@@ -17,64 +17,67 @@ import type { Review } from "./review.ts";
 import type { IsOver, Steps } from "../steps.ts";
 
 /*
- * Work whose size only the pricings decide, as messages: inputs and results are plain data that can be sent to another
- * thread. Models are sent as JSON text, which copies faster than objects.
+ * CPU-bound work on pricings, described as messages for worker threads. Inputs and results are plain data. Models
+ * travel as JSON text, which copies faster than objects.
  */
 
-/** A diff of two models, rendered: its text is all that an answer needs. */
+/** Requests a diff of two models. The result is rendered text, because an HTTP response needs nothing else. */
 export interface DiffTask {
   readonly kind: "diff";
   readonly before: string;
   readonly after: string;
   readonly format: "json" | "markdown";
-  /** Afterwards the diff names what was not looked at. */
+  /** After this time, the diff stops and lists the subjects that were not compared. */
   readonly limitMs: number;
 }
 
-/** A model with the hash of its content, by which a thread remembers what it made of it. */
+/** A model and the hash of its content. Threads cache compiled models by this hash. */
 export interface HashedModel {
   readonly hash: string;
   readonly text: string;
 }
 
-/** What contracts of one configuration have now, and where they go. */
+/** The current configuration of a group of contracts, and its target. */
 export interface ConfigurationItem {
   readonly configuration: Configuration;
   /**
-   * Where they were told to go; `bestFit` where the search decides, `nowhere` when the service is taken away, `unchanged`
-   * when they stay on their version.
+   * The requested target. `bestFit`: the search decides. `nowhere`: the service is removed. `unchanged`: the contracts
+   * stay on their version.
    */
   readonly place: Configuration | "bestFit" | "nowhere" | "unchanged";
-  /** The best fit where it is known already. */
+  /** A best fit that was computed earlier; skips the search. */
   readonly proposal?: Proposal | undefined;
 }
 
-/** Everything about configurations that takes long: where they fit best, and how that compares with what they have. */
+/**
+ * Requests the slow part of assessing configurations: searching the best fit and comparing it with the current
+ * configuration.
+ */
 export interface ConfigurationsTask {
   readonly kind: "configurations";
   readonly serviceName: string;
   readonly before: HashedModel;
   readonly after: HashedModel | undefined;
-  /** Whether a best fit is looked for, and whether it is checked. */
+  /** `proposes` searches a best fit; `certifies` checks its certificate. */
   readonly proposes: boolean;
   readonly certifies: boolean;
   readonly items: readonly ConfigurationItem[];
-  /** For each item: afterwards the proposal is not `complete`. */
+  /** Time per item. After it, the search stops and the proposal is not `complete`. */
   readonly limitMs: number;
 }
 
 export interface AssessedConfiguration {
   readonly proposal: Proposal | undefined;
   readonly comparison: HoldingComparison;
-  /** What the check of a best fit says; absent where none was asked for. */
+  /** Result of checking the certificate of a best fit. Absent unless a check was requested. */
   readonly verdict?: Verdict;
 }
 
-/** Reads an upload and, where asked for, reviews it. */
+/** Requests parsing of an upload and optionally a review. */
 export interface UploadTask {
   readonly kind: "upload";
   readonly text: string;
-  /** Epoch milliseconds: decides which dates lie in the future. */
+  /** Current time in epoch milliseconds. Creation dates after it are rejected. */
   readonly now: number;
   readonly maxDepth: number | undefined;
   readonly reviews: boolean;
@@ -85,7 +88,7 @@ export interface UploadTask {
 
 export interface ReadUpload {
   readonly parsed: ReturnType<typeof parsePricing>;
-  /** Absent for a pricing that is refused, or was not to be reviewed. */
+  /** Absent when the pricing was rejected or no review was requested. */
   readonly review?: Review;
 }
 
@@ -97,7 +100,7 @@ export type AnalysisResult<Task extends AnalysisTask> = Task extends DiffTask
     ? readonly AssessedConfiguration[]
     : ReadUpload;
 
-/** Sides by hash and name of the service: one change asks for the same two many times. */
+/** Maximum number of cached sides, keyed by hash and service name. One change reads the same two sides many times. */
 const MAX_SIDES = 4;
 const sides = new Map<string, Side>();
 
@@ -136,9 +139,9 @@ function* assess(task: ConfigurationsTask, item: ConfigurationItem, within: With
   const comparison = yield* compareConfiguration(before, after, configuration, target);
   if (!certifies || place !== "bestFit" || proposal === undefined || after === undefined)
     return { proposal, comparison };
-  // Its own time: a proposal that took all of it is still checked.
+  // The check gets its own time limit: a proposal that used up the first one is still checked.
   const { certificate } = proposal;
-  // Of the target that they go to, whatever the proposal's own text says.
+  // Check the actual target of the contracts, not the one in a proposal that the caller supplied.
   const checked = { ...certificate, to: { version: certificate.to.version, ...proposal.target } };
   const verdict = yield* checkSteps(checked, { before, after, configuration }, within(limitMs));
   return { proposal, comparison, verdict };
@@ -163,10 +166,10 @@ function* readUpload(task: UploadTask, within: Within): Steps<ReadUpload> {
   return { parsed, review };
 }
 
-/** Starts a clock that says when so many milliseconds are over. It begins when it is first asked. */
+/** Starts a clock that reports when the given milliseconds have passed. It starts at its first call. */
 export type Within = (milliseconds: number) => IsOver;
 
-/** Clocks over a function that returns milliseconds. */
+/** Creates clocks that read the time from `now`, in milliseconds. */
 export function clocksOf(now: () => number): Within {
   return (milliseconds) => {
     let until: number | undefined;
@@ -174,7 +177,7 @@ export function clocksOf(now: () => number): Within {
   };
 }
 
-/** Does a task in steps; the caller brings the clock. */
+/** Runs a task in steps. The caller supplies the clock. */
 export function analyse<Task extends AnalysisTask>(task: Task, within: Within): Steps<AnalysisResult<Task>> {
   const steps: Steps<unknown> =
     task.kind === "diff"
@@ -182,11 +185,11 @@ export function analyse<Task extends AnalysisTask>(task: Task, within: Within): 
       : task.kind === "configurations"
         ? assessAll(task, within)
         : readUpload(task, within);
-  // Each kind returns its own result, which the compiler cannot follow through the choice above.
+  // Each kind has its own result type, which TypeScript cannot narrow across the conditional above.
   return steps as Steps<AnalysisResult<Task>>;
 }
 
-/** About how much a task has to read, in characters. */
+/** Estimates the input size of a task, in characters. */
 export function sizeOf(task: AnalysisTask): number {
   if (task.kind === "diff") return task.before.length + task.after.length;
   if (task.kind === "configurations") return task.before.text.length + (task.after?.text.length ?? 0);

@@ -3,8 +3,8 @@ import type { Effect } from "./effect.ts";
 import type { Mode } from "./holding.ts";
 
 /**
- * What a change means for those who are subscribed or might be: they get more (`widening`), less (`narrowing`), the same
- * (`neutral`), or something that cannot be held against what they had (`incompatible`).
+ * Meaning of a change for current and future subscribers. `widening`: more. `narrowing`: less. `neutral`: neither.
+ * `incompatible`: not comparable with the previous state.
  */
 export const CHANGE_CLASSES = ["incompatible", "narrowing", "widening", "neutral"] as const;
 export type ChangeClass = (typeof CHANGE_CLASSES)[number];
@@ -12,26 +12,29 @@ export type ChangeClass = (typeof CHANGE_CLASSES)[number];
 export const SUBJECTS = ["pricing", "plan", "addOn", "feature", "usageLimit"] as const;
 export type Subject = (typeof SUBJECTS)[number];
 
-/** One difference between two pricings. Swapping `before` with `after` and the class turned around tell it backwards. */
+/**
+ * One difference between two pricings. Swapping `before` with `after` and mirroring the class describes the reverse
+ * change.
+ */
 export interface Change {
   readonly class: ChangeClass;
   readonly subject: Subject;
-  /** The name of the subject; of the pricing, of the service. */
+  /** Name of the subject. For the subject `pricing`, the name of the service. */
   readonly name: string;
-  /** What of the subject: `presence`, `price`, `value`, `access`, `expression`, `availableFor`, … */
+  /** The aspect of the subject that changed: `presence`, `price`, `value`, `access`, `expression`, `availableFor`, … */
   readonly aspect: string;
-  /** Null where there is none. */
+  /** Null if the subject had no such value. */
   readonly before: JsonValue;
   readonly after: JsonValue;
-  /** The plans with which it shows; absent for what does not depend on plans. */
+  /** Plans that show the change. Absent if the change does not depend on plans. */
   readonly plans?: readonly string[];
-  /** The fewest add-ons with which it shows; absent when it shows with the plan alone. */
+  /** The smallest selection of add-ons that shows the change. Absent if the plan alone shows it. */
   readonly addOns?: Readonly<Record<string, number>>;
-  /** How many of the compared configurations show it. */
+  /** Number of compared configurations that show the change. */
   readonly configurations?: number;
-  /** Which evaluation it concerns; absent for both. */
+  /** The evaluation mode that changed. Absent if both did. */
   readonly mode?: Mode;
-  /** True when an expression could not be followed, so that nothing is known but that it changed. */
+  /** True when an expression cannot be analysed: it changed, but the effect is unknown. */
   readonly unknown?: true;
 }
 
@@ -40,12 +43,12 @@ export function classOf(effect: Effect): ChangeClass {
   return effect === "more" ? "widening" : effect === "less" ? "narrowing" : "incompatible";
 }
 
-/** Equality of what JSON can carry, whatever the order of keys. */
+/** Compares JSON values; the order of keys does not matter. */
 export function equalJson(one: unknown, other: unknown): boolean {
   return canonical(one) === canonical(other);
 }
 
-/** The JSON of a value with its keys in order: the same text for equal values. */
+/** Serializes a value as JSON with sorted keys, so equal values yield identical text. */
 export function canonical(value: unknown): string {
   return JSON.stringify(value ?? null, (_, each: unknown) =>
     typeof each === "object" && each !== null && !Array.isArray(each)

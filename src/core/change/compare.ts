@@ -16,32 +16,37 @@ import type { Steps } from "../steps.ts";
 
 export const MODES: readonly Mode[] = ["client", "server"];
 
-/** One feature, held before and after. */
+/** Comparison of one feature before and after a change. */
 export interface FeatureComparison {
   readonly feature: string;
   readonly before: FeatureValue | null;
   readonly after: FeatureValue | null;
   readonly effect: Effect;
-  /** Whether some of it is lost, whatever else is gained: true with `less`, may be with `different`. */
+  /**
+   * True if some access is lost, even if other access is gained. Always true with `less`, possible with `different`.
+   */
   readonly loses: boolean;
-  /** Whether the holder could use it at all: its expression is on at some usage, or without one its value is not false. */
+  /**
+   * True if the feature was usable before: its expression is true for some usage, or its value is not false if it has
+   * no expression.
+   */
   readonly hadIt: boolean;
   readonly hasIt: boolean;
-  /** False when an expression could not be followed. */
+  /** False when an expression cannot be analysed. */
   readonly decided: boolean;
 }
 
-/** One usage limit, held before and after. */
+/** Comparison of one usage limit before and after a change. */
 export interface LimitComparison {
   readonly limit: string;
   readonly before: LimitValue | null;
   readonly after: LimitValue | null;
   readonly effect: Effect;
-  /** Whether some of it is lost, whatever else is gained: a lower value, or a longer period. */
+  /** True if something is lost (a lower value or a longer period), even if something else is gained. */
   readonly loses: boolean;
 }
 
-/** All that differs between two holdings. */
+/** Features and limits that differ between two holdings. */
 export interface HoldingComparison {
   readonly features: readonly FeatureComparison[];
   readonly limits: readonly LimitComparison[];
@@ -52,8 +57,8 @@ function hasExpression({ side }: Holding, feature: string): boolean {
 }
 
 /**
- * One feature of two holdings. With an expression on either side, what counts is when it is on, in both modes; without
- * any, its value. A feature that only one of the pricings has is held or not held there.
+ * Compares one feature of two holdings. If either side has an expression, compares when it is true, in both modes;
+ * otherwise compares values. A feature that one pricing lacks counts as not held there.
  */
 export function compareFeature(before: Holding, after: Holding, feature: string): FeatureComparison {
   const old = before.grant.features.get(feature);
@@ -64,7 +69,7 @@ export function compareFeature(before: Holding, after: Holding, feature: string)
     const [hadIt, hasIt] = [old !== undefined && old !== false, now !== undefined && now !== false];
     return { ...shown, effect: valueEffect, loses: valueEffect === "less", hadIt, hasIt, decided: true };
   }
-  // A boolean value matters through its expression alone; a text or number also by itself.
+  // A boolean value matters only through its expression. A text or number also matters by itself.
   let effect: Effect = typeof (old ?? now) === "boolean" ? "same" : valueEffect;
   const found = { loses: effect === "less", hadIt: false, hasIt: false, decided: true };
   for (const mode of MODES) {
@@ -79,8 +84,8 @@ export function compareFeature(before: Holding, after: Holding, feature: string)
 }
 
 /**
- * Effect of a limit that exists on one side only, seen from the side that lacks it: a new cap is less, unless it caps
- * nothing but features that are new as well, or caps nothing.
+ * Returns the effect of a limit that only one side has, seen from the side without it. A new cap is `less`. It is
+ * `same` when it caps nothing, or only features that are new as well.
  */
 export function newCapEffect(without: Holding, having: Holding, limit: string): Effect {
   const value = having.grant.usageLimits.get(limit);
@@ -91,8 +96,8 @@ export function newCapEffect(without: Holding, having: Holding, limit: string): 
 }
 
 /**
- * One limit of two holdings, its period included. A limit that the new pricing lacks caps no more; one that the pricing
- * has and the configuration is not granted is worth nothing.
+ * Compares one limit of two holdings, including its renewal period. A limit that the new pricing lacks no longer caps.
+ * A limit that the pricing has but the configuration does not grant ranks below every value.
  */
 export function compareLimit(before: Holding, after: Holding, limit: string): LimitComparison {
   const old = before.grant.usageLimits.get(limit);
@@ -108,7 +113,7 @@ export function compareLimit(before: Holding, after: Holding, limit: string): Li
   return { limit, before: old ?? null, after: now ?? null, effect, loses: effects.includes("less") };
 }
 
-/** The names of both, each once, in the order of the first and then of the second. */
+/** Returns the distinct names of both lists: those of the first list, then the remaining ones of the second. */
 export function namesOfBoth(
   one: readonly { readonly name: string }[],
   other: readonly { readonly name: string }[],
@@ -116,12 +121,12 @@ export function namesOfBoth(
   return [...new Set([...one, ...other].map((item) => item.name))];
 }
 
-/** Everything that a holder gains, loses or finds different, features and limits in the order of the pricings. */
+/** Returns the features and limits that a subscriber gains, loses or finds different, in the order of the pricings. */
 export function compareHoldings(before: Holding, after: Holding): HoldingComparison {
   return finish(comparisonSteps(before, after));
 }
 
-/** {@link compareHoldings} step by step. */
+/** Runs {@link compareHoldings} in steps. */
 export function* comparisonSteps(before: Holding, after: Holding): Steps<HoldingComparison> {
   const [old, now] = [before.side.pricing.pricing, after.side.pricing.pricing];
   const features: FeatureComparison[] = [];

@@ -4,10 +4,10 @@ import { parseExpression } from "../pricing/language/expression.ts";
 import type { ExpressionTree, Reference } from "../pricing/language/expression.ts";
 import type { Value } from "../pricing/language/syntax-tree.ts";
 
-/** The granted value of a feature or limit of the service. */
+/** Returns the granted value of a feature or limit of the service. */
 export type ValueOf = (to: "feature" | "usageLimit", name: string) => Value;
 
-/** One usage value at which the outcome of an expression may change, as the granted values put it. */
+/** A consumption at which the result of an expression may change, as a function of the granted values. */
 interface Edge {
   readonly limit: string;
   readonly at: Closure<ValueOf>;
@@ -15,30 +15,34 @@ interface Edge {
   readonly minus: boolean;
 }
 
-/** What can be known of an expression without running it. */
+/** Results of the static analysis of an expression. */
 export interface ExpressionFacts {
-  /** The same for texts that differ in blanks and parentheses alone. */
+  /** Canonical form: equal for texts that differ only in whitespace and parentheses. */
   readonly shape: string;
-  /** Features and limits whose granted value it reads, by their names in the pricing. */
+  /** Features and limits whose granted value the expression reads, by their names in the pricing. */
   readonly features: readonly string[];
   readonly limits: readonly string[];
-  /** Limits whose consumption it reads. */
+  /** Limits whose consumption the expression reads. */
   readonly usage: readonly string[];
-  /** Of the limits, those it reads only as what consumption must not exceed: the higher, the more it is on. */
+  /**
+   * Subset of `limits` that the expression reads only as an upper bound of consumption. Raising such a limit never
+   * turns the feature off.
+   */
   readonly allowances: readonly string[];
-  /** Identifiers of other services, as written. */
+  /** Identifiers of other services, as written in the expression. */
   readonly foreign: readonly string[];
   readonly mentionsContext: boolean;
   /**
-   * The consumptions of each limit at which the outcome may change with these granted values: between two of them, and
-   * at each, it is constant. Undefined when the text compares usage in ways that this cannot follow.
+   * Returns, per limit, the consumptions at which the result may change. The result is constant at each edge and
+   * between two neighbours. Undefined when the expression compares consumption in a form that the analysis does not
+   * support.
    */
   edges(valueOf: ValueOf): ReadonlyMap<string, readonly number[]> | undefined;
 }
 
 const COMPARISONS = new Set(["<", "<=", ">", ">=", "==", "!=", "===", "!=="]);
 
-/** How the value of a subtree may vary while consumption moves between two edges. */
+/** Property of a subtree that stays constant while consumption moves between two edges. */
 type Steadiness = "value" | "truth" | "unknown";
 
 function readsUsage(tree: ExpressionTree): boolean {
@@ -75,7 +79,7 @@ class EdgeFinder {
     });
   }
 
-  /** Consumption of one limit, alone or plus or minus something that does not depend on consumption. */
+  /** Matches the consumption of one limit, optionally plus or minus a term that does not depend on consumption. */
   #moving(tree: ExpressionTree): Omit<Edge, "at"> | undefined {
     if (tree.kind === "leaf" && tree.leaf.to === "usage") {
       const limit = this.#nameOf(tree.leaf);
@@ -89,7 +93,7 @@ class EdgeFinder {
     return { limit: inner.limit, offset: this.#close(other), minus: tree.operator === "-" };
   }
 
-  /** Notes the edges of `tree` and says what is constant between them. */
+  /** Records the edges of `tree` and returns what is constant between them. */
   walk(tree: ExpressionTree): Steadiness {
     if (!readsUsage(tree)) return "value";
     const moving = this.#moving(tree);
@@ -133,7 +137,10 @@ class EdgeFinder {
   }
 }
 
-/** Collects the limits read anywhere but as the upper bound of consumption, in a comparison that is not negated. */
+/**
+ * Collects the limits that are read in any other role than as an upper bound of consumption. Negated comparisons count
+ * as another role.
+ */
 function readOtherwise(tree: ExpressionTree, positive: boolean, found: Set<string>): void {
   switch (tree.kind) {
     case "literal":
@@ -167,14 +174,14 @@ function worst(all: readonly Steadiness[]): Steadiness {
   return all.includes("unknown") ? "unknown" : all.includes("truth") ? "truth" : "value";
 }
 
-/** The edges in numbers; undefined when what is added to consumption is no number. */
+/** Computes the edges as numbers. Returns undefined when a term added to consumption is not a number. */
 function placeEdges(edges: readonly Edge[], valueOf: ValueOf): Map<string, number[]> | undefined {
   const placed = new Map<string, number[]>();
   for (const { limit, at, offset, minus } of edges) {
     const shift = offset === undefined ? 0 : offset(valueOf);
     if (typeof shift !== "number") return undefined;
     const value = at(valueOf);
-    // JavaScript compares consumption with the number that the other side converts to.
+    // JavaScript converts the other side of the comparison to a number.
     const edge = Number(value) + (minus ? shift : -shift);
     const list = placed.get(limit) ?? [];
     placed.set(limit, list);
@@ -184,8 +191,9 @@ function placeEdges(edges: readonly Edge[], valueOf: ValueOf): Map<string, numbe
 }
 
 /**
- * What an accepted expression of the service reads, and where its outcome changes. Undefined for a text that does not
- * parse. `prefix` is the name of the service in lower case with a dash, for identifiers that are written in full.
+ * Analyses an accepted expression of the service: the names it reads and the edges at which its result changes. Returns
+ * undefined for a text that does not parse. `prefix` is the lower-case name of the service plus a dash, and marks
+ * identifiers that are written in full.
  */
 export function expressionFacts(text: string, prefix: string): ExpressionFacts | undefined {
   const parsed = parseExpression(text);

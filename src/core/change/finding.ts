@@ -3,8 +3,8 @@ import { isMap } from "../pricing/parse/tree.ts";
 import { positions, readYaml } from "../pricing/parse/yaml.ts";
 
 /**
- * What lint finds, and how bad it is: an `error` cannot be meant (a feature that always fails), a `warning` is most
- * probably a mistake, an `info` is worth knowing.
+ * Severity of every lint finding. `error`: cannot be intended, for example a feature that always fails. `warning`: most
+ * probably a mistake. `info`: worth knowing.
  */
 export const LINT_CODES = {
   "constant-expression": "error",
@@ -28,23 +28,25 @@ export const LINT_CODES = {
 export type LintCode = keyof typeof LINT_CODES;
 export type Severity = "error" | "warning" | "info";
 
-/** Where something was found: one of the four maps, the name in it, and perhaps a field. */
+/** Path to the item of a finding: one of the four maps, the item's name, and optionally one of its fields. */
 export type FindingPath = readonly [map: "features" | "usageLimits" | "plans" | "addOns", name: string, field?: string];
 
-/** Something in a pricing that is allowed and does no good. */
+/** A part of a pricing that is valid but useless. */
 export interface Finding {
   readonly code: LintCode;
   readonly severity: Severity;
   /** Keys joined with dots: `plans.PRO`. */
   readonly path: string;
-  /** From 1; of the file's first line when the text is not known. */
+  /** Starts at 1. Points to the first line of the file when the source text is unavailable. */
   readonly line: number;
   readonly column: number;
-  /** What is wrong, and what to do about it. */
+  /** Describes the problem and how to fix it. */
   readonly message: string;
 }
 
-/** Finds where items stand in the text that a pricing was read from, whatever its syntax version. */
+/**
+ * Returns a function that maps an item's path to its line and column in the source text. Supports every syntax version.
+ */
 export function locator(source: string | undefined): (path: FindingPath) => { line: number; column: number } {
   const start = { line: 1, column: 1 };
   if (source === undefined) return () => start;

@@ -12,23 +12,26 @@ import type { ExpressionFacts } from "./expression-facts.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
 
-/** Which of a feature's two expressions is asked. */
+/** Evaluation mode: selects one of a feature's two expressions. */
 export type Mode = "client" | "server";
 
-/** One pricing of a comparison, with what is known of its expressions. */
+/** One pricing of a comparison, with its analysed expressions. */
 export interface Side {
   readonly pricing: CompiledPricing;
-  /** The name of the service in lower case, as identifiers have it. */
+  /** Lower-case name of the service, as in identifiers. */
   readonly serviceName: string;
   /** Limits whose consumption contracts count. */
   readonly tracked: ReadonlySet<string>;
-  /** What the expressions read, by feature; `server` falls back to the client's as evaluation does. */
+  /**
+   * Facts about the expressions of each feature. Without its own expression, `server` uses the client's, as evaluation
+   * does.
+   */
   readonly expressions: ReadonlyMap<string, Readonly<Record<Mode, ExpressionFacts | undefined>>>;
-  /** For each limit, the features that its file says depend on it: linked to it, or reading it. */
+  /** Maps each limit to the features that depend on it: linked features and those whose expressions read it. */
   readonly governed: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** What the subscriber of one configuration holds. */
+/** The entitlements of a subscriber with one configuration. */
 export interface Holding {
   readonly side: Side;
   readonly configuration: Configuration;
@@ -36,7 +39,7 @@ export interface Holding {
   readonly evaluation: Evaluation;
 }
 
-/** One pricing made ready for comparisons; `serviceName` where the service is called otherwise than its file says. */
+/** Prepares one pricing for comparisons. Pass `serviceName` when it differs from the pricing's own `saasName`. */
 export function createSide(
   pricing: CompiledPricing,
   serviceName: string = pricing.pricing.saasName.toLowerCase(),
@@ -44,7 +47,7 @@ export function createSide(
   return finish(sideSteps(pricing, serviceName));
 }
 
-/** {@link createSide} step by step: reading the expressions of a large pricing takes a second. */
+/** Runs {@link createSide} in steps, because parsing the expressions of a large pricing takes a second. */
 export function* sideSteps(pricing: CompiledPricing, serviceName: string): Steps<Side> {
   const facts = (text: string | undefined): ExpressionFacts | undefined =>
     text === undefined ? undefined : expressionFacts(text, `${serviceName}-`);
@@ -67,7 +70,7 @@ export function* sideSteps(pricing: CompiledPricing, serviceName: string): Steps
   };
 }
 
-/** What this configuration grants; it need not be one that can be subscribed to. */
+/** Computes the grant of a configuration. Does not check that the configuration is a valid subscription. */
 export function holdingOf(side: Side, configuration: Configuration): Holding {
   const { pricing, serviceName } = side;
   const granted = grant(pricing, configuration.plan, configuration.addOns);
@@ -79,12 +82,12 @@ export function holdingOf(side: Side, configuration: Configuration): Holding {
   };
 }
 
-/** Values of all remembered holdings of one side together, about 100 bytes each. */
+/** Maximum cached values over all holdings of one side, at about 100 bytes each. */
 const MAX_REMEMBERED_VALUES = 400_000;
 
 /**
- * A {@link holdingOf} that remembers, for as long as one comparison takes, in bounded memory: begins again when there are
- * too many. Configurations are known by identity first, which is cheaper than by name.
+ * Returns a memoized {@link holdingOf} for the duration of one comparison. Clears its cache when full, which bounds
+ * memory. Looks up by object identity first, which is cheaper than the configuration's key.
  */
 export function rememberHoldings(side: Side): (configuration: Configuration) => Holding {
   const { features, usageLimits } = side.pricing.pricing;
@@ -106,7 +109,7 @@ export function rememberHoldings(side: Side): (configuration: Configuration) => 
   };
 }
 
-/** The usage of a contract as evaluation reads it: identifiers in full, tracked limits only. */
+/** Converts a contract's consumption to the input of evaluation: full identifiers, tracked limits only. */
 export function usageOf(side: Side, levels: Readonly<Record<string, number>>): Map<string, number> {
   const usage = new Map<string, number>();
   for (const name of side.tracked)

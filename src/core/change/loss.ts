@@ -13,28 +13,28 @@ import type { Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
 
 /*
- * What a subscriber loses by going from one configuration to another, and which of two losses is the smaller one. Stated
- * once, for those who look for the best target and those who check one.
+ * Measures the loss of a subscriber who moves between configurations, and ranks losses. The search for the best target
+ * and the check of its certificate share these definitions.
  */
 
-/** What is lost, by name, in the order of the pricings. */
+/** Names of the features and limits that a move takes away, in the order of the pricings. */
 export interface Loss {
-  /** Could be used, and can no more. */
+  /** Features that the subscriber could use before and cannot use afterwards. */
   readonly lostFeatures: readonly string[];
-  /** Can be used less than before. */
+  /** Features that remain usable, but under fewer circumstances than before. */
   readonly reducedFeatures: readonly string[];
   readonly reducedLimits: readonly string[];
-  /** Neither less nor more: another text, another unit, an expression that cannot be followed. */
+  /** Features that are neither less nor more: the text or unit differs, or an expression cannot be analysed. */
   readonly differentFeatures: readonly string[];
   readonly differentLimits: readonly string[];
-  /** The missing parts of all reduced limits: 0.25 for 75 of 100, 1 for nothing of 100. */
+  /** Sum of the missing fractions of all reduced limits: 0.25 for 75 of 100, 1 for 0 of 100. */
   readonly shortfall: number;
 }
 
 /**
- * The measures of a target, each counting only when those before it are equal; less is better: features lost, features
- * and limits reduced, shortfall, things that differ, prices in words, price, differences from what the contract has now,
- * add-ons, units of add-ons.
+ * Measures of a target in lexicographic order; lower is better. In order: features lost, features and limits reduced,
+ * shortfall, subjects that differ, text prices, price, differences from the current configuration, add-ons, units of
+ * add-ons.
  */
 export type Rank = readonly number[];
 
@@ -44,7 +44,7 @@ function missingPart(before: LimitValue | null, after: LimitValue | null): numbe
   return Math.min(1, Math.max(0, (old - Math.max(now, 0)) / old));
 }
 
-/** The loss that these comparisons amount to. */
+/** Aggregates comparisons of features and limits into one loss. */
 export function lossOf(features: readonly FeatureComparison[], limits: readonly LimitComparison[]): Loss {
   const isLost = (each: FeatureComparison): boolean => each.hadIt && !each.hasIt;
   const kept = features.filter((each) => !isLost(each));
@@ -60,7 +60,7 @@ export function lossOf(features: readonly FeatureComparison[], limits: readonly 
   };
 }
 
-/** The first measures of a rank. */
+/** Returns the first four measures of a {@link Rank}: those that depend on the loss. */
 export function measuresOf(loss: Loss): number[] {
   return [
     loss.lostFeatures.length,
@@ -70,7 +70,10 @@ export function measuresOf(loss: Loss): number[] {
   ];
 }
 
-/** Negative when `one` is the better target; sums of fractions count as equal up to a billionth. */
+/**
+ * Returns a negative number when `one` is the better target. Values within 1e-9 count as equal, because sums of
+ * fractions are inexact.
+ */
 export function compareRanks(one: Rank, other: Rank): number {
   for (const [index, value] of one.entries()) {
     const difference = value - (other[index] ?? 0);
@@ -79,7 +82,7 @@ export function compareRanks(one: Rank, other: Rank): number {
   return 0;
 }
 
-/** Add-ons and quantities that are not as they were, the plan counting as one. */
+/** Counts the add-ons whose quantity changes. A changed plan counts as one. */
 export function differencesFrom(current: Configuration, target: Configuration): number {
   const lower = (addOns: Readonly<Record<string, number>>): Map<string, number> =>
     new Map(Object.entries(addOns).map(([name, quantity]) => [name.toLowerCase(), quantity]));
@@ -89,7 +92,7 @@ export function differencesFrom(current: Configuration, target: Configuration): 
   return moved + Number(current.plan?.toLowerCase() !== target.plan?.toLowerCase());
 }
 
-/** The measures of a target that follow the loss. */
+/** Returns the measures of a {@link Rank} that follow the loss, such as price and number of add-ons. */
 export function costsOf(pricing: CompiledPricing, current: Configuration, target: Configuration): number[] {
   const { amount, unpriced } = priceOf(pricing, target);
   const quantities = Object.values(target.addOns);
@@ -102,7 +105,10 @@ export function costsOf(pricing: CompiledPricing, current: Configuration, target
   ];
 }
 
-/** Plans and add-ons marked private are offered to those alone who have them already. */
+/**
+ * Returns filters for the plans and add-ons on offer. Private ones are offered only to contracts that already have
+ * them.
+ */
 export function offers(current: Configuration): {
   plan(item: { readonly name: string; readonly private: boolean }): boolean;
   addOn(item: AddOn): boolean;
@@ -114,13 +120,13 @@ export function offers(current: Configuration): {
   };
 }
 
-/** What no target on a plan can do better than: the loss that none of its add-ons can touch, and the plan's price. */
+/** Lower bound for every target on a plan: the loss that none of its add-ons can change, plus the plan's price. */
 export interface Floor {
   readonly plan: string | null;
   readonly rank: Rank;
 }
 
-/** Names of features and limits of both pricings. */
+/** Returns the names of all features and limits that either pricing has. */
 export function subjectsOfBoth(before: Side, after: Side): { features: string[]; limits: string[] } {
   const [old, now] = [before.pricing.pricing, after.pricing.pricing];
   return {
@@ -129,12 +135,15 @@ export function subjectsOfBoth(before: Side, after: Side): { features: string[];
   };
 }
 
-/** The floor of each plan offered, in the order of the pricing; it counts what is certain and nothing else. */
+/**
+ * Returns the floor of each offered plan, in the order of the pricing. A floor includes only losses that no selectable
+ * add-on can change.
+ */
 export function floorsOf(current: Holding, after: Side): Floor[] {
   return finish(floorSteps(current, after));
 }
 
-/** {@link floorsOf} step by step. */
+/** Runs {@link floorsOf} in steps. */
 export function* floorSteps(current: Holding, after: Side): Steps<Floor[]> {
   const { pricing } = after;
   const offered = offers(current.configuration);

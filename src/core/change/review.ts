@@ -9,35 +9,35 @@ import { createSide } from "./holding.ts";
 import { lintPricing } from "./lint/lint.ts";
 import type { IsOver } from "../steps.ts";
 
-/** Plans × features of which coverage is counted. */
+/** Maximum plans × features for which coverage is computed. */
 const MAX_COVERED = 20_000;
-/** How many points are named that no expectation covers. */
+/** Maximum number of uncovered points listed in a report. */
 const MAX_MISSING = 100;
 
-/** What an upload is told about a pricing that is taken. */
+/** Report of an accepted upload. */
 export interface UploadReport {
-  /** What is allowed in it and does no good; in the order of the file. */
+  /** Lint findings in the order of the file. */
   warnings: Finding[];
-  /** False when there was no time to look for all of them; otherwise absent. */
+  /** False when lint ran out of time; otherwise absent. */
   warningsComplete?: false;
-  /** How many expectations were met and how much of the pricing they cover; absent without expectations. */
+  /** Number of expectations met, and how much of the pricing they cover. Absent without expectations. */
   expectations?: { met: number; coverage: Coverage | null };
 }
 
-/** Why a pricing is not taken: the sentence, and each problem with its place. */
+/** Reason for rejecting a pricing: one sentence, plus each problem with its position. */
 export interface Refusal {
   readonly message: string;
   readonly problems: readonly { message: string; path: string; line: number; column: number }[];
 }
 
-/** What a review finds: a report, or why the pricing is not taken. */
+/** Result of a review: a report, or the reason for the rejection. */
 export type Review =
   | { readonly ok: true; readonly report: UploadReport }
   | { readonly ok: false; readonly refusal: Refusal };
 
 /**
- * Holds a pricing against its expectations and looks for what does no good in it. Expectations that are not run when
- * `expectationsOver` says so refuse the pricing; warnings end at `lintOver`.
+ * Checks a pricing against its expectations, then lints it. If `expectationsOver` returns true before all expectations
+ * have run, the pricing is rejected. Lint stops at `lintOver`.
  */
 export function reviewPricing(
   pricing: Pricing,

@@ -3,17 +3,17 @@ import { UNLIMITED } from "../pricing/model.ts";
 import type { AddOn } from "../pricing/model.ts";
 import { allowsQuantity, constraintsOf } from "../pricing/subscription.ts";
 
-/** How many selections of add-ons one question may look at; what is left out is reported. */
+/** Maximum selections of add-ons per query. Results report when it cuts them off. */
 export const MAX_SELECTIONS = 4_096;
-/** How many steps may be tried to find a quantity that suits two sets of constraints. */
+/** Maximum steps to search a quantity that satisfies several sets of constraints. */
 const MAX_STEPS = 1_000;
 
-/** Add-ons with quantities that may be subscribed to together, and the plan that they go with. */
+/** A valid combination of a plan and add-ons with quantities. */
 export interface Selection {
   readonly plan: string | undefined;
-  /** Of the add-ons asked about, those selected. */
+  /** The selected add-ons among those queried. */
   readonly chosen: Readonly<Record<string, number>>;
-  /** The same and what it depends on. */
+  /** `chosen` plus the add-ons that it depends on. */
   readonly whole: Readonly<Record<string, number>>;
 }
 
@@ -23,7 +23,7 @@ export interface Selections {
   readonly complete: boolean;
 }
 
-/** The rules for one add-on that hold in every pricing of the space. */
+/** Rules of one add-on, merged over all pricings of the space. */
 interface Rules {
   readonly name: string;
   readonly dependsOn: readonly string[];
@@ -32,12 +32,12 @@ interface Rules {
   isAvailableFor(planKey: string): boolean;
 }
 
-/** The spelling that does not depend on the order of the pricings. */
+/** Picks one of several spellings, independent of the order of the pricings. */
 function spelling(names: readonly string[]): string {
   return names.toSorted()[0] ?? "";
 }
 
-/** Quantities from `start` in the add-on's steps, up (1) or down (-1), until all of the add-ons allow one. */
+/** Returns the first quantity from `start` that all add-ons allow. `step` is negative to search downwards. */
 function nextAllowed(addOns: readonly AddOn[], start: number, step: number): number | undefined {
   for (let tries = 0, quantity = start; tries < MAX_STEPS && quantity >= 0; tries++, quantity += step)
     if (quantity > 0 && addOns.every((addOn) => allowsQuantity(addOn, quantity))) return quantity;
@@ -45,9 +45,11 @@ function nextAllowed(addOns: readonly AddOn[], start: number, step: number): num
 }
 
 /**
- * The quantities at which something may differ: the smallest, the one after it, the largest, and the largest before
- * everything that the add-on extends is unlimited. One is enough for add-ons that extend nothing. Between them grants
- * grow evenly. `addOns` are one add-on as several pricings have it; a quantity suits them all.
+ * Returns the quantities at which grants may behave differently. These are the smallest, the next one, the largest, and
+ * the last one before every extended limit becomes unlimited. Between them, grants grow linearly. Add-ons that extend
+ * nothing need only the smallest.
+ *
+ * `addOns` are the versions of one add-on in several pricings. Each returned quantity is valid in all of them.
  */
 export function edgeQuantities(addOns: readonly AddOn[]): number[] {
   const rules = addOns.map(constraintsOf);
@@ -71,17 +73,20 @@ export function edgeQuantities(addOns: readonly AddOn[]): number[] {
 }
 
 /**
- * The configurations that may be subscribed to in every one of some pricings, without listing them all: each question
- * names the add-ons that matter to it and gets what can be selected of them, everything else left aside. Names match
- * ignoring case; results are independent of the order of the pricings and of what is in them.
+ * Space of the configurations that are valid in every one of several pricings. Enumerating all is infeasible, so each
+ * query names the relevant add-ons and gets only their selections. Names are case-insensitive. Results do not depend on
+ * the order of the pricings or of their items.
  */
 export class Space {
   readonly #rules = new Map<string, Rules>();
   readonly #step: () => void;
-  /** Plans of all the pricings; `undefined` alone where none of them has plans. */
+  /** Plans that all pricings have. Contains only `undefined` when no pricing has plans. */
   readonly plans: readonly (string | undefined)[];
 
-  /** `isOffered` leaves add-ons out, and with them what depends on them; `step` is called all the time, and may throw. */
+  /**
+   * `isOffered` excludes add-ons and everything that depends on them. The space calls `step` frequently; it may throw
+   * to abort.
+   */
   constructor(
     pricings: readonly CompiledPricing[],
     isOffered: (addOn: AddOn) => boolean = () => true,
@@ -109,12 +114,12 @@ export class Space {
     }
   }
 
-  /** Keys of the add-ons, in a fixed order. */
+  /** Keys of the add-ons, in a deterministic order. */
   get addOnKeys(): readonly string[] {
     return [...this.#rules.keys()];
   }
 
-  /** The smallest set with everything that these add-ons depend on; undefined when it cannot be subscribed to. */
+  /** Returns the add-ons in `keys` plus all their dependencies. Undefined when that set is not a valid subscription. */
   closure(plan: string | undefined, keys: Iterable<string>): ReadonlySet<string> | undefined {
     this.#step();
     const closed = new Set<string>(keys);
@@ -129,8 +134,8 @@ export class Space {
   }
 
   /**
-   * What can be selected of the add-ons in `keys` with this plan, fewest add-ons first. Whatever else is selected beside
-   * them does not matter to who asks about these; what they depend on is added with its smallest quantity.
+   * Returns the valid selections of the add-ons in `keys` with this plan, fewest add-ons first. Ignores all other
+   * add-ons, except dependencies, which it adds with their smallest quantity.
    */
   selections(plan: string | undefined, keys: Iterable<string>): Selections {
     const wanted = [...new Set(keys)].filter((key) => this.closure(plan, [key]) !== undefined).sort();
@@ -146,7 +151,8 @@ export class Space {
           plan,
           picks.map(([index]) => wanted[index] ?? ""),
         );
-        // Nothing that is added takes an exclusion away; a missing dependency may still come.
+        // Prune: further add-ons cannot resolve an exclusion. Do not prune for an unpicked dependency, which may still
+        // be picked.
         if (closed === undefined) continue;
         const selection = this.#select(plan, wanted, asked, picks, closed);
         if (selection !== undefined) list.push(selection);
@@ -159,7 +165,7 @@ export class Space {
     return { list, complete: true };
   }
 
-  /** Undefined when the closure brings in an add-on that was asked about and is not among the picks. */
+  /** Builds a selection. Returns undefined when the closure adds a queried add-on that is not among the picks. */
   #select(
     plan: string | undefined,
     wanted: readonly string[],

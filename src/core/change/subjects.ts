@@ -1,14 +1,14 @@
 import type { CompiledPricing } from "../pricing/compile.ts";
 import type { Side } from "./holding.ts";
 
-/** Positions of add-ons by what they bring or change. */
+/** Index from features and limits to the positions of the add-ons that change them. */
 interface AddOnIndex {
   readonly keys: readonly string[];
   readonly byFeature: ReadonlyMap<string, readonly number[]>;
   readonly byLimit: ReadonlyMap<string, readonly number[]>;
 }
 
-/** Built once for each pricing: asking every add-on for every feature of a large one takes seconds. */
+/** Built once per pricing. Scanning every add-on for every feature of a large pricing takes seconds. */
 const indexes = new WeakMap<CompiledPricing, AddOnIndex>();
 
 function indexOf(pricing: CompiledPricing): AddOnIndex {
@@ -31,7 +31,7 @@ function indexOf(pricing: CompiledPricing): AddOnIndex {
   return index;
 }
 
-/** Keys of the add-ons of a pricing that bring a value of one of these features, or change one of these limits. */
+/** Returns the keys of the add-ons that set one of these features or change one of these limits. */
 function addOnsTouching(pricing: CompiledPricing, features: Iterable<string>, limits: Iterable<string>): string[] {
   const { keys, byFeature, byLimit } = indexOf(pricing);
   const found = new Set<number>();
@@ -40,7 +40,7 @@ function addOnsTouching(pricing: CompiledPricing, features: Iterable<string>, li
   return [...found].sort((one, other) => one - other).map((position) => keys[position] ?? "");
 }
 
-/** Keys of the add-ons that can change what a feature is worth: its value, or anything that its expressions read. */
+/** Returns the keys of the add-ons that can affect a feature: its value, or anything its expressions read. */
 export function addOnsOfFeature(side: Side, feature: string): string[] {
   const modes = side.expressions.get(feature);
   const facts = [modes?.client, modes?.server].filter((each) => each !== undefined);
@@ -51,7 +51,7 @@ export function addOnsOfFeature(side: Side, feature: string): string[] {
   );
 }
 
-/** Keys of the add-ons that can change a limit. */
+/** Returns the keys of the add-ons that can change a limit. */
 export function addOnsOfLimit(side: Side, limit: string): string[] {
   return addOnsTouching(side.pricing, [], [limit]);
 }

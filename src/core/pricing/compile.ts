@@ -8,8 +8,9 @@ import type { Steps } from "../steps.ts";
 import type { Value } from "./language/syntax-tree.ts";
 
 /**
- * What the closures of one service read: values by the position of the feature or limit in the pricing. `usage` is
- * filled anew before each run. `outside` answers for identifiers written in full and for names that the pricing lacks.
+ * Input of the compiled expressions of one service. Arrays are indexed by the position of the feature or limit in the
+ * pricing. `usage` is overwritten before each run. `outside` resolves full identifiers and names that the pricing
+ * lacks.
  */
 export interface EvaluationFrame {
   readonly features: readonly (FeatureValue | undefined)[];
@@ -19,47 +20,53 @@ export interface EvaluationFrame {
   readonly outside: (to: Reference["to"], id: string) => Value;
 }
 
-/** A usage level that an expression involves; `slot` is the position of its limit, -1 when the pricing lacks it. */
+/**
+ * A feature or usage level that an expression reads. `slot` is its position in the pricing, or -1 when the pricing
+ * lacks it.
+ */
 export interface InvolvedUsage {
   readonly name: string;
   readonly slot: number;
 }
 
-/** An expression ready to run. */
 export interface CompiledExpression {
   readonly run: Closure<EvaluationFrame>;
-  /** Features it names without prefix, in the order of the text, each once; slot -1 when the pricing lacks it. */
+  /**
+   * Features named without a prefix, in the order of the text, without duplicates. Slot -1 when the pricing lacks it.
+   */
   readonly features: readonly InvolvedUsage[];
-  /** Usage it names without prefix: the involved limits. */
+  /** Usage named without a prefix: the involved limits. */
   readonly usage: readonly InvolvedUsage[];
-  /** Whether its value depends on a balance; also one that it names in full, which is no involved limit. */
+  /**
+   * True if the result depends on consumption, including consumption named with a full identifier, which is not an
+   * involved limit.
+   */
   readonly readsUsage: boolean;
   /** Keys of the form `pricingContext['usageLevels']['key']`, which never has a value. */
   readonly usageLevels: readonly string[];
-  /** Whether the text names a context at all. */
+  /** True if the text names a context. */
   readonly mentionsContext: boolean;
-  /** Why the text cannot run; only for texts that parsing would have refused. */
+  /** Reason why the text cannot run. Set only for texts that the parser rejects today. */
   readonly failure?: string;
 }
 
 export interface CompiledFeature {
   readonly feature: Feature;
-  /** Its position in the pricing. */
   readonly slot: number;
-  /** What client-side evaluation runs: `expression`. */
+  /** Runs in client-side evaluation: `expression`. */
   readonly client?: CompiledExpression;
-  /** What server-side evaluation runs: `serverExpression`, else `expression`. */
+  /** Runs in server-side evaluation: `serverExpression`, otherwise `expression`. */
   readonly server?: CompiledExpression;
 }
 
-/** A pricing ready to be asked; in memory only. */
+/** A pricing with indexes and compiled expressions. Not serializable. */
 export interface CompiledPricing {
   readonly pricing: Pricing;
   readonly features: ReadonlyMap<string, CompiledFeature>;
   readonly usageLimits: ReadonlyMap<string, UsageLimit>;
-  /** By name in lower case; of two names that differ in case only, the first. */
+  /** Indexed by lower-case name. Of names that differ only in case, the first wins. */
   readonly plans: ReadonlyMap<string, Plan>;
-  /** By name in lower case; of two names that differ in case only, the first. */
+  /** Indexed by lower-case name. Of names that differ only in case, the first wins. */
   readonly addOns: ReadonlyMap<string, AddOn>;
 }
 
@@ -77,7 +84,7 @@ function closeReference(reference: Reference, slots: Slots): Closure<EvaluationF
   if (to === "nothing") return () => undefined;
   if (to === "usageLevel")
     return () => {
-      // What JavaScript says of the same text: the context has no such section.
+      // JavaScript's own message for this expression, because the context has no such section.
       throw new TypeError(`Cannot read properties of undefined (reading '${key}')`);
     };
   if (!rewritten) return (frame) => frame.outside(to, key);
@@ -98,13 +105,13 @@ function slotOf(tree: ExpressionTree | undefined, to: Reference["to"], slots: Re
   return tree?.kind === "leaf" && tree.leaf.to === to && tree.leaf.rewritten ? (slots.get(tree.leaf.key) ?? -1) : -1;
 }
 
-/** Whether consumption is below a limit, as nearly every expression asks: one closure instead of three. */
+/** Compiles "consumption below limit" into one closure instead of three. Nearly every expression has this form. */
 function closeComparison(tree: ExpressionTree, slots: Slots): Closure<EvaluationFrame> | undefined {
   if (tree.kind !== "binary" || (tree.operator !== "<" && tree.operator !== "<=")) return undefined;
   const used = slotOf(tree.left, "usage", slots.limits);
   const limit = slotOf(tree.right, "usageLimit", slots.limits);
   if (used < 0 || limit < 0) return undefined;
-  // An absent limit compares false, as undefined does in JavaScript.
+  // A missing limit becomes NaN, so the comparison is false, as with undefined in JavaScript.
   if (tree.operator === "<") return (frame) => (frame.usage[used] ?? NaN) < Number(frame.limits[limit]);
   return (frame) => (frame.usage[used] ?? NaN) <= Number(frame.limits[limit]);
 }
@@ -148,17 +155,17 @@ function slotsOf(items: readonly { readonly name: string }[]): Map<string, numbe
 }
 
 /**
- * Makes a pricing ready for evaluation: names looked up once, expressions closed over once.
+ * Compiles a pricing for evaluation: indexes names and compiles expressions.
  *
- * Total on every model that `parsePricing` accepted, also after a round trip through JSON; an expression that parsing
- * would have refused evaluates to EVALUATION_ERROR. The result may be kept as long as the model. Source:
- * pricing2yaml.md §12.4.
+ * Succeeds for every model that `parsePricing` accepted, even after a round trip through JSON. An expression that the
+ * parser would reject evaluates to EVALUATION_ERROR. Cache the result as long as the model. Source: pricing2yaml.md
+ * §12.4.
  */
 export function compilePricing(pricing: Pricing): CompiledPricing {
   return finish(compileSteps(pricing));
 }
 
-/** {@link compilePricing} step by step: one of two megabytes takes half a second. */
+/** Runs {@link compilePricing} in steps. A pricing of 2 MB takes half a second. */
 export function* compileSteps(pricing: Pricing): Steps<CompiledPricing> {
   const slots: Slots = { features: slotsOf(pricing.features), limits: slotsOf(pricing.usageLimits) };
   const features = new Map<string, CompiledFeature>();
@@ -183,20 +190,19 @@ export function* compileSteps(pricing: Pricing): Steps<CompiledPricing> {
   };
 }
 
-/** The plan of this name, ignoring case. */
+/** Finds a plan by name, ignoring case. */
 export function findPlan(pricing: CompiledPricing, name: string): Plan | undefined {
   return pricing.plans.get(name.toLowerCase());
 }
 
-/** The add-on of this name, ignoring case. */
+/** Finds an add-on by name, ignoring case. */
 export function findAddOn(pricing: CompiledPricing, name: string): AddOn | undefined {
   return pricing.addOns.get(name.toLowerCase());
 }
 
 /**
- * The limits whose consumption a contract counts: those with a period and those that are trackable, in the order of the
- * file. `period` is present for RENEWABLE limits only: the others count without ever starting again. Source:
- * contracts.md §2.1.
+ * Returns the limits whose consumption contracts count: those with a period and trackable ones, in the order of the
+ * file. `period` is set only for RENEWABLE limits; the others never reset. Source: contracts.md §2.1.
  */
 export function trackedLimits(pricing: CompiledPricing): readonly { name: string; period?: Period }[] {
   return pricing.pricing.usageLimits

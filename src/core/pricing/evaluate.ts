@@ -15,7 +15,7 @@ export type EvaluationErrorCode =
   | "TYPE_MISMATCH"
   | "INVALID_EXPECTED_CONSUMPTION";
 
-/** The answer for one feature; maps are keyed by `<service>-<limit>`. Source: features-events.md §3. */
+/** Result of one feature. Maps are keyed by `<service>-<limit>`. Source: features-events.md §3. */
 export interface FeatureResult {
   readonly eval: boolean;
   readonly limit: Record<string, number | boolean | null> | null;
@@ -23,7 +23,7 @@ export interface FeatureResult {
   readonly error: { readonly code: EvaluationErrorCode; readonly message: string } | null;
 }
 
-/** A usage level that the evaluation of a feature reads and its consumption counts. */
+/** A usage level that a feature's evaluation reads and its consumption increases. */
 export interface InvolvedLimit {
   readonly id: string;
   readonly serviceName: string;
@@ -32,14 +32,17 @@ export interface InvolvedLimit {
 
 type Usage = ReadonlyMap<string, number>;
 
-/** The most characters of a value that a message quotes: a bulk answer may quote one long text for every feature. */
+/** Maximum characters quoted from a value. A bulk evaluation could otherwise repeat a long text for every feature. */
 const MAX_QUOTED_LENGTH = 1_000;
 
 function failed(code: EvaluationErrorCode, message: string): FeatureResult {
   return { eval: false, limit: null, used: null, error: { code, message } };
 }
 
-/** Copies the usage the expression involves to where its closures read it; the first missing identifier, if any. */
+/**
+ * Copies the usage that an expression reads into the frame of its closures. Returns the first missing identifier, if
+ * any.
+ */
 function loadUsage(
   { frame }: PreparedService,
   { usageIds, usageSlots }: BoundExpression,
@@ -69,8 +72,8 @@ function missingFeature(
 }
 
 /**
- * Whether a feature is on, and nothing else: errors count as off. The same decision as {@link evaluateFeature}, at a
- * third of its cost. Never throws.
+ * Evaluates a feature to true or false; errors count as false. Decides like {@link evaluateFeature} at a third of the
+ * cost. Never throws.
  */
 export function evaluateBoolean(
   evaluation: Evaluation,
@@ -112,8 +115,8 @@ function isOn(
 }
 
 /**
- * Evaluates one feature with its limits, its usage and the reason of a failure, checking in the order of the contract.
- * Never throws; `usage` is keyed by `<service>-<limit>`. Source: features-events.md §3.
+ * Evaluates one feature with its limits, usage and error. Runs the checks in the order of the contract. Never throws;
+ * `usage` is keyed by `<service>-<limit>`. Source: features-events.md §3.
  */
 export function evaluateFeature(
   evaluation: Evaluation,
@@ -143,7 +146,7 @@ export function evaluateFeature(
       `Feature ${featureId} has an expression that does not return a boolean! Returned value: ${excerpt(String(value), MAX_QUOTED_LENGTH)} of type ${typeof value}`,
     );
   if (bound.usageIds.length === 0) return { eval: value, limit: null, used: null, error: null };
-  // Identifiers always hold a dash, so none of them is a name that objects know.
+  // Plain objects are safe: every identifier contains a dash, so none matches a property of Object.prototype.
   const limit: Record<string, number | boolean | null> = {};
   const used: Record<string, number> = {};
   for (let index = 0; index < bound.usageIds.length; index++) {
@@ -200,8 +203,8 @@ function unknownUsage(featureId: string, id: string): FeatureResult {
 }
 
 /**
- * The features a bulk evaluation answers for: those with an expression in this mode, contracted services first to last,
- * features as declared. Source: features-events.md §4.
+ * Returns the features of a bulk evaluation: those with an expression in this mode. Ordered by contracted service, then
+ * as declared. Source: features-events.md §4.
  */
 export function featureIds(evaluation: Evaluation, mode: EvaluationMode): readonly string[] {
   const lists = evaluation.services.map(({ layout }) =>
@@ -209,14 +212,14 @@ export function featureIds(evaluation: Evaluation, mode: EvaluationMode): readon
   );
   const [only, ...others] = lists;
   if (only === undefined || others.length === 0) return only ?? [];
-  // Where identifiers coincide, the feature of the later service is the one that is asked.
+  // If services share an identifier, the later service answers.
   return [...new Set(lists.flat())].filter((id) => {
     const found = locateFeature(evaluation, id);
     return found !== undefined && expressionOf(found.feature, mode) !== undefined;
   });
 }
 
-/** The level an identifier means: of the tracked ones the last contracted, else of all limits the last contracted. */
+/** Resolves an identifier to a usage limit. If several match, tracked limits win, then the service contracted last. */
 function resolveLimit(evaluation: Evaluation, id: string): InvolvedLimit | undefined {
   let fallback: InvolvedLimit | undefined;
   for (const { serviceName, layout, pricing } of evaluation.services.toReversed()) {
@@ -231,8 +234,8 @@ function resolveLimit(evaluation: Evaluation, id: string): InvolvedLimit | undef
 }
 
 /**
- * The usage levels that evaluating a feature reads, in the order of its expression, each once; names that no contracted
- * pricing declares are left out. Source: features-events.md §3, §14 no. 8.
+ * Returns the usage limits that a feature's evaluation reads, in the order of its expression, without duplicates. Omits
+ * names that no contracted pricing declares. Source: features-events.md §3, §14 no. 8.
  */
 export function involvedLimits(
   evaluation: Evaluation,
@@ -245,8 +248,8 @@ export function involvedLimits(
 }
 
 /**
- * The INVALID_EXPECTED_CONSUMPTION result when `body` is not empty and lacks a limit that the feature involves; zero
- * counts as given. Undefined when there is nothing to object to. Source: features-events.md §3, §6.
+ * Checks that a non-empty `body` covers every limit that the feature involves; zero counts as given. Returns an
+ * INVALID_EXPECTED_CONSUMPTION result for a missing limit, otherwise undefined. Source: features-events.md §3, §6.
  */
 export function checkExpectedConsumption(
   evaluation: Evaluation,
@@ -263,7 +266,10 @@ export function checkExpectedConsumption(
   );
 }
 
-/** Whether the answer for this feature, or without one for any feature of a bulk evaluation, depends on a balance. */
+/**
+ * Returns true if the result of this feature depends on consumption. Without `featureId`, checks all features of a bulk
+ * evaluation.
+ */
 export function readsUsage(evaluation: Evaluation, mode: EvaluationMode, featureId?: string): boolean {
   if (featureId === undefined) {
     return evaluation.services.some(({ layout }) => (mode.server ? layout.serverReadsUsage : layout.clientReadsUsage));
@@ -273,7 +279,7 @@ export function readsUsage(evaluation: Evaluation, mode: EvaluationMode, feature
   return bound?.expression.readsUsage === true;
 }
 
-/** Both contexts as tokens and answers show them. Source: features-events.md §2. */
+/** Pricing and subscription context as in tokens and responses. Source: features-events.md §2. */
 export interface Contexts {
   readonly pricingContext: {
     readonly features: Record<string, FeatureValue>;
@@ -282,7 +288,7 @@ export interface Contexts {
   readonly subscriptionContext: Record<string, number>;
 }
 
-/** The contexts as plain objects: contracted services first to last, names as declared. */
+/** Builds both contexts as plain objects, ordered by contracted service, then as declared. */
 export function contexts(evaluation: Evaluation, usage: Usage): Contexts {
   const features: Record<string, FeatureValue> = {};
   const usageLimits: Record<string, LimitValue> = {};

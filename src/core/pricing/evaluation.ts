@@ -3,27 +3,29 @@ import type { FeatureValue, LimitValue } from "./model.ts";
 import type { Grant } from "./subscription.ts";
 import type { Value } from "./language/syntax-tree.ts";
 
-/** One service of a contract: its key in lower case, its pricing, and what the contract's choice grants. */
+/** One service of a contract: its lower-case name, its pricing, and the values that the contract grants. */
 export interface ContractedService {
   readonly serviceName: string;
   readonly pricing: CompiledPricing;
   readonly grant: Grant;
 }
 
-/** Which expressions count: with `server`, `serverExpression` before `expression`; else `expression` alone. */
+/**
+ * Selects the expressions. `server`: `serverExpression`, with `expression` as fallback. Otherwise: `expression` only.
+ */
 export interface EvaluationMode {
   readonly server: boolean;
 }
 
-/** An expression with the identifiers that the name of the service gives it. */
+/** An expression with the identifiers of one service. */
 export interface BoundExpression {
   readonly expression: CompiledExpression;
   readonly run: CompiledExpression["run"];
   /** Identifiers of the involved limits, in the order of `expression.usage`. */
   readonly usageIds: readonly string[];
-  /** Positions of the same limits in the pricing, -1 for those it lacks. */
+  /** Positions of the same limits in the pricing; -1 for those it lacks. */
   readonly usageSlots: readonly number[];
-  /** Whether it may run at all, and every feature and limit it names is one of its own pricing. */
+  /** True if the expression is executable and names only features and limits of its own pricing. */
   readonly selfContained: boolean;
 }
 
@@ -35,15 +37,15 @@ export interface BoundFeature {
   readonly server: BoundExpression | undefined;
 }
 
-/** The identifiers of one pricing under one service name; the same for every contract on it. */
+/** Identifiers of one pricing under one service name. All contracts on that pricing share it. */
 export interface Layout {
   readonly features: ReadonlyMap<string, BoundFeature>;
   readonly limits: ReadonlyMap<string, number>;
-  /** Identifiers of the limits by their position. */
+  /** Limit identifiers by position. */
   readonly limitIds: readonly string[];
   readonly clientFeatureIds: readonly string[];
   readonly serverFeatureIds: readonly string[];
-  /** Whether any expression of the mode reads a balance. */
+  /** `clientReadsUsage` and `serverReadsUsage`: true if any expression of the mode reads consumption. */
   readonly clientReadsUsage: boolean;
   readonly serverReadsUsage: boolean;
 }
@@ -54,27 +56,27 @@ export interface PreparedService {
   readonly grant: Grant;
   readonly layout: Layout;
   readonly frame: EvaluationFrame;
-  /** Whether the pricing context has every feature of the pricing: always so with a plan. */
+  /** True if the pricing context has every feature of the pricing. Always true with a plan. */
   readonly complete: boolean;
 }
 
-/** Contracted services made ready; reusable for any number of usages, one evaluation at a time. */
+/** Contracted services, prepared for evaluation. Reusable for any usage, but not for concurrent evaluations. */
 export interface Evaluation {
   readonly services: readonly PreparedService[];
-  /** The usage of the evaluation under way, for identifiers written in full. */
+  /** Usage of the current evaluation, for identifiers that expressions write in full. */
   usage: ReadonlyMap<string, number>;
 }
 
-/** The identifier of a feature or limit: names may hold dashes, so it is only ever built, never split. */
+/** Builds the identifier of a feature or limit. Names may contain dashes, so never split an identifier. */
 export function idOf(serviceName: string, name: string): string {
   return `${serviceName}-${name}`;
 }
 
-/** How many names one pricing remembers its layout for: one service has one name, until it is renamed. */
+/** Maximum cached layouts per pricing. A service has one name until it is renamed, so few are needed. */
 const LAYOUTS_KEPT = 8;
 const layouts = new WeakMap<CompiledPricing, Map<string, Layout>>();
 
-/** The values of a grant by position; `complete` when it has every feature of the pricing. */
+/** Granted values by position. `complete` is true when they include every feature of the pricing. */
 interface GrantedValues extends Pick<EvaluationFrame, "features" | "limits"> {
   readonly of: CompiledPricing;
   readonly complete: boolean;
@@ -113,7 +115,7 @@ function buildLayout(pricing: CompiledPricing, serviceName: string): Layout {
   return { features, limits, limitIds, clientFeatureIds, serverFeatureIds, clientReadsUsage, serverReadsUsage };
 }
 
-/** Remembered, since it depends on nothing that a contract could change. */
+/** Returns the cached layout, which contracts on the same pricing share. */
 function layoutOf(pricing: CompiledPricing, serviceName: string): Layout {
   let known = layouts.get(pricing);
   if (known === undefined) {
@@ -129,7 +131,7 @@ function layoutOf(pricing: CompiledPricing, serviceName: string): Layout {
   return layout;
 }
 
-/** The granted values by position, remembered with the grant. */
+/** Returns the granted values by position, cached per grant. */
 function valuesOf(pricing: CompiledPricing, grant: Grant): GrantedValues {
   const known = values.get(grant);
   if (known?.of === pricing) return known;
@@ -144,7 +146,7 @@ function valuesOf(pricing: CompiledPricing, grant: Grant): GrantedValues {
   return fresh;
 }
 
-/** The value of a feature in the pricing context: where identifiers coincide, of the service contracted last. */
+/** Returns a feature's value in the pricing context. If services share the identifier, the one contracted last wins. */
 export function featureValue(evaluation: Evaluation, id: string): FeatureValue | undefined {
   for (let index = evaluation.services.length - 1; index >= 0; index--) {
     const service = evaluation.services[index];
@@ -155,7 +157,7 @@ export function featureValue(evaluation: Evaluation, id: string): FeatureValue |
   return undefined;
 }
 
-/** The value of a limit in the pricing context: where identifiers coincide, of the service contracted last. */
+/** Returns a limit's value in the pricing context. If services share the identifier, the one contracted last wins. */
 export function limitValue(evaluation: Evaluation, id: string): LimitValue | undefined {
   for (let index = evaluation.services.length - 1; index >= 0; index--) {
     const service = evaluation.services[index];
@@ -167,7 +169,7 @@ export function limitValue(evaluation: Evaluation, id: string): LimitValue | und
   return undefined;
 }
 
-/** The feature an identifier means, and the service it belongs to: with several, the one contracted last. */
+/** Finds the feature and service of an identifier. If several match, the service contracted last wins. */
 export function locateFeature(
   evaluation: Evaluation,
   id: string,
@@ -180,21 +182,21 @@ export function locateFeature(
   return undefined;
 }
 
-/** The expression that counts in this mode. */
+/** Returns the feature's expression for this mode. */
 export function expressionOf(feature: BoundFeature, mode: EvaluationMode): BoundExpression | undefined {
   return mode.server ? feature.server : feature.client;
 }
 
-/** Whether `one` and `other` can yield the same identifier: `a` with `b-c`, and `a-b` with `c`. */
+/** Returns true if both service names can yield the same identifier: `a` with `b-c`, and `a-b` with `c`. */
 function mayCollide(one: string, other: string): boolean {
   return one === other || one.startsWith(`${other}-`) || other.startsWith(`${one}-`);
 }
 
 /**
- * Makes contracted services ready for evaluation, in the order of the contract.
+ * Prepares contracted services for evaluation, in the order of the contract.
  *
- * What depends on the pricing or the grant alone is computed once and remembered with it, so preparing the same again
- * costs a few look-ups. Source: features-events.md §2.
+ * Caches everything that depends only on the pricing or the grant, so preparing them again costs a few look-ups.
+ * Source: features-events.md §2.
  */
 export function prepareEvaluation(services: readonly ContractedService[]): Evaluation {
   const prepared: PreparedService[] = [];

@@ -1,14 +1,14 @@
 /**
- * What a pricing is, once read: plain JSON-safe data that survives `JSON.parse(JSON.stringify(pricing))` unchanged.
+ * The parsed pricing: plain data that survives `JSON.parse(JSON.stringify(pricing))` unchanged.
  *
- * Lists keep the order of the file. Records keyed by names of the file (`plan.features`, `billing`, …) may carry names
- * such as `toString`: read them with `Object.entries`, `Object.keys` or `Object.hasOwn`, never by a bare look-up.
- * `__proto__`, `constructor` and `prototype` cannot occur as keys: parsing refuses them.
+ * Lists keep the order of the file. Records keyed by names of the file (`plan.features`, `billing`, …) may contain
+ * names such as `toString`. Read them with `Object.entries`, `Object.keys` or `Object.hasOwn`, never by a bare look-up.
+ * The parser rejects the keys `__proto__`, `constructor` and `prototype`.
  *
  * Source: pricing2yaml.md §3 to §10.
  */
 
-/** Numeric values above this are stored as this number; it is what "unlimited" looks like. Source: pricing2yaml.md §10. */
+/** Represents "unlimited". Larger numbers are stored as this number. Source: pricing2yaml.md §10. */
 export const UNLIMITED = 100_000_000;
 
 export const VALUE_TYPES = ["BOOLEAN", "NUMERIC", "TEXT"] as const;
@@ -50,19 +50,17 @@ export type LimitType = (typeof LIMIT_TYPES)[number];
 export const PERIOD_UNITS = ["SEC", "MIN", "HOUR", "DAY", "MONTH", "YEAR"] as const;
 export type PeriodUnit = (typeof PERIOD_UNITS)[number];
 
-/** A span of calendar time; `value` is finite and greater than zero. */
+/** A span of calendar time. `value` is finite and positive. */
 export interface Period {
   readonly value: number;
   readonly unit: PeriodUnit;
 }
 
-/** The value of a feature: a list of payment methods only for TEXT features of type PAYMENT. */
+/** Value of a feature. Only TEXT features of type PAYMENT have a list, of payment methods. */
 export type FeatureValue = boolean | number | string | readonly string[];
 
-/** The value of a usage limit. */
 export type LimitValue = boolean | number;
 
-/** Data that JSON can carry. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
 export interface Feature {
@@ -70,7 +68,7 @@ export interface Feature {
   readonly description?: string;
   readonly valueType: ValueType;
   readonly defaultValue: FeatureValue;
-  /** What plans inherit instead of `defaultValue`. */
+  /** Value that plans inherit instead of `defaultValue`. */
   readonly value?: FeatureValue;
   readonly type: FeatureType;
   readonly integrationType?: IntegrationType;
@@ -105,16 +103,16 @@ export interface Plan {
   readonly price: number | string;
   readonly unit: string;
   readonly private: boolean;
-  /** The effective value of every feature of the pricing. */
+  /** Effective value of every feature of the pricing. */
   readonly features: Readonly<Record<string, FeatureValue>>;
-  /** The effective value of every usage limit of the pricing. */
+  /** Effective value of every usage limit of the pricing. */
   readonly usageLimits: Readonly<Record<string, LimitValue>>;
 }
 
-/** How many units of an add-on may be contracted: `minQuantity + n × quantityStep`, up to `maxQuantity`. */
+/** Valid quantities of an add-on: `minQuantity + n × quantityStep`, up to `maxQuantity`. */
 export interface SubscriptionConstraints {
   readonly minQuantity: number;
-  /** `null` is without bound. */
+  /** `null` means unbounded. */
   readonly maxQuantity: number | null;
   readonly quantityStep: number;
 }
@@ -128,23 +126,23 @@ export interface AddOn {
   readonly availableFor: readonly string[];
   readonly dependsOn: readonly string[];
   readonly excludes: readonly string[];
-  /** Only what the add-on replaces. */
+  /** Values that the add-on replaces; no others. */
   readonly features: Readonly<Record<string, FeatureValue>>;
-  /** Only what the add-on replaces. */
+  /** Values that the add-on replaces; no others. */
   readonly usageLimits: Readonly<Record<string, LimitValue>>;
-  /** What one unit of the add-on adds. */
+  /** Increase per unit of the add-on. */
   readonly usageLimitsExtensions: Readonly<Record<string, number>>;
   readonly subscriptionConstraints?: SubscriptionConstraints;
 }
 
 export interface Pricing {
-  /** Trimmed; the name of the service. */
+  /** Name of the service, trimmed. */
   readonly saasName: string;
-  /** The syntax version of the uploaded text, before any upgrade. */
+  /** Syntax version of the uploaded text, before any upgrade. */
   readonly syntaxVersion: string;
   readonly version: string;
   readonly currency: string;
-  /** ISO 8601 in UTC; midnight unless the file gave a time of day. */
+  /** ISO 8601 in UTC. Midnight unless the file has a time of day. */
   readonly createdAt: string;
   readonly url?: string;
   readonly tags: readonly string[];
@@ -158,12 +156,12 @@ export interface Pricing {
 }
 
 /**
- * One reason why a text is not an acceptable pricing.
+ * One reason for rejecting a text as a pricing.
  *
- * `kind` tells where it was found: `yaml` (not a readable document), `pricing` (against a rule of the format), `key` (a
- * name with characters that no service may carry). `message` is the exact text of the contract where one is pinned.
- * `path` names the place by keys joined with dots (`plans.PRO.usageLimits.seats`, empty for the document itself);
- * `line` and `column` count from 1, columns in UTF-16 code units.
+ * `kind` is `yaml` (not a readable document), `pricing` (violates a rule of the format) or `key` (a name with
+ * characters that are forbidden in names). `message` is the exact text of the contract where the contract pins one.
+ * `path` consists of keys joined with dots (`plans.PRO.usageLimits.seats`); it is empty for the document itself. `line`
+ * and `column` start at 1; columns count UTF-16 code units.
  */
 export interface PricingProblem {
   readonly kind: "yaml" | "pricing" | "key";
@@ -173,7 +171,7 @@ export interface PricingProblem {
   readonly column: number;
 }
 
-/** An empty record that user text may key without reaching any prototype. */
+/** Creates a record without a prototype, safe for keys from user input. */
 export function emptyRecord<Value>(): Record<string, Value> {
   return Object.create(null) as Record<string, Value>;
 }

@@ -3,7 +3,7 @@ import type { CompiledPricing } from "./compile.ts";
 import { emptyRecord } from "./model.ts";
 import type { AddOn, FeatureValue, LimitValue, SubscriptionConstraints } from "./model.ts";
 
-/** What a contract asks of one service. Names in any case. */
+/** Requested subscription to one service. Names are case-insensitive. */
 export interface SubscriptionChoice {
   readonly serviceName: string;
   readonly version: string;
@@ -23,14 +23,16 @@ export type SubscriptionRule =
 export type SubscriptionVerdict =
   | {
       readonly ok: true;
-      /** As it was sent. */
+      /** Name of the plan in the caller's spelling. */
       readonly plan?: string;
-      /** Quantities by the pricing's own spelling of the names. */
+      /** Quantities by add-on name, in the pricing's spelling. */
       readonly addOns: Record<string, number>;
     }
   | { readonly ok: false; readonly rule: SubscriptionRule; readonly message: string };
 
-/** What a configuration gives its holder: names without the prefix of the service. Source: features-events.md §2.1. */
+/**
+ * Granted values of a configuration, keyed by names without the prefix of the service. Source: features-events.md §2.1.
+ */
 export interface Grant {
   readonly features: ReadonlyMap<string, FeatureValue>;
   readonly usageLimits: ReadonlyMap<string, LimitValue>;
@@ -50,18 +52,18 @@ function includesName(names: Iterable<string>, name: string): boolean {
   return false;
 }
 
-/** The quantities of an add-on, completed where the file has none. Source: pricing2yaml.md §7. */
+/** Returns the add-on's quantity rules, with defaults if the file has none. Source: pricing2yaml.md §7. */
 export function constraintsOf(addOn: AddOn): SubscriptionConstraints {
   return addOn.subscriptionConstraints ?? { minQuantity: 1, maxQuantity: null, quantityStep: 1 };
 }
 
-/** Whether so many units of the add-on may be contracted. Source: contracts.md §4.3 rule 9. */
+/** Returns true if the quantity is valid for the add-on. Source: contracts.md §4.3 rule 9. */
 export function allowsQuantity(addOn: AddOn, quantity: number): boolean {
   const { minQuantity: min, maxQuantity, quantityStep: step } = constraintsOf(addOn);
   return quantity >= min && quantity <= (maxQuantity ?? Infinity) && (quantity - min) % step === 0;
 }
 
-/** Rules 6 to 9 for one add-on, `name` as it was sent. */
+/** Checks rules 6 to 9 for one add-on. `name` is in the caller's spelling. */
 function checkAddOn(
   addOn: AddOn,
   name: string,
@@ -93,8 +95,9 @@ function checkAddOn(
 }
 
 /**
- * Whether the plan and add-ons chosen for one service may be subscribed to: rules 3 to 9, in that order, add-ons in the
- * order sent; the first broken rule with its message. Names match ignoring case. Source: contracts.md §4.3.
+ * Checks if the plan and add-ons are a valid subscription to one service. Applies rules 3 to 9 in order, to add-ons in
+ * the order sent, and returns the first violation with its message. Names are case-insensitive. Source: contracts.md
+ * §4.3.
  */
 export function checkSubscription(pricing: CompiledPricing, choice: SubscriptionChoice): SubscriptionVerdict {
   const { serviceName, version, plan } = choice;
@@ -119,7 +122,10 @@ export function checkSubscription(pricing: CompiledPricing, choice: Subscription
   return { ok: true, ...(plan === undefined ? {} : { plan }), addOns };
 }
 
-/** The plan's value of every item, else its default, in the order of the file (a record would sort names like `2024`). */
+/**
+ * Returns the plan's value of every item, or its default, in the order of the file. A record would move names like
+ * `2024` to the front.
+ */
 function startValues<Value>(
   items: readonly { readonly name: string; readonly defaultValue: Value }[],
   plan: Readonly<Record<string, Value>> | undefined,
@@ -134,10 +140,11 @@ function startValues<Value>(
 }
 
 /**
- * What a plan and add-ons grant together: the plan's values, then what add-ons replace, then what they add, each in the
- * order of the pricing. An extension is value × quantity, on top of the pricing's default where the plan brings none;
- * only numbers extend. Without a plan, only what add-ons bring exists. Never fails: an unknown plan counts as none.
- * Source: features-events.md §2.1.
+ * Computes the values that a plan and add-ons grant. Starts with the plan's values, then applies replacements and
+ * extensions by add-ons, each in the order of the pricing. An extension adds value × quantity, on top of the pricing's
+ * default if the plan has no value. Only numbers extend. Without a plan, only values from add-ons exist.
+ *
+ * Never fails: an unknown plan counts as none. Source: features-events.md §2.1.
  */
 export function grant(
   pricing: CompiledPricing,
@@ -171,7 +178,7 @@ export function grant(
   };
 }
 
-/** The same values in the order of the file. */
+/** Reorders the values to the order of the file. */
 function inOrderOf<Value>(items: readonly { readonly name: string }[], values: ReadonlyMap<string, Value>) {
   const ordered = new Map<string, Value>();
   for (const { name } of items) {

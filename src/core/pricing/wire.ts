@@ -1,7 +1,7 @@
 import { emptyRecord } from "./model.ts";
 import type { AddOn, Feature, Plan, Pricing, UsageLimit } from "./model.ts";
 
-/** Where a pricing is kept; `yamlPath` for an uploaded file, `url` for one given by address. */
+/** Location of a stored pricing. `yamlPath`: an uploaded file. `url`: a remote file. */
 export interface PricingPlace {
   readonly organizationId: string;
   readonly version: string;
@@ -18,14 +18,16 @@ function keyed<Item extends { readonly name: string }, Shape>(
   return record;
 }
 
-/** The one place where an absent field is left out of an answer instead of being null. */
+/** Omits an absent field from a response, instead of sending null. No other function does this. */
 function present<Key extends string, Value>(key: Key, value: Value | undefined): { [name in Key]?: Value } {
   const field: { [name in Key]?: Value } = {};
   if (value !== undefined) field[key] = value;
   return field;
 }
 
-/** A feature as answers show it, fields in the order of the contract. Source: pricing2yaml.md §9. */
+/**
+ * Converts a feature to its HTTP representation, with fields in the order of the contract. Source: pricing2yaml.md §9.
+ */
 export function featureToWire(feature: Feature): Record<string, unknown> {
   return {
     name: feature.name,
@@ -87,8 +89,8 @@ function addOnToWire(addOn: AddOn): Record<string, unknown> {
 }
 
 /**
- * The pricing as the HTTP interface shows it, fields in the order of the contract; maps are without prototype, in the
- * order of the file. Source: pricing2yaml.md §9.
+ * Converts a pricing to its HTTP representation, with fields in the order of the contract. Maps have no prototype and
+ * keep the order of the file. Source: pricing2yaml.md §9.
  */
 export function pricingToWire(pricing: Pricing, place: PricingPlace): Record<string, unknown> {
   return {

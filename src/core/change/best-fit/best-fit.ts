@@ -10,36 +10,41 @@ import { Space } from "../space.ts";
 import { finish, NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 
-/** Where the contracts of one configuration should go. */
+/** Proposed target for the contracts of one configuration. */
 export interface Proposal {
   readonly configuration: Configuration;
   readonly target: Configuration;
   readonly loss: Loss;
-  /** Whether nothing is lost at all. */
+  /** True if nothing is lost. */
   readonly keepsEverything: boolean;
-  /** What a checker needs to agree without searching. */
+  /** Evidence that lets a checker verify the proposal without searching. */
   readonly certificate: Certificate;
   /**
-   * False when add-ons were too many, or time too short, to try everything: a better target may exist, and the certificate may be refused for
-   * one that is a step away.
+   * False when add-ons were too many or time was too short to try everything. A better target may exist then. The
+   * certificate check may fail, because a target one step away can be better.
    */
   readonly complete: boolean;
 }
 
 /**
- * The best configuration of the pricing `after` for contracts that now have `configuration` of `before`: the cheapest one
- * that keeps everything they have, else the one that loses least, in the order of {@link Rank}.
+ * Finds the best configuration of `after` for contracts that have `configuration` of `before`. Best is the cheapest one
+ * that keeps everything, otherwise the one with the smallest loss, in the order of {@link Rank}. Undefined when `after`
+ * offers these contracts no plan.
  *
- * Targets are valid by the rules of subscription, have positive quantities, and are offered: private plans and add-ons
- * only to those who have them. Prices are plan plus add-ons times quantity, as in {@link priceOf}; a price in words comes
- * after every number. Exact, in time that grows with the largest group of add-ons that influence each other, not with
- * their number; `complete` says when such a group was too large. Undefined when the pricing offers no plan at all to them.
+ * Targets are valid subscriptions with positive quantities. Private plans and add-ons are offered only to contracts
+ * that already have them. Prices follow {@link priceOf}; a text price ranks after every number.
+ *
+ * Exact. Time grows with the largest group of add-ons that influence each other, not with the number of add-ons.
+ * `complete` is false when such a group was too large.
  */
 export function proposeTarget(before: Side, after: Side, configuration: Configuration): Proposal | undefined {
   return finish(proposeSteps(before, after, configuration));
 }
 
-/** {@link proposeTarget} step by step. Once `isOver` says so, returns the best target found so far, not `complete`. */
+/**
+ * Runs {@link proposeTarget} in steps. When `isOver` returns true, returns the best target so far with `complete`
+ * false.
+ */
 export function* proposeSteps(
   before: Side,
   after: Side,

@@ -10,27 +10,27 @@ import type { Floor, Loss, Rank } from "../loss.ts";
 import { finish, NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 
-/** Everything that a proposal claims, as plain JSON: enough to be checked without searching. */
+/** All claims of a proposal as plain JSON, sufficient to verify it without searching. */
 export interface Certificate {
   readonly service: string;
   readonly from: Configuration & { readonly version: string };
   readonly to: Configuration & { readonly version: string };
   readonly loss: Loss;
   readonly price: { readonly before: Price; readonly after: Price };
-  /** For each plan offered, what no target on it can do better than. */
+  /** Lower bounds on the rank of any target, per offered plan. */
   readonly floors: readonly Floor[];
-  /** `proven` when no floor is below the target: then nothing better exists, whatever was searched. */
+  /** `proven` when no floor is below the target. Then no better target exists, even if the search was incomplete. */
   readonly optimality: "proven" | "searched";
 }
 
 export interface CertificateQuestion {
   readonly before: Side;
   readonly after: Side;
-  /** What the contracts have now. */
+  /** Current configuration of the contracts. */
   readonly configuration: Configuration;
 }
 
-/** What a check says; `reason` names the first thing that is not as claimed. */
+/** Result of a check. `reason` names the first claim that is wrong. */
 export type Verdict = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
 class Checker {
@@ -42,7 +42,7 @@ class Checker {
     this.#current = holdingOf(question.before, question.configuration);
   }
 
-  /** Why nobody could be moved there; undefined when they could. */
+  /** Returns the reason why contracts cannot move to this target; undefined when they can. */
   refusal(target: Configuration): string | undefined {
     const { after, configuration } = this.#question;
     const { pricing, serviceName } = after;
@@ -62,7 +62,7 @@ class Checker {
     return undefined;
   }
 
-  /** The loss of going there, all of it looked at anew. */
+  /** Computes the loss of a move from scratch, without any cached comparison. */
   *loss(target: Configuration): Steps<Loss> {
     const comparison = yield* comparisonSteps(this.#current, holdingOf(this.#question.after, target));
     return lossOf(comparison.features, comparison.limits);
@@ -73,7 +73,10 @@ class Checker {
     return [...measuresOf(yield* this.loss(target)), ...costsOf(after.pricing, configuration, target)];
   }
 
-  /** Targets that differ in one thing: plan, an add-on more, less, as it is now, or for another, a step of quantity. */
+  /**
+   * Yields targets that differ in one step. A step changes the plan, or adds, removes or swaps an add-on. It can also
+   * restore an add-on's current quantity or move a quantity by one step.
+   */
   *neighbours(target: Configuration): Generator<Configuration> {
     const { configuration, after } = this.#question;
     const { pricing } = after;
@@ -102,23 +105,27 @@ class Checker {
   }
 }
 
-/** The names of a target in their order of preference among equals. */
+/** Returns the sort key that decides between targets of equal rank. */
 function preference({ plan, addOns }: Configuration): string {
   const names = Object.keys(addOns).map((name) => name.toLowerCase());
   return [plan?.toLowerCase() ?? "", ...names.sort()].join("\n");
 }
 
 /**
- * Whether a certificate is true: the target may be subscribed to and is offered, it costs and loses exactly what is
- * claimed, no plan's floor is claimed higher or lower than it is, and nothing that differs from the target in one step is
- * better or equally good and earlier by name. Searches nothing and shares nothing with who searched. The reason names the
- * first thing that is not so. `certificate` may be anything.
+ * Verifies a certificate independently of the search; `certificate` may be any value. The reason names the first claim
+ * that is wrong.
+ *
+ * Checks that the target is offered and a valid subscription, and that its price, loss and floors are as claimed. Also
+ * checks that no target one step away is better, or equal and earlier by name.
  */
 export function checkCertificate(certificate: unknown, question: CertificateQuestion): Verdict {
   return finish(checkSteps(certificate, question));
 }
 
-/** {@link checkCertificate} step by step. A certificate that is not checked when `isOver` says so is refused. */
+/**
+ * Runs {@link checkCertificate} in steps. Rejects the certificate if `isOver` returns true before the check is
+ * complete.
+ */
 export function* checkSteps(
   certificate: unknown,
   question: CertificateQuestion,
@@ -156,7 +163,7 @@ export function* checkSteps(
   return { ok: true };
 }
 
-/** The target of what may be a certificate. */
+/** Extracts the target from a value that may be a certificate. */
 function targetOf(certificate: unknown): Configuration | undefined {
   const to: unknown = isRecord(certificate) ? certificate["to"] : undefined;
   if (!isRecord(to) || !isRecord(to["addOns"])) return undefined;
@@ -174,7 +181,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The path of the first place where the two differ; numbers are equal up to a billionth. */
+/** Returns the path of the first difference. Numbers within 1e-9 are equal. */
 function firstDifference(claimed: unknown, expected: unknown, path = ""): string | undefined {
   if (typeof claimed === "number" && typeof expected === "number")
     return Math.abs(claimed - expected) <= 1e-9 ? undefined : path;

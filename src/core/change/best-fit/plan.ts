@@ -13,9 +13,9 @@ import type { Space } from "../space.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "../subjects.ts";
 
-/** How many selections of one group of add-ons are tried; groups that need more are searched only in part. */
+/** Maximum selections tried per group of add-ons. Larger groups are searched only in part. */
 const MAX_TRIED = 8_192;
-/** Comparisons remembered for one plan, about a kilobyte each where add-ons are many. */
+/** Maximum cached comparisons per plan, at about 1 kB each when add-ons are many. */
 const MAX_REMEMBERED = 10_000;
 
 interface Found {
@@ -25,7 +25,7 @@ interface Found {
   readonly complete: boolean;
 }
 
-/** The search for the best target on one plan. */
+/** Searches the best target on one plan. */
 export class PlanSearch {
   readonly #current: Holding;
   readonly #after: Side;
@@ -60,7 +60,10 @@ export class PlanSearch {
     return this.#after.pricing.addOns.get(key);
   }
 
-  /** The loss of these subjects; each depends on the add-ons that touch it alone, and is compared once for each choice of them. */
+  /**
+   * Computes the loss of these subjects. Each depends only on the add-ons that touch it, so comparisons are cached per
+   * choice of those.
+   */
   *#loss(chosen: ReadonlyMap<string, number>, features: readonly string[], limits: readonly string[]): Steps<Loss> {
     let holding: Holding | undefined;
     const held = (): Holding => (holding ??= holdingOf(this.#after, configurationOf(this.#plan, this.#named(chosen))));
@@ -78,7 +81,7 @@ export class PlanSearch {
     return lossOf(comparedFeatures, comparedLimits);
   }
 
-  /** The add-ons that may be of use, in groups that do not influence each other. */
+  /** Returns the potentially useful add-ons, in groups that do not influence each other. */
   *#groups(): Steps<AddOnGroup[]> {
     const { features, limits } = this.#touching;
     const bare = holdingOf(this.#after, configurationOf(this.#plan, {}));
@@ -98,7 +101,7 @@ export class PlanSearch {
     const discounts = [...selectable].filter((key) => Number(this.#addOn(key)?.price) < 0);
     const held = Object.keys(this.#current.configuration.addOns).map((name) => name.toLowerCase());
     include([...discounts, ...held.filter((key) => this.#closed.get(key) !== undefined)]);
-    // What a useful add-on may spoil, another may mend: all that touch the same things belong together.
+    // Include all add-ons that touch the same subjects: one may compensate a loss that another one causes.
     for (let size = -1; size !== useful.size;) {
       size = useful.size;
       yield;
@@ -143,7 +146,7 @@ export class PlanSearch {
     return inOrder.map(([, group]) => ({ ...group, keys: group.keys.sort() }));
   }
 
-  /** The best selection of one group: tries every one that its rules allow. */
+  /** Finds the best selection of one group by trying all valid ones. */
   *#searchGroup(group: AddOnGroup): Steps<Found> {
     const choices = group.keys.map((key) => this.#quantities.of(key, group));
     const lists = choices.map((choice) => choice.list);
@@ -163,10 +166,10 @@ export class PlanSearch {
     return { ...best, complete };
   }
 
-  /** Every selection without exclusions, each add-on left out first; the same map each time. */
+  /** Yields every selection without exclusions, each add-on unselected first. Yields the same mutable map each time. */
   *#choices(keys: readonly string[], lists: readonly (readonly number[])[]): Generator<ReadonlyMap<string, number>> {
     const chosen = new Map<string, number>();
-    /** For each add-on decided on, which of its quantities it has; -1 for none. */
+    /** Index of the chosen quantity per decided add-on; -1 for none. */
     const options: number[] = [];
     for (;;) {
       while (options.length < keys.length) options.push(-1);
@@ -178,7 +181,7 @@ export class PlanSearch {
         chosen.delete(key);
         const option = (options[last] ?? 0) + 1;
         const quantity = lists[last]?.[option];
-        // Nothing that is added later makes a broken exclusion whole.
+        // Prune: add-ons that are added later cannot resolve an exclusion.
         const isOut = option === 0 && this.#space.closure(this.#plan, [...chosen.keys(), key]) === undefined;
         if (quantity === undefined || isOut) {
           options.pop();
@@ -191,14 +194,17 @@ export class PlanSearch {
     }
   }
 
-  /** Of what the contract has now, the add-ons of this group. */
+  /** Returns the current add-ons of the contract that belong to this group. */
   #currentOf(group: AddOnGroup): Configuration {
     const mine = new Set(group.keys);
     const current = Object.entries(this.#current.configuration.addOns);
     return { addOns: Object.fromEntries(current.filter(([name]) => mine.has(name.toLowerCase()))) };
   }
 
-  /** A good selection to begin with: as much of everything as goes together, less what can be done without. */
+  /**
+   * Finds a good initial selection: adds as many add-ons as are compatible, then drops those that are not worth their
+   * cost.
+   */
   *#start(group: AddOnGroup, choices: readonly (readonly number[])[], current: Configuration): Steps<Found> {
     const chosen = new Map<string, number>();
     const mostOf = new Map(group.keys.map((key, index) => [key, choices[index]?.at(-1) ?? 0]));
@@ -227,7 +233,7 @@ export class PlanSearch {
     return best;
   }
 
-  /** Undefined when the selection lacks something that it depends on. */
+  /** Returns undefined when the selection lacks a dependency. */
   *#assess(group: AddOnGroup, chosen: ReadonlyMap<string, number>, current: Configuration): Steps<Found | undefined> {
     const closed = this.#space.closure(this.#plan, chosen.keys());
     if (closed === undefined || closed.size !== chosen.size) return undefined;
@@ -242,7 +248,9 @@ export class PlanSearch {
     return Object.fromEntries(entries.map(([key, quantity]) => [this.#addOn(key)?.name ?? key, quantity]));
   }
 
-  /** The best target on this plan: the groups' best together, for no group can make up for another. */
+  /**
+   * Returns the best target on this plan. Groups are independent, so their best selections combine to the best target.
+   */
   *search(): Steps<{ target: Configuration; loss: Loss; rank: Rank; complete: boolean }> {
     const groups = yield* this.#groups();
     const grouped = new Set(
@@ -267,7 +275,7 @@ export class PlanSearch {
     return { target, loss, rank: [...measuresOf(loss), ...costs], complete: found.every((each) => each.complete) };
   }
 
-  /** Losses of different subjects as one, names in the order of the pricings. */
+  /** Merges losses of different subjects, with names in the order of the pricings. */
   #inOrder(losses: readonly Loss[]): Loss {
     const features = [...this.#touching.features.keys()];
     const limits = [...this.#touching.limits.keys()];
@@ -286,7 +294,7 @@ export class PlanSearch {
   }
 }
 
-/** What matters of a choice to one subject. */
+/** Builds the cache key of a subject: the quantities of the add-ons that touch it. */
 function choiceKey(name: string, keys: readonly string[] = [], chosen: ReadonlyMap<string, number>): string {
   return keys.reduce((text, key) => `${text} ${chosen.get(key) ?? ""}`, name);
 }
@@ -298,7 +306,7 @@ function remembered<Value>(known: Map<string, Value>, key: string, compute: () =
   return value;
 }
 
-/** Equal ranks go to the names that come first. */
+/** Breaks ties by name: the alphabetically first selection wins. */
 function isBetter(one: Found, other: Found): boolean {
   const difference = compareRanks(one.rank, other.rank);
   if (difference !== 0) return difference < 0;

@@ -5,17 +5,17 @@ import { MODES } from "../compare.ts";
 import type { Holding, Side } from "../holding.ts";
 import { edgeQuantities } from "../space.ts";
 
-/** Up to so many quantities of an add-on are all tried. */
+/** Maximum quantities of an add-on that are tried exhaustively. */
 const MAX_QUANTITIES = 64;
 
-/** Add-ons that influence each other, by key, and the subjects that only they can change. */
+/** Keys of add-ons that influence each other, and the subjects that only they can change. */
 export interface AddOnGroup {
   readonly keys: readonly string[];
   readonly features: readonly string[];
   readonly limits: readonly string[];
 }
 
-/** Which quantities of an add-on are worth trying, on one plan, for who has `current`. */
+/** Selects the quantities of an add-on that are worth trying on one plan, given the current holding. */
 export class Quantities {
   readonly #current: Holding;
   readonly #after: Side;
@@ -32,8 +32,9 @@ export class Quantities {
   }
 
   /**
-   * The quantities of an add-on that can be part of a best target, and whether these are certainly all. More units than
-   * cover a limit only cost, unless somebody reads the limit otherwise than as an allowance.
+   * Returns candidate quantities of an add-on for a best target. `complete` is true when no other quantity can be
+   * better. Units beyond those that cover a limit only cost money, unless an expression reads the limit as more than an
+   * allowance.
    */
   of(key: string, group: AddOnGroup): { readonly list: readonly number[]; readonly complete: boolean } {
     const addOn = this.#addOn(key);
@@ -54,7 +55,7 @@ export class Quantities {
         if (quantity > smallest) exact.push(quantity);
         enough = Math.max(enough, quantity);
       }
-    // Alone on its limits, an add-on is best with just enough of it or with as much as may be.
+    // If no other add-on extends these limits, only the sufficient quantity or the largest one can be best.
     const alone = extended.every(
       ([limit]) =>
         group.keys.filter((other) => Object.hasOwn(this.#addOn(other)?.usageLimitsExtensions ?? {}, limit)).length ===
@@ -76,7 +77,7 @@ export class Quantities {
     return typeof value === "number" ? Math.min(value, UNLIMITED) : 0;
   }
 
-  /** What a limit may be before anything extends it. */
+  /** Returns the possible values of a limit before extensions. */
   #bases(limit: string, group: AddOnGroup): number[] {
     const plan = this.#plan === undefined ? undefined : this.#after.pricing.plans.get(this.#plan.toLowerCase());
     const own = plan !== undefined && Object.hasOwn(plan.usageLimits, limit) ? plan.usageLimits[limit] : undefined;
@@ -95,8 +96,8 @@ export class Quantities {
       MODES.every((mode) => {
         const facts = this.#after.expressions.get(feature)?.[mode];
         if (facts === undefined || !facts.limits.includes(limit)) return true;
-        // Under another expression, as much as before may not be enough; and one that takes a part of the limit may tell
-        // apart what the limit itself does not, where everything is unlimited.
+        // A different expression may need more than the previous limit. Values above UNLIMITED compare as equal, but an
+        // expression that uses a fraction of the limit can still distinguish them.
         const sameText = this.#current.side.expressions.get(feature)?.[mode]?.shape === facts.shape;
         const had = this.#current.grant.usageLimits.get(limit);
         return sameText && facts.allowances.includes(limit) && !(typeof had === "number" && had > UNLIMITED);

@@ -7,11 +7,10 @@ import { meaningEffect, mirrored, periodEffect, together } from "../effect.ts";
 import type { Effect } from "../effect.ts";
 
 /*
- * What changed in the definitions: everything that can be said without looking at a configuration. What subscribers are
- * granted is compared in grants.ts.
+ * Compares definitions, independent of configurations. For the values granted to subscribers, see grants.ts.
  */
 
-/** Reports the differences of one subject. */
+/** Collects the changes of one subject. */
 class Reporter {
   readonly changes: Change[] = [];
   readonly #subject: Subject;
@@ -34,7 +33,7 @@ class Reporter {
     });
   }
 
-  /** One entry for a field that differs; the effect is only asked for when it does. */
+  /** Adds a change if the field differs. Calls `effect` only then. */
   compare(
     aspect: string,
     before: JsonValue | undefined,
@@ -44,7 +43,7 @@ class Reporter {
     if (!equalJson(before, after)) this.add(aspect, effect(), before, after);
   }
 
-  /** A set of names in which a further one means `grows` to who buys it. */
+  /** Compares sets of names. `grows` is the effect of an additional name on the buyer. */
   compareNames(aspect: string, before: readonly string[], after: readonly string[], grows: Effect): void {
     const [old, now] = [before, after].map((names) => new Set(names.map((name) => name.toLowerCase())));
     const added = [...(now ?? [])].some((name) => old?.has(name) !== true);
@@ -54,7 +53,7 @@ class Reporter {
     this.add(aspect, effect, before.toSorted(), after.toSorted());
   }
 
-  /** Price, its unit, and who may buy. */
+  /** Compares description, price, price unit and visibility. */
   compareOffer(before: Plan | AddOn, after: Plan | AddOn, currencyChanged: boolean): void {
     const priced = (price: number | string) =>
       typeof price === "number" ? { amount: price, unpriced: [] } : { amount: 0, unpriced: [price] };
@@ -80,7 +79,7 @@ const FEATURE_NOTES = [
   "tag",
 ] as const;
 
-/** Definitions of a feature that exists in both. Its defaults and values show in what plans grant. */
+/** Compares the definitions of a feature that both pricings have. Defaults and values are compared through grants. */
 export function compareFeatureDefinitions(before: Feature, after: Feature): Change[] {
   const report = new Reporter("feature", before.name);
   report.compare("valueType", before.valueType, after.valueType, () => "different");
@@ -92,7 +91,7 @@ function periodOf({ type, period }: UsageLimit): JsonValue {
   return type === "RENEWABLE" && period !== undefined ? { value: period.value, unit: period.unit } : null;
 }
 
-/** Definitions of a usage limit that exists in both. */
+/** Compares the definitions of a usage limit that both pricings have. */
 export function compareLimitDefinitions(before: UsageLimit, after: UsageLimit): Change[] {
   const report = new Reporter("usageLimit", before.name);
   report.compare("description", before.description, after.description);
@@ -108,18 +107,18 @@ export function compareLimitDefinitions(before: UsageLimit, after: UsageLimit): 
   return report.changes;
 }
 
-/** Definitions of a plan that exists in both. */
+/** Compares the definitions of a plan that both pricings have. */
 export function comparePlanDefinitions(before: Plan, after: Plan, currencyChanged: boolean): Change[] {
   const report = new Reporter("plan", nameOf(before, after));
   report.compareOffer(before, after, currencyChanged);
   return report.changes;
 }
 
-/** Whether every quantity that `before` allows is one that `after` allows too. */
+/** Returns true if `after` allows every quantity that `before` allows. */
 function allowsAll(before: AddOn, after: AddOn): boolean {
   const [old, now] = [constraintsOf(before), constraintsOf(after)];
   if ((now.maxQuantity ?? Infinity) < (old.maxQuantity ?? Infinity)) {
-    // A lower maximum does no harm when no quantity reaches beyond it.
+    // A lower maximum is harmless if the highest reachable quantity stays below it.
     const beyond =
       old.minQuantity +
       Math.floor(((old.maxQuantity ?? Infinity) - old.minQuantity) / old.quantityStep) * old.quantityStep;
@@ -129,7 +128,7 @@ function allowsAll(before: AddOn, after: AddOn): boolean {
   return allowsQuantity(after, first) && (second > (old.maxQuantity ?? Infinity) || allowsQuantity(after, second));
 }
 
-/** Definitions of an add-on that exists in both. What it brings shows in what configurations grant. */
+/** Compares the definitions of an add-on that both pricings have. Its values are compared through grants. */
 export function compareAddOnDefinitions(before: AddOn, after: AddOn, currencyChanged: boolean): Change[] {
   const report = new Reporter("addOn", nameOf(before, after));
   report.compareOffer(before, after, currencyChanged);
@@ -143,7 +142,10 @@ export function compareAddOnDefinitions(before: AddOn, after: AddOn, currencyCha
   return report.changes;
 }
 
-/** What concerns the pricing as a whole. Its version, date and syntax are what tells two pricings apart, no changes. */
+/**
+ * Compares fields of the pricing as a whole. Version, date and syntax version identify a pricing, so they are not
+ * changes.
+ */
 export function comparePricingHeaders(before: Pricing, after: Pricing): Change[] {
   const report = new Reporter("pricing", before.saasName < after.saasName ? before.saasName : after.saasName);
   report.compare("saasName", before.saasName, after.saasName, () =>
@@ -171,13 +173,13 @@ export function comparePricingHeaders(before: Pricing, after: Pricing): Change[]
   return report.changes;
 }
 
-/** A subject that only one of the pricings has. */
+/** Creates the change for a subject that only one pricing has. */
 export function presence(subject: Subject, name: string, present: "before" | "after", effect: Effect): Change {
   const [before, after] = [present === "before", present === "after"];
   return { class: classOf(effect), subject, name, aspect: "presence", before, after };
 }
 
-/** Of two spellings that mean the same plan or add-on, the one that does not depend on which is asked first. */
+/** Picks one of two spellings of the same name, independent of the direction of the diff. */
 function nameOf(before: { readonly name: string }, after: { readonly name: string }): string {
   return before.name < after.name ? before.name : after.name;
 }

@@ -19,14 +19,14 @@ import type { IsOver, Steps } from "../../steps.ts";
 import { stepOf, suggestVersion } from "./version-step.ts";
 import type { VersionSuggestion } from "./version-step.ts";
 
-/** Two pricings held against each other. */
+/** Differences between two pricings. */
 export interface PricingDiff {
   readonly from: { readonly saasName: string; readonly version: string };
   readonly to: { readonly saasName: string; readonly version: string };
-  /** What the changes amount to: the first class of CHANGE_CLASSES that occurs; null when nothing changed. */
+  /** Overall class: the first of CHANGE_CLASSES that occurs, or null when nothing changed. */
   readonly class: ChangeClass | null;
   readonly counts: Readonly<Record<ChangeClass, number>>;
-  /** In a fixed order: pricing, plans, add-ons, features, limits, each by name. */
+  /** Sorted by subject (pricing, plans, add-ons, features, limits), then by name. */
   readonly changes: readonly Change[];
   readonly suggestion: VersionSuggestion;
   readonly space: SpaceReport;
@@ -43,7 +43,7 @@ interface Named {
   readonly name: string;
 }
 
-/** Items that only one side has, and the changes of those that both have. */
+/** Compares the items that both sides have, and passes the others to `onlyOne`. */
 function pair<Item extends Named>(
   before: ReadonlyMap<string, Item>,
   after: ReadonlyMap<string, Item>,
@@ -88,18 +88,22 @@ function compareDefinitions(before: CompiledPricing, after: CompiledPricing): Ch
 }
 
 /**
- * What subscribers gain and lose when the pricing `before` becomes `after`.
+ * Computes what subscribers gain and lose when the pricing `before` becomes `after`.
  *
- * Compares meaning, not text: configurations by what they grant, expressions by what they answer at every usage. The diff
- * the other way round has the same changes with `before` and `after` swapped and widening turned into narrowing; equal
- * pricings, and those that differ in order alone, have none. (Add-ons that replace the same value are an exception: there
- * the order of the file decides.) Selections of more than 4,096 a plan are cut off, and `space` says for what.
+ * Compares meaning, not text: grants of configurations, and results of expressions over all consumption. The reverse
+ * diff has the same changes with `before` and `after` swapped and widening turned into narrowing. Equal pricings, and
+ * those that differ only in order, have no changes. Exception: if several add-ons replace the same value, the order of
+ * the file matters.
+ *
+ * Stops at 4,096 selections per subject and plan; `space` lists the subjects that were cut off.
  */
 export function diffPricings(before: Pricing, after: Pricing): PricingDiff {
   return finish(diffSteps(before, after));
 }
 
-/** {@link diffPricings} step by step. Once `isOver` says so, `space` names what was not looked at. */
+/**
+ * Runs {@link diffPricings} in steps. Stops when `isOver` returns true; `space` then lists the subjects not compared.
+ */
 export function* diffSteps(before: Pricing, after: Pricing, isOver?: IsOver): Steps<PricingDiff> {
   const [old, now] = [compilePricing(before), compilePricing(after)];
   yield;

@@ -16,20 +16,20 @@ import type { IsOver, Steps } from "../../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "../subjects.ts";
 
 /*
- * What changed for the subscribers of each configuration that both pricings offer. A feature or limit depends on the plan
- * and on the few add-ons that touch it, so each is compared under these alone: the result is the same as under every
- * combination of all add-ons, of which there are too many.
+ * Compares the grants of every configuration that both pricings offer. A feature or limit depends only on the plan and
+ * on the few add-ons that touch it. Comparing under these alone gives the result of all combinations of add-ons, which
+ * are too many to enumerate.
  */
 
 /**
- * Selections kept for the next subject that the same add-ons touch. Bounds memory: a selection of twenty add-ons takes
- * about a kilobyte.
+ * Maximum cached selections, for reuse by subjects that the same add-ons touch. Bounds memory: a selection of 20
+ * add-ons takes about 1 kB.
  */
 const MAX_KEPT_SELECTIONS = 16_384;
-/** Distinct configurations compared; subjects that would need more are reported as capped. */
+/** Maximum distinct configurations compared. Subjects that need more are reported as capped. */
 const MAX_CONFIGURATIONS = 250_000;
 
-/** How much was compared; `capped` names what was too much, or not looked at when time was up. */
+/** Extent of the comparison. `capped` lists subjects that needed too many selections or ran out of time. */
 export interface SpaceReport {
   readonly plans: number;
   readonly configurations: number;
@@ -37,7 +37,7 @@ export interface SpaceReport {
   readonly capped: readonly string[];
 }
 
-/** What one subject is worth in one configuration, before and after. */
+/** Difference of one subject in one configuration. */
 interface Finding {
   readonly aspect: string;
   readonly class: ChangeClass;
@@ -47,13 +47,15 @@ interface Finding {
   readonly unknown?: true;
 }
 
-/** A selection made ready: the configuration is the same object for each subject, so that holdings are found by it. */
+/**
+ * A cached selection. Subjects share the same `configuration` object, so that cached holdings are found by identity.
+ */
 interface Prepared {
   readonly configuration: Configuration;
   readonly addOns: Readonly<Record<string, number>>;
 }
 
-/** Compares the holdings of all configurations that both sides offer. */
+/** Compares holdings over all configurations that both sides offer. */
 class GrantComparison {
   readonly changes: Change[] = [];
   readonly #sides: readonly [Side, Side];
@@ -82,14 +84,16 @@ class GrantComparison {
     };
   }
 
-  /** Whether no more can be looked at; then notes that this subject was not, or not completely. */
+  /** Returns true when time or configurations are used up, and then records the subject as capped. */
   isOver(subject: Subject, name: string): boolean {
     if (!this.#isOver() && this.#seen.size <= MAX_CONFIGURATIONS) return false;
     this.#capped.add(`${subject} ${name}`);
     return true;
   }
 
-  /** Compares one subject under every selection of the add-ons that touch it, and adds what was found, condensed. */
+  /**
+   * Compares one subject under every selection of the add-ons that touch it. Adds the condensed findings to `changes`.
+   */
   *compare(
     subject: Subject,
     name: string,
@@ -129,7 +133,7 @@ class GrantComparison {
     for (const { plans, ...row } of rows.values()) this.changes.push(plans.length === 0 ? row : { ...row, plans });
   }
 
-  /** The selections of these add-ons, the same objects for the next subject that they touch. */
+  /** Returns the cached selections of these add-ons, so subjects with the same add-ons share objects. */
   #prepare(plan: string | undefined, keys: readonly string[]) {
     const id = JSON.stringify([plan, keys]);
     const known = this.#prepared.get(id);
@@ -155,7 +159,10 @@ interface Found {
   readonly addOns: Readonly<Record<string, number>>;
 }
 
-/** Of the findings with one plan, the first of each kind with the number of its like: fewest add-ons come first. */
+/**
+ * Groups the findings of one plan by kind. Keeps the first of each kind, which has the fewest add-ons, and counts the
+ * others.
+ */
 function condense(findings: readonly Found[]): readonly (Found & { configurations: number })[] {
   const kinds = new Map<string, Found & { configurations: number }>();
   for (const found of findings) {
@@ -177,7 +184,10 @@ function limitFindings(limit: string): (before: Holding, after: Holding) => read
   };
 }
 
-/** Whether a limit that the feature's expression reads changed in the same direction, and so tells the story already. */
+/**
+ * Returns true if a limit that the expression reads changed in the same direction. That limit's own change already
+ * explains the effect.
+ */
 function limitTellsIt(before: Holding, after: Holding, feature: string, mode: Mode, effect: Effect): boolean {
   const limits = factsOf(before, feature, mode)?.limits ?? [];
   return limits.some(
@@ -205,7 +215,7 @@ function withoutMode({ aspect, class: kind, before, after, unknown }: Finding): 
   return { aspect, class: kind, before, after, ...(unknown === true ? { unknown } : {}) };
 }
 
-/** The findings of both modes; where they tell the same kind of change, once, in the words of the client's. */
+/** Merges the findings of both modes. If they are of the same kinds, keeps only the client's, without a mode. */
 function mergeModes(client: readonly Finding[], server: readonly Finding[]): readonly Finding[] {
   const kinds = (findings: readonly Finding[]): string =>
     canonical(findings.map(({ class: kind, unknown }) => [kind, unknown]));
@@ -221,7 +231,7 @@ function featureFindings(feature: string): (before: Holding, after: Holding) => 
     const effect = featureValueEffect(old, now);
     if (effect === "same") return access;
     const evaluated = [before, after].every(({ side }) => side.expressions.get(feature)?.server !== undefined);
-    // What a boolean means is what its expression makes of it; where that says something, it is enough.
+    // A boolean takes effect only through its expression. If the expression's result changed, that finding is enough.
     const means = evaluated && typeof (old ?? now) === "boolean";
     if (means && access.length > 0) return access;
     const kind = means ? "neutral" : classOf(effect);
@@ -229,7 +239,7 @@ function featureFindings(feature: string): (before: Holding, after: Holding) => 
   };
 }
 
-/** Texts of expressions that differ although nothing that they answer was found to. */
+/** Reports expressions whose text differs although no difference in their results was found. */
 function compareTexts(before: Side, after: Side, feature: string, found: readonly Change[]): Change[] {
   const [old, now] = [before, after].map((side) => side.pricing.features.get(feature)?.feature);
   const changes: Change[] = [];
@@ -248,7 +258,7 @@ function compareTexts(before: Side, after: Side, feature: string, found: readonl
   return changes;
 }
 
-/** What one pricing has and the other lacks; each side with its own space, built once. */
+/** Subjects that only one pricing has. Builds the pricing's space lazily, once. */
 class Present {
   readonly #side: Side;
   readonly #other: Side;
@@ -260,7 +270,7 @@ class Present {
     this.#other = other;
   }
 
-  /** Whether a pricing grants anything of a feature or limit that the other one lacks, over all its plans and add-ons. */
+  /** Returns true if any plan or add-on grants anything of a feature or limit that the other pricing lacks. */
   *isWorth(subject: "feature" | "usageLimit", name: string, isOver: () => boolean): Steps<boolean> {
     const space = (this.#space ??= new Space([this.#side.pricing]));
     const [holding, none] = (this.#holdings ??= [rememberHoldings(this.#side), rememberHoldings(this.#other)]);
@@ -289,8 +299,8 @@ function isTruthy({ grant, side }: Holding, name: string): boolean {
 }
 
 /**
- * Everything that subscribers of configurations offered by both pricings gain and lose, and how much was looked at. Once
- * `isOver` says so, `space` names each subject that was not compared, or not under every selection.
+ * Compares the grants of all configurations that both pricings offer. Stops when `isOver` returns true; `space` then
+ * lists the subjects that were not, or not fully, compared.
  */
 export function* compareGrants(
   before: Side,

@@ -34,14 +34,14 @@ function shown(value: JsonValue): string {
   return String(value);
 }
 
-/** Where a change shows: the plans, with the add-ons that it takes. */
+/** Formats where a change shows: its plans and the required add-ons. */
 function whereOf({ plans, addOns }: Change): string {
   const withAddOns = addOns === undefined ? "" : `with ${describeConfiguration(configurationOf(undefined, addOns))}`;
   const inPlans = plans === undefined ? "" : `in ${plans.join(", ")}`;
   return [inPlans, withAddOns].filter((part) => part !== "").join(" ");
 }
 
-/** One change as one line: what, where, from what to what. */
+/** Formats one change as one line: subject, place, old and new value. */
 export function describeChange(change: Change): string {
   const { subject, name, aspect, before, after, mode, unknown } = change;
   const what = `${SUBJECT_WORDS[subject]} ${name}`;
@@ -51,12 +51,12 @@ export function describeChange(change: Change): string {
   const field = aspect === "value" || aspect === "access" ? "" : ` ${aspect}`;
   const text = `${what}${field}${side}${where === "" ? "" : ` ${where}`}: `;
   if (unknown === true) return `${text}changed in a way that cannot be followed`;
-  // Long texts belong into the file; that they differ is enough here.
+  // Long texts are not quoted; the pricing has them.
   if (String(before).length + String(after).length > 160) return `${text}changed`;
   return `${text}${shown(before)} → ${shown(after)}`;
 }
 
-/** What the version should do, in a sentence. */
+/** Formats the version suggestion as a sentence. */
 export function describeSuggestion({ step, version, sufficient }: VersionSuggestion, given: string): string {
   if (step === "none") return "Nothing changed.";
   const wanted = `a ${step} step${version === null ? "" : `, such as ${version}`}`;
@@ -78,7 +78,7 @@ function ofClass({ changes }: PricingDiff, wanted: ChangeClass): readonly Change
   return changes.filter((change) => change.class === wanted);
 }
 
-/** The diff for a terminal. */
+/** Renders a diff for a terminal. */
 export function diffAsText(diff: PricingDiff): string {
   const sections = CHANGE_CLASSES.filter((each) => diff.counts[each] > 0).map((each) => {
     const lines = ofClass(diff, each).map((change) => `  ${describeChange(change)}`);
@@ -92,7 +92,7 @@ function escaped(text: string): string {
   return text.replaceAll(/[\\`*_{}[\]<>|#]/g, String.raw`\$&`).replaceAll("\n", " ");
 }
 
-/** The diff for the description of a pull request. */
+/** Renders a diff as Markdown, for the description of a pull request. */
 export function diffAsMarkdown(diff: PricingDiff): string {
   const sections = CHANGE_CLASSES.filter((each) => diff.counts[each] > 0).map((each) => {
     const lines = ofClass(diff, each).map((change) => `- ${escaped(describeChange(change))}`);

@@ -1,14 +1,16 @@
 import type { ChangeClass } from "../change.ts";
 
-/** How much a version has to move: `none` when nothing changed. */
+/** Size of a version increment. `none`: nothing changed. */
 export const STEPS = ["none", "patch", "minor", "major"] as const;
 export type VersionStep = (typeof STEPS)[number];
 
 export interface VersionSuggestion {
   readonly step: VersionStep;
-  /** The version to give, in the spelling of the old one; null where that has no steps to take. */
+  /** Suggested version in the format of the old one. Null when that format has no increments. */
   readonly version: string | null;
-  /** Whether the version that the new pricing has moves at least so far; null where that cannot be told. */
+  /**
+   * True if the new pricing's version is at least the suggested step ahead. Null when the versions are not comparable.
+   */
   readonly sufficient: boolean | null;
 }
 
@@ -19,7 +21,7 @@ const STEP_OF: Readonly<Record<ChangeClass, VersionStep>> = {
   neutral: "patch",
 };
 
-/** The step that changes of these classes call for: the largest of theirs. */
+/** Returns the largest step that any of these classes requires. */
 export function stepOf(classes: readonly ChangeClass[]): VersionStep {
   const ranks = classes.map((each) => STEPS.indexOf(STEP_OF[each]));
   return STEPS[Math.max(0, ...ranks)] ?? "none";
@@ -30,7 +32,7 @@ interface Numbers {
   readonly parts: readonly number[];
 }
 
-/** `2.1.0`, `v2.1` or `3`: at most three numbers, the first of which does not read as a year. */
+/** Parses `2.1.0`, `v2.1` or `3`: up to three numbers, of which the first is not a year (1900 or later). */
 function numbersOf(version: string): Numbers | undefined {
   const match = /^(v?)(\d{1,9})(?:[._](\d{1,9}))?(?:[._](\d{1,9}))?$/i.exec(version);
   if (match === null) return undefined;
@@ -41,7 +43,7 @@ function numbersOf(version: string): Numbers | undefined {
   return (parts[0] ?? 0) >= 1900 ? undefined : { prefix: match[1] ?? "", parts };
 }
 
-/** Which part of a version of so many parts a step moves: the fewer parts, the larger the smallest step. */
+/** Returns the index of the part to increment. With fewer than three parts, smaller steps increment the last one. */
 function partOf(step: VersionStep, count: number): number {
   return Math.min(step === "major" ? 0 : step === "minor" ? 1 : 2, count - 1);
 }
@@ -62,7 +64,7 @@ function isAtLeast(from: Numbers, to: Numbers, step: VersionStep): boolean {
 
 const DATED = /^(?<year>\d{4})(?:(?<separator>[-._/])(?<month>\d{1,2})\k<separator>(?<day>\d{1,2}))?$/;
 
-/** A date in the spelling of an old one: as many parts, same separator, padded or not. */
+/** Formats `createdAt` like the old date version: number of parts, separator and padding. */
 function dated(from: string, createdAt: string): string | null {
   const groups = DATED.exec(from)?.groups;
   if (groups === undefined) return null;
@@ -76,8 +78,9 @@ function dated(from: string, createdAt: string): string | null {
 }
 
 /**
- * The version that a pricing which comes after `from` should have: numbers move by the step, dates and years become the
- * new pricing's own date, everything else (`latest`, a UUID) has no order. Source: services-pricings.md §2.2.
+ * Suggests the version of the pricing that follows `from`. Numeric versions are incremented; dates and years become the
+ * new pricing's date. Other versions (`latest`, a UUID) have no order, so none is suggested. Source:
+ * services-pricings.md §2.2.
  */
 export function suggestVersion(
   step: VersionStep,

@@ -7,13 +7,13 @@ import type { Expectation } from "./expectations.ts";
 import { holdingOf, usageOf } from "../holding.ts";
 import type { Holding, Mode, Side } from "../holding.ts";
 
-/** How much of a pricing is expected: plans × features × the edges of their limits. */
+/** Share of a pricing that expectations cover: plans × features × the edges of their limits. */
 export interface Coverage {
   readonly points: number;
   readonly covered: number;
-  /** Of a hundred, rounded down; 100 only when nothing is missing. */
+  /** Percentage, rounded down: 100 only when nothing is missing. */
   readonly percent: number;
-  /** What to write an expectation for. */
+  /** Points without an expectation, described for people. */
   readonly missing: readonly string[];
 }
 
@@ -24,14 +24,14 @@ const PLACES: readonly (readonly [Place, number])[] = [
   ["above", 1],
 ];
 
-/** Where a usage is in respect of a limit, when it is near; one unit is near. */
+/** Returns the position of a consumption relative to a limit; undefined when more than one unit apart. */
 function placeOf(used: number, limit: number): Place | undefined {
   if (used === limit) return "at";
   if (used < limit) return used >= limit - 1 ? "below" : undefined;
   return used <= limit + 1 ? "above" : undefined;
 }
 
-/** The places around a limit on either side of which a feature changes its answer, all else unused. */
+/** Returns the places around a limit between which a feature's result changes, with no other consumption. */
 function flips(holding: Holding, feature: string, mode: Mode, limit: string): readonly Place[] {
   const value = holding.grant.usageLimits.get(limit);
   if (typeof value !== "number" || isUnlimited(value) || value < 0) return [];
@@ -57,7 +57,7 @@ function pointText(plan: string | undefined, feature: string, mode: Mode | undef
   return `${where}${feature}${mode === "server" ? " on the server" : ""}${rest}`;
 }
 
-/** Everything that there is to expect of one feature with one plan. */
+/** Returns all points of one feature with one plan. */
 function pointsOf(holding: Holding, plan: string | undefined, feature: string, mode: Mode, shared: boolean): string[] {
   const shownMode = shared ? undefined : mode;
   const points = [pointText(plan, feature, shownMode, "")];
@@ -67,7 +67,7 @@ function pointsOf(holding: Holding, plan: string | undefined, feature: string, m
   return points;
 }
 
-/** The modes that answer differently: one when the server has no expression of its own. */
+/** Returns the modes with distinct expressions: one when client and server share theirs, none without an expression. */
 function modesOf(side: Side, feature: string): readonly Mode[] {
   const modes = side.expressions.get(feature);
   if (modes?.server === undefined) return [];
@@ -75,7 +75,7 @@ function modesOf(side: Side, feature: string): readonly Mode[] {
   return modes.client === modes.server ? ["client"] : ["client", "server"];
 }
 
-/** What one expectation covers, in the words of the points. */
+/** Yields the points that one expectation covers, in the wording of {@link pointText}. */
 function* coveredBy(side: Side, { plan, addOns, usage, server, features }: Expectation): Generator<string> {
   const holding = holdingOf(side, configurationOf(plan, addOns));
   const known = plan === undefined ? undefined : (side.pricing.plans.get(plan.toLowerCase())?.name ?? plan);
@@ -96,9 +96,9 @@ function* coveredBy(side: Side, { plan, addOns, usage, server, features }: Expec
 }
 
 /**
- * How many of the points that matter some expectation asks: every feature with an expression, with every plan, and there
- * on both sides of each limit at which its answer changes (the last unit before, the limit itself, the first beyond).
- * An expectation with add-ons counts for its plan, at the limits that it has with them.
+ * Measures how many relevant points the expectations cover. Every feature with an expression is a point per plan. So
+ * are both sides of each limit at which its result changes: the last unit below, the limit itself, the first unit
+ * above. An expectation with add-ons counts for its plan, at the limits that the add-ons yield.
  */
 export function coverageOf(side: Side, expectations: readonly Expectation[]): Coverage {
   const { pricing } = side;

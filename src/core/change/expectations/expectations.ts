@@ -8,7 +8,7 @@ import { isList, isMap, shown } from "../../pricing/parse/tree.ts";
 import type { TreeEntry, TreeMap, TreeValue } from "../../pricing/parse/tree.ts";
 import { positions, readYaml } from "../../pricing/parse/yaml.ts";
 
-/** What one feature should answer; what is left out is not looked at. */
+/** Expected result of one feature. Properties that are absent are not checked. */
 export interface ExpectedFeature {
   readonly feature: string;
   readonly line: number;
@@ -16,22 +16,22 @@ export interface ExpectedFeature {
   /** The granted value. */
   readonly value?: FeatureValue;
   readonly limit?: Readonly<Record<string, LimitValue>>;
-  /** The limit less what is used. */
+  /** The limit minus its consumption. */
   readonly remaining?: Readonly<Record<string, number>>;
-  /** The code of the error; null for none. */
+  /** Code of the expected error; null expects none. */
   readonly error?: string | null;
 }
 
-/** One subscription with some usage, and what is expected of it. */
+/** A subscription with consumption, and the results expected of it. */
 export interface Expectation {
   readonly name: string;
   readonly line: number;
   readonly plan?: string;
   readonly addOns: Readonly<Record<string, number>>;
   readonly usage: Readonly<Record<string, number>>;
-  /** Whether server-side expressions are asked. */
+  /** True evaluates the server-side expressions. */
   readonly server: boolean;
-  /** The rule by which this may not be subscribed to, or true for any; nothing else is expected then. */
+  /** The subscription rule that must reject this configuration, or true for any rule. Nothing else is checked then. */
   readonly refused?: string | true;
   readonly features: readonly ExpectedFeature[];
   readonly limits: Readonly<Record<string, LimitValue>>;
@@ -53,7 +53,7 @@ const RULES = [
   "addOnQuantity",
 ];
 
-/** Reads the expectations of one document, against the pricing that they are about. */
+/** Parses one document of expectations and validates its names against the pricing. */
 class Reader {
   readonly problems = new Problems();
   readonly #pricing: CompiledPricing;
@@ -149,7 +149,7 @@ class Reader {
     return undefined;
   }
 
-  /** The entries of a map, each with a section to complain in. */
+  /** Returns the entries of a map and reports a value that is not a map. */
   #entries(section: Section, key: string): readonly (readonly [string, TreeEntry])[] {
     const value = section.value(key);
     if (isMap(value)) return [...value.entries];
@@ -225,12 +225,12 @@ function isFeatureValue(value: unknown): value is FeatureValue {
 }
 
 /**
- * Reads a document of expectations about `pricing`, or says everything that is wrong with it, each with its line.
+ * Parses a document of expectations about `pricing`. Returns all problems with their lines; never throws.
  *
- * The document has a list `expectations`. Each has a `plan`, `addOns` with quantities and `usage` by limit; `server: true`
- * asks the server's expressions. `features` says of each what is expected: `true` or `false`, or a map with `eval`,
- * `value`, `limit`, `remaining`, `error`. `limits` says what is granted. `refused` expects that the subscription is not
- * possible at all. A key `pricing` may name the file that it is about. Never throws.
+ * The document has a list `expectations`. Each entry has a `plan`, `addOns` with quantities and `usage` by limit;
+ * `server: true` evaluates the server-side expressions. `features` maps each feature to `true`, `false`, or a map with
+ * `eval`, `value`, `limit`, `remaining`, `error`. `limits` lists the granted limits. `refused` expects that the
+ * subscription is invalid. A key `pricing` may name the pricing's file.
  */
 export function parseExpectations(text: string, pricing: Pricing): Result {
   const source = text.startsWith("\uFEFF") ? text.slice(1) : text;

@@ -11,26 +11,26 @@ import type { Expectation, ExpectedFeature } from "./expectations.ts";
 import { holdingOf, usageOf } from "../holding.ts";
 import type { Holding, Side } from "../holding.ts";
 
-/** One thing that is not as expected. */
+/** A result that differs from the expectation. */
 export interface Miss {
   readonly line: number;
   readonly message: string;
 }
 
-/** What became of one expectation; it holds when nothing was missed. */
+/** Result of one expectation, which is met when `misses` is empty. */
 export interface ExpectationResult {
   readonly expectation: Expectation;
   readonly misses: readonly Miss[];
 }
 
-/** The most characters of a value that a message quotes: every expectation may quote one long text. */
+/** Maximum characters quoted from a value. Without it, every expectation could repeat the same long text. */
 const MAX_QUOTED_LENGTH = 1_000;
 
 function shown(value: FeatureValue | LimitValue | null | undefined): string {
   return value === undefined || value === null ? "nothing" : excerpt(JSON.stringify(value), MAX_QUOTED_LENGTH);
 }
 
-/** What was used of what, for a sentence about a feature. */
+/** Formats the error or the consumption of a result, to be appended to a message. */
 function circumstances(result: FeatureResult, prefix: string): string {
   if (result.error !== null) return ` (${result.error.code}: ${result.error.message})`;
   const parts = Object.entries(result.used ?? {}).map(
@@ -88,7 +88,7 @@ function checkRefusal(pricing: CompiledPricing, serviceName: string, expectation
   ];
 }
 
-/** Asks one expectation of the pricing. Names were checked when it was read. */
+/** Runs one expectation against a pricing. The parser has validated its names. */
 export function runExpectation(side: Side, expectation: Expectation): ExpectationResult {
   const { plan, addOns, usage, server, features, limits, line } = expectation;
   const refusal = checkRefusal(side.pricing, side.serviceName, expectation);

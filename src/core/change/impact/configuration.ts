@@ -11,12 +11,15 @@ import type { ConfigurationImpact, ImpactCounts, ImpactOptions } from "./report.
 import { NO_FLIPS, UsageAnswers } from "./usage.ts";
 import type { Steps } from "../../steps.ts";
 
-/** What a contract holds of a pricing that its configuration does not fit any more: evaluation refuses it, so nothing. */
+/**
+ * Returns an empty holding for a configuration that no longer fits its pricing. Evaluation rejects such a
+ * configuration, so it grants nothing.
+ */
 function nothingOf(side: Side): Holding {
   return holdingOf(side, { addOns: {} });
 }
 
-/** Evaluation wants a plan of the pricing wherever the pricing has plans. Source: features-events.md §2. */
+/** Evaluation requires a plan if the pricing has plans. Source: features-events.md §2. */
 function lacksPlan({ pricing }: Side, { plan }: Configuration): boolean {
   return plan === undefined ? pricing.plans.size > 0 : findPlan(pricing, plan) === undefined;
 }
@@ -36,8 +39,8 @@ function problemOf(after: Side | undefined, target: Configuration | undefined): 
 }
 
 /**
- * The part of a configuration's impact that takes long, for `compared` of the options: what its holders have now against
- * what they have of `target`, nothing where they cannot go there.
+ * Compares the entitlements of a configuration with those of its target. This is the slow part of the impact; pass its
+ * result to {@link ImpactOptions.compared}. An invalid target counts as no entitlements.
  */
 export function* compareConfiguration(
   before: Side,
@@ -60,7 +63,10 @@ interface Counted {
   over: number;
 }
 
-/** One configuration, looked at once; after that each contract costs only what its own usage decides. */
+/**
+ * Impact on one configuration. The constructor does the analysis once, so each contract adds only the cost of its own
+ * usage.
+ */
 export class ConfigurationCount {
   readonly #configuration: Configuration;
   readonly #target: Configuration | undefined;
@@ -102,7 +108,7 @@ export class ConfigurationCount {
     };
   }
 
-  /** Every limit whose consumption the contracts count and that bounds it afterwards. */
+  /** Lists the limits whose consumption contracts count before and that are numeric afterwards. */
   #whatToCount(): Counted[] {
     const counted: Counted[] = [];
     for (const limit of this.#before.side.tracked) {
@@ -145,7 +151,7 @@ export class ConfigurationCount {
   report(): ConfigurationImpact {
     const flips = this.#answers.flips();
     const changed = new Set(this.#comparison.features.map((each) => each.feature));
-    // A feature may be just as it was, and off because consumption has started anew or passed something.
+    // An unchanged feature can still flip, because consumption was reset or passed an edge.
     const flipped = [...flips.keys()].filter((feature) => !changed.has(feature));
     const features = [...this.#comparison.features, ...flipped.map((name) => this.#unchanged(name))];
     const limits = new Map(this.#comparison.limits.map((each) => [each.limit, each]));

@@ -2,21 +2,21 @@ import { z } from "zod";
 import { describeConfiguration } from "../configuration.ts";
 import type { ConfigurationImpact, ImpactCounts, ImpactReport } from "./report.ts";
 
-/** What may be promised to contracts, and what breaks the promise. */
+/** Promises that a gate can make to contracts, with the phrase that reports a violation. */
 const MEASURES = {
   /** Every contract has a valid configuration to go to. */
   everyContractIsPlaced: "are left without a valid configuration",
-  /** Nobody loses a feature that they could use, however much they have consumed. */
+  /** Nobody loses a feature that they could use at some level of consumption. */
   noFeatureLost: "lose a feature",
-  /** Nothing that is on for a contract now is off right after the change. */
+  /** Every feature that is on for a contract now stays on right after the change. */
   nothingTurnedOff: "find a feature off that is on now",
-  /** No usage limit is lowered, starts again less often, or is taken away. */
+  /** No usage limit is lowered, renewed less often, or removed. */
   noQuotaLost: "lose quota",
-  /** What contracts have consumed is within their limits afterwards. */
+  /** Afterwards, the consumption of every contract is within its limits. */
   nobodyAboveLimit: "end above a limit",
-  /** As before, those aside who are above a limit already. */
+  /** Like `nobodyAboveLimit`, but ignores contracts that are already above a limit. */
   nobodyNewlyAboveLimit: "come to be above a limit",
-  /** No price rises, and none becomes one that cannot be compared. */
+  /** No price rises or becomes incomparable. */
   noPriceRise: "pay more",
   /** Nobody gets less of anything. */
   nobodyLoses: "get less of something",
@@ -24,7 +24,9 @@ const MEASURES = {
 
 export type GateMeasure = keyof typeof MEASURES;
 
-/** How many contracts each measure is about. Measures with `features` or `limits` count by configuration instead. */
+/**
+ * Maps each measure to its count of contracts. Measures with `features` or `limits` count per configuration instead.
+ */
 const COUNTED: Readonly<Record<GateMeasure, keyof ImpactCounts>> = {
   everyContractIsPlaced: "unplaced",
   noFeatureLost: "losingFeatures",
@@ -40,8 +42,8 @@ const measure = z.enum(Object.keys(MEASURES) as [GateMeasure, ...GateMeasure[]])
 const names = z.array(z.string().min(1)).min(1).max(1_000);
 
 /**
- * One rule of a gate. `atMost` tolerates a share or a number of contracts (both, when both are given), none without it;
- * `features` and `limits` narrow the rule to these names; `byMoreThanPercent` tolerates a small price rise.
+ * One rule of a gate. `atMost` tolerates a share or a number of contracts; if both are given, both apply. Default:
+ * none. `features` and `limits` restrict the rule to these names. `byMoreThanPercent` tolerates small price rises.
  */
 export const gateRule = z
   .strictObject({
@@ -67,21 +69,21 @@ export const gateRule = z
 
 export type GateRule = z.infer<typeof gateRule>;
 
-/** The rules of one organization; their order is kept, and two may be about the same. */
+/** The rules of one organization. The order is kept, and several rules may use the same measure. */
 export const gateRules = z.array(gateRule).max(100);
 
-/** What one rule says of one change. */
+/** Result of one rule for one change. */
 export interface GateResult {
   readonly rule: GateRule;
   readonly passed: boolean;
-  /** How many contracts break the promise, and of how many in percent. */
+  /** Number of contracts that violate the rule, and their percentage of all contracts. */
   readonly contracts: number;
   readonly percent: number;
-  /** A sentence with the numbers, what is tolerated, and the configurations that break it most. */
+  /** One sentence with the figures, the tolerance, and the configurations with the most violations. */
   readonly reason: string;
 }
 
-/** How many configurations a reason names. */
+/** Maximum configurations named in a reason. */
 const MAX_NAMED = 3;
 
 function pricedHigher({ price }: ConfigurationImpact, tolerated: number): boolean {
@@ -90,7 +92,7 @@ function pricedHigher({ price }: ConfigurationImpact, tolerated: number): boolea
   return effect === "different" || after.amount > before.amount * (1 + tolerated / 100);
 }
 
-/** How many contracts of one configuration break the rule. */
+/** Counts the contracts of one configuration that violate the rule. */
 function breaking(impact: ConfigurationImpact, { rule, features, limits, byMoreThanPercent }: GateRule): number {
   const { contracts } = impact.counts;
   if (features !== undefined)
@@ -106,7 +108,7 @@ function breaking(impact: ConfigurationImpact, { rule, features, limits, byMoreT
 }
 
 function percentText(percent: number): string {
-  // A single contract of a million is not 0 %.
+  // Do not round one contract in a million down to 0 %.
   return percent === 0 || percent >= 0.01 ? `${Number(percent.toFixed(2))} %` : "less than 0.01 %";
 }
 
@@ -142,7 +144,7 @@ function check(report: ImpactReport, rule: GateRule): GateResult {
   };
 }
 
-/** Holds a report against every rule, in their order. The change may go ahead when all results have passed. */
+/** Checks a report against each rule, in order. The change may proceed if all results passed. */
 export function checkGate(report: ImpactReport, rules: readonly GateRule[]): GateResult[] {
   return rules.map((rule) => check(report, rule));
 }

@@ -5,8 +5,8 @@ import { COUNTS, emptyCounts } from "./report.ts";
 import type { ContractGroup, ImpactOptions, ImpactReport } from "./report.ts";
 
 /**
- * Counts what a change of pricing does to contracts, group by group, in memory that grows with the number of distinct
- * configurations alone. What it says of evaluation is what evaluation answers after the change, given the same usage.
+ * Counts the effects of a pricing change on contracts, group by group. Memory grows only with the number of distinct
+ * configurations. Reported feature results equal those that evaluation returns after the change with the same usage.
  */
 export class Impact {
   readonly #options: ImpactOptions;
@@ -26,14 +26,13 @@ export class Impact {
     counted.add(usage, count);
   }
 
-  /** How many contracts were counted so far. */
   get contracts(): number {
     let sum = 0;
     for (const { counts } of this.#configurations.values()) sum += counts.contracts;
     return sum;
   }
 
-  /** What is known so far; may be asked at any time. */
+  /** Returns the counts so far. Callable at any time. */
   report(): ImpactReport {
     const counts = emptyCounts();
     const all = [...this.#configurations.values()];

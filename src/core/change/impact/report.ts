@@ -8,55 +8,60 @@ import type { Flips } from "./usage.ts";
 /** Contracts with the same configuration and the same usage. */
 export interface ContractGroup {
   readonly configuration: Configuration;
-  /** How many contracts; 1 when left out. */
+  /** Number of contracts in the group. Default: 1. */
   readonly count?: number;
-  /** What they have consumed, by the name of the limit; what is left out counts as nothing consumed. */
+  /** Consumption by limit name. Limits that are missing count as 0. */
   readonly usage: Readonly<Record<string, number>>;
 }
 
-/** Where the contracts of a configuration go; undefined when nowhere. */
+/** Maps a configuration to the target of its contracts; undefined for no target. */
 export type Placement = (configuration: Configuration) => Configuration | undefined;
 
 export interface ImpactOptions {
   readonly before: Side;
-  /** Undefined when the service is taken away altogether. */
+  /** Undefined when the service is removed. */
   readonly after: Side | undefined;
-  /** Every configuration stays as it is when left out. */
+  /** Default: every configuration stays as it is. */
   readonly place?: Placement;
-  /** The comparison of a configuration with its target where it is known already; undefined: compared here. */
+  /**
+   * Returns an existing comparison of a configuration with its target. If undefined, the comparison is computed here.
+   */
   readonly compared?: (configuration: Configuration) => HoldingComparison | undefined;
-  /** What becomes of consumption: archiving starts it anew, a novation of contracts keeps it. */
+  /** Archiving a pricing resets consumption; a novation of contracts keeps it. */
   readonly usage: "kept" | "reset";
 }
 
-/** How many contracts each thing happens to. One contract may count under several of them, and once under each. */
+/** Number of contracts per effect. A contract counts at most once per effect, but can show several. */
 export interface ImpactCounts {
   readonly contracts: number;
-  /** Something is different for them. */
+  /** Contracts with any difference. */
   readonly affected: number;
-  /** They get more of something; they get less, or something that cannot be compared. */
+  /** `gaining`: contracts that get more of something. `losing`: contracts that get less, or something incomparable. */
   readonly gaining: number;
   readonly losing: number;
-  /** They lose a feature: they could use it at some usage, and can no more. */
+  /** Contracts that lose a feature: usable at some consumption before, and never afterwards. */
   readonly losingFeatures: number;
-  /** A usage limit of theirs is lowered, starts again less often, or is taken away. */
+  /** Contracts with a usage limit that is lowered, renewed less often, or removed. */
   readonly losingQuota: number;
-  /** A feature that is on for them now, with what they have consumed, is off afterwards. */
+  /** Contracts with a feature that is on at their current consumption and off afterwards. */
   readonly turnedOff: number;
-  /** What they have consumed passes a limit afterwards, and did not before. */
+  /** Contracts whose consumption exceeds a limit afterwards but not before. */
   readonly newlyOver: number;
-  /** What they have consumed passes a limit afterwards. */
+  /** Contracts whose consumption exceeds a limit afterwards. */
   readonly over: number;
-  /** They pay more, or a price that cannot be compared. */
+  /** Contracts whose price rises or becomes incomparable. */
   readonly payingMore: number;
-  /** They have no valid configuration to go to. */
+  /** Contracts without a valid target configuration. */
   readonly unplaced: number;
 }
 
-/** What a feature is for the contracts of one configuration, and for how many the evaluation changes its answer. */
+/**
+ * Comparison of one feature for the contracts of a configuration, plus the number of contracts for which its result
+ * flips.
+ */
 export interface FeatureImpact extends FeatureComparison, Flips {}
 
-/** What a limit is for the contracts of one configuration. */
+/** Comparison of one limit for the contracts of a configuration. */
 export interface LimitImpact extends LimitComparison {
   readonly newlyOver: number;
   readonly over: number;
@@ -65,7 +70,7 @@ export interface LimitImpact extends LimitComparison {
 export interface ConfigurationImpact {
   readonly configuration: Configuration;
   readonly target: Configuration | null;
-  /** Why there is no target, or why it may not be subscribed to. */
+  /** Reason why there is no target or why it is not a valid subscription. */
   readonly problem: { readonly rule: SubscriptionRule | "noTarget"; readonly message: string } | null;
   readonly counts: ImpactCounts;
   readonly features: readonly FeatureImpact[];
@@ -75,16 +80,14 @@ export interface ConfigurationImpact {
 
 export interface ImpactReport {
   readonly counts: ImpactCounts;
-  /** Most contracts first. */
+  /** Sorted by number of contracts, descending. */
   readonly configurations: readonly ConfigurationImpact[];
-  /** Features whose expressions read other services, so that their answer is not foreseen here. */
+  /** Features whose expressions read other services. Their results cannot be predicted here. */
   readonly unforeseen: readonly string[];
 }
 
-/** Counts under way. */
 export type Counter = { -readonly [Key in keyof ImpactCounts]: number };
 
-/** Nothing counted yet. */
 export function emptyCounts(): Counter {
   return {
     contracts: 0,
@@ -101,7 +104,7 @@ export function emptyCounts(): Counter {
   };
 }
 
-/** Every name in ImpactCounts. */
+/** All keys of {@link ImpactCounts}. */
 export const COUNTS: readonly (keyof ImpactCounts)[] = [
   "contracts",
   "affected",

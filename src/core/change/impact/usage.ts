@@ -4,7 +4,7 @@ import { edgesOf, factsOf } from "../access.ts";
 import { MODES } from "../compare.ts";
 import type { Holding, Mode } from "../holding.ts";
 
-/** How many contracts find a feature off or on that was otherwise, in both evaluations. */
+/** Number of contracts for which a feature's result flips, per evaluation mode. */
 export interface Flips {
   readonly turnedOff: Readonly<Record<Mode, number>>;
   readonly turnedOn: Readonly<Record<Mode, number>>;
@@ -12,14 +12,14 @@ export interface Flips {
 
 export const NO_FLIPS: Flips = { turnedOff: { client: 0, server: 0 }, turnedOn: { client: 0, server: 0 } };
 
-/** A feature whose answer may change, and the answers that do not depend on consumption. */
+/** A feature whose result may change. `always` has the results that do not depend on consumption, before and after. */
 interface Asked {
   readonly feature: string;
   readonly mode: Mode;
   readonly always: readonly [boolean | undefined, boolean | undefined];
 }
 
-/** What the features of a group answer at usages that none of their expressions can tell apart. */
+/** Contracts whose consumption lies between the same edges, and the features that flip for all of them. */
 interface Cell {
   contracts: number;
   readonly off: readonly Asked[];
@@ -30,7 +30,7 @@ interface Cell {
 interface AskedGroup {
   readonly limits: readonly string[];
   readonly asked: Asked[];
-  /** The consumptions of each limit at which an answer may change, sorted; undefined when some cannot be known. */
+  /** Sorted consumptions per limit at which a result may change; undefined when they cannot be determined. */
   readonly edges: (readonly number[] | undefined)[];
   readonly cells: Map<string | number, Cell>;
 }
@@ -41,7 +41,7 @@ function levelOf(levels: Levels, limit: string): number {
   return Object.hasOwn(levels, limit) ? (levels[limit] ?? 0) : 0;
 }
 
-/** Twice the number of edges below, and one more when it stands on an edge itself. */
+/** Returns the cell of a consumption: twice the number of lower edges, plus one when it is on an edge. */
 function cellOf(edges: readonly number[], used: number): number {
   let [low, high] = [0, edges.length];
   while (low < high) {
@@ -53,9 +53,8 @@ function cellOf(edges: readonly number[], used: number): number {
 }
 
 /**
- * Which features change their answer for contracts of one configuration, by what these have consumed. The evaluation is
- * asked once for all usages that lie between the same edges; what is counted for a hundred thousand contracts costs them
- * a look-up for each limit.
+ * Finds the features whose result flips for contracts of one configuration, by consumption. Evaluates once per cell
+ * between edges, so each further contract costs only one look-up per limit.
  */
 export class UsageAnswers {
   readonly #before: Holding;
@@ -63,7 +62,10 @@ export class UsageAnswers {
   readonly #keepsUsage: boolean;
   readonly #groups: readonly AskedGroup[];
 
-  /** `after` undefined when the contracts have nothing afterwards; `usage` says what becomes of consumption. */
+  /**
+   * `after` is undefined when the contracts end up with nothing. `usage` states if the change keeps or resets
+   * consumption.
+   */
   constructor(before: Holding, after: Holding | undefined, usage: "kept" | "reset") {
     this.#before = before;
     this.#after = after;
@@ -109,7 +111,7 @@ export class UsageAnswers {
     return evaluateBoolean(holding.evaluation, id, usage, { server: mode === "server" });
   }
 
-  /** What the evaluation reads on one side, of the limits of one group. */
+  /** Builds the input of evaluation for one side, limited to one group. */
   #usage(holding: Holding | undefined, limits: readonly string[], levels: Levels): Map<string, number> {
     const usage = new Map<string, number>();
     if (holding === undefined) return usage;
@@ -133,7 +135,7 @@ export class UsageAnswers {
     return { contracts: 0, off, on };
   }
 
-  /** Counts contracts with this usage, and says whether anything goes off or on for them. */
+  /** Counts contracts with this consumption. Returns whether any feature turns off or on for them. */
   add(levels: Levels, count: number): { off: boolean; on: boolean } {
     let [off, on] = [false, false];
     for (const group of this.#groups) {
@@ -157,7 +159,7 @@ export class UsageAnswers {
     return { off, on };
   }
 
-  /** The features that changed their answer for somebody, in the order of the pricings. */
+  /** Returns the features that flipped for at least one contract, in the order of the pricings. */
   flips(): Map<string, Flips> {
     const flips = new Map<string, { turnedOff: Record<Mode, number>; turnedOn: Record<Mode, number> }>();
     for (const { cells } of this.#groups)

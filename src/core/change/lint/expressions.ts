@@ -9,20 +9,20 @@ import type { Holding, Mode, rememberHoldings, Side } from "../holding.ts";
 import type { Space } from "../space.ts";
 import { addOnsOfFeature } from "../subjects.ts";
 
-/** Reports one finding; severity and line follow from the code and the path. */
+/** Reports one finding. The code determines the severity, and the path determines the line. */
 export type Report = (code: LintCode, path: FindingPath, message: string) => void;
 
-/** What linting works with. */
+/** Shared context of all lint rules. */
 export interface Linting {
   readonly side: Side;
   readonly space: Space;
   readonly holdingAt: ReturnType<typeof rememberHoldings>;
   readonly report: Report;
-  /** To be called before whatever takes time: throws when there is none left. */
+  /** Call before each expensive operation. Throws when time is up. */
   readonly step: () => void;
 }
 
-/** How many assignments of values one expression may be tried with. */
+/** Maximum combinations of values to try per expression. */
 const MAX_ASSIGNMENTS = 1_024;
 
 const FIELDS: Readonly<Record<Mode, "expression" | "serverExpression">> = {
@@ -30,7 +30,7 @@ const FIELDS: Readonly<Record<Mode, "expression" | "serverExpression">> = {
   server: "serverExpression",
 };
 
-/** Every value that the pricing anywhere gives to a feature or limit, and those that its kind allows at least. */
+/** Returns every value that the pricing assigns to a feature or limit, plus typical values of its type. */
 function possibleValues(side: Side, to: "features" | "usageLimits", name: string, numbers: readonly number[]) {
   const { pricing } = side.pricing;
   const item = (to === "features" ? pricing.features : pricing.usageLimits).find((each) => each.name === name);
@@ -43,13 +43,13 @@ function possibleValues(side: Side, to: "features" | "usageLimits", name: string
   return item.valueType === "TEXT" ? [...new Set(values)] : [...new Set([...values, ...numbers, 0, 1, UNLIMITED])];
 }
 
-/** The numbers that an expression names, and those beside them. */
+/** Returns the numbers in an expression and their neighbours. */
 function numbersIn(text: string): number[] {
   const numbers = [...text.matchAll(/(?<![\w.])\d+(?:\.\d+)?/g)].map((match) => Number(match[0]));
   return numbers.flatMap((number) => [number - 1, number, number + 1]);
 }
 
-/** All ways to give values to what an expression reads; undefined when they are too many. */
+/** Enumerates all combinations of the values that an expression reads. Undefined when there are too many. */
 function assignments(side: Side, facts: ExpressionFacts, text: string): Iterable<Holding> | undefined {
   const { pricing, serviceName } = side;
   const numbers = numbersIn(text);
@@ -86,7 +86,10 @@ function assignments(side: Side, facts: ExpressionFacts, text: string): Iterable
   })();
 }
 
-/** Whether an expression is true always or never, whatever is granted and consumed; undefined when it varies. */
+/**
+ * Returns `always` or `never` when an expression has the same result for all grants and consumptions. Undefined when it
+ * varies.
+ */
 function constancy({ side, step }: Linting, feature: string, mode: Mode, facts: ExpressionFacts, text: string) {
   const holdings = assignments(side, facts, text);
   if (holdings === undefined) return undefined;
@@ -96,13 +99,13 @@ function constancy({ side, step }: Linting, feature: string, mode: Mode, facts: 
     const { some, all, decided } = accessOf(holding, feature, mode);
     always &&= all;
     never &&= !some;
-    // Nearly every expression varies within its first few assignments.
+    // Return early: nearly every expression varies within its first few combinations.
     if (!decided || (!always && !never)) return undefined;
   }
   return always ? "always" : "never";
 }
 
-/** Mistakes in the names that one expression reads; true when there was one, and nothing more can be said. */
+/** Reports wrong names in one expression. Returns true if any exist; further analysis would be meaningless. */
 function lintNames(side: Side, facts: ExpressionFacts, path: FindingPath, report: Report): boolean {
   const { pricing, tracked } = side;
   let found = false;
@@ -141,7 +144,7 @@ function lintNames(side: Side, facts: ExpressionFacts, path: FindingPath, report
   return found;
 }
 
-/** Mistakes that one expression makes whatever is granted; true when there was one. */
+/** Reports mistakes of one expression that do not depend on grants. Returns true when the feature can never be on. */
 function lintExpression(linting: Linting, feature: string, mode: Mode, text: string): boolean {
   const { side, report } = linting;
   const path: FindingPath = ["features", feature, FIELDS[mode]];
@@ -172,7 +175,7 @@ function lintExpression(linting: Linting, feature: string, mode: Mode, text: str
   return constant === "never";
 }
 
-/** Whether the feature is on in some reachable configuration; true also where that cannot be told. */
+/** Returns true if some valid configuration turns the feature on, or if that is undecidable. */
 function isEverOn({ side, space, holdingAt }: Linting, feature: string): boolean {
   const modes = side.expressions.get(feature);
   const valueType = side.pricing.features.get(feature)?.feature.valueType;
@@ -191,7 +194,7 @@ function isEverOn({ side, space, holdingAt }: Linting, feature: string): boolean
   });
 }
 
-/** Lints features and what their expressions read. */
+/** Lints features and the names that their expressions read. */
 export function lintFeatures(linting: Linting): void {
   const { side, report } = linting;
   for (const { name, expression, serverExpression } of side.pricing.pricing.features) {
@@ -209,7 +212,9 @@ export function lintFeatures(linting: Linting): void {
   lintLimits(side, report);
 }
 
-/** Limits that hold nobody back. Pricings without expressions leave that to their applications. */
+/**
+ * Reports limits that no expression reads. Skips pricings without expressions, where the application enforces limits.
+ */
 function lintLimits({ pricing, expressions, tracked }: Side, report: Report): void {
   const all = [...expressions.values()].flatMap((modes) => [modes.client, modes.server]);
   const facts = all.filter((each) => each !== undefined);

@@ -8,15 +8,16 @@ import type { Report } from "./expressions.ts";
 import { lintOffers } from "./offers.ts";
 import { Space } from "../space.ts";
 
-/** Thrown in the middle of linting, and caught where it began. */
+/** Aborts linting when time is up. Caught in {@link lintPricing}. */
 class Over extends Error {}
 
 /**
- * What is allowed in a pricing and does no good: features that are never on, plans and add-ons that nobody would or could
- * buy, limits that hold nobody back, expressions that fail or decide nothing. Every finding is true of every configuration
- * that can be subscribed to; what cannot be decided is not reported. In the order of the file when `source`, the text that
- * the pricing was read from, is given: then each finding has its line. A pricing may be made to take minutes: `isOver` is
- * asked often, and what was found until it says true is returned.
+ * Finds valid but useless parts of a pricing. These are features that are never on, plans and add-ons that nobody would
+ * or could buy, limits that restrict nobody, and expressions that fail or decide nothing.
+ *
+ * Every finding holds for all valid configurations; undecidable cases are not reported. Pass `source`, the text of the
+ * pricing, to get lines and file order. A malicious pricing can take minutes to lint, so linting polls `isOver` and
+ * returns the findings so far once it is true.
  */
 export function lintPricing(pricing: Pricing, source?: string, isOver: () => boolean = () => false): Finding[] {
   const step = () => {

@@ -16,8 +16,8 @@ function withoutKey(addOns: Readonly<Record<string, number>>, key: string): Reco
 }
 
 /**
- * What an add-on does to the things it touches, with one plan, beside every selection of the others that touch them;
- * undefined when that are too many.
+ * Returns the effects of an add-on with one plan. Considers all selections of the other add-ons that touch the same
+ * subjects. Undefined when there are too many selections.
  */
 function effectsOf(
   side: Side,
@@ -75,7 +75,7 @@ function lintAddOn(side: Side, space: Space, holdingAt: HoldingAt, key: string, 
       path,
       `The add-on ${name} is available for ${barred.join(", ")}, where what it depends on cannot be contracted. Take ${barred.length === 1 ? "that plan" : "those plans"} out of availableFor.`,
     );
-  // What others depend on may be idle itself: who wants those has to take it.
+  // Skip plans on which another add-on depends on this one: it is needed there even if it adds nothing.
   const others = space.addOnKeys.filter((other) => other !== key);
   const idleAt = reachable.filter((plan) => !others.some((other) => space.closure(plan, [other])?.has(key) === true));
   const effects = idleAt.map((plan) => ({ plan, found: effectsOf(side, space, holdingAt, key, addOn, plan) }));
@@ -110,7 +110,10 @@ function lintQuantities(addOn: AddOn, report: Report): void {
     );
 }
 
-/** Whether `better` gives at least as much as `plan` for no more money; `equal` when both are the same to a buyer. */
+/**
+ * Returns `yes` if `better` gives at least as much as `plan` at no higher price. `equal` means that a buyer sees no
+ * difference.
+ */
 function dominates(side: Side, holdingAt: HoldingAt, better: Plan, plan: Plan): "no" | "yes" | "equal" {
   if (typeof better.price !== "number" || typeof plan.price !== "number" || better.price > plan.price) return "no";
   if (better.unit !== plan.unit || better.private) return "no";
@@ -124,7 +127,7 @@ function dominates(side: Side, holdingAt: HoldingAt, better: Plan, plan: Plan): 
   if (before === undefined || after === undefined) return "no";
   let equal = better.price === plan.price && available(plan.name).length === offered.size;
   const { usageLimits, features } = side.pricing.pricing;
-  // Limits are quickly compared, and usually settle it.
+  // Limits first: they are cheaper to compare and usually decide.
   for (const compare of [
     ...usageLimits.map(
       ({ name }) =>
@@ -151,7 +154,7 @@ function lintPlans(side: Side, holdingAt: HoldingAt, report: Report): void {
     const better = plans.find((other, at) => {
       if (other === plan) return false;
       const verdict = dominates(side, holdingAt, other, plan);
-      // Of two equal plans the later one is the one too many.
+      // Of two equal plans, report only the later one.
       return verdict === "yes" || (verdict === "equal" && at < index);
     });
     if (better === undefined) continue;
@@ -163,7 +166,7 @@ function lintPlans(side: Side, holdingAt: HoldingAt, report: Report): void {
   }
 }
 
-/** Names that differ in case alone: look-ups ignore case and find the first. */
+/** Reports names that differ only in case: look-ups ignore case and return the first. */
 function lintShadowed(side: Side, report: Report): void {
   const { pricing, plans, addOns } = side.pricing;
   for (const plan of pricing.plans)
@@ -182,7 +185,7 @@ function lintShadowed(side: Side, report: Report): void {
       );
 }
 
-/** Lints plans and add-ons: what nobody would or could buy. */
+/** Lints plans and add-ons that nobody would or could buy. */
 export function lintOffers({ side, space, holdingAt, report }: Linting): void {
   lintShadowed(side, report);
   lintPlans(side, holdingAt, report);

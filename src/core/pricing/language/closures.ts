@@ -1,18 +1,18 @@
 import type { Tree, Value } from "./syntax-tree.ts";
 
-/** A compiled text: reads what it needs from `Frame` and has no effect. */
+/** A compiled text. Reads its input from `Frame`, without side effects. */
 export type Closure<Frame> = (frame: Frame) => Value;
 
-/** Strings built by `+` may not outgrow this: a bound on the memory that one accepted text can take. */
+/** Maximum length of strings built by `+`. Bounds the memory that one accepted text can use. */
 const MAX_STRING_LENGTH = 65_536;
 
-/** A failure while a compiled text runs; its message is fit for the caller. */
+/** A runtime failure of a compiled text. Its message is safe to return to the caller. */
 export class RunFailure extends Error {}
 
 /**
- * The value as a number for the type checker only: JavaScript's operators convert operands by themselves, which is the
- * semantics wanted. Safe because a {@link Value} is a primitive or a list of strings, so no conversion runs foreign code.
- * @throws {RunFailure} for a long text.
+ * Casts the value to a number for TypeScript only, because JavaScript's operators convert operands as intended. Safe: a
+ * {@link Value} is a primitive or a list of strings, so a conversion never runs foreign code.
+ * @throws {RunFailure} for a text above the maximum length.
  */
 function operand(value: Value): number {
   refuseLong(isLong(value));
@@ -31,8 +31,8 @@ function isLong(value: Value): boolean {
 }
 
 /**
- * Refuses to read through long texts, which one expression could do a hundred times; features may hold megabytes. Equality
- * takes time only where both are long: texts of different lengths differ at once.
+ * Rejects operations on long texts. Features may hold megabytes, and one expression could read them a hundred times.
+ * Equality is slow only if both texts are long: texts of different lengths differ at once.
  */
 function refuseLong(isRefused: boolean): void {
   if (isRefused) throw new RunFailure(`a text longer than ${MAX_STRING_LENGTH} characters cannot be compared`);
@@ -82,7 +82,7 @@ function binary<Frame>(operator: string, left: Closure<Frame>, right: Closure<Fr
 function logical<Frame>(operator: "&&" | "||", operands: readonly Closure<Frame>[]): Closure<Frame> {
   const [first, second, third] = operands;
   if (first === undefined || second === undefined) return () => undefined;
-  // Two and three operands are nearly all there are in the wild, and need no loop.
+  // Fast path without a loop: nearly all real expressions have two or three operands.
   if (third === undefined)
     return operator === "&&" ? (frame) => first(frame) && second(frame) : (frame) => first(frame) || second(frame);
   if (operands.length === 3)
@@ -107,9 +107,9 @@ function unary<Frame>(operator: string, inner: Closure<Frame>): Closure<Frame> {
 }
 
 /**
- * Turns a tree into closures with the semantics of JavaScript's operators: `&&` and `||` return an operand and stop
- * early, relational comparison with undefined is false. No code is ever built from text. `closeWhole` may offer one
- * closure for a whole subtree that it knows a shorter way for. Source: pricing2yaml.md §12.4.
+ * Compiles a tree into closures with the semantics of JavaScript's operators. `&&` and `||` short-circuit and return an
+ * operand; comparing with undefined by `<` or `>` is false. Never generates code from text. `closeWhole` may return an
+ * optimized closure for a whole subtree. Source: pricing2yaml.md §12.4.
  */
 export function closeTree<Frame, Leaf>(
   tree: Tree<Leaf>,

@@ -4,8 +4,8 @@ import { TreeReader } from "./syntax-tree.ts";
 import type { Tree } from "./syntax-tree.ts";
 
 /**
- * One reading of a context. `rewritten` marks the single-quoted form without blanks, whose key is written without the
- * name of the service; every other form carries a full identifier. Source: features-events.md §2.2.
+ * One access to a context. `rewritten` marks the single-quoted form without whitespace, whose key omits the name of the
+ * service. All other forms contain a full identifier. Source: features-events.md §2.2.
  */
 export interface Reference {
   readonly to: "feature" | "usageLimit" | "usage" | "usageLevel" | "nothing";
@@ -15,12 +15,11 @@ export interface Reference {
 
 export type ExpressionTree = Tree<Reference>;
 
-/** A feature expression, parsed. */
 export interface Expression {
   readonly tree: ExpressionTree;
-  /** Every reference in the order of the text. */
+  /** All references in the order of the text. */
   readonly references: readonly Reference[];
-  /** Whether the text names a context at all; one that does not is refused when it is evaluated. */
+  /** True if the text names a context. Evaluation rejects expressions that do not. */
   readonly mentionsContext: boolean;
 }
 
@@ -30,7 +29,7 @@ const LITERALS: ReadonlyMap<string, boolean | null | undefined> = new Map<string
   ["null", null],
   ["undefined", undefined],
 ]);
-/** Both spellings of the two contexts, at every syntax version. Source: README.md decision 15. */
+/** Old and new names of both contexts, accepted in every syntax version. Source: README.md decision 15. */
 const CONTEXTS: ReadonlyMap<string, "pricing" | "subscription"> = new Map<string, "pricing" | "subscription">([
   ["pricingContext", "pricing"],
   ["planContext", "pricing"],
@@ -44,14 +43,14 @@ const SECTIONS = new Map<string, Reference["to"]>([
 ]);
 
 /**
- * What is wrong with an expression: names that the language does not have and contexts read in another way than by one
- * literal key (`names`), or plain syntax.
+ * Reason for rejecting an expression. `names`: unknown names, or a context that is not accessed by one literal key.
+ * `syntax`: any other syntax error.
  */
 export type ExpressionRefusal =
   | { readonly rule: "names"; readonly names: readonly string[]; readonly offset: number }
   | { readonly rule: "syntax"; readonly reason: string; readonly offset: number };
 
-/** A context read in a way the language does not have; the message is the text that does so. */
+/** An access to a context that the language does not support. The message is the offending text. */
 class ContextMisuse extends Error {
   readonly offset: number;
   constructor(text: string, offset: number) {
@@ -98,7 +97,10 @@ function readReference(reader: TreeReader<Reference>, token: Token, text: string
   return reference;
 }
 
-/** The names that the language does not have, in the order of the text; a name after a dot is a key, not a name. */
+/**
+ * Returns the names that the language does not have, in the order of the text. A name after a dot is a key and does not
+ * count.
+ */
 function foreignNames(tokens: readonly Token[]): Token[] {
   return tokens.filter(
     (token, index) =>
@@ -110,9 +112,10 @@ function foreignNames(tokens: readonly Token[]): Token[] {
 }
 
 /**
- * Parses a feature expression of the closed language, or says what is outside it. Never throws, never runs anything.
+ * Parses a feature expression of the closed language, or returns the reason for its rejection. Never throws and never
+ * runs anything.
  *
- * Offsets are into `text`. Unknown features and limits are no error here. Source: pricing2yaml.md §12.3.
+ * Offsets refer to `text`. Unknown features and limits are accepted here. Source: pricing2yaml.md §12.3.
  */
 export function parseExpression(
   text: string,
@@ -142,7 +145,10 @@ export function parseExpression(
   }
 }
 
-/** The sentence for a refused expression in `field` (`expression` or `serverExpression`). Source: pricing2yaml.md §12. */
+/**
+ * Returns the message for a rejected expression in `field` (`expression` or `serverExpression`). Source:
+ * pricing2yaml.md §12.
+ */
 export function explainRefusal(field: string, refusal: ExpressionRefusal): string {
   if (refusal.rule === "names")
     return `The ${field} of a feature contains forbidden identifiers or invalid context usage: ${refusal.names.join(", ")}. Only pricingContext["features|usageLimits"]["..."], subscriptionContext["..."], true and false are allowed.`;
@@ -150,11 +156,11 @@ export function explainRefusal(field: string, refusal: ExpressionRefusal): strin
 }
 
 /**
- * `text` with the names that the contexts had before syntax 3.0 replaced, every occurrence as an identifier; text in
- * quotes and keys after a dot stay. Source: pricing2yaml.md §2 (c).
+ * Replaces the context names used before syntax 3.0, wherever they are identifiers. Quoted text and keys after a dot
+ * stay. Source: pricing2yaml.md §2 (c).
  */
 export function renameContexts(text: string): string {
-  // A quote without an end takes the rest: searched for again from every quote, it would cost the square of the length.
+  // Match an unclosed quote up to the end. Retrying at every quote would take quadratic time.
   return text.replace(
     /'(?:[^'\\]|\\.?)*(?:'|$)|"(?:[^"\\]|\\.?)*(?:"|$)|(?:\.\s*)?[\p{L}_$][\p{L}\p{N}_$]*/gsu,
     (word) => (word === "planContext" ? "pricingContext" : word === "userContext" ? "subscriptionContext" : word),

@@ -9,7 +9,7 @@ import type { Token } from "./tokens.ts";
 
 type Variables = Readonly<Record<string, JsonValue>>;
 
-/** What only formulas know: variables with keys below them, a few functions, and joining texts. */
+/** Leaves that only formulas have: variables with keys, some functions of Math, and `concat` of texts. */
 type Leaf =
   | { readonly kind: "variable"; readonly name: string; readonly keys: readonly Tree<Leaf>[] }
   | { readonly kind: "math"; readonly name: string; readonly operands: readonly Tree<Leaf>[] }
@@ -17,9 +17,9 @@ type Leaf =
 
 type Reader = TreeReader<Leaf>;
 
-/** Longest text that `concat` builds. */
+/** Maximum length of a text that `concat` builds. */
 const MAX_BUILT_LENGTH = 65_536;
-/** The most characters of a value that a message quotes: thousands of formulas may read one long variable. */
+/** Maximum characters quoted from a value. Thousands of formulas may read the same long variable. */
 const MAX_QUOTED_LENGTH = 1_000;
 
 const MATH: ReadonlyMap<string, (...numbers: number[]) => number> = new Map([
@@ -48,7 +48,7 @@ function readOperands(reader: Reader): Tree<Leaf>[] {
   return operands;
 }
 
-/** Reads any number of `.concat(…)` after something that may be a text. */
+/** Reads any number of `.concat(…)` after an operand that may be a text. */
 function readConcats(reader: Reader, text: Tree<Leaf>): Tree<Leaf> {
   let tree = text;
   while (reader.peek().text === "." && reader.peek(1).text === "concat" && reader.peek(2).text === "(") {
@@ -87,9 +87,9 @@ function readLeaf(reader: Reader, token: Token): Tree<Leaf> | undefined {
   return { kind: "leaf", leaf: { kind: "math", name, operands: readOperands(reader) } };
 }
 
-/** The entry `key` of a variable's value, own entries only. */
+/** Returns the entry `key` of a variable's value; own properties only. */
 function entryOf(value: JsonValue, key: Value, name: string): JsonValue {
-  // A list is read by index as a map is by name: the type checker needs to hear it, the machine does not.
+  // Cast for TypeScript only: JavaScript reads lists by index like maps by key.
   const entries = value as Readonly<Record<string, JsonValue>>;
   if (typeof value === "object" && value !== null && Object.hasOwn(value, String(key)))
     return entries[String(key)] ?? null;
@@ -119,7 +119,7 @@ function closeLeaf(leaf: Leaf): Closure<Variables> {
     const start = text(variables);
     if (typeof start !== "string") throw new RunFailure("concat is for texts only");
     const parts = operands.map((operand) => String(operand(variables)));
-    // Counted first: what is built could be longer than any string may be.
+    // Check the length first: the result could exceed the maximum string length of JavaScript.
     if (parts.reduce((length, part) => length + part.length, start.length) > MAX_BUILT_LENGTH)
       throw new RunFailure(`a text longer than ${MAX_BUILT_LENGTH} characters was built`);
     return start.concat(...parts);
@@ -127,11 +127,11 @@ function closeLeaf(leaf: Leaf): Closure<Variables> {
 }
 
 /**
- * The number that a price formula yields with these variables, or the sentence that says why it yields none.
+ * Evaluates a price formula with the given variables. Returns a finite number, or an error message.
  *
- * The closed grammar has numbers, quoted texts, `true`, `false`, `#name` with `.key`, `['key']` and `[#other]` below it,
- * the operators of feature expressions, `concat` on texts and ten functions of `Math`; nothing else runs. Source:
- * pricing2yaml.md §8, README.md decision 14.
+ * The closed grammar has numbers, quoted texts, `true`, `false`, and `#name` with `.key`, `['key']` and `[#other]`. It
+ * also has the operators of feature expressions, `concat` on texts and ten functions of `Math`. Nothing else runs.
+ * Source: pricing2yaml.md §8, README.md decision 14.
  */
 export function evaluateFormula(text: string, variables: Variables): { price: number } | { message: string } {
   try {

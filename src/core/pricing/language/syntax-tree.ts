@@ -1,10 +1,10 @@
 import { SyntaxRefusal, tokenize } from "./tokens.ts";
 import type { Token } from "./tokens.ts";
 
-/** What the operators of both languages work on. */
+/** Operand type of both languages. */
 export type Value = boolean | number | string | readonly string[] | null | undefined;
 
-/** A parsed text; `Leaf` is what only one of the two languages knows. */
+/** A syntax tree. `Leaf` has the parts that are specific to one of the two languages. */
 export type Tree<Leaf> =
   | { readonly kind: "literal"; readonly value: Value }
   | { readonly kind: "unary"; readonly operator: string; readonly operand: Tree<Leaf> }
@@ -13,7 +13,7 @@ export type Tree<Leaf> =
   | { readonly kind: "choice"; readonly test: Tree<Leaf>; readonly yes: Tree<Leaf>; readonly no: Tree<Leaf> }
   | { readonly kind: "leaf"; readonly leaf: Leaf };
 
-/** Longest text and deepest nesting of both languages. Source: pricing2yaml.md §12.3. */
+/** Maximum text length and nesting of both languages. Source: pricing2yaml.md §12.3. */
 export const MAX_TEXT_LENGTH = 4_096;
 export const MAX_NESTING = 64;
 
@@ -27,18 +27,18 @@ const LEVELS: readonly ReadonlySet<string>[] = [
 ];
 const UNARY: ReadonlySet<string> = new Set(["!", "-", "+"]);
 
-/** Reads one text by operator precedence: `?:`, `||`, `&&`, equality, comparison, sum, product, sign, parentheses. */
+/** Parses a text by operator precedence: `?:`, `||`, `&&`, equality, comparison, sum, product, sign, parentheses. */
 export class TreeReader<Leaf> {
   readonly tokens: readonly Token[];
   #next = 0;
-  /** The text itself is no level. */
+  /** Starts at -1, because the text itself does not count as a level. */
   #depth = -1;
   readonly #leaf: (reader: TreeReader<Leaf>, token: Token) => Tree<Leaf> | undefined;
   readonly #suffix: ((reader: TreeReader<Leaf>, tree: Tree<Leaf>) => Tree<Leaf>) | undefined;
 
   /**
-   * `leaf` reads what only its language knows, starting after `token`; undefined when the token opens nothing.
-   * `suffix` reads what may follow a string or a parenthesis.
+   * `leaf` reads the language-specific parts that start with `token`; it returns undefined if the token starts none.
+   * `suffix` reads the optional part after a string or parenthesis.
    */
   constructor(
     text: string,
@@ -52,7 +52,10 @@ export class TreeReader<Leaf> {
     this.#suffix = suffix;
   }
 
-  /** The whole text as one tree. Throws {@link SyntaxRefusal}. */
+  /**
+   * Parses the whole text as one tree.
+   * @throws {SyntaxRefusal} for a text outside the language.
+   */
   read(): Tree<Leaf> {
     const tree = this.choice();
     const rest = this.peek();
@@ -105,8 +108,8 @@ export class TreeReader<Leaf> {
       const operator = this.take().text;
       const right = this.#level(level + 1);
       if (operator !== "&&" && operator !== "||") tree = { kind: "binary", operator, left: tree, right };
-      // A chain is one flat node: a || b || c needs no nesting to be evaluated.
-      // Each of its two levels has one operator, so that a chain only grows.
+      // Build one flat node per chain, so that evaluating a || b || c needs no recursion. Both levels have a single
+      // operator, so the chain only grows.
       else if (chain !== undefined) chain.push(right);
       else {
         chain = tree.kind === "logical" && tree.operator === operator ? [...tree.operands, right] : [tree, right];

@@ -1,17 +1,17 @@
-/** Tokens shared by the two small languages of a pricing: feature expressions and price formulas. */
+/** Tokenizer shared by feature expressions and price formulas. */
 
 export interface Token {
   readonly kind: "number" | "string" | "name" | "variable" | "operator" | "unknown" | "end";
-  /** The text of the token; of a variable without its `#`. */
+  /** Text of the token; for variables without `#`. */
   readonly text: string;
-  /** Offsets in the source, end-exclusive. */
+  /** Offsets in the source; `end` is exclusive. */
   readonly start: number;
   readonly end: number;
-  /** What a number or string stands for. */
+  /** Value of a number or string. */
   readonly value?: number | string;
 }
 
-/** Why a text does not belong to its language; `offset` is into that text. */
+/** A text that is not part of its language. `offset` points into that text. */
 export class SyntaxRefusal extends Error {
   readonly offset: number;
   constructor(message: string, offset: number) {
@@ -34,11 +34,15 @@ function unescape(body: string): string {
   });
 }
 
-/** Splits `text` into tokens, the last one of kind `end`. Never throws: what is no token has the kind `unknown`. */
+/**
+ * Splits `text` into tokens, of which the last has the kind `end`. Never throws: unrecognized text has the kind
+ * `unknown`.
+ */
 export function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
   const pattern = new RegExp(TOKEN);
-  // How far a quote is known to have no end: searched for again from every escaped one, it would cost the square of the length.
+  // End of the region in which each quote is known to be unclosed. Searching again from every escaped quote would take
+  // quadratic time.
   const unclosedUntil = new Map<string, number>();
   let start = 0;
   while (start < text.length) {
@@ -66,7 +70,7 @@ function tokenOf(
   if (operator !== undefined) return { kind: "operator", text: operator, start, end };
   if (string !== undefined) return { kind: "string", text: string, start, end, value: unescape(string.slice(1, -1)) };
   if (number !== undefined) {
-    // `012` means ten in some languages and twelve in others, `1a` nothing: neither is a number here.
+    // Reject `012`, which is octal in some languages, and `1a`, which is no number.
     const clean = !/^0\d/.test(number) && !/^[\p{L}_$\d]/u.test(text.slice(end, end + 2));
     return { kind: clean ? "number" : "unknown", text: number, start, end, value: Number(number) };
   }

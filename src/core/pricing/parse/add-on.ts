@@ -7,7 +7,7 @@ import type { NamedItem } from "./value.ts";
 import type { Section } from "./problems.ts";
 import { isList, isMap, shown } from "./tree.ts";
 
-/** A reference to another add-on that can only be checked when all of them are known. */
+/** A reference to another add-on. Checked after all add-ons have been read. */
 export interface PendingName {
   readonly section: Section;
   readonly field: "dependsOn" | "excludes";
@@ -56,7 +56,7 @@ function readAddOnNames(section: Section, field: "dependsOn" | "excludes", pendi
 function readFeatures(section: Section, addOn: string, catalogue: Catalogue): Record<string, FeatureValue> {
   const values = emptyRecord<FeatureValue>();
   for (const [name, entry] of readOverrides(section, "features")?.entries ?? []) {
-    // The reference says "plan" here too.
+    // The reference implementation says "plan" here too.
     const prefix = `Error while parsing the feature ${name} of the plan ${addOn}. Error: `;
     const feature = catalogue.features.get(name);
     if (feature === undefined) {
@@ -95,7 +95,7 @@ function readLimits(
         `${prefix}When declaring a new value for an usage limit or a usage limit extension within an add-on, it must be provided through the 'value' field`,
       );
     } else if (field === "usageLimitsExtensions") {
-      // Nothing can be added to a yes or no: only numbers extend, whatever the limit is.
+      // Only numbers can be extended, so reject an extension of a BOOLEAN limit.
       if (limit.valueType === "NUMERIC" || override.value("value") === null)
         values[name] = readLimitValue(override, "value", limitShape(limit));
       else
@@ -119,7 +119,7 @@ function readQuantity(section: Section, key: string, fallback: number): number {
   return fallback;
 }
 
-/** The quantities; `unlimited` is what a missing maximum means. Source: pricing2yaml.md §7. */
+/** Reads the quantities. `unlimited` is the default of `maxQuantity`. Source: pricing2yaml.md §7. */
 function readConstraints(section: Section, unlimited: number): SubscriptionConstraints {
   const minQuantity = readQuantity(section, "minQuantity", 1);
   if (minQuantity < 0 || minQuantity === Infinity)
@@ -155,15 +155,15 @@ function readSubscriptionConstraints(section: Section, scalable: boolean): Subsc
   return scalable ? { minQuantity: 1, maxQuantity: UNLIMITED, quantityStep: 1 } : undefined;
 }
 
-/** How many entries a mapping has; none when it is no mapping. */
+/** Returns the number of entries of a mapping; 0 for any other value. */
 function sizeOf(section: Section, key: string): number {
   const value = section.value(key);
   return isMap(value) ? value.entries.size : 0;
 }
 
 /**
- * One add-on, checked in the order of the reference; the names in `dependsOn` and `excludes` go to `pending`.
- * Source: pricing2yaml.md §7.
+ * Reads one add-on, with the checks in the order of the reference implementation. Appends the names in `dependsOn` and
+ * `excludes` to `pending`. Source: pricing2yaml.md §7.
  */
 export function readAddOn(
   section: Section,

@@ -1,4 +1,7 @@
-/** ISO 4217 codes in use, funds and metals included, and those withdrawn since 2012 that older pricings may carry. */
+/**
+ * Active ISO 4217 codes, including funds and metals. Also includes codes withdrawn since 2012, which older pricings may
+ * use.
+ */
 const CODES =
   "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV BRL BSD BTN BWP BYN BYR BZD CAD CDF " +
   "CHE CHF CHW CLF CLP CNY COP COU CRC CUC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF " +

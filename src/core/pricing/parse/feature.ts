@@ -11,7 +11,10 @@ const TYPES_IN_WORDS = "INFORMATION, INTEGRATION, DOMAIN, AUTOMATION, MANAGEMENT
 const INTEGRATIONS_IN_WORDS = "API, EXTENSION, IDENTITY_PROVIDER, WEB_SAAS, MARKETPLACE or EXTERNAL_DEVICE";
 const AUTOMATIONS_IN_WORDS = "BOT, FILTERING, TRACKING, or TASK_AUTOMATION";
 
-/** The `valueType`; undefined after a report. Both owners get the sentences of a feature. Source: pricing2yaml.md §4. */
+/**
+ * Reads `valueType`; undefined after reporting a problem. Limits get the messages of a feature. Source: pricing2yaml.md
+ * §4.
+ */
 export function readValueType(section: Section): ValueType | undefined {
   const value = section.value("valueType");
   if (typeof value === "string") {
@@ -35,7 +38,7 @@ export function readValueType(section: Section): ValueType | undefined {
   return undefined;
 }
 
-/** `defaultValue` (required) and `value` of a feature or limit. */
+/** Reads `defaultValue` (required) and `value` of a feature or limit. */
 export function readValues(section: Section, shape: ValueShape): { defaultValue: FeatureValue; value?: FeatureValue } {
   let defaultValue: FeatureValue = false;
   if (section.value("defaultValue") !== null) defaultValue = readValue(section, "defaultValue", shape);
@@ -49,7 +52,7 @@ export function readValues(section: Section, shape: ValueShape): { defaultValue:
     : { defaultValue, value: readValue(section, "value", shape) };
 }
 
-/** The `render` of a feature or limit. Source: pricing2yaml.md §4. */
+/** Reads `render` of a feature or limit. Source: pricing2yaml.md §4. */
 export function readRender(section: Section): RenderMode {
   const value = section.value("render");
   if (value === null) return "AUTO";
@@ -109,11 +112,11 @@ function readType(section: Section): FeatureType | undefined {
 
 interface SubtypeRule<Word extends string> {
   readonly field: "integrationType" | "automationType";
-  /** The type that cannot do without it. */
+  /** The feature type that requires this field. */
   readonly neededBy: FeatureType;
   readonly allowed: readonly Word[];
   readonly inWords: string;
-  /** How the sentence about a missing one ends. */
+  /** End of the message for a missing field. */
   readonly missing: string;
   readonly typeName: string;
 }
@@ -197,20 +200,20 @@ function readTag(section: Section, tags: ReadonlySet<string> | undefined): strin
   const value = section.value("tag");
   if (value === null) return undefined;
   const tag = shown(value);
-  // Without a usable list of tags that list is the problem, not every feature's tag.
+  // If the list of tags is invalid, report only that list and not the tag of every feature.
   if (tags === undefined || (typeof value === "string" && tags.has(tag))) return tag;
   section.fail("tag", `Error validating tag: Feature tag '${tag}' must be one of the values defined in 'tags'`);
   return undefined;
 }
 
-/** Whether a mapping has what makes it a feature or a limit. */
+/** Returns true if a mapping has the fields of a feature or limit. */
 export function hasValueFields(section: Section): boolean {
   return ["type", "valueType", "defaultValue"].every((key) => section.map.entries.has(key));
 }
 
 /**
- * One feature, checked in the order of the reference; reports what is wrong and answers undefined or a stand-in then.
- * `tags` are those it may carry, undefined when the pricing's list of them was refused.
+ * Reads one feature, with the checks in the order of the reference implementation. Reports problems; returns undefined
+ * or a placeholder then. `tags` are the declared tags, undefined if their list is invalid.
  */
 export function readFeature(
   section: Section,
@@ -224,7 +227,7 @@ export function readFeature(
   }
   const description = readDescription(section);
   const valueType = readValueType(section);
-  // The rule on payment methods looks at the type before its case is folded.
+  // Compare before normalizing case: the rule for payment methods is case-sensitive.
   const payment = valueType === "TEXT" && section.value("type") === "PAYMENT";
   const values =
     valueType === undefined ? { defaultValue: false } : readValues(section, { owner: "feature", valueType, payment });

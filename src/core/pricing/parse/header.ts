@@ -8,16 +8,19 @@ import type { TreeMap, TreeValue } from "./tree.ts";
 import { versionOfDay } from "./upgrade.ts";
 import { utcDay } from "./yaml-scalars.ts";
 
-/** Everything of a pricing above its four maps. */
+/** Top-level fields of a pricing, without its four maps. */
 export type PricingHeader = Omit<Pricing, "syntaxVersion" | "features" | "usageLimits" | "plans" | "addOns">;
 
-/** Names that reach into prototypes when an object is keyed by them. Source: pricing2yaml.md §3. */
+/** Keys that access an object's prototype. Source: pricing2yaml.md §3. */
 export const RESERVED_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 
-/** As long as a name: versions are in addresses, and in indexes. */
+/** Equals the limit for names, because versions appear in URLs and database indexes. */
 const MAX_VERSION_LENGTH = 255;
 
-/** What a formula could never name is a slip, or an attack on readers that build patterns from names. */
+/**
+ * Names that a formula can reference. Others are typos, or attacks on clients that build regular expressions from
+ * names.
+ */
 const VARIABLE_NAME = /^[\p{L}\p{N}_$-]+$/u;
 
 function readName(section: Section): string {
@@ -100,7 +103,7 @@ function readCurrency(section: Section): string {
   return "";
 }
 
-/** The mapping under `key`, or undefined after `message` when there is something else; absent is undefined, too. */
+/** Returns the mapping under `key`; undefined when absent. Reports `message` for any other value. */
 function readMap(section: Section, key: string, message: string): TreeMap | undefined {
   const value = section.value(key);
   if (value === null) return undefined;
@@ -137,12 +140,14 @@ function refuseReserved(section: Section, map: string, key: string, at: number):
   return true;
 }
 
-/** The sentence about a key that no map of a pricing may have. Source: pricing2yaml.md §3. */
+/** Returns the message for a key that is forbidden in every map. Source: pricing2yaml.md §3. */
 export function invalidKey(map: string, key: string): string {
   return `Invalid key in ${map}: "${key}". Keys must not contain "." or other invalid characters.`;
 }
 
-/** A value as plain data: dates as written, reserved keys left out. An endless number becomes null where it is stored. */
+/**
+ * Converts a value to plain data: dates as written, without reserved keys. Infinity stays; it becomes null when stored.
+ */
 function asData(value: TreeValue): JsonValue {
   if (isList(value)) return value.items.map((item) => asData(item.value));
   if (isDate(value)) return value.text;
@@ -152,7 +157,10 @@ function asData(value: TreeValue): JsonValue {
   return record;
 }
 
-/** The `variables`; lists and maps only where the syntax has them. Source: pricing2yaml.md §3, README.md decision 14. */
+/**
+ * Reads `variables`. Lists and maps are valid only if the syntax version allows them. Source: pricing2yaml.md §3,
+ * README.md decision 14.
+ */
 function readVariables(section: Section, nested: boolean): Record<string, JsonValue> {
   const variables = emptyRecord<JsonValue>();
   const map = readMap(
@@ -198,7 +206,9 @@ function readCustom(section: Section): Record<string, JsonValue> {
   return custom;
 }
 
-/** The top-level fields, checked in the order of the reference. Source: pricing2yaml.md §3. */
+/**
+ * Reads the top-level fields, with the checks in the order of the reference implementation. Source: pricing2yaml.md §3.
+ */
 export function readHeader(section: Section, now: Date, nestedVariables: boolean): PricingHeader {
   const saasName = readName(section);
   const url = readUrl(section);

@@ -7,7 +7,10 @@ import type { Section } from "./problems.ts";
 import { isMap, shown } from "./tree.ts";
 import type { TreeMap } from "./tree.ts";
 
-/** What plans and add-ons refer to. Names that were refused are in the sets all the same: one mistake, one problem. */
+/**
+ * Definitions that plans and add-ons refer to. The sets also contain rejected names, so that one mistake yields one
+ * problem.
+ */
 export interface Catalogue {
   readonly features: ReadonlyMap<string, Feature>;
   readonly usageLimits: ReadonlyMap<string, UsageLimit>;
@@ -16,12 +19,12 @@ export interface Catalogue {
   readonly variables: Readonly<Record<string, JsonValue>>;
 }
 
-/** What JSON can carry of a price without an end. */
+/** Replaces Infinity, which JSON cannot represent. */
 function finite(price: number): number {
   return price === Infinity ? UNLIMITED : price;
 }
 
-/** The `price` of a plan or add-on: a number, a text, or the result of a formula. Source: pricing2yaml.md §8. */
+/** Reads the `price` of a plan or add-on: a number, a text, or the result of a formula. Source: pricing2yaml.md §8. */
 export function readPrice(section: Section, variables: Readonly<Record<string, JsonValue>>): number | string {
   const value = section.value("price");
   if (value === null) {
@@ -47,7 +50,6 @@ export function readPrice(section: Section, variables: Readonly<Record<string, J
   return 0;
 }
 
-/** The `private` of a plan or add-on. */
 export function readPrivate(section: Section): boolean {
   const value = section.value("private");
   if (value === null || typeof value === "boolean") return value ?? false;
@@ -55,7 +57,7 @@ export function readPrivate(section: Section): boolean {
   return false;
 }
 
-/** The mapping of overrides under `key`; undefined when there is none. */
+/** Reads the mapping of overrides under `key`; undefined when absent or invalid. */
 export function readOverrides(section: Section, key: string): TreeMap | undefined {
   const value = section.value(key);
   if (value === null) return undefined;
@@ -64,12 +66,10 @@ export function readOverrides(section: Section, key: string): TreeMap | undefine
   return undefined;
 }
 
-/** The shape that the values of a feature have. */
 export function featureShape(feature: Feature): ValueShape {
   return { owner: "feature", valueType: feature.valueType, payment: Array.isArray(feature.defaultValue) };
 }
 
-/** The shape that the values of a usage limit have. */
 export function limitShape(limit: UsageLimit): ValueShape {
   return { owner: "usage limit", valueType: limit.valueType, payment: false };
 }
@@ -119,8 +119,9 @@ function readPlanLimits(section: Section, plan: string, catalogue: Catalogue): R
 }
 
 /**
- * One plan with its effective values, checked in the order of the reference. An override is a mapping with `value`; a
- * bare scalar changes nothing, a mapping without `value` brings the default back. Source: pricing2yaml.md §6.
+ * Reads one plan with its effective values, with the checks in the order of the reference implementation. An override
+ * is a mapping with `value`. A bare scalar changes nothing; a mapping without `value` restores the default. Source:
+ * pricing2yaml.md §6.
  */
 export function readPlan(section: Section, { name, given }: NamedItem, catalogue: Catalogue): Plan | undefined {
   const fault = section.map.entries.has("features")

@@ -18,13 +18,13 @@ import { readYaml } from "./yaml.ts";
 
 type Result =
   | { ok: true; pricing: Pricing }
-  /** `pricing` as far as it could be read: all of it, where the first problem is a key. */
+  /** `pricing` is what could be read. It is complete if the first problem is of kind `key`. */
   | { ok: false; problems: readonly PricingProblem[]; pricing?: Pricing };
 
 const MAPS = ["features", "usageLimits", "plans", "addOns"] as const;
 type MapName = (typeof MAPS)[number];
 
-/** How messages call one item of each map, and what they say when there is no map at all. */
+/** Words for messages: the item of each map, and the error for a value that is not a map. */
 const WORDS: Readonly<Record<MapName, { item: string; shape: string; notAMap: string }>> = {
   features: {
     item: "feature",
@@ -49,13 +49,12 @@ const WORDS: Readonly<Record<MapName, { item: string; shape: string; notAMap: st
 };
 
 /**
- * How many values all plans together may have, and how many plans all add-ons together may name. A plan states every
- * feature and limit, so a short text of many plans and many features would otherwise grow with the square of its
- * length; the largest real file has 2,400.
+ * Maximum values over all plans, and maximum plan names over all add-ons. Each plan lists every feature and limit, so
+ * the model can grow with the square of the text's length. The largest real file has 2,400.
  */
 const MAX_CELLS = 200_000;
 
-/** Reads the items of the four maps and keeps their names apart. */
+/** Reads the items of the four maps and checks that their names are unique and valid. */
 class MapReader {
   readonly #root: Section;
   readonly #problems: Problems;
@@ -65,7 +64,7 @@ class MapReader {
     this.#problems = problems;
   }
 
-  /** The items under `map`; none, with a report, when something else than a map or list stands there. */
+  /** Returns the items of `map`. Reports any value other than a map or list. */
   items(map: MapName): readonly NamedItem[] {
     const value = this.#root.value(map);
     if (isMap(value) || isList(value)) return namedItems(value);
@@ -73,7 +72,7 @@ class MapReader {
     return [];
   }
 
-  /** Reads each item with `read`, leaving out what cannot be read. */
+  /** Reads each item with `read` and omits unreadable ones. */
   read<Item>(
     map: MapName,
     items: readonly NamedItem[],
@@ -108,9 +107,12 @@ function namesOf(items: readonly NamedItem[]): Set<string> {
   return new Set(items.map((item) => item.name));
 }
 
-/** Data as JSON returns it: null for numbers without an end. Never builds the JSON, which may be longer than any string. */
+/**
+ * Converts data as a JSON round trip would: Infinity and NaN become null. Does not build the JSON, which could exceed
+ * the maximum string length.
+ */
 function asStored(data: JsonValue): JsonValue {
-  // JSON has no negative zero.
+  // Adding 0 turns -0 into 0, because JSON has no negative zero.
   if (typeof data === "number") return Number.isFinite(data) ? data + 0 : null;
   if (typeof data !== "object" || data === null) return data;
   return Array.isArray(data) ? data.map(asStored) : recordAsStored(data as Readonly<Record<string, JsonValue>>);
@@ -122,7 +124,7 @@ function recordAsStored(data: Readonly<Record<string, JsonValue>>): Record<strin
   return record;
 }
 
-/** Refuses a feature whose value is a long text that every plan repeats; says whether all plans may be read. */
+/** Rejects long text values of features, which every plan repeats. Returns true if the plans may be read. */
 function repeatsAreShort(
   section: Section,
   features: readonly Feature[],
@@ -146,10 +148,10 @@ function repeatsAreShort(
 }
 
 const USAGE_READ = /subscriptionContext|userContext/g;
-/** What an answer says of one limit that an expression reads, beside the name of the service: its use, its bound, and figures. */
+/** Estimated bytes of a result per limit read: consumption, limit and figures, without the service name. */
 const BYTES_OF_LIMIT = 48;
 
-/** Refuses expressions about which one evaluation of all features would answer more than may be stored. */
+/** Rejects expressions if one evaluation of all features would exceed the maximum model size. */
 function checkAnswers(section: Section, { saasName, features }: Pricing): void {
   const reads = (text = "") => text.match(USAGE_READ)?.length ?? 0;
   const each = features.map(({ expression, serverExpression }) => Math.max(reads(expression), reads(serverExpression)));
@@ -161,7 +163,7 @@ function checkAnswers(section: Section, { saasName, features }: Pricing): void {
   );
 }
 
-/** Refuses a pricing that would be too large to store, and names the part that takes the most. */
+/** Rejects a pricing that is too large to store, and names its largest part. */
 function checkSize(section: Section, pricing: Pricing): void {
   if (jsonBytes(pricing, MAX_MODEL_BYTES) <= MAX_MODEL_BYTES) return;
   const sizes = Object.entries(pricing).map(([part, data]) => ({ part, bytes: jsonBytes(data, MAX_MODEL_BYTES) }));
@@ -217,7 +219,9 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
   return pricing;
 }
 
-/** Add-ons may name each other in any order, so their names are checked last: all dependencies, then all exclusions. */
+/**
+ * Checks references between add-ons last, because their order is free. Reports all dependencies, then all exclusions.
+ */
 function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<string>, problems: Problems): void {
   for (const field of ["dependsOn", "excludes"] as const)
     for (const { section, name, index, at } of pending.filter((each) => each.field === field))
@@ -231,11 +235,11 @@ function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<st
 }
 
 /**
- * Reads one Pricing2Yaml document of any supported syntax version, or says everything that is wrong with it.
+ * Parses one Pricing2Yaml document of any supported syntax version. Returns the pricing, or all its problems.
  *
- * Never throws; time and memory are bounded by the length of the text (at most 2 MB), the pricing by 8 MB of JSON. The first problem is the one that
- * the reference service would report; the others follow in the same order, at most a thousand, one for each path. `now`
- * decides what a future date is. Problems of kind `key` are complete messages, all others are details of a parsing
+ * Never throws. The text is limited to 2 MB and the pricing to 8 MB of JSON, which bounds time and memory. The first
+ * problem is the one that the reference service reports. The others follow in its order: at most 1,000, one per path.
+ * Dates after `now` are future dates. Problems of kind `key` are complete messages; all others are details of a parsing
  * error. Source: pricing2yaml.md.
  */
 export function parsePricing(text: string, now: Date, maxDepth?: number): Result {

@@ -1,14 +1,14 @@
 import type { FeatureValue, JsonValue } from "../model.ts";
 
-/** The largest model that is stored, in bytes of its JSON; four times the longest text that is read. */
+/** Maximum size of a stored model, in bytes of JSON: four times the longest accepted text. */
 export const MAX_MODEL_BYTES = 8 * 1024 * 1024;
 
-/** What a text of this length costs where it is repeated: one, as any value, and one more for every 64 characters. */
+/** Returns the cost of repeating a text: 1, as for any value, plus 1 per 64 characters. */
 export function textWeight(length: number): number {
   return 1 + Math.floor(length / 64);
 }
 
-/** Characters of a feature's value as far as it is text. */
+/** Returns the number of text characters in a feature's value. */
 export function textLength(value: FeatureValue): number {
   if (typeof value === "string") return value.length;
   return typeof value === "object" ? value.reduce((sum, method) => sum + method.length, 0) : 0;
@@ -22,9 +22,9 @@ function bytesOfText(text: string, limit: number): number {
 }
 
 /**
- * Bytes of `data` as JSON in UTF-8, or some number above `limit` once they are more.
+ * Returns the bytes of `data` as JSON in UTF-8, or any number above `limit` if there are more.
  *
- * Builds no string: a model that shares one text among many plans is small in memory and would be half a gigabyte as JSON.
+ * Builds no string. A model that shares one text among many plans is small in memory, but half a gigabyte as JSON.
  */
 export function jsonBytes(data: object | JsonValue | undefined, limit: number): number {
   if (typeof data === "string") return bytesOfText(data, limit);

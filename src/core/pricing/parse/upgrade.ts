@@ -6,11 +6,11 @@ import { isDate, isMap, setValue, shown, valueOf } from "./tree.ts";
 import type { TreeMap, TreeValue } from "./tree.ts";
 import { utcDay } from "./yaml-scalars.ts";
 
-/** Every syntax version that is read, oldest first; 3.1 only widens what variables may hold. */
+/** Supported syntax versions, oldest first. 3.1 only extends the values that variables may hold. */
 export const SYNTAX_VERSIONS = ["1.0", "1.1", "2.0", "2.1", "3.0", "3.1"] as const;
 export type SyntaxVersion = (typeof SYNTAX_VERSIONS)[number];
 
-/** Reports that the step from one version to the next cannot be made. `at` is an offset into the text. */
+/** Reports that an upgrade step failed. `at` is an offset into the text. */
 export type StepReport = (message: string, path: string, at: number) => void;
 
 const MISSING =
@@ -19,7 +19,9 @@ const CONTEXT = /planContext|userContext/;
 const MISSHAPEN =
   "The syntaxVersion field of the pricing does not follow the required structure: X.Y (being X and Y numbers). Please ensure it is a string in the format X.Y";
 
-/** The syntax version of a document, which older ones keep in `version`. Source: pricing2yaml.md §2. */
+/**
+ * Returns the syntax version of a document. Documents before 3.0 may store it in `version`. Source: pricing2yaml.md §2.
+ */
 export function detectSyntaxVersion(root: TreeMap): { version: SyntaxVersion } | { message: string; path: string } {
   const given = valueOf(root, "syntaxVersion");
   const path = given === null && valueOf(root, "version") !== null ? "version" : "syntaxVersion";
@@ -32,13 +34,13 @@ export function detectSyntaxVersion(root: TreeMap): { version: SyntaxVersion } |
       message: `Unsupported version: ${value}. Please, visit the changelogs of Pricing2Yaml to check the supported versions.`,
       path,
     };
-  // From 3.0 on, `version` is the version of the pricing and nothing else.
+  // Since 3.0, `version` is always the version of the pricing.
   if (path === "version" && (version === "3.0" || version === "3.1"))
     return { message: MISSING, path: "syntaxVersion" };
   return { version };
 }
 
-/** 1.0: the date of creation was three numbers. */
+/** Upgrades 1.0: joins the three numbers of the creation date. */
 function joinDate(root: TreeMap, report: StepReport): void {
   const faults: string[] = [];
   const numbers = ["day", "month", "year"].map((field) => {
@@ -51,12 +53,12 @@ function joinDate(root: TreeMap, report: StepReport): void {
   const entry = root.entries.get(field) ?? root.entries.get("version");
   if (faults.length > 0) report(faults.join("\n"), field, entry?.at ?? root.at);
   const [day, month, year] = numbers.map((number) => String(number).padStart(2, "0"));
-  // A date that cannot be joined is reported once: any valid one keeps the later checks quiet about it.
+  // Report an invalid date only once: a valid placeholder silences the later checks.
   const createdAt = faults.length > 0 ? "1970-01-01" : `${(year ?? "").padStart(4, "0")}-${month}-${day}`;
   setValue(root, "createdAt", createdAt, entry);
 }
 
-/** 1.1: prices by billing period became one price and the ratios between the periods. */
+/** Upgrades 1.1: replaces prices per billing period by one price and the ratios between periods. */
 function mergePrices(root: TreeMap, report: StepReport): void {
   const plans = valueOf(root, "plans");
   const old = valueOf(root, "billing");
@@ -108,7 +110,7 @@ function setPrice(item: TreeMap, price: TreeValue): void {
   setValue(item, "price", price, item.entries.get("monthlyPrice") ?? item.entries.get("annualPrice"));
 }
 
-/** The date of creation as older files turn it into a version: without leading zeros, in UTC. */
+/** Derives a version from the creation date, as older files do: without leading zeros, in UTC. */
 function dateVersion(createdAt: TreeValue): string {
   let time = NaN;
   if (isDate(createdAt)) time = createdAt.time;
@@ -119,12 +121,12 @@ function dateVersion(createdAt: TreeValue): string {
   return Number.isNaN(time) ? "latest" : versionOfDay(new Date(time));
 }
 
-/** A day as a version: `2024-1-15`. Source: pricing2yaml.md §2, §3. */
+/** Formats a day as a version: `2024-1-15`. Source: pricing2yaml.md §2, §3. */
 export function versionOfDay(day: Date): string {
   return `${day.getUTCFullYear()}-${day.getUTCMonth() + 1}-${day.getUTCDate()}`;
 }
 
-/** 2.0: the syntax version left `version`, which became the version of the pricing. */
+/** Upgrades 2.0: moves the syntax version out of `version`, which becomes the version of the pricing. */
 function separateVersions(root: TreeMap): void {
   const syntax = root.entries.get("syntaxVersion") ?? root.entries.get("version");
   const hasBoth = valueOf(root, "syntaxVersion") !== null && valueOf(root, "version") !== null;
@@ -132,7 +134,7 @@ function separateVersions(root: TreeMap): void {
   setValue(root, "syntaxVersion", "2.1", syntax);
 }
 
-/** 2.1: limits say whether they renew, add-ons how many may be contracted, and the contexts got their names. */
+/** Upgrades 2.1: adds renewal to limits and quantities to add-ons, and renames the contexts in expressions. */
 function renameAndComplete(root: TreeMap, report: StepReport): void {
   for (const { key, entry, map } of namedItems(valueOf(root, "usageLimits"))) {
     const type = map?.entries.get("type");
@@ -159,7 +161,7 @@ function renameAndComplete(root: TreeMap, report: StepReport): void {
   for (const { map } of namedItems(valueOf(root, "features"))) {
     for (const field of ["expression", "serverExpression"]) {
       const text = map?.entries.get(field)?.value;
-      // A text that is too long is refused when it is read.
+      // Skip texts that are too long; reading the feature rejects them.
       if (map !== undefined && typeof text === "string" && text.length <= MAX_TEXT_LENGTH && CONTEXT.test(text))
         setValue(map, field, renameContexts(text));
     }
@@ -192,11 +194,10 @@ const STEPS: readonly {
 ];
 
 /**
- * Brings a document of `version` to 3.0, step by step, changing the tree in place; the text stays as it was uploaded.
+ * Upgrades a document of `version` to 3.0, step by step, by mutating the tree. The stored text stays as uploaded.
  *
- * Nothing written is lost: `false`, `0` and empty overrides stay. A failing step is reported with the sentence of the
- * contract and the later ones are tried all the same, so that one upload shows every problem. Source:
- * pricing2yaml.md §2.
+ * Preserves everything in the text, including `false`, `0` and empty overrides. A failing step is reported with the
+ * sentence of the contract. Later steps still run, so one upload shows every problem. Source: pricing2yaml.md §2.
  */
 export function upgrade(root: TreeMap, version: SyntaxVersion, report: StepReport): void {
   const first = STEPS.findIndex((step) => step.from === version);

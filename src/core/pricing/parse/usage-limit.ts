@@ -48,14 +48,14 @@ function readPeriodValue(section: Section): number {
   if (value === null) return 1;
   if (typeof value !== "number" || Number.isNaN(value))
     section.fail("value", `The periodValue field must be a number. Received: ${shown(value)}`);
-  // An endless period is no period: the moment of the next reset could not be written down.
+  // Reject Infinity: the date of the next reset would not be representable.
   else if (value <= 0 || value === Infinity)
     section.fail("value", `The periodValue field must be a positive number. Received: ${value}`);
   else return value;
   return 1;
 }
 
-/** The `period`, each part with its own default; undefined when there is none to read. */
+/** Reads `period`, with a default for each part. Undefined when absent or invalid. */
 function readPeriod(section: Section): Period | undefined {
   const value = section.value("period");
   if (value === null) return undefined;
@@ -99,7 +99,10 @@ function readLinkedFeatures(section: Section, features: ReadonlySet<string>): re
   });
 }
 
-/** One usage limit, checked in the order of the reference; `features` are the names a limit may be linked to. */
+/**
+ * Reads one usage limit, with the checks in the order of the reference implementation. `features` are the names that
+ * `linkedFeatures` may contain.
+ */
 export function readUsageLimit(
   section: Section,
   { name, given }: NamedItem,
@@ -118,7 +121,7 @@ export function readUsageLimit(
     section.fail(
       "valueType",
       "The valueType field of a usage limit must be either BOOLEAN or NUMERIC. Received: TEXT",
-      // The reference finds out when it stores the pricing, after everything else.
+      // The reference implementation detects this last, when it stores the pricing.
       2,
     );
   const shape = { owner: "usage limit", valueType: valueType ?? "NUMERIC", payment: false } as const;
@@ -145,7 +148,7 @@ export function readUsageLimit(
   };
 }
 
-/** The value of a limit that passed: texts only remain of limits that were refused. */
+/** Narrows the value of a limit. Texts occur only in rejected limits. */
 function asLimit(value: unknown): LimitValue {
   return typeof value === "boolean" || typeof value === "number" ? value : 0;
 }

@@ -4,17 +4,19 @@ import type { Section } from "./problems.ts";
 import { isDate, isList, isMap, shown, valueOf } from "./tree.ts";
 import type { TreeEntry, TreeMap, TreeValue } from "./tree.ts";
 
-/** The fields that features, limits, plans and add-ons have in common. Every reader reports and answers a stand-in. */
+/**
+ * Readers for fields that features, limits, plans and add-ons share. Each reports problems and returns a placeholder.
+ */
 
 const WEB_ADDRESS = /^https?:\/\/[^\s/?#]+(?:[/?#]\S*)?$/i;
-/** More payment methods than exist mean a mistake; the bound keeps every comparison with the list cheap. */
+/** Maximum entries in a list of payment methods, more than exist. Keeps comparisons of lists cheap. */
 const MAX_PAYMENT_METHODS = 64;
 
 export function isWebAddress(text: string): boolean {
   return WEB_ADDRESS.test(text);
 }
 
-/** Whether the value may stand for a list of names: null means absent. */
+/** Returns the items of a list of strings; undefined for any other value. */
 export function textItems(value: TreeValue): readonly string[] | undefined {
   if (!isList(value)) return undefined;
   const texts: string[] = [];
@@ -25,7 +27,10 @@ export function textItems(value: TreeValue): readonly string[] | undefined {
   return texts;
 }
 
-/** Checks a name as the reference does; `owner` opens the sentence (`SaaS`, `Feature`, …). Source: pricing2yaml.md §3. */
+/**
+ * Checks a name as the reference implementation does. `owner` is the subject of the message (`SaaS`, `Feature`, …).
+ * Source: pricing2yaml.md §3.
+ */
 export function nameFault(owner: string, name: TreeValue): string | undefined {
   if (name === null) return `The ${owner} must have a name`;
   if (typeof name !== "string") return `The ${owner} name must be a string`;
@@ -35,17 +40,17 @@ export function nameFault(owner: string, name: TreeValue): string | undefined {
   return length > 255 ? `The ${owner} name must have at most 255 characters` : undefined;
 }
 
-/** The `description`: any scalar as text, absent when null. */
+/** Reads `description`: any scalar as text, absent when null. */
 export function readDescription(section: Section): { description?: string } {
   const value = section.value("description");
   if (value === null) return {};
   if (typeof value === "string") return { description: value };
-  // The parser of the reference lets it pass and its storage then fails.
+  // The parser of the reference implementation accepts this value, but its storage rejects it.
   if (isMap(value) || isList(value)) section.fail("description", "The description field must be a string", 2);
   return { description: shown(value) };
 }
 
-/** The `unit` of a limit, plan or add-on; empty when absent. The message names a usage limit everywhere. */
+/** Reads the `unit` of a limit, plan or add-on; empty when absent. The message says "usage limit" for every owner. */
 export function readUnit(section: Section): string {
   const value = section.value("unit");
   if (value === null || typeof value === "string") return value ?? "";
@@ -53,7 +58,7 @@ export function readUnit(section: Section): string {
   return "";
 }
 
-/** What a value has to be: the owner in the words of the messages, and whether it is a list of payment methods. */
+/** Required shape of a value. `owner` appears in messages; `payment` requires a list of payment methods. */
 export interface ValueShape {
   readonly owner: "feature" | "usage limit";
   readonly valueType: ValueType;
@@ -79,8 +84,8 @@ function readPaymentMethods(section: Section, key: string, value: TreeValue): re
 }
 
 /**
- * Reads the value under `key` (`defaultValue` or `value`, not null) as `shape` demands; numbers above 100,000,000
- * become that number, NaN and -Infinity are refused. Source: pricing2yaml.md §4, §10.
+ * Reads the value under `key` (`defaultValue` or `value`, not null) and checks its shape. Numbers above 100,000,000
+ * become that number; NaN and -Infinity are rejected. Source: pricing2yaml.md §4, §10.
  */
 export function readValue(section: Section, key: "defaultValue" | "value", shape: ValueShape): FeatureValue {
   const value = section.value(key);
@@ -97,32 +102,33 @@ export function readValue(section: Section, key: "defaultValue" | "value", shape
   return valueType === "NUMERIC" ? 0 : valueType === "BOOLEAN" ? false : "";
 }
 
-/** A {@link readValue} for limits, which are never texts. */
+/** Runs {@link readValue} for limits, which are never texts. */
 export function readLimitValue(section: Section, key: "defaultValue" | "value", shape: ValueShape): LimitValue {
   const value = readValue(section, key, shape);
   return typeof value === "boolean" ? value : Number(value);
 }
 
-/** One of `allowed`, whatever its case and surrounding blanks. */
+/** Finds `text` in `allowed`, ignoring case and surrounding whitespace. */
 export function oneOf<Word extends string>(allowed: readonly Word[], text: string): Word | undefined {
   const word = text.trim().toUpperCase();
   return allowed.find((each) => each === word);
 }
 
-/** The name under which an entry of one of the four maps is known, and the mapping itself. */
+/** An item of one of the four maps, with its name and its mapping. */
 export interface NamedItem {
   readonly name: string;
-  /** What stands where the name should be. */
+  /** The raw value of the name, valid or not. */
   readonly given: TreeValue;
   readonly entry: TreeEntry;
   readonly map: TreeMap | undefined;
-  /** The key as a path segment. */
+  /** The item's key, for use in paths. */
   readonly key: string;
 }
 
 /**
- * The items of a map, or of a list whose items carry a `name`, in the order of the file. An item without a usable name
- * is known by its index. Names are trimmed here and checked by the reader of the item. Source: pricing2yaml.md §3.
+ * Returns the items of a map, or of a list of items with a `name`. Keeps the order of the file. An item without a
+ * usable name gets its index. Names are trimmed here and validated by the reader of the item. Source: pricing2yaml.md
+ * §3.
  */
 export function namedItems(value: TreeValue): NamedItem[] {
   if (isMap(value))
@@ -138,7 +144,7 @@ export function namedItems(value: TreeValue): NamedItem[] {
   });
 }
 
-/** Text of a scalar that must be text: dates count as what was written. */
+/** Returns the text of a string or date (as written); undefined for other values. */
 export function asText(value: TreeValue): string | undefined {
   return typeof value === "string" ? value : isDate(value) ? value.text : undefined;
 }

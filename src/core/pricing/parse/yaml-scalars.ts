@@ -33,7 +33,10 @@ const WORDS: ReadonlyMap<string, boolean | number | null> = new Map<string, bool
   [".NAN", NaN],
 ]);
 
-/** Midnight UTC of a calendar day; NaN when the calendar has no such day (the built-in would roll over, and has a year 0). */
+/**
+ * Returns midnight UTC of a calendar day; NaN when the day does not exist. `Date` alone would roll over and accepts a
+ * year 0.
+ */
 export function utcDay(year: number, month: number, day: number): number {
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
@@ -65,12 +68,12 @@ function readNumber(text: string): number | undefined {
 }
 
 /**
- * What an unquoted scalar means: YAML 1.2 core types, with digit separators (`10_000` is a number), binary integers
- * and dates. YAML 1.1 spellings of booleans (`yes`, `on`) are strings. Source: pricing2yaml.md §1.
+ * Converts an unquoted scalar by the YAML 1.2 core schema. Also supports digit separators (`10_000`), binary integers
+ * and dates. The YAML 1.1 booleans (`yes`, `on`) stay strings. Source: pricing2yaml.md §1.
  */
 export function readPlainScalar(text: string): string | number | boolean | null | TreeDate {
   const first = text.charCodeAt(0);
-  // Digits, signs and the dot open numbers and dates; nothing else does.
+  // Fast path: only digits, signs and dots can start a number or date.
   if ((first >= 48 && first <= 57) || first === 45 || first === 43 || first === 46) {
     const number = readNumber(text) ?? readTimestamp(text);
     if (number !== undefined) return number;

@@ -6,16 +6,17 @@ import { isList, isMap } from "./tree.ts";
 import type { TreeEntry, TreeList, TreeMap, TreeValue } from "./tree.ts";
 import { readPlainScalar } from "./yaml-scalars.ts";
 
-/** The most characters a document may have. */
 export const MAX_DOCUMENT_LENGTH = 2 * 1024 * 1024;
-/** The deepest nesting of mappings and lists; real files reach 5. */
+/** Maximum nesting of mappings and lists. Real files reach 5. */
 export const MAX_DEPTH = 32;
-/** How many values aliases and merge keys together may repeat, long texts weighted; no real file uses either. */
+/**
+ * Maximum values that aliases and merge keys may repeat in total, with long texts weighted. No real file uses either.
+ */
 const MAX_REPEATED_VALUES = 10_000;
-/** The most characters of a name or tag that a message quotes. */
+/** Maximum characters quoted from a name or tag. */
 const MAX_QUOTED_LENGTH = 255;
 
-/** Why a text is not a readable document; `offset` is in UTF-16 code units. */
+/** Reason why a text is not a readable document. Line and column start at 1. */
 export interface YamlFailure {
   readonly message: string;
   readonly line: number;
@@ -32,7 +33,10 @@ class Refusal extends Error {
 
 interface Anchor {
   value: TreeValue;
-  /** Values below and including this one, texts by their length, aliases counted expanded; 0 while the collection is open. */
+  /**
+   * Number of values in the subtree, with texts weighted by length and aliases expanded. 0 while the collection is
+   * open.
+   */
   weight: number;
 }
 
@@ -43,14 +47,14 @@ interface Frame {
   key: string | undefined;
   keyAt: number;
   merges: boolean;
-  /** Keys that came by a merge and may still be written once. */
+  /** Keys from merges, each of which the mapping may still override once. */
   merged: Set<string> | undefined;
 }
 
 const LONE_SURROGATE = /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?:[^\uD800-\uDBFF]|^)[\uDC00-\uDFFF]/;
 const CORE_TAGS = /^!!(?:str|int|float|bool|null|map|seq|timestamp)$/;
 
-/** Builds the tree of one document from the parser's events. */
+/** Builds the tree of one document from parser events. */
 class TreeBuilder {
   readonly #source: string;
   readonly #maxDepth: number;
@@ -81,7 +85,8 @@ class TreeBuilder {
     const tag = event.tagStart < 0 ? "" : this.#tag(event);
     let value: TreeValue = text;
     if (tag === "" ? event.style === SCALAR_STYLE.PLAIN : tag !== "!" && tag !== "!!str") value = readPlainScalar(text);
-    // Only an escape can smuggle in what the parser refuses in the text itself, and neither can be stored.
+    // The parser rejects these characters in plain text, but escapes can still produce them. The database cannot store
+    // them.
     else if (
       event.style === SCALAR_STYLE.DOUBLE_QUOTED &&
       !event.fast &&
@@ -129,7 +134,9 @@ class TreeBuilder {
     this.#add(anchor.value, event.anchorStart, false, undefined, anchor.weight);
   }
 
-  /** Charges what an alias or a merge multiplies, so that no document grows beyond a constant over its own size. */
+  /**
+   * Charges the repetition by an alias or merge to a budget. It bounds every document to a constant above its own size.
+   */
   #repeat(weight: number, at: number): void {
     this.#repeated += weight;
     if (this.#repeated > MAX_REPEATED_VALUES)
@@ -201,7 +208,7 @@ class TreeBuilder {
   }
 }
 
-/** Line and column of offsets in one text, both counted from 1; the lines are looked for once, at the first question. */
+/** Returns a function that maps offsets to line and column, both starting at 1. Indexes the lines at the first call. */
 export function positions(text: string): (offset: number) => { line: number; column: number } {
   let starts: number[] | undefined;
   return (offset) => {
@@ -221,11 +228,12 @@ export function positions(text: string): (offset: number) => { line: number; col
 }
 
 /**
- * The one document of `source` (without byte order mark) as a tree with offsets, or the first reason why there is none.
+ * Parses `source` (without byte order mark) into a tree with offsets. Returns the first failure if it is not one
+ * readable document.
  *
- * Never throws. Time and memory are bounded by the length of the text: nesting by 32 levels, repetition by aliases and
- * merge keys by a budget charged before it happens. Tags other than YAML's own scalars and collections are refused.
- * Source: pricing2yaml.md §1; reliability T11.
+ * Never throws. Bounds time and memory: 2 MB of text, 32 levels of nesting (see `maxDepth`), and a budget for aliases
+ * and merge keys that is charged in advance. Rejects tags other than YAML's own scalars and collections. Source:
+ * pricing2yaml.md §1; reliability T11.
  */
 export function readYaml(
   source: string,
@@ -240,7 +248,7 @@ export function readYaml(
   };
   if (source.length > MAX_DOCUMENT_LENGTH) return refuse("the document is longer than 2 MB", 0);
   try {
-    // One level more than collections may nest: the library counts the scalars inside as a level of their own.
+    // Leave room above our own limit: the library counts the scalars inside a collection as a level.
     const events = parseEvents(source, { maxDepth: maxDepth + 2 });
     const documents = events.filter((event) => event.type === EVENT_ID.DOCUMENT).length;
     if (documents > 1) {
@@ -255,7 +263,8 @@ export function readYaml(
       const message = deep ? `nesting deeper than ${maxDepth} levels is not accepted` : excerpt(error.reason, 1_000);
       return refuse(message, error.mark?.position ?? 0);
     }
-    // The parser recurses: should the bound on nesting ever fail us, this is a document, not a fault of ours.
+    // The parser is recursive. If it overflows the stack despite the nesting limit, reject the document instead of
+    // throwing.
     return refuse(error instanceof RangeError ? "the document is too deeply nested" : "the document cannot be read", 0);
   }
 }
