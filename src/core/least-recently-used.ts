@@ -8,8 +8,9 @@ export interface LeastRecentlyUsed<V> {
 }
 
 /**
- * At most `max` entries, in two generations of at most half of it: what is asked for comes into the younger one, and when that is
- * full the older one goes. Reading what was read lately costs one look-up, where keeping an exact order costs three changes of a map.
+ * Creates a cache of at most `max` entries. Approximates LRU with two generations of at most half of them: reads move entries
+ * into the younger one, and when that is full, the older one is evicted. A recent entry costs one look-up, while an exact
+ * order would cost three changes of a map.
  */
 export function leastRecentlyUsed<V>(max: number): LeastRecentlyUsed<V> {
   const half = Math.max(1, Math.floor(max / 2));
