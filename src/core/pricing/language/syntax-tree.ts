@@ -30,11 +30,11 @@ const UNARY: ReadonlySet<string> = new Set(["!", "-", "+"]);
 /** Parses a text by operator precedence: `?:`, `||`, `&&`, equality, comparison, sum, product, sign, parentheses. */
 export class TreeReader<Leaf> {
   readonly tokens: readonly Token[];
-  #next = 0;
+  private next = 0;
   /** Starts at -1, because the text itself does not count as a level. */
-  #depth = -1;
-  readonly #leaf: (reader: TreeReader<Leaf>, token: Token) => Tree<Leaf> | undefined;
-  readonly #suffix: ((reader: TreeReader<Leaf>, tree: Tree<Leaf>) => Tree<Leaf>) | undefined;
+  private depth = -1;
+  private readonly leaf: (reader: TreeReader<Leaf>, token: Token) => Tree<Leaf> | undefined;
+  private readonly suffix: ((reader: TreeReader<Leaf>, tree: Tree<Leaf>) => Tree<Leaf>) | undefined;
 
   /**
    * `leaf` reads the language-specific parts that start with `token`; it returns undefined if the token starts none.
@@ -48,8 +48,8 @@ export class TreeReader<Leaf> {
     if (text.length > MAX_TEXT_LENGTH)
       throw new SyntaxRefusal(`the text is longer than ${MAX_TEXT_LENGTH} characters`, MAX_TEXT_LENGTH);
     this.tokens = tokenize(text);
-    this.#leaf = leaf;
-    this.#suffix = suffix;
+    this.leaf = leaf;
+    this.suffix = suffix;
   }
 
   /**
@@ -59,54 +59,54 @@ export class TreeReader<Leaf> {
   read(): Tree<Leaf> {
     const tree = this.choice();
     const rest = this.peek();
-    if (rest.kind !== "end") throw this.#unexpected(rest);
+    if (rest.kind !== "end") throw this.unexpected(rest);
     return tree;
   }
 
   choice(): Tree<Leaf> {
-    this.#enter();
-    const test = this.#level(0);
+    this.enter();
+    const test = this.level(0);
     if (!this.accept("?")) {
-      this.#depth--;
+      this.depth--;
       return test;
     }
     const yes = this.choice();
     this.expect(":");
     const no = this.choice();
-    this.#depth--;
+    this.depth--;
     return { kind: "choice", test, yes, no };
   }
 
   peek(ahead = 0): Token {
-    const token = this.tokens[this.#next + ahead] ?? this.tokens.at(-1);
+    const token = this.tokens[this.next + ahead] ?? this.tokens.at(-1);
     return token ?? { kind: "end", text: "", start: 0, end: 0 };
   }
 
   take(): Token {
     const token = this.peek();
-    if (token.kind !== "end") this.#next++;
+    if (token.kind !== "end") this.next++;
     return token;
   }
 
   accept(operator: string): boolean {
     const token = this.peek();
     if (token.kind !== "operator" || token.text !== operator) return false;
-    this.#next++;
+    this.next++;
     return true;
   }
 
   expect(operator: string): void {
-    if (!this.accept(operator)) throw this.#unexpected(this.peek());
+    if (!this.accept(operator)) throw this.unexpected(this.peek());
   }
 
-  #level(level: number): Tree<Leaf> {
+  private level(level: number): Tree<Leaf> {
     const operators = LEVELS[level];
-    if (operators === undefined) return this.#unary();
-    let tree = this.#level(level + 1);
+    if (operators === undefined) return this.unary();
+    let tree = this.level(level + 1);
     let chain: Tree<Leaf>[] | undefined;
     while (this.peek().kind === "operator" && operators.has(this.peek().text)) {
       const operator = this.take().text;
-      const right = this.#level(level + 1);
+      const right = this.level(level + 1);
       if (operator !== "&&" && operator !== "||") tree = { kind: "binary", operator, left: tree, right };
       // Build one flat node per chain, so that evaluating a || b || c needs no recursion. Both levels have a single
       // operator, so the chain only grows.
@@ -119,36 +119,36 @@ export class TreeReader<Leaf> {
     return tree;
   }
 
-  #unary(): Tree<Leaf> {
+  private unary(): Tree<Leaf> {
     const token = this.take();
     if (token.kind === "operator" && UNARY.has(token.text)) {
-      this.#enter();
-      const operand = this.#unary();
-      this.#depth--;
+      this.enter();
+      const operand = this.unary();
+      this.depth--;
       return { kind: "unary", operator: token.text, operand };
     }
     if (token.kind === "operator" && token.text === "(") {
       const tree = this.choice();
       this.expect(")");
-      return this.#suffix?.(this, tree) ?? tree;
+      return this.suffix?.(this, tree) ?? tree;
     }
     if (token.kind === "number") return { kind: "literal", value: token.value };
     if (token.kind === "string") {
       const literal: Tree<Leaf> = { kind: "literal", value: token.value };
-      return this.#suffix?.(this, literal) ?? literal;
+      return this.suffix?.(this, literal) ?? literal;
     }
-    const leaf = this.#leaf(this, token);
-    if (leaf === undefined) throw this.#unexpected(token);
+    const leaf = this.leaf(this, token);
+    if (leaf === undefined) throw this.unexpected(token);
     return leaf;
   }
 
-  #enter(): void {
-    this.#depth++;
-    if (this.#depth > MAX_NESTING)
+  private enter(): void {
+    this.depth++;
+    if (this.depth > MAX_NESTING)
       throw new SyntaxRefusal(`nested deeper than ${MAX_NESTING} levels`, this.peek().start);
   }
 
-  #unexpected(token: Token): SyntaxRefusal {
+  private unexpected(token: Token): SyntaxRefusal {
     return new SyntaxRefusal(token.kind === "end" ? "unexpected end" : `unexpected ${token.text}`, token.start);
   }
 }

@@ -56,19 +56,19 @@ const MAX_CELLS = 200_000;
 
 /** Reads the items of the four maps and checks that their names are unique and valid. */
 class MapReader {
-  readonly #root: Section;
-  readonly #problems: Problems;
+  private readonly root: Section;
+  private readonly problems: Problems;
 
   constructor(root: Section, problems: Problems) {
-    this.#root = root;
-    this.#problems = problems;
+    this.root = root;
+    this.problems = problems;
   }
 
   /** Returns the items of `map`. Reports any value other than a map or list. */
   items(map: MapName): readonly NamedItem[] {
-    const value = this.#root.value(map);
+    const value = this.root.value(map);
     if (isMap(value) || isList(value)) return namedItems(value);
-    if (value !== null || map === "features") this.#root.fail(map, WORDS[map].notAMap);
+    if (value !== null || map === "features") this.root.fail(map, WORDS[map].notAMap);
     return [];
   }
 
@@ -84,7 +84,7 @@ class MapReader {
     for (const named of items) {
       const { name, entry, map: fields, key } = named;
       const prefix = `Error parsing ${word} ${name}. Error: `;
-      const section = this.#root.below(fields ?? this.#root.map, `${map}.${key}`, entry.at, prefix);
+      const section = this.root.below(fields ?? this.root.map, `${map}.${key}`, entry.at, prefix);
       if (fields === undefined) section.fail("", shape);
       else if (seen.has(name)) section.fail("", `The name ${name} is used twice`);
       else {
@@ -93,7 +93,7 @@ class MapReader {
       }
       seen.add(name);
       if (!/^[A-Za-z0-9_-]+$/.test(name) || RESERVED_KEYS.has(name))
-        this.#problems.add("key", invalidKey(map, name), `${map}.${key}`, entry.at, 1);
+        this.problems.add("key", invalidKey(map, name), `${map}.${key}`, entry.at, 1);
     }
     return results;
   }

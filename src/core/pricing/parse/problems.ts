@@ -18,12 +18,12 @@ interface Found {
 
 /** Collects the problems of one document. Within each rank, the order of calls is the order of the response. */
 export class Problems {
-  readonly #found: Found[] = [];
-  readonly #paths = new Set<string>();
-  #length = 0;
+  private readonly found: Found[] = [];
+  private readonly paths = new Set<string>();
+  private length = 0;
 
   get none(): boolean {
-    return this.#found.length === 0;
+    return this.found.length === 0;
   }
 
   /**
@@ -31,15 +31,15 @@ export class Problems {
    * the order of checks in the reference implementation: 0 parser, 1 illegal keys, 2 storage.
    */
   add(kind: PricingProblem["kind"], message: string, path: string, at: number, rank: 0 | 1 | 2 = 0): void {
-    if (this.#found.length >= MAX_PROBLEMS || this.#length >= MAX_LISTED_LENGTH) return;
+    if (this.found.length >= MAX_PROBLEMS || this.length >= MAX_LISTED_LENGTH) return;
     const shortPath = excerpt(path, MAX_PATH_LENGTH);
     // Truncated paths may be equal; the offset distinguishes them.
     const place = `${kind === "key" ? "key " : ""}${shortPath}${shortPath.length > MAX_PATH_LENGTH ? `@${at}` : ""}`;
-    if (this.#paths.has(place)) return;
-    this.#paths.add(place);
+    if (this.paths.has(place)) return;
+    this.paths.add(place);
     const problem = { kind, message: excerpt(message, MAX_MESSAGE_LENGTH), path: shortPath };
-    this.#length += problem.message.length + problem.path.length;
-    this.#found.push({ rank, problem, at });
+    this.length += problem.message.length + problem.path.length;
+    this.found.push({ rank, problem, at });
   }
 
   /**
@@ -47,7 +47,7 @@ export class Problems {
    */
   list(source: string): PricingProblem[] {
     const locate = positions(source);
-    return this.#found
+    return this.found
       .toSorted((one, other) => one.rank - other.rank)
       .map(({ problem, at }) => Object.assign(problem, locate(at)));
   }
@@ -59,16 +59,16 @@ export class Section {
   readonly path: string;
   /** Offset of the key that holds this mapping. Reports of missing fields point here. */
   readonly at: number;
-  readonly #prefix: string;
-  readonly #problems: Problems;
+  private readonly prefix: string;
+  private readonly problems: Problems;
 
   constructor(problems: Problems, map: TreeMap, path: string, at: number, prefix: string) {
-    this.#problems = problems;
+    this.problems = problems;
     this.map = map;
     // Truncate, because every problem below repeats both: a name of 1 MB could otherwise appear 1,000 times.
     this.path = path.length > MAX_PATH_LENGTH ? excerpt(path, MAX_PATH_LENGTH) : path;
     this.at = at;
-    this.#prefix = prefix.length > MAX_MESSAGE_LENGTH ? excerpt(prefix, MAX_MESSAGE_LENGTH) : prefix;
+    this.prefix = prefix.length > MAX_MESSAGE_LENGTH ? excerpt(prefix, MAX_MESSAGE_LENGTH) : prefix;
   }
 
   value(key: string): TreeValue {
@@ -87,11 +87,11 @@ export class Section {
 
   /** Reports `message` at an explicit offset below this mapping. */
   failAt(key: string, at: number, message: string, rank: 0 | 2 = 0): void {
-    this.#problems.add("pricing", this.#prefix + message, key === "" ? this.path : this.pathOf(key), at, rank);
+    this.problems.add("pricing", this.prefix + message, key === "" ? this.path : this.pathOf(key), at, rank);
   }
 
   /** Creates the section of a nested mapping. Its messages start with this section's prefix, followed by `prefix`. */
   below(map: TreeMap, key: string, at: number, prefix = ""): Section {
-    return new Section(this.#problems, map, this.pathOf(key), at, this.#prefix + prefix);
+    return new Section(this.problems, map, this.pathOf(key), at, this.prefix + prefix);
   }
 }

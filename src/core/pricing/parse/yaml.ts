@@ -56,33 +56,33 @@ const CORE_TAGS = /^!!(?:str|int|float|bool|null|map|seq|timestamp)$/;
 
 /** Builds the tree of one document from parser events. */
 class TreeBuilder {
-  readonly #source: string;
-  readonly #maxDepth: number;
-  readonly #frames: Frame[] = [];
-  readonly #anchors = new Map<string, Anchor>();
-  #repeated = 0;
+  private readonly source: string;
+  private readonly maxDepth: number;
+  private readonly frames: Frame[] = [];
+  private readonly anchors = new Map<string, Anchor>();
+  private repeated = 0;
   root: TreeValue = null;
 
   constructor(source: string, maxDepth: number) {
-    this.#source = source;
-    this.#maxDepth = maxDepth;
+    this.source = source;
+    this.maxDepth = maxDepth;
   }
 
   build(events: readonly Event[]): TreeValue {
     for (const event of events) {
-      if (event.type === EVENT_ID.SCALAR) this.#scalar(event);
-      else if (event.type === EVENT_ID.POP) this.#close();
-      else if (event.type === EVENT_ID.MAPPING) this.#open(event, { kind: "map", at: event.start, entries: new Map() });
-      else if (event.type === EVENT_ID.SEQUENCE) this.#open(event, { kind: "list", at: event.start, items: [] });
-      else if (event.type === EVENT_ID.ALIAS) this.#alias(event);
+      if (event.type === EVENT_ID.SCALAR) this.scalar(event);
+      else if (event.type === EVENT_ID.POP) this.close();
+      else if (event.type === EVENT_ID.MAPPING) this.open(event, { kind: "map", at: event.start, entries: new Map() });
+      else if (event.type === EVENT_ID.SEQUENCE) this.open(event, { kind: "list", at: event.start, items: [] });
+      else if (event.type === EVENT_ID.ALIAS) this.alias(event);
     }
     return this.root;
   }
 
-  #scalar(event: ScalarEvent): void {
+  private scalar(event: ScalarEvent): void {
     const start = event.valueStart;
-    const text = start < 0 ? "" : getScalarValue(this.#source, event);
-    const tag = event.tagStart < 0 ? "" : this.#tag(event);
+    const text = start < 0 ? "" : getScalarValue(this.source, event);
+    const tag = event.tagStart < 0 ? "" : this.tag(event);
     let value: TreeValue = text;
     if (tag === "" ? event.style === SCALAR_STYLE.PLAIN : tag !== "!" && tag !== "!!str") value = readPlainScalar(text);
     // The parser rejects these characters in plain text, but escapes can still produce them. The database cannot store
@@ -93,19 +93,19 @@ class TreeBuilder {
       (text.includes("\0") || LONE_SURROGATE.test(text))
     )
       throw new Refusal("an escape yields a null byte or a lone surrogate", start);
-    const at = start < 0 ? this.#where(event) : start;
+    const at = start < 0 ? this.where(event) : start;
     const weight = textWeight(text.length);
-    if (event.anchorStart >= 0) this.#anchors.set(this.#name(event), { value, weight });
-    this.#add(value, at, event.fast || value === this.#source.slice(start, event.valueEnd), event.style, weight);
+    if (event.anchorStart >= 0) this.anchors.set(this.name(event), { value, weight });
+    this.add(value, at, event.fast || value === this.source.slice(start, event.valueEnd), event.style, weight);
   }
 
-  #open(event: MappingEvent | SequenceEvent, collection: TreeMap | TreeList): void {
-    if (event.tagStart >= 0) this.#tag(event);
-    if (this.#frames.length >= this.#maxDepth)
-      throw new Refusal(`nesting deeper than ${this.#maxDepth} levels is not accepted`, event.start);
-    const anchor = event.anchorStart < 0 ? undefined : this.#name(event);
-    if (anchor !== undefined) this.#anchors.set(anchor, { value: collection, weight: 0 });
-    this.#frames.push({
+  private open(event: MappingEvent | SequenceEvent, collection: TreeMap | TreeList): void {
+    if (event.tagStart >= 0) this.tag(event);
+    if (this.frames.length >= this.maxDepth)
+      throw new Refusal(`nesting deeper than ${this.maxDepth} levels is not accepted`, event.start);
+    const anchor = event.anchorStart < 0 ? undefined : this.name(event);
+    if (anchor !== undefined) this.anchors.set(anchor, { value: collection, weight: 0 });
+    this.frames.push({
       collection,
       anchor,
       weight: 1,
@@ -116,38 +116,38 @@ class TreeBuilder {
     });
   }
 
-  #close(): void {
-    const frame = this.#frames.pop();
+  private close(): void {
+    const frame = this.frames.pop();
     if (frame === undefined) return;
-    if (frame.anchor !== undefined) this.#anchors.set(frame.anchor, { value: frame.collection, weight: frame.weight });
-    this.#add(frame.collection, frame.collection.at, false, undefined, frame.weight);
+    if (frame.anchor !== undefined) this.anchors.set(frame.anchor, { value: frame.collection, weight: frame.weight });
+    this.add(frame.collection, frame.collection.at, false, undefined, frame.weight);
   }
 
-  #alias(event: AliasEvent): void {
-    const name = this.#name(event);
-    const anchor = this.#anchors.get(name);
+  private alias(event: AliasEvent): void {
+    const name = this.name(event);
+    const anchor = this.anchors.get(name);
     if (anchor === undefined)
       throw new Refusal(`unidentified alias "${excerpt(name, MAX_QUOTED_LENGTH)}"`, event.anchorStart);
     if (anchor.weight === 0)
       throw new Refusal(`recursive alias "${excerpt(name, MAX_QUOTED_LENGTH)}" is not accepted`, event.anchorStart);
-    this.#repeat(anchor.weight, event.anchorStart);
-    this.#add(anchor.value, event.anchorStart, false, undefined, anchor.weight);
+    this.repeat(anchor.weight, event.anchorStart);
+    this.add(anchor.value, event.anchorStart, false, undefined, anchor.weight);
   }
 
   /**
    * Charges the repetition by an alias or merge to a budget. It bounds every document to a constant above its own size.
    */
-  #repeat(weight: number, at: number): void {
-    this.#repeated += weight;
-    if (this.#repeated > MAX_REPEATED_VALUES)
+  private repeat(weight: number, at: number): void {
+    this.repeated += weight;
+    if (this.repeated > MAX_REPEATED_VALUES)
       throw new Refusal(
         `aliases and merge keys repeat more than ${MAX_REPEATED_VALUES} values, 64 characters of a text counting as one`,
         at,
       );
   }
 
-  #add(value: TreeValue, at: number, verbatim: boolean, style: number | undefined, weight: number): void {
-    const frame = this.#frames.at(-1);
+  private add(value: TreeValue, at: number, verbatim: boolean, style: number | undefined, weight: number): void {
+    const frame = this.frames.at(-1);
     if (frame === undefined) {
       this.root = value;
       return;
@@ -165,24 +165,24 @@ class TreeBuilder {
     } else {
       const { key } = frame;
       frame.key = undefined;
-      if (frame.merges) this.#merge(frame, collection, value);
-      else this.#put(frame, collection, key, { value, at: frame.keyAt, valueAt: at, verbatim });
+      if (frame.merges) this.merge(frame, collection, value);
+      else this.put(frame, collection, key, { value, at: frame.keyAt, valueAt: at, verbatim });
     }
   }
 
-  #put(frame: Frame, map: TreeMap, key: string, entry: TreeEntry): void {
+  private put(frame: Frame, map: TreeMap, key: string, entry: TreeEntry): void {
     if (map.entries.has(key) && frame.merged?.delete(key) !== true)
       throw new Refusal("duplicated mapping key", entry.at);
     map.entries.set(key, entry);
   }
 
-  #merge(frame: Frame, map: TreeMap, value: TreeValue): void {
+  private merge(frame: Frame, map: TreeMap, value: TreeValue): void {
     const sources = isList(value) ? value.items.map((item) => item.value) : [value];
     frame.merged ??= new Set();
     for (const source of sources) {
       if (!isMap(source))
         throw new Refusal("cannot merge mappings; the provided source object is unacceptable", frame.keyAt);
-      this.#repeat(source.entries.size + 1, frame.keyAt);
+      this.repeat(source.entries.size + 1, frame.keyAt);
       for (const [key, entry] of source.entries) {
         if (map.entries.has(key)) continue;
         map.entries.set(key, entry);
@@ -191,17 +191,17 @@ class TreeBuilder {
     }
   }
 
-  #name(event: { anchorStart: number; anchorEnd: number }): string {
-    return this.#source.slice(event.anchorStart, event.anchorEnd);
+  private name(event: { anchorStart: number; anchorEnd: number }): string {
+    return this.source.slice(event.anchorStart, event.anchorEnd);
   }
 
-  #where(event: ScalarEvent): number {
+  private where(event: ScalarEvent): number {
     if (event.tagStart >= 0) return event.tagStart;
-    return event.anchorStart >= 0 ? event.anchorStart : (this.#frames.at(-1)?.keyAt ?? 0);
+    return event.anchorStart >= 0 ? event.anchorStart : (this.frames.at(-1)?.keyAt ?? 0);
   }
 
-  #tag(event: { tagStart: number; tagEnd: number }): string {
-    const tag = this.#source.slice(event.tagStart, event.tagEnd);
+  private tag(event: { tagStart: number; tagEnd: number }): string {
+    const tag = this.source.slice(event.tagStart, event.tagEnd);
     if (tag !== "!" && !CORE_TAGS.test(tag))
       throw new Refusal(`unknown tag ${excerpt(tag, MAX_QUOTED_LENGTH)}`, event.tagStart);
     return tag;
