@@ -30,7 +30,7 @@ async function command(name: string, dataDir: string, ...given: string[]): Promi
   const from = performance.now();
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    ["--import", import.meta.resolve("tsx"), join(ROOT, `src/entries/${name}.ts`), ...given],
+    ["--import", import.meta.resolve("tsx"), join(ROOT, `src/entries/commands/${name}.ts`), ...given],
     { env: { ...Object.fromEntries(inherited), DATA_DIR: dataDir } },
   );
   return { says: stdout.trim(), seconds: (performance.now() - from) / 1000 };

@@ -32,7 +32,7 @@ function command(name: "backup" | "restore", target: string, environment: Record
   return new Promise((done) => {
     execFile(
       process.execPath,
-      ["--import", import.meta.resolve("tsx"), join(ROOT, `src/entries/${name}.ts`), target],
+      ["--import", import.meta.resolve("tsx"), join(ROOT, `src/entries/commands/${name}.ts`), target],
       { cwd: tmpdir(), env: { ...inherited, ...environment } },
       (error, output, errors) => done({ code: error === null ? 0 : Number(error.code), output, errors }),
     );
