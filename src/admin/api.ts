@@ -57,7 +57,7 @@ export function addressOf(to: string, query: Call["query"] = {}): string {
 
 /**
  * Sends a request and returns the successful response.
- * @throws {Refused} The server answered with an error or could not be reached.
+ * @throws Refused when the server answered with an error or could not be reached.
  */
 async function send(method: Method, to: string, options: Call): Promise<Response> {
   const headers = new Headers(options.headers);
@@ -78,7 +78,7 @@ async function send(method: Method, to: string, options: Call): Promise<Response
 
 /**
  * Sends a request and returns the parsed body with the response headers.
- * @throws {Refused} The server answered with an error or could not be reached.
+ * @throws Refused when the server answered with an error or could not be reached.
  */
 export async function callWithHeaders<T>(
   method: Method,
@@ -91,7 +91,7 @@ export async function callWithHeaders<T>(
 
 /**
  * Sends a request for NDJSON and passes each parsed line to `onLine` as it arrives.
- * @throws {Refused} The server answered with an error or could not be reached. Errors of `onLine` propagate.
+ * @throws Refused when the server answered with an error or could not be reached. Errors of `onLine` propagate.
  */
 export async function callForLines<T>(
   method: Method,
@@ -119,7 +119,7 @@ export async function* partsOf(body: ReadableStream<Uint8Array>, end: string): A
 
 /**
  * Sends a request and returns the parsed body.
- * @throws {Refused} The server answered with an error or could not be reached.
+ * @throws Refused when the server answered with an error or could not be reached.
  */
 export async function call<T = undefined>(method: Method, to: string, options: Call = {}): Promise<T> {
   return (await callWithHeaders<T>(method, to, options)).body;

@@ -13,7 +13,7 @@ import { ThemeChoice } from "./theme.tsx";
 const t = texts.shell;
 type PageName = keyof typeof t.pages;
 
-/** Navigation entries: path below the organization, and the GET call that a user must be permitted to see it. */
+/** Navigation entries: path below the organization, and the GET call whose permission shows the entry. */
 const INSIDE: readonly (readonly [
   group: keyof typeof t.groups,
   pages: readonly (readonly [PageName, string, string])[],
