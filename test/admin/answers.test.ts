@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type * as read from "../../src/admin/answers.ts";
 import type * as documented from "../../src/http/answers.ts";
 
-/** What the server may answer by its own schemas. */
+/** Type of a response body according to the server's own schema. */
 type Answer<Name extends keyof typeof documented> = (typeof documented)[Name] extends z.ZodType
   ? z.output<(typeof documented)[Name]>
   : never;

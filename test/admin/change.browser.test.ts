@@ -3,7 +3,7 @@ import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole();
 
-/** A successor that takes the dark mode from PRO, gives it more tasks, and has no FREE plan. */
+/** A successor that removes dark mode from PRO, raises its tasks, and drops the FREE plan. */
 const next = (version: string, createdAt: string) =>
   own
     .sample("tasker")
@@ -32,7 +32,7 @@ async function setGate(rules: readonly object[]): Promise<void> {
   await own.call("PUT", `/organizations/${own.organizationId}/gate`, { rules }, apiKey);
 }
 
-/** Nothing is wider than a phone's screen but what scrolls by itself. */
+/** Expects no horizontal scrolling at a phone's width. */
 async function expectNarrow(): Promise<void> {
   const { page } = own;
   await page.setViewportSize({ width: 375, height: 700 });
@@ -68,7 +68,7 @@ test("archiving shows first who is affected, where each group fits best, and wha
   await page.getByText("4 contracts are concerned, in 2 configurations. They go to version 2.0.0.").waitFor();
   const pro = page.locator("section", { has: page.getByRole("heading", { name: "PRO + extraTasks: 1 contract" }) });
   const free = page.locator("section", { has: page.getByRole("heading", { name: "FREE: 3 contracts" }) });
-  // BUSINESS keeps the dark mode, which PRO has lost.
+  // BUSINESS keeps dark mode, which PRO loses.
   const alternatives = pro.getByRole("region", { name: "Where PRO + extraTasks goes" });
   await expect.poll(() => alternatives.getByRole("radio", { name: /: BUSINESS$/ }).isChecked()).toBe(true);
   await expect.poll(() => alternatives.getByRole("row", { name: /BUSINESS/ }).textContent()).toContain("best fit");
@@ -191,7 +191,7 @@ test("the rules of the gate are edited by who may, and told to everybody else", 
   const row = page.getByRole("row", { name: /Nobody pays more/ });
   await expect.poll(() => row.textContent()).toMatch(/by more than 5 %.*2.5 % of the contracts/);
   await expect.poll(() => page.getByRole("row").count()).toBe(3);
-  // To keep what she has, ada has to be on a dearer plan.
+  // ada needs a dearer plan to keep her features.
   await setGate([{ rule: "noPriceRise" }]);
   await page.reload();
   await page.getByRole("row", { name: /Nobody pays more.*all.*nobody/ }).waitFor();
@@ -275,7 +275,7 @@ test("a configuration that its last contract has left meanwhile is told, and one
   const [{ subscriptionPlans = {} }] = [await contractNow("ada")];
   const plan = (subscriptionPlans as Record<string, string>)["tasker"] ?? "";
   await page.getByRole("radio", { name: new RegExp(`^Where 1.0.0, ${plan}.* goes: PRO$`) }).check();
-  // What the choice means is asked for at once: that is to be known before the contract goes.
+  // Wait for the choice's impact to load before the contract goes.
   const novate = page.getByRole("button", { name: "Novate …" });
   await expect.poll(() => novate.isEnabled()).toBe(true);
   await own.call("DELETE", "/contracts/ada", undefined, own.key);

@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from "vitest";
 import { expectAccessible, useConsole } from "./console.ts";
 
 const own = useConsole();
-/** A moment at which ada had used 270, to the second. */
+/** Moment, truncated to seconds, at which ada had used 270. */
 let past: Date;
 
 beforeAll(async () => {
@@ -12,7 +12,7 @@ beforeAll(async () => {
   for (let user = 1; user <= 24; user += 1) await own.contract(`user-${String(user).padStart(2, "0")}`, "FREE");
   await own.call("PUT", "/contracts/ada/usageLevels", { tasker: { maxTasks: 270 } }, own.key);
   past = new Date(Math.ceil(Date.now() / 1000) * 1000);
-  // A browser writes a full minute without its seconds, which a field cannot be filled with.
+  // Browsers drop zero seconds from datetime-local values, and Playwright then fails to fill the field.
   if (past.getSeconds() === 0) past.setSeconds(1);
 });
 

@@ -13,7 +13,7 @@ import { parsePricing } from "../../src/core/pricing/parse.ts";
 import { grant } from "../../src/core/pricing/subscription.ts";
 import { pricingToWire } from "../../src/core/pricing/wire.ts";
 
-/** A sample as the server answers it, through JSON. */
+/** A sample pricing as the server sends it, through JSON. */
 function wire(name: string, change: (yaml: string) => string = (yaml) => yaml): WirePricing {
   const yaml = readFileSync(new URL(`../../src/samples/${name}.yml`, import.meta.url), "utf8");
   const parsed = parsePricing(change(yaml), new Date());

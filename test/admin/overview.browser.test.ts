@@ -56,7 +56,7 @@ test("every number of the overview is true and leads to what it counts, and even
 
 test("how often features were denied, and why, leads to the playground", async () => {
   const { page } = own;
-  // The limit is used up, and FREE has no export.
+  // ada has used up the limit, and FREE has no export.
   for (const feature of ["board", "board", "export"])
     await own.call("POST", `/features/ada/tasker-${feature}`, {}, own.key);
   await own.open("", "Overview");

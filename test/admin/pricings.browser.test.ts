@@ -93,7 +93,7 @@ test("what is allowed in a pricing and does no good is said when it is saved, ea
   await found.getByRole("button", { name: `Line ${line}` }).click();
   await expect.poll(() => page.locator(".cm-activeLine").last().textContent()).toContain("apiCalls:");
   await expectAccessible(page);
-  // By now the service is known to have the version; that it was just saved is no problem of the text.
+  // The version now exists on the server; the page must not report that as a conflict.
   expect(await page.locator(".verdict").textContent()).toBe("");
   expect(await page.getByRole("button", { name: "Save" }).isDisabled()).toBe(true);
   await found.getByRole("link", { name: /^Go to / }).click();

@@ -10,19 +10,19 @@ import * as unleash from "./unleash.ts";
 import * as usage from "./usage.ts";
 
 /*
- * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [restore] [unleash] …`: every figure is a ratio of two things measured in
- * this run. Exits 1 when one falls short of its target. With --gate it does when one is more than 30 % below the ratio in
- * ratios.json, measured again before it is believed; with --keep it writes that file and the table of src/docs/benchmarks.md. What is committed of it
- * are the lowest ratios of the machines at hand. BENCH_RUNTIME=Bun, Deno,
- * workerd, "Node 24" … puts Faregate on another runtime.
+ * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [restore] [unleash] …`: every figure is a
+ * ratio of two measurements of this run. Exits with 1 when one misses its target. --gate also fails ratios more than 30
+ * % below ratios.json, after repeated measurements. --keep writes that file and the table of src/docs/benchmarks.md;
+ * the committed ratios are the lowest of the available machines. BENCH_RUNTIME=Bun, Deno, workerd, "Node 24" … selects
+ * Faregate's runtime.
  */
 
 const SUITES = { pricing, evaluation, usage, events };
-/** Only when named: a peer, and what takes minutes to fill. */
+/** Run only by name: a peer product, and suites that fill a database for minutes. */
 const NAMED = { growth, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
-/** What the machine's mood may take away without anything having become slower. */
+/** Tolerance for noise of the machine. */
 const TOLERATED_DROP = 0.3;
 const ATTEMPTS = 3;
 

@@ -18,7 +18,7 @@ describe("the Dockerfile", () => {
   });
 
   it("is built on a release of Node that is maintained", () => {
-    // Fails when its time is over: then another base is due. Source: nodejs/Release.
+    // Fails at end of life, as a reminder to update the base image. Source: nodejs/Release.
     const maintainedUntil: Record<string, string> = { 22: "2027-04-30", 24: "2028-04-30", 26: "2029-04-30" };
     const bases = [...read("Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, base]) => base);
     expect(new Set(bases).size).toBe(1);
@@ -44,7 +44,7 @@ describe("the compose file", () => {
 });
 
 describe("the Kubernetes manifests", () => {
-  /** What TypeScript says of the documents as literals of Kubernetes' own types: missing, wrong and unknown fields. */
+  /** Type-checks the documents as literals of Kubernetes' types: reports missing, wrong and unknown fields. */
   const problems = async (manifests: readonly Manifest[]) => {
     const folder = mkdtempSync(join(ROOT, "node_modules/.manifests-"));
     try {

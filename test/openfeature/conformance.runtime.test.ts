@@ -14,9 +14,9 @@ import { freePort } from "../support/event-server.ts";
 import { type Backend, startBackend } from "./backend.ts";
 
 /*
- * What OpenFeature asks of every provider (specification §2 and appendix F), of our two and of the published generic ones for OFREP,
- * unmodified, with the SDKs, against the real server process. Not asked, because Faregate has no such flags: values that are texts,
- * numbers or structures, and flags that are disabled.
+ * Runs OpenFeature's provider requirements (specification §2 and appendix F) against the real server process. Subjects
+ * are our two providers and the unmodified generic OFREP ones, each behind its SDK. Omitted, because Faregate has no
+ * such flags: text, number and structure values, and disabled flags.
  */
 
 let backend: Backend;
@@ -30,11 +30,11 @@ afterAll(async () => {
   await backend.close();
 });
 
-/** One provider behind its SDK; `evaluate` chooses the method of the SDK by the type of the default. */
+/** A provider behind its SDK. `evaluate` picks the SDK's method by the type of the default. */
 interface Subject {
   name: string;
   evaluate(key: string, defaultValue: FlagValue, domain?: string): Promise<EvaluationDetails<FlagValue>>;
-  /** Registers the provider for this address, key and user; rejects as the SDK does. */
+  /** Registers the provider for this URL, key and user; rejects like the SDK. */
   register(domain: string, options: { url: string; key: string; userId?: string }): Promise<void>;
   status(domain: string): string;
   metadata(domain: string): string | undefined;
@@ -81,7 +81,7 @@ function onWeb(name: string, make: (options: { url: string; key: string }) => We
   };
 }
 
-/** Its declarations lack exactOptionalPropertyTypes: `hooks` may be undefined in them. */
+/** The package's types lack exactOptionalPropertyTypes and declare `hooks` as possibly undefined. */
 const typed = (provider: OFREPWebProvider) => provider as WebProvider;
 
 const ours = onServer("faregate/openfeature/server", ({ url, key }) => new FaregateProvider({ url, apiKey: key }));
@@ -167,7 +167,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const at = domain("unreachable");
     const registered = register(at, { url, key: backend.key, userId: "ada" });
-    // A generic server provider has no initialization that could fail.
+    // The generic server provider has no initialization that could fail.
     if (subject === generic) await registered;
     else {
       await expect(registered).rejects.toThrow(/could not be reached|request failed/);

@@ -6,8 +6,8 @@ import { FaregateWebProvider } from "../../src/openfeature/web.ts";
 import { type Backend, startBackend } from "./backend.ts";
 
 /*
- * Events of both providers against the real server process, whose line is cut and mended. Source: OpenFeature specification §5 and
- * appendix F: what is signalled is also applied.
+ * Tests events of both providers against the real server process while the line is cut and mended. An event must also
+ * change the answers. Source: OpenFeature specification §5 and appendix F.
  */
 
 let backend: Backend;
@@ -30,7 +30,7 @@ beforeAll(async () => {
   const options = { url: backend.url, apiKey: backend.key };
   await Web.setProviderAndWait("page", new FaregateWebProvider(options), ada);
   await Server.setProviderAndWait("back end", new FaregateProvider(options));
-  // The no-op provider that was there before is ready, too.
+  // The previous no-op provider emits READY, too.
   for (const events of [pageEvents, backEndEvents])
     expect(new Set(events.splice(0))).toEqual(new Set([WebEvents.Ready]));
 });

@@ -4,7 +4,10 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ProviderEvents } from "@openfeature/server-sdk";
 import { FaregateProvider, type FaregateProviderOptions } from "../../src/openfeature/server.ts";
 
-/* What a proxy or an overloaded server answers, which the real one cannot be made to: an HTTP server in the hand of each test. */
+/*
+ * A stub HTTP server sends responses that the real one cannot be made to send, like those of a proxy or an overloaded
+ * server.
+ */
 
 let server: Server;
 let url: string;
@@ -76,7 +79,8 @@ test.each<[what: string, broken: (response: ServerResponse) => void]>([
   const unknown = { value: false, reason: "ERROR", errorCode: "GENERAL" };
   expect(await ask(one, "bob")).toMatchObject(unknown);
   expect(events).toEqual([ProviderEvents.Stale]);
-  // Three in a row are an outage: from now on one question a second bears it, and the others are answered at once.
+  // Three consecutive failures open the circuit: one request per second probes the server, all others are answered at
+  // once.
   expect(calls).toHaveLength(4);
   for (let times = 0; times < 5; times += 1) expect((await ask(one)).reason).toBe("STALE");
   expect(await ask(one, "bob")).toMatchObject(unknown);

@@ -3,14 +3,14 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createTestToken } from "../../src/client/test-token.ts";
 import { FaregateWebProvider } from "../../src/openfeature/web.ts";
 
-/* Token-only: no key in the page, no connection; what the page's own back end answers is in the hand of each test. */
+/* Token source only: the page has no key and no connection. Each test controls the responses of the page's back end. */
 
 const HOUR = 3_600_000;
 let domain = "";
 let page: Client;
 let events: string[];
 let asked: unknown[];
-/** What the back end answers from now on. */
+/** The back end's response from now on. */
 let answer: (userId: string | undefined) => Promise<string>;
 
 const token = (features: Record<string, boolean | object> = { "zoom-a": true }, lifeMs = HOUR) =>

