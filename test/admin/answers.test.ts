@@ -8,7 +8,7 @@ type Answer<Name extends keyof typeof documented> = (typeof documented)[Name] ex
   ? z.output<(typeof documented)[Name]>
   : never;
 
-test("the console reads what the server documents", () => {
+test("the console's types accept every response that the server documents", () => {
   expectTypeOf<Answer<"signedIn">>().toExtend<read.SignedIn>();
   expectTypeOf<Answer<"organization">>().toExtend<read.Organization>();
   expectTypeOf<Answer<"organizationPage">>().toExtend<read.Page<read.Organization>>();

@@ -105,7 +105,7 @@ const healthcheckOf = () =>
 const isHealthy = async (command: readonly string[]) => (await start(command).exit) === 0;
 
 describe("the image", () => {
-  it("runs as a user without rights, and brings no database, no development dependency and no test", () => {
+  it("runs as an unprivileged user, without a database, development dependencies or tests", () => {
     expect(stageOf(undefined).find(({ instruction }) => instruction === "USER")?.rest).toBe("node");
     expect(existsSync(join(app, "node_modules/hono"))).toBe(true);
     expect(existsSync(join(app, "dist/console/index.html"))).toBe(true);
@@ -114,7 +114,7 @@ describe("the image", () => {
     }
   });
 
-  it("serves nothing over a schema that has not been made", async () => {
+  it("serves nothing before the schema exists", async () => {
     const server = start(containerOf("rest.yaml").command);
     expect(await server.exit).toBe(1);
     expect(server.output()).toBe(
@@ -122,7 +122,7 @@ describe("the image", () => {
     );
   });
 
-  it("migrates, also when several jobs start at once, and tells the first password once", async () => {
+  it("migrates, even when several jobs start at once, and prints the first password once", async () => {
     const { command } = containerOf("migrate.yaml");
     expect(composeServices()["migrate"]?.command).toEqual(command);
     const jobs = Array.from({ length: 3 }, () => start(command));

@@ -90,14 +90,14 @@ describe("every expression of the alerts and the dashboard", () => {
     }
   });
 
-  it("would be found with a mistake in it, or with a metric that nobody exports", () => {
+  it("fails the check with a mistake in it, or with a metric that no process exports", () => {
     expect(readPromql("sum(rate(faregate_ready[5m])").isValid).toBe(false);
     expect(readPromql("rate(faregate_ready[5x])").isValid).toBe(false);
     expect(readPromql("sum by (job) (faregate_nothing)").metrics).toEqual(["faregate_nothing"]);
     expect(exported.has("faregate_nothing")).toBe(false);
   });
 
-  it("leaves nothing out that is worth a look: every number of ours is in one of them", () => {
+  it("together use every metric of ours", () => {
     const used = new Set(expressions.flatMap(([, text]) => readPromql(text).metrics));
     const unused = [...exported].filter(
       ([name]) => !used.has(name) && ![...used].some((metric) => metric.startsWith(`${name}_`)),
@@ -106,7 +106,7 @@ describe("every expression of the alerts and the dashboard", () => {
   });
 });
 
-it("each alert has a name of its own, a severity, what it says and what to do", () => {
+it("each alert has a unique name, a severity, a summary and instructions", () => {
   expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
   for (const { alert, labels, annotations, ...rule } of rules) {
     expect(alert).toMatch(/^Faregate[A-Z]\w+$/);
@@ -118,7 +118,7 @@ it("each alert has a name of its own, a severity, what it says and what to do", 
   }
 });
 
-it("the panels of the dashboard have ids of their own and do not overlap", () => {
+it("the dashboard's panels have unique ids and do not overlap", () => {
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   const taken = new Set<string>();
   for (const { title, gridPos } of panels) {

@@ -39,7 +39,7 @@ afterAll(async () => {
   await backend.close();
 });
 
-test("a pricing that is archived is signalled to the page with the flag that changed, and applied", async () => {
+test("archiving a pricing signals the changed flag to the page and changes the answer", async () => {
   expect(page.getBooleanValue("boolean-changing-flag", false)).toBe(true);
   await backend.succeed(2, false);
   await vi.waitFor(() => expect(changedFlags).toEqual([["boolean-changing-flag"]]), soon);
@@ -48,7 +48,7 @@ test("a pricing that is archived is signalled to the page with the flag that cha
   expect(await backEnd.getBooleanValue("boolean-changing-flag", true, ada)).toBe(false);
 });
 
-test("losing the line makes both stale, with the last answers; regaining it makes both ready, with what changed meanwhile", async () => {
+test("both providers turn stale with their last answers when the line is lost, and ready with current ones afterwards", async () => {
   await backend.line.cut();
   await vi.waitFor(() => expect(page.providerStatus).toBe("STALE"), soon);
   expect(page.getBooleanDetails("boolean-flag", false)).toMatchObject({ value: true, reason: "STALE", variant: "on" });
@@ -82,7 +82,7 @@ test("losing the line makes both stale, with the last answers; regaining it make
   expect(changedFlags.at(-1)).toEqual(["boolean-changing-flag"]);
 });
 
-test("a page that changes its user never answers for the one before", async () => {
+test("a page that changes its user never returns the previous user's answers", async () => {
   await backend.use("bob", 10);
   expect(page.getBooleanValue("boolean-limited-flag", false)).toBe(true);
   const changed = Web.setContext("page", { targetingKey: "bob" });

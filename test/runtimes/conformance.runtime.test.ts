@@ -89,7 +89,7 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
     pass(area, runtime);
   });
 
-  test("the pricing engine says of every case what it says in this process", async () => {
+  test("the pricing engine returns the results of this process for every case", async () => {
     const cases = CASE_FILES.flatMap((file) => readCases(file));
     const today = TODAY.toISOString();
     expect(cases.length).toBeGreaterThan(300);
@@ -97,7 +97,7 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
     pass(ENGINE, runtime);
   });
 
-  test("leaves no error in the log and no connection behind, and ends with 0", async () => {
+  test("leaves no error in the log and no open connection, and exits with 0", async () => {
     expect(server.output()).not.toMatch(/"level":"(warn|error)"|Warning/);
     expect(await server.stop()).toBe(0);
     await expect

@@ -81,7 +81,7 @@ async function allWithinOneSecond(agrees: (server: RunningServer) => Promise<boo
 const evaluate = (server: RunningServer, user: string, apiKey = key) =>
   ask(server, "POST", `/features/${user}/tasker-board`, { key: apiKey });
 
-it("use is counted exactly, whoever is asked", async () => {
+it("consumption is exact across all processes", async () => {
   const consume = (server: RunningServer) =>
     ask(server, "POST", "/features/ada/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
   const answers = await each(400, consume);
@@ -92,7 +92,7 @@ it("use is counted exactly, whoever is asked", async () => {
   }
 });
 
-it("a contract that is changed by one is seen by all within a second, however often they had read it", async () => {
+it("all processes apply one process's contract change within a second, however often they had read it", async () => {
   for (const server of all) for (let i = 0; i < 3; i += 1) await evaluate(server, "grace");
   const limitAt = async (server: RunningServer) =>
     ((await evaluate(server, "grace")).body["limit"] as Record<string, number>)["tasker-maxTasks"];
@@ -111,7 +111,7 @@ it("a contract that is changed by one is seen by all within a second, however of
   }
 });
 
-it("a key that is revoked at one is refused by all within a second", async () => {
+it("all processes refuse a revoked key within a second", async () => {
   const path = `/organizations/${organizationId}/api-keys`;
   for (const by of rest) {
     const made = await ask(by, "POST", path, { key: userKey, body: { scope: "EVALUATION" } });
@@ -131,7 +131,7 @@ it("a key that is revoked at one is refused by all within a second", async () =>
   }
 });
 
-it("what is put into the cache at one is read at the other", async () => {
+it("a cache entry written through one process is readable through the other", async () => {
   const body = { key: "greeting", value: { text: "hello" }, expirationInSeconds: 60 };
   expect((await ask(rest[0], "POST", "/cache/set", { key: userKey, body })).status).toBe(200);
   for (const server of all) {
@@ -139,7 +139,7 @@ it("what is put into the cache at one is read at the other", async () => {
   }
 });
 
-it("an event reaches the clients of every event server once, in the same order, whoever caused it", async () => {
+it("an event reaches every event server's clients once and in the same order, whichever process caused it", async () => {
   const clients = await Promise.all(events.map((server) => openPricings(server.url.replace("http", "ws") + HANDSHAKE)));
   const COUNT = 12;
   await Promise.all(
@@ -161,7 +161,7 @@ it("an event reaches the clients of every event server once, in the same order, 
   for (const client of clients) client.close();
 });
 
-it("calls are added up over all processes", async () => {
+it("call counts are summed over all processes", async () => {
   const sum = async () => {
     const week = (await ask(rest[0], "GET", "/analytics/evaluations", { key: userKey })).body["data"] as number[];
     return week.at(-1) ?? 0;
