@@ -201,7 +201,7 @@ function useVerdict(text: string): Verdict {
   return verdict;
 }
 
-/** Finds the service for a valid pricing, and whether uploading is possible. */
+/** Finds the target service of a valid pricing, and checks that the upload is possible. */
 function targetOf(
   { name, version }: { name: string; version: string },
   services: readonly Service[],
