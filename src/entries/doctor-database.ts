@@ -87,7 +87,7 @@ async function settings(client: Sql, config: Config): Promise<Judged[]> {
     found.push(fail("synchronous_commit is off: what was acknowledged can be lost in a crash."));
   }
   if (of("transaction_read_only") === "on") found.push(fail("The database can only be read: is it a standby?"));
-  // A REST process and an event server, each with a pool and 3 more (LISTEN among them), plus 3 for the operator.
+  // Two processes with a pool and 3 more connections each (LISTEN among them). The operator gets 3.
   const needed = 2 * (config.DATABASE_POOL_SIZE + 3) + 3;
   const most = Number(of("max_connections"));
   if (most < needed) {
