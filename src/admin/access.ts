@@ -3,21 +3,21 @@ import { denyAtGate, findRule } from "../core/access/permissions.ts";
 import type { ApiKey, Organization } from "./answers.ts";
 import type { Method } from "./api.ts";
 
-/** Who is using the console, in the organization that is looked at. */
+/** The signed-in user and their role in the current organization. */
 export interface Who {
   username: string;
   role: PlatformRole;
   inOrganization: OrganizationRole | undefined;
 }
 
-/** What somebody is in an organization; undefined for nobody there. */
+/** Returns a user's role in an organization; undefined for non-members. */
 export function roleIn(organization: Organization | undefined, username: string): OrganizationRole | undefined {
   if (organization === undefined) return undefined;
   if (organization.owner === username) return "OWNER";
   return organization.members.find((member) => member.username === username)?.role;
 }
 
-/** Whether the server's own table lets this user make this call; `path` relative to /api/v1. */
+/** Returns true when the server's permission table lets this user make this call. `path` is relative to /api/v1. */
 export function may(who: Who, method: Method, path: string): boolean {
   const rule = findRule(method, path);
   const caller = { kind: "user", id: "", username: who.username, role: who.role } as const;
@@ -26,7 +26,7 @@ export function may(who: Who, method: Method, path: string): boolean {
   return who.inOrganization !== undefined && rule.members.includes(who.inOrganization);
 }
 
-/** Whether the table lets a key of this scope make this call. */
+/** Returns true when the permission table lets a key of this scope make this call. */
 export function scopeMay(scope: KeyScope, method: Method, path: string): boolean {
   const caller = { kind: "key", keyId: "", organizationId: "", scope } as const;
   return denyAtGate(findRule(method, path), caller, method, path, false) === undefined;
@@ -34,10 +34,7 @@ export function scopeMay(scope: KeyScope, method: Method, path: string): boolean
 
 const LEAST_FIRST: readonly KeyScope[] = ["EVALUATION", "MANAGEMENT", "ALL"];
 
-/**
- * The key of least scope that may make a call which only organization keys may make; undefined when this reader sees none
- * in clear.
- */
+/** Finds the key of least scope that may make this call. Undefined when the user sees no such key unmasked. */
 export function keyFor(keys: readonly ApiKey[], method: Method, path: string): ApiKey | undefined {
   const usable = keys.filter(({ key, scope }) => !key.includes("*") && scopeMay(scope, method, path));
   return usable.sort((a, b) => LEAST_FIRST.indexOf(a.scope) - LEAST_FIRST.indexOf(b.scope))[0];

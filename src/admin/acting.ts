@@ -3,16 +3,16 @@ import type { Call, Method } from "./api.ts";
 import { useHere, useUser } from "./session.tsx";
 import type { KeyScope } from "../core/access/caller.ts";
 
-/** With what a call is made that has no form below /organizations. */
+/** Credentials of a call that has no route below /organizations. */
 export interface Acting {
   key: string;
-  /** Names the organization where the key does not. */
+  /** Carries `organizationId` when the key belongs to a user; empty for organization keys. */
   query: NonNullable<Call["query"]>;
 }
 
 /**
- * How this user makes a call that members' keys cannot make: with the organization's key of least scope that they see, or
- * as a platform ADMIN naming the organization. undefined: not at all.
+ * Returns credentials for a call that is closed to members' own keys. Prefers the visible organization key of least
+ * scope; platform ADMINs use their own key and name the organization. Undefined when neither is possible.
  */
 export function useActing(method: Method, path: string): Acting | undefined {
   const here = useHere();
@@ -25,7 +25,7 @@ export function useActing(method: Method, path: string): Acting | undefined {
 
 const SCOPES: readonly KeyScope[] = ["EVALUATION", "MANAGEMENT", "ALL"];
 
-/** The scopes of keys with which a call may be made, for telling what is missing. */
+/** Lists the key scopes that permit a call, for messages about a missing key. */
 export function scopesFor(method: Method, path: string): string {
   return SCOPES.filter((scope) => scopeMay(scope, method, path)).join(", ");
 }

@@ -11,8 +11,8 @@ import type { KeyScope, MemberRole, PlatformRole } from "../core/access/caller.t
 import type { Feature, FeatureValue, LimitValue, Period, SubscriptionConstraints } from "../core/pricing/model.ts";
 
 /*
- * What the HTTP interface answers, as the console reads it. test/admin/answers.test.ts holds each against the schema that the
- * server documents, so that neither can move alone.
+ * Response bodies of the HTTP interface, as the console reads them. test/admin/answers.test.ts checks each against the
+ * server's OpenAPI schema, so neither side can change alone.
  */
 
 export interface User {
@@ -30,7 +30,7 @@ export interface SignedIn {
 
 export interface ApiKey {
   id: string;
-  /** In clear for those who may use it, otherwise masked by asterisks. */
+  /** Unmasked for users who may use the key; otherwise masked with asterisks. */
   key: string;
   scope: KeyScope;
 }
@@ -57,7 +57,7 @@ export interface Service {
   archivedPricings?: Record<string, { id: string } | { url: string }> | undefined;
 }
 
-/** A service after an upload, with what is allowed in the pricing and does no good. */
+/** A service after an upload, with warnings about valid but useless parts of the pricing. */
 export interface UploadedService extends Service {
   warnings: { severity: Severity; path: string; line: number; message: string }[];
   warningsComplete?: false | undefined;
@@ -111,7 +111,7 @@ export interface WirePricing {
   addOns: Record<string, WireAddOn>;
 }
 
-/** What is contracted: the same three maps in a contract, in its history, and in a novation. */
+/** The three subscription maps that a contract, its history and a novation share. */
 export interface Subscription {
   contractedServices: Record<string, string>;
   subscriptionPlans: Record<string, string>;
@@ -133,15 +133,15 @@ export interface Contract extends Subscription {
   organizationId: string;
   groupId?: string | undefined;
   history: (Subscription & { startDate: string; endDate: string })[];
-  /** Where a past moment was asked for. */
+  /** Present when the request named a past moment. */
   asOf?: AsOf | undefined;
 }
 
-/** The state of a contract that an answer about a moment is made from. */
+/** The contract state that applied at a requested past moment. */
 export interface AsOf {
   at: string;
   since: string;
-  /** When that state was over; null while it lasts. */
+  /** End of that state; null while it is current. */
   until: string | null;
   cause: "creation" | "novation" | "archiving" | "removal" | "move" | "rename" | "billing" | "renewal" | "record";
 }
@@ -186,7 +186,7 @@ export interface Delivery {
   createdAt: string;
 }
 
-/** One event of the log, as the stream brings it. */
+/** One event of the log, as the event stream sends it. */
 export interface LoggedEvent {
   id: number;
   code: string;
@@ -203,12 +203,12 @@ export interface KeyDetails {
   lastUsedAt: string | null;
 }
 
-/** What an organization looks at first. */
+/** Figures for an organization's overview page. */
 export interface Overview {
   contracts: Record<"total" | "active" | "renewing" | "ending" | "expired", number>;
   near: {
     total: number;
-    /** Those who are nearest, each with the limit that is used up most. */
+    /** Users closest to a limit, each with the limit they have used most. */
     users: {
       userId: string;
       username: string;
@@ -226,11 +226,11 @@ export interface Overview {
 
 export interface DenialReport {
   total: number;
-  /** Those that were refused most. */
+  /** Features with the most denials. */
   features: { featureId: string; total: number; limitReached: number }[];
 }
 
-/** Who did something; without a name by the id, if there is anybody. */
+/** The actor of a recorded action. Clients without a name are identified by `id`, if they have one. */
 export interface Doer {
   kind: "user" | "key" | "anonymous";
   id: string | null;
@@ -247,23 +247,23 @@ export interface AuditPage {
     before?: unknown;
     after?: unknown;
   }[];
-  /** `before` of the next page; null on the last one. */
+  /** Value of `before` for the next page; null on the last page. */
   next: number | null;
 }
 
-/** One difference between two versions. */
+/** One difference between two pricing versions. */
 export interface Change {
   class: ChangeClass;
   subject: Subject;
   name: string;
-  /** What of it: `presence`, `price`, `value`, `access`, `expression`, … */
+  /** The part that changed: `presence`, `price`, `value`, `access`, `expression`, … */
   aspect: string;
   before?: unknown;
   after?: unknown;
-  /** The plans with which it shows, and the fewest add-ons that it takes. */
+  /** Plans that show the difference, with the smallest set of add-ons that reveals it. */
   plans?: string[] | undefined;
   addOns?: Record<string, number> | undefined;
-  /** How many configurations show it; absent for what does not depend on the configuration. */
+  /** Number of configurations that show the difference; undefined if it does not depend on the configuration. */
   configurations?: number | undefined;
   mode?: "client" | "server" | undefined;
   unknown?: true | undefined;
@@ -277,13 +277,13 @@ export interface Diff {
   space: { plans: number; configurations: number; complete: boolean; capped: string[] };
 }
 
-/** What a contract has of one service. */
+/** A contract's plan and add-ons for one service. */
 export interface Configuration {
   plan?: string | undefined;
   addOns: Record<string, number>;
 }
 
-/** Contracts that have the same of one version, and what a change does to them. */
+/** Contracts with the same version and configuration, and the effect of a change on them. */
 export interface ImpactGroup {
   pricingVersion: string;
   configuration: Configuration;
@@ -316,7 +316,7 @@ export interface Impact extends ImpactReport {
   gate: GateVerdict;
 }
 
-/** What a refusal says that a gate has caused. */
+/** Body of a response that a closed gate caused. */
 export interface ClosedGate extends GateVerdict {
   report: ImpactReport;
 }
@@ -325,7 +325,7 @@ export interface Gate {
   rules: GateRule[];
 }
 
-/** What was known of a change of a service's pricings when it was made. */
+/** Log entry of a change to a service's pricings: gate results and impact report at that time. */
 export interface Decision {
   id: number;
   at: string;

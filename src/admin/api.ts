@@ -1,10 +1,10 @@
 import type { ClosedGate } from "./answers.ts";
 import { texts } from "./texts.ts";
 
-/** Where the HTTP interface is: beside the console, below whatever sub-path this page was loaded from. */
+/** Base URL of the HTTP interface. It is relative to the console, so the console works below any sub-path. */
 export const API_URL = new URL("../api/v1", document.baseURI).href;
 
-/** One thing that is wrong with an uploaded pricing, and where. */
+/** One problem of an uploaded pricing, with its position. */
 export interface Problem {
   message: string;
   path: string;
@@ -12,11 +12,11 @@ export interface Problem {
   column: number;
 }
 
-/** An answer that is a refusal, in the server's own sentence; status 0 when the server could not be reached. */
+/** Error response with the server's own message. `status` is 0 when the server could not be reached. */
 export class Refused extends Error {
   readonly status: number;
   readonly problems: readonly Problem[];
-  /** The rules that stand in the way of a change of pricings. */
+  /** Result of the gate rules, when a closed gate caused the error. */
   readonly gate: ClosedGate | undefined;
 
   constructor(status: number, message: string, more: { problems?: readonly Problem[]; gate?: ClosedGate } = {}) {
@@ -32,21 +32,21 @@ export type Method = "GET" | "POST" | "PUT" | "DELETE";
 export interface Call {
   key?: string | undefined;
   query?: Record<string, string | number | boolean | undefined>;
-  /** An object is sent as JSON, FormData as a form. */
+  /** Objects are sent as JSON, FormData as a multipart form. */
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal | undefined;
 }
 
-/** Called when the server does not know the user's key any more; the session sets it. */
+/** Callback for a user's key that the server no longer accepts; the session sets it. */
 export const onKeyLost: { current: (() => void) | undefined } = { current: undefined };
 
-/** One path of the interface with its names escaped: `` path`/services/${name}` ``. */
+/** Builds an API path and escapes its names: `` path`/services/${name}` ``. */
 export function path(parts: TemplateStringsArray, ...names: readonly string[]): string {
   return String.raw({ raw: parts }, ...names.map((name) => encodeURIComponent(name)));
 }
 
-/** The whole address of a call, as code samples show it too. */
+/** Returns the full URL of a call, also shown in code samples. */
 export function addressOf(to: string, query: Call["query"] = {}): string {
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
@@ -55,7 +55,10 @@ export function addressOf(to: string, query: Call["query"] = {}): string {
   return `${API_URL}${to}${asked.size === 0 ? "" : `?${asked.toString()}`}`;
 }
 
-/** Calls the interface and returns the answer; throws Refused. */
+/**
+ * Sends a request and returns the successful response.
+ * @throws Refused when the server answered with an error or could not be reached.
+ */
 async function send(method: Method, to: string, options: Call): Promise<Response> {
   const headers = new Headers(options.headers);
   if (options.key !== undefined) headers.set("x-api-key", options.key);
@@ -73,7 +76,10 @@ async function send(method: Method, to: string, options: Call): Promise<Response
   return response;
 }
 
-/** Calls the interface and returns the parsed answer with its headers; throws Refused. */
+/**
+ * Sends a request and returns the parsed body with the response headers.
+ * @throws Refused when the server answered with an error or could not be reached.
+ */
 export async function callWithHeaders<T>(
   method: Method,
   to: string,
@@ -83,7 +89,10 @@ export async function callWithHeaders<T>(
   return { body: shaped<T>(parsed(await response.text())), headers: response.headers };
 }
 
-/** Calls for an answer of one JSON value a line, each told as it comes; throws Refused, and what `onLine` throws. */
+/**
+ * Sends a request for NDJSON and passes each parsed line to `onLine` as it arrives.
+ * @throws Refused when the server answered with an error or could not be reached. Errors of `onLine` propagate.
+ */
 export async function callForLines<T>(
   method: Method,
   to: string,
@@ -95,7 +104,7 @@ export async function callForLines<T>(
   if (body !== null) for await (const line of partsOf(body, "\n")) onLine(shaped<T>(JSON.parse(line)));
 }
 
-/** The parts of a stream of text that `end` ends. */
+/** Splits a text stream at each `end`. An unterminated last part is dropped. */
 export async function* partsOf(body: ReadableStream<Uint8Array>, end: string): AsyncGenerator<string> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let text = "";
@@ -108,7 +117,10 @@ export async function* partsOf(body: ReadableStream<Uint8Array>, end: string): A
   }
 }
 
-/** As callWithHeaders, for the body alone. */
+/**
+ * Sends a request and returns the parsed body.
+ * @throws Refused when the server answered with an error or could not be reached.
+ */
 export async function call<T = undefined>(method: Method, to: string, options: Call = {}): Promise<T> {
   return (await callWithHeaders<T>(method, to, options)).body;
 }
@@ -130,7 +142,7 @@ function refusalOf(response: Response, body: unknown, key: string | undefined): 
   return new Refused(response.status, error ?? texts.errors.status(response.status), more);
 }
 
-/** The server's schemas are held against these shapes by test/admin/answers.test.ts. */
+/** Casts without validating: test/admin/answers.test.ts checks these types against the server's schemas. */
 function shaped<T>(value: unknown): T {
   return value as T;
 }

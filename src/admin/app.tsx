@@ -41,7 +41,7 @@ const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analyt
 const CachePage = lazy(async () => ({ default: (await import("./pages/cache.tsx")).CachePage }));
 const HealthPage = lazy(async () => ({ default: (await import("./pages/health.tsx")).HealthPage }));
 
-/** Every address of the console. Who is not signed in sees the sign-in at each, and then what was asked for. */
+/** Routes of the console. Signed-out users see the sign-in page at every address, then the page they requested. */
 export function App() {
   const { user } = useSession();
   if (user === undefined) {
@@ -100,7 +100,7 @@ export function App() {
   );
 }
 
-/** Goes where one was last, or to one's default organization. */
+/** Redirects to the last visited organization, or to the user's own. */
 function Home() {
   const list = useAsk<PageOf<Organization>>("/organizations", { limit: 20 });
   const { user } = useSession();
@@ -147,7 +147,7 @@ function NotFoundPage() {
   );
 }
 
-/** Keeps a page that fails from taking the console with it. */
+/** Confines a rendering error to the page, so the rest of the console keeps working. */
 class Boundary extends Component<{ children: ReactNode }, { failed: boolean }> {
   override state = { failed: false };
 

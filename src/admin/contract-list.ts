@@ -2,7 +2,7 @@ import type { Contract } from "./answers.ts";
 import { type Call, callWithHeaders } from "./api.ts";
 import { NEAR } from "./parts/usage-bar.tsx";
 
-/** Rows of a page; a hundred is the most that the server gives at once. */
+/** Rows per page of the list. The export reads 100 per request, the server's maximum. */
 export const PAGE_SIZE = 20;
 const CHUNK = 100;
 
@@ -10,12 +10,12 @@ export const SEARCH_FIELDS = ["username", "firstName", "lastName", "email"] as c
 export type SearchField = (typeof SEARCH_FIELDS)[number];
 
 export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
-/** Where a contract is in its billing period. */
+/** A contract's state in its billing period. */
 export type ContractState = (typeof CONTRACT_STATES)[number];
-/** What the list can be narrowed to, as the overview counts it. */
+/** States offered as filters; `near` comes from the overview's count of users close to a limit. */
 export const CHOSEN_STATES = [...CONTRACT_STATES, "near"] as const;
 
-/** What the address of the page says about which contracts to show. */
+/** Filters and sort order of the contract list, as the page's URL holds them. */
 export interface ContractChoice {
   text: string;
   field: SearchField;
@@ -26,7 +26,7 @@ export interface ContractChoice {
   sort: SearchField;
   order: "asc" | "desc";
   page: number;
-  /** One of CHOSEN_STATES; "" for any. */
+  /** One of CHOSEN_STATES; "" for any state. */
   state: string;
 }
 
@@ -47,7 +47,7 @@ export function choiceFrom(search: URLSearchParams): ContractChoice {
   };
 }
 
-/** The server's query for a choice: everything is searched, filtered, sorted and cut there. */
+/** Translates the URL's filters into the server's query. The server searches, filters, sorts and paginates. */
 export function queryOf(choice: ContractChoice): NonNullable<Call["query"]> {
   const { service, version, plan } = choice;
   const filters =
@@ -69,7 +69,7 @@ export function queryOf(choice: ContractChoice): NonNullable<Call["query"]> {
   };
 }
 
-/** All that match, page after page; `onProgress` hears how far it is. */
+/** Reads all matching contracts page by page; `onProgress` receives the counts so far. */
 export async function readAll(
   to: string,
   query: Call["query"],

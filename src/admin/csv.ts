@@ -2,7 +2,7 @@ import type { Contract } from "./answers.ts";
 
 const COLUMNS = "userId,username,email,firstName,lastName,groupId,services,plans,addOns,startDate,endDate,autoRenew";
 
-/** One line a contract, for spreadsheets; a cell that a spreadsheet would take for a formula is defused. */
+/** Writes one CSV line per contract. Cells that a spreadsheet would run as formulas get a leading quote. */
 export function csvOf(contracts: readonly Contract[]): string {
   const lines = contracts.map(({ userContact, billingPeriod, ...contract }) =>
     [

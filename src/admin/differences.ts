@@ -11,7 +11,7 @@ import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
 import type { Choice } from "./pricing.ts";
 
-/** One thing that somebody has otherwise than before. */
+/** One feature or limit that differs between two subscriptions. */
 export interface Difference {
   name: string;
   kind: "feature" | "limit";
@@ -22,7 +22,7 @@ export interface Difference {
 
 const ORDER = { less: 0, different: 1, more: 2 } as const;
 
-/** A comparison, of the server's or of this browser's, as a list; losses first, because they are what one must know. */
+/** Lists the differences of a comparison, losses first because they matter most. */
 export function differencesOf({ features, limits }: HoldingComparison): Difference[] {
   const all = [
     ...features.map((each: FeatureComparison) => ({ ...each, name: each.feature, kind: "feature" as const })),
@@ -35,7 +35,7 @@ export function differencesOf({ features, limits }: HoldingComparison): Differen
     .sort((one, other) => ORDER[one.effect] - ORDER[other.effect]);
 }
 
-/** What somebody chose of a pricing. */
+/** A pricing with one chosen configuration. */
 export interface Chosen {
   pricing: CompiledPricing;
   choice: Choice;
@@ -53,7 +53,7 @@ function held({ pricing, choice }: Chosen): Holding {
   return holdingOf(sideOf(pricing), configurationOf(choice.plan, choice.addOns));
 }
 
-/** What one gains and loses between two choices of one service; undefined for who has not contracted it. */
+/** Compares two configurations of one service; undefined stands for "not contracted". */
 export function differencesBetween(before: Chosen | undefined, after: Chosen | undefined): Difference[] {
   const any = before ?? after;
   if (any === undefined) return [];

@@ -11,30 +11,30 @@ import { texts } from "./texts.ts";
 
 const t = texts.playground;
 
-/** One feature of one contracted service, decided, with what led to it. */
+/** Result of one feature of a contracted service, with the reasons for it. */
 export interface Explained {
   id: string;
   service: string;
   name: string;
   expression: string | undefined;
-  /** The expression with what its names stand for. */
+  /** The expression with its names replaced by their values. */
   filledIn: string | undefined;
   result: FeatureResult;
-  /** Sentences that say why. */
+  /** Sentences that explain the result. */
   reasons: string[];
 }
 
 /** Usage by `<service>-<limit>`, as the engine reads it. */
 export type UsageById = ReadonlyMap<string, number>;
 
-/** Every limit that a subscription counts, by `<service>-<limit>`. */
+/** Lists every counted limit of a subscription as `<service>-<limit>`. */
 export function countedLimits(subscription: Subscription, pricingOf: PricingOf): string[] {
   return contractedOf(subscription, pricingOf).flatMap(({ service, pricing }) =>
     trackedLimits(pricing).map(({ name }) => `${service}-${name}`),
   );
 }
 
-/** The pricing of a service's version; undefined while it is not known. */
+/** Looks up the pricing of a service's version; undefined while it is loading. */
 export type PricingOf = (service: string, version: string) => CompiledPricing | undefined;
 
 function contractedOf(
@@ -47,7 +47,7 @@ function contractedOf(
   });
 }
 
-/** Decides every feature of a subscription with the server's own engine, and says why. Limits without usage count as unused. */
+/** Evaluates every feature of a subscription with the server's own engine. Limits without usage count as unused. */
 export function explainAll(
   subscription: Subscription,
   pricingOf: PricingOf,
@@ -91,7 +91,7 @@ interface Values {
 
 const READING = /(pricingContext|planContext|subscriptionContext|userContext)\['([^']+)'\](?:\['([^']+)'\])?/g;
 
-/** `pricingContext['features']['board'] && …` as `true && 3 < 300`. */
+/** Replaces names with values: `pricingContext['features']['board'] && …` becomes `true && 3 < 300`. */
 export function fillIn(expression: string, { features, limits, usage, prefix }: Values): string {
   return expression.replace(READING, (text, context: string, first: string, second: string | undefined) => {
     if (context === "subscriptionContext" || context === "userContext")

@@ -9,7 +9,7 @@ const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 
 export const formatNumber = (value: number): string => numbers.format(value);
 
-/** A day as a pricing names it, without the reader's time zone. */
+/** Formats a date of a pricing, independent of the reader's time zone. */
 export const formatDay = (iso: string): string => days.format(new Date(iso));
 
 export const formatMoment = (iso: string): string => moments.format(new Date(iso));
@@ -22,14 +22,14 @@ const STEPS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ["minute", 60],
 ];
 
-/** "in 3 days", "2 hours ago". */
+/** Formats a relative time: "in 3 days", "2 hours ago". */
 export function formatDistance(iso: string, now: number): string {
   const seconds = (Date.parse(iso) - now) / 1000;
   const [unit, length] = STEPS.find(([, step]) => Math.abs(seconds) >= step) ?? (["second", 1] as const);
   return relative.format(Math.trunc(seconds / length), unit);
 }
 
-/** A value of a feature or limit, as a person reads it. */
+/** Formats a feature's or limit's value for people. */
 export function formatValue(value: FeatureValue | LimitValue | undefined): string {
   if (value === undefined) return "–";
   if (typeof value === "boolean") return value ? texts.common.yes : texts.common.no;
@@ -37,7 +37,7 @@ export function formatValue(value: FeatureValue | LimitValue | undefined): strin
   return typeof value === "string" ? value : value.join(", ");
 }
 
-/** Any value of a pricing, objects as `name value, …`; nothing for what is not there. */
+/** Formats any value of a pricing, objects as `name value, …`; missing values get a placeholder text. */
 export function formatUnknown(value: unknown): string {
   if (value === undefined || value === null) return texts.compare.nothing;
   if (typeof value === "boolean" || typeof value === "number" || typeof value === "string") return formatValue(value);
@@ -49,7 +49,7 @@ export function formatUnknown(value: unknown): string {
   );
 }
 
-/** A price in the pricing's currency; formulas and words as they are. */
+/** Formats a price in the pricing's currency. Formulas and words are returned unchanged. */
 export function formatPrice(price: number | string, currency: string): string {
   if (typeof price === "string") return price;
   try {
@@ -59,7 +59,7 @@ export function formatPrice(price: number | string, currency: string): string {
   }
 }
 
-/** "a month", "3 days". */
+/** Formats a period: "a month", "3 days". */
 export function formatPeriod({ value, unit }: Period): string {
   return texts.pricing.period(formatNumber(value), texts.pricing.units[unit], value === 1);
 }

@@ -6,35 +6,34 @@ import { callForLines, path, Refused } from "./api.ts";
 import { useHere, useUser } from "./session.tsx";
 import { texts } from "./texts.ts";
 
-/** A change that moves contracts, or takes something from them. */
+/** A change that moves contracts or takes features from them. */
 export type ChangeRequest =
   | { action: "archive" | "activate"; pricingVersion: string }
   | { action: "disable" }
   | { action: "novation"; pricingVersion: string; from: readonly string[] };
 
-/** Where contracts of one configuration go that do not go where it fits best. */
+/** A chosen target for one group of contracts, replacing the best fit. */
 export interface GroupTarget {
   pricingVersion: string;
   configuration: Configuration;
   target: Configuration;
 }
 
-/** How far the server is. */
+/** Contracts that the server has already analysed. */
 export interface Progress {
   contracts: number;
   of: number;
 }
 
-/** The same text for two groups exactly when the server holds them for one. */
+/** Returns equal keys for exactly those groups that the server treats as one. */
 export const groupKey = ({ pricingVersion, configuration }: Pick<ImpactGroup, "pricingVersion" | "configuration">) =>
   `${pricingVersion} ${configurationKey(configurationOf(configuration.plan, configuration.addOns))}`;
 
 type Line = { progress: Progress } | { report: Impact } | { error: string };
 
 /**
- * What a change would do, worked out by the server without doing it, and how far that is while it takes. The last report
- * stays while the next is worked out, and another `round` works it out anew. Nothing is asked while `isFrozen`: the change
- * itself makes its own report old.
+ * Requests a change's impact without executing it, and reports progress meanwhile. The last report stays visible while
+ * the next one loads; a new `round` recomputes it. Pauses while `isFrozen`: the change itself makes its report stale.
  */
 export function useImpact(
   service: string,
@@ -56,7 +55,7 @@ export function useImpact(
         if ("progress" in line) setProgress(line.progress);
         else report = line.report;
       });
-      // A connection that was cut ends the lines as the last one does.
+      // A cut connection ends the stream just like the last line does.
       if (report === undefined) throw new Refused(0, texts.errors.unreachable);
       return report;
     },

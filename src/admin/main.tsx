@@ -9,14 +9,14 @@ import { ToastProvider } from "./parts/toast.tsx";
 import { SessionProvider } from "./session.tsx";
 
 applyTheme();
-// A part that was built anew meanwhile is under another name: the page has to come anew too.
+// A new deployment renames the chunks, so a missing one needs a page reload.
 addEventListener("vite:preloadError", () => location.reload());
 
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 15_000,
-      // What the server refused it refuses again; what it did not hear it is asked twice more.
+      // Retry lost connections twice. Retrying an error response would only fail again.
       retry: (failures, error) => failures < 2 && !(error instanceof Refused && error.status !== 0),
     },
   },

@@ -4,13 +4,12 @@ import { checkSubscription, grant } from "../core/pricing/subscription.ts";
 import type { Contract, WireAddOn, WireFeature, WireLimit, WirePlan, WirePricing } from "./answers.ts";
 
 /*
- * What the server tells of a pricing, as the model that the engine works on, so that the console decides with the very code
- * that the server decides with.
+ * Converts the server's pricings into the engine's model, so that the console evaluates with the server's own code.
  */
 
 const known = new WeakMap<WirePricing, CompiledPricing>();
 
-/** The pricing ready to be asked; made once for each answer. */
+/** Returns the compiled pricing, cached per response object. */
 export function compiledFrom(serviceName: string, wire: WirePricing): CompiledPricing {
   let compiled = known.get(wire);
   if (compiled === undefined) {
@@ -20,7 +19,7 @@ export function compiledFrom(serviceName: string, wire: WirePricing): CompiledPr
   return compiled;
 }
 
-/** The model of a pricing; units, variables and texts for people are not on the wire and empty here. */
+/** Builds the engine's model of a pricing. Units and variables are not on the wire, so they stay empty. */
 export function modelFrom(serviceName: string, wire: WirePricing): Pricing {
   return {
     saasName: serviceName,
@@ -39,7 +38,7 @@ export function modelFrom(serviceName: string, wire: WirePricing): Pricing {
   };
 }
 
-/** Fields that are absent stay absent, which exactOptionalPropertyTypes asks for. */
+/** Omits undefined fields, as exactOptionalPropertyTypes requires. */
 function given<Key extends string, Value>(key: Key, value: Value | undefined): { [name in Key]?: Value } {
   const field: { [name in Key]?: Value } = {};
   if (value !== undefined) field[key] = value;
@@ -104,13 +103,13 @@ function addOnFrom(wire: WireAddOn): AddOn {
   };
 }
 
-/** What somebody chose of one service. */
+/** A contract's choice for one service. */
 export interface Choice {
   plan: string | undefined;
   addOns: Readonly<Record<string, number>>;
 }
 
-/** What a contract chose of a service, by the service's name in lower case. */
+/** Returns a contract's choice for a service, looked up by the service's lower-case name. */
 export function choiceOf(
   contract: Pick<Contract, "subscriptionPlans" | "subscriptionAddOns">,
   serviceKey: string,
@@ -118,7 +117,7 @@ export function choiceOf(
   return { plan: contract.subscriptionPlans[serviceKey], addOns: contract.subscriptionAddOns[serviceKey] ?? {} };
 }
 
-/** Why a choice of one service cannot be contracted; undefined when it can. */
+/** Returns why a choice cannot be contracted; undefined if it can. */
 export function refusalOf(serviceKey: string, pricing: WirePricing, { plan, addOns }: Choice): string | undefined {
   const verdict = checkSubscription(compiledFrom(serviceKey, pricing), {
     serviceName: serviceKey,
@@ -129,7 +128,7 @@ export function refusalOf(serviceKey: string, pricing: WirePricing, { plan, addO
   return verdict.ok ? undefined : verdict.message.replace(/ in the request organization/, "");
 }
 
-/** One thing that a choice gives, and where it comes from. */
+/** One feature or limit that a choice grants, with its origin. */
 export interface Entitlement {
   name: string;
   kind: "feature" | "limit";
@@ -138,7 +137,7 @@ export interface Entitlement {
   from: { source: "plan" | "default" | "addOn"; names: string[] };
 }
 
-/** Everything that a choice gives, in the order of the pricing. */
+/** Lists everything that a choice grants, in the pricing's order. */
 export function entitlements(pricing: CompiledPricing, choice: Choice): Entitlement[] {
   const granted = grant(pricing, choice.plan, choice.addOns);
   const plan = choice.plan === undefined ? undefined : pricing.plans.get(choice.plan.toLowerCase());
@@ -175,17 +174,17 @@ export function entitlements(pricing: CompiledPricing, choice: Choice): Entitlem
   return [...features, ...limits];
 }
 
-/** One counted limit of a contract, against what it may reach. */
+/** One counted limit of a contract with its maximum. */
 export interface Usage {
   service: string;
   limit: string;
   consumed: number;
-  /** undefined while the pricing is not known, true or false for limits that are no number. */
+  /** Undefined while the pricing is loading; boolean for limits that are no number. */
   allowed: LimitValue | undefined;
   resetsAt: string | undefined;
 }
 
-/** The usage of a contract; `pricingOf` gives the pricing of a service's version where it is known. */
+/** Lists a contract's usage. `pricingOf` may return undefined while a pricing is loading. */
 export function usageOf(
   contract: Contract,
   pricingOf: (service: string, version: string) => CompiledPricing | undefined,

@@ -11,11 +11,11 @@ import { useUser } from "./session.tsx";
 import { useTell } from "./parts/toast.tsx";
 
 /*
- * Every answer is remembered under its path and query, so a change says which paths it touches and all of them are asked
- * anew.
+ * The query cache keys responses by path and query. A change names the paths it touches, and everything below them is
+ * invalidated.
  */
 
-/** Asks with the user's key; not yet while `to` is undefined. */
+/** Fetches with the user's key; disabled while `to` is undefined. */
 export function useAsk<T>(to: string | undefined, query: Call["query"] = {}): UseQueryResult<T> {
   const { apiKey } = useUser();
   return useQuery({
@@ -25,7 +25,7 @@ export function useAsk<T>(to: string | undefined, query: Call["query"] = {}): Us
   });
 }
 
-/** As useAsk, the last answer staying while the next one comes, with the number of matches that the header X-Total-Count tells. */
+/** Fetches a list with its total from X-Total-Count. The previous rows stay visible while the next load. */
 export function useAskCounted<T>(
   to: string | undefined,
   query: Call["query"] = {},
@@ -44,25 +44,25 @@ export function useAskCounted<T>(
 
 const isBelow = (to: string, prefix: string): boolean => to === prefix || to.startsWith(`${prefix}/`);
 
-/** Returns a function that has everything below these paths asked anew, except below what is gone. */
+/** Returns a function that invalidates everything below `prefixes`, except below `gone`. */
 export function useRefresh(): (prefixes: readonly string[], gone?: string) => void {
   const queries = useQueryClient();
   return (prefixes, gone) => {
     void queries.invalidateQueries({
       predicate: ({ queryKey: [to] }) =>
         typeof to === "string" &&
-        // The overview counts of everything.
+        // The overview counts across all paths.
         (to.endsWith("/overview") || prefixes.some((prefix) => isBelow(to, prefix))) &&
         (gone === undefined || !isBelow(to, gone)),
     });
   };
 }
 
-/** A change: `touches` are the paths whose answers are old afterwards, `done` what to tell. Failures are told by the page. */
+/** Runs a change, invalidates the paths in `touches`, and shows the message of `done`. Callers display errors. */
 export function useChange<Input, T>(options: {
   change: (input: Input, key: string) => Promise<T>;
   touches: (input: Input) => readonly string[];
-  /** What is not there any more afterwards, and must not be asked again while its page is being left. */
+  /** Path that the change deletes: it must not be refetched while its page is still mounted. */
   gone?: string | undefined;
   done?: (answer: T, input: Input) => string | undefined;
   after?: (answer: T, input: Input) => void;

@@ -6,35 +6,33 @@ import { compiledFrom } from "./pricing.ts";
 import { useAsk, useAskCounted } from "./queries.ts";
 import { useHere, useUser } from "./session.tsx";
 
-/** As contracts name a service. */
+/** Returns a service's name as contracts spell it: in lower case. */
 export const serviceKey = (name: string): string => name.toLowerCase();
 
-/** Every service of the organization. */
 export function useServices(): UseQueryResult<Service[]> {
   return useAsk<Service[]>(`${useHere().base}/services`, { limit: 1000 });
 }
 
-/** One version of a service's pricing. */
 export function usePricing(service: string | undefined, version: string | undefined): UseQueryResult<WirePricing> {
   const { base } = useHere();
   const isNamed = service !== undefined && version !== undefined;
   return useAsk<WirePricing>(isNamed ? base + path`/services/${service}/pricings/${version}` : undefined);
 }
 
-/** How many contracts are on a service, or on one version of it. */
+/** Counts the contracts of a service or of one version. Undefined while loading. */
 export function useContractCount(service: string, version?: string): number | undefined {
   const filters = JSON.stringify({ services: { [service]: version === undefined ? [] : [version] } });
   const { data } = useAskCounted(`${useHere().base}/contracts`, { limit: 1, filters });
   return data?.total;
 }
 
-/** The order in which the server looks for the newest version; those of one date stay in the order of their upload. */
+/** Sorts newest first, as the server does; a stable sort keeps equal dates in upload order. */
 export const byDate = (one: WirePricing, other: WirePricing): number =>
   Date.parse(other.createdAt) - Date.parse(one.createdAt);
 
 /**
- * The pricings of these services and versions, as far as they have come; asked for in any spelling, and each remembered
- * as if it had been asked for alone. `failureOf` tells why one does not come.
+ * Loads several pricings, cached under the same keys as single requests. Names match in any case. `failureOf` returns
+ * the error of one that failed to load.
  */
 export function usePricings(wanted: readonly (readonly [service: string, version: string])[]): {
   pricingOf: PricingOf;

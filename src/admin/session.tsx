@@ -10,17 +10,17 @@ const STORED = "faregate-session";
 
 interface Session {
   user: SignedIn | undefined;
-  /** Why the last session ended by itself. */
+  /** True when the server rejected the key and thereby ended the session. */
   ended: boolean;
   signIn(user: SignedIn, remember: boolean): void;
   signOut(): void;
-  /** The same person with another key. */
+  /** Keeps the user and replaces the key. */
   replaceKey(apiKey: string): void;
 }
 
 const SessionContext = createContext<Session | undefined>(undefined);
 
-/** Who is signed in, kept for this tab, or on this computer when that was wished. */
+/** Provides the session, stored per tab, or in localStorage if the user chose "remember". */
 export function SessionProvider({ children }: { children: ReactNode }) {
   const [user, setUser] = useState(readStored);
   const [ended, setEnded] = useState(false);
@@ -63,37 +63,37 @@ function readStored(): SignedIn | undefined {
   }
 }
 
-/** The session, whether somebody is signed in or not. */
+/** Returns the session, signed in or not. */
 export function useSession(): Session {
   const session = useContext(SessionContext);
   if (session === undefined) throw new Error("no session around this part");
   return session;
 }
 
-/** Who is signed in; only below pages that nobody else sees. */
+/** Returns the signed-in user; throws on pages open to visitors. */
 export function useUser(): SignedIn {
   const { user } = useSession();
   if (user === undefined) throw new Error("nobody is signed in");
   return user;
 }
 
-/** The organization that is looked at, and what this user may do in it. */
+/** The current organization and this user's permissions in it. */
 export interface Here {
   organization: Organization;
   role: OrganizationRole | undefined;
-  /** The same as membership rules name it, which put a platform ADMIN above every role. */
+  /** The role in terms of the membership rules, which rank a platform ADMIN above every role. */
   actor: Actor;
   /** `/organizations/{id}`, to which calls append the rest. */
   base: string;
-  /** Whether the table lets this user call `base` + `rest`. */
+  /** Returns true when the permission table lets this user call `base` + `rest`. */
   may(method: Method, rest: string): boolean;
-  /** The key of least scope for a call that only organization keys may make. */
+  /** Finds the key of least scope for a call that only organization keys may make. */
   keyFor(method: Method, path: string): ApiKey | undefined;
 }
 
 const HereContext = createContext<Here | undefined>(undefined);
 
-/** Makes an organization the one that the pages below are about. */
+/** Provides the current organization to the pages below. */
 export function HereProvider({ organization, children }: { organization: Organization; children: ReactNode }) {
   const user = useUser();
   useEffect(() => localStorage.setItem("faregate-organization", organization.id), [organization.id]);
@@ -113,7 +113,7 @@ export function HereProvider({ organization, children }: { organization: Organiz
   return <HereContext.Provider value={here}>{children}</HereContext.Provider>;
 }
 
-/** The organization that is looked at. */
+/** Returns the current organization; throws outside its pages. */
 export function useHere(): Here {
   const here = useContext(HereContext);
   if (here === undefined) throw new Error("no organization around this part");

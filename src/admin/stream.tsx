@@ -7,19 +7,19 @@ import { useHere, useUser } from "./session.tsx";
 const RETRY_MS = 3000;
 const KEPT = 200;
 
-/** What of the event log is here. */
+/** The part of the event log that this tab has received. */
 export interface Stream {
   state: "connecting" | "live" | "off";
   /** Newest first. */
   events: readonly LoggedEvent[];
-  /** Whether older ones were asked for and are gone. */
+  /** True when requested older events are no longer available. */
   isCut: boolean;
 }
 
 const NOTHING_YET: Stream = { state: "connecting", events: [], isCut: false };
 const StreamContext = createContext<Stream | undefined>(undefined);
 
-/** The organization's events, newest first; only below its pages. */
+/** Returns the organization's events, newest first; throws outside its pages. */
 export function useStream(): Stream {
   const stream = useContext(StreamContext);
   if (stream === undefined) throw new Error("no event stream around this part");
@@ -27,9 +27,9 @@ export function useStream(): Stream {
 }
 
 /**
- * Follows the organization's event log over Server-Sent Events, read by fetch because EventSource cannot send a key. It
- * begins with what the server still keeps, comes back by itself where it stopped, and has answers asked anew that an event
- * makes old. It rests while the tab is not looked at: a browser opens six connections to a server, for all its tabs.
+ * Follows the organization's event log over Server-Sent Events and invalidates stale queries. It uses fetch because
+ * EventSource cannot send a key. It starts with the events that the server still keeps, and resumes after the last
+ * received one. Hidden tabs disconnect: browsers open only six connections per server, shared by all tabs.
  */
 export function StreamProvider({ children }: { children: ReactNode }) {
   const { organization } = useHere();
@@ -105,7 +105,7 @@ async function follow(
         else if (data !== undefined) listener.onEvent(data);
       }
     } catch {
-      // Whatever ended it, it begins again where it stopped.
+      // Reconnect after any failure, from the last received event.
     }
     if (!source.signal.aborted) {
       listener.onState("off");

@@ -7,7 +7,7 @@ import { pricing, services, upload } from "./texts/pricing.ts";
 import { events, playground, tokens, webhooks } from "./texts/tools.ts";
 import { common, errors, shell } from "./texts/shell.ts";
 
-/** Every English word of the console; a translation is another object of this shape. */
+/** All English texts of the console; a translation is another object of this shape. */
 export const texts = {
   shell,
   common,

@@ -1,6 +1,6 @@
 import type { PricingTokenPayload } from "../core/pricing-token.ts";
 
-/** What a pricing token says, whoever signed it; undefined when it is none. */
+/** Decodes a pricing token without verifying its signature. Undefined when it is malformed. */
 export function decodeToken(token: string): PricingTokenPayload | undefined {
   const parts = token.trim().split(".");
   if (parts.length !== 3) return undefined;

@@ -5,13 +5,16 @@ import { lint } from "./lint.ts";
 import { test } from "./test.ts";
 import { types } from "./types.ts";
 
-/** Every command: a new one is a file beside this one and a row here. */
+/** Every command. A new command needs a file beside this one and an entry here. */
 const COMMANDS: readonly CliCommand[] = [types, diff, lint, test];
 
 const EXIT_CODES = `
 Exit codes: 0 done; 1 the answer is no, such as "out of date"; 2 there is no answer: wrong usage, or what could not be read.`;
 
-/** Runs `faregate <args>`. Everything that goes wrong is said through `io`. @returns the exit code. */
+/**
+ * Runs `faregate <args>` and reports all output and errors through `io`.
+ * @returns the exit code.
+ */
 export async function runCli(args: readonly string[], io: Io): Promise<number> {
   const program = new Command("faregate")
     .description("Tools around Faregate and its pricings.")
@@ -38,7 +41,7 @@ export async function runCli(args: readonly string[], io: Io): Promise<number> {
       return EXIT.failed;
     }
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.failed;
-    // Our own mistake: said whole, and never with the exit code of an answer, which the runtime's own would be.
+    // A bug in this package: print the stack, and exit with 2, because the runtime's default of 1 means "no".
     io.err(`faregate: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
     return EXIT.failed;
   }

@@ -12,7 +12,7 @@ interface Options {
   failOn: ChangeClass | "never";
 }
 
-/** `faregate diff`: what subscribers gain and lose when one pricing takes the place of another. */
+/** `faregate diff` lists what subscribers gain and lose when one pricing replaces another. */
 export const diff: CliCommand = {
   name: "diff",
   summary: "Say what subscribers gain and lose when one pricing takes the place of another.",
@@ -43,7 +43,7 @@ export const diff: CliCommand = {
   },
 };
 
-/** Whether the worst class that occurs is as bad as that which shall fail. */
+/** Returns true if the worst change is at least as severe as `failOn`. */
 function isBad(worst: ChangeClass | null, failOn: Options["failOn"]): boolean {
   if (worst === null || failOn === "never") return false;
   return CHANGE_CLASSES.indexOf(worst) <= CHANGE_CLASSES.indexOf(failOn);

@@ -11,7 +11,7 @@ interface Options {
 
 const SEVERITIES: readonly Severity[] = ["error", "warning", "info"];
 
-/** `faregate lint`: what is allowed in a pricing and does no good. */
+/** `faregate lint` reports valid but useless parts of a pricing. */
 export const lint: CliCommand = {
   name: "lint",
   summary: "Find features that are never on, plans nobody would buy, limits that hold nobody back, and the like.",

@@ -2,19 +2,25 @@ import type { Pricing, PricingProblem } from "../core/pricing/model.ts";
 import { parsePricing } from "../core/pricing/parse/pricing.ts";
 import { CliFailure, type Io } from "./command.ts";
 
-/** The problems of a file, one a line, as editors and terminals link them. */
+/** Formats one problem per line, as `path:line:column`, which editors and terminals turn into links. */
 export function listProblems(path: string, problems: readonly PricingProblem[]): string {
   return problems.map(({ line, column, message }) => `\n  ${path}:${line}:${column} ${message}`).join("");
 }
 
-/** The text of a file that has to be there. @throws CliFailure */
+/**
+ * Reads a file that must exist.
+ * @throws CliFailure
+ */
 export async function readRequired(path: string, io: Io): Promise<string> {
   const source = await io.readFile(path);
   if (source === undefined) throw new CliFailure(`${path} does not exist.`);
   return source;
 }
 
-/** A pricing and the text that it was read from. @throws CliFailure with the line of every problem. */
+/**
+ * Reads and parses a pricing file.
+ * @throws CliFailure with the line of every problem.
+ */
 export async function readPricingFile(path: string, io: Io): Promise<{ source: string; pricing: Pricing }> {
   const source = await readRequired(path, io);
   const read = parsePricing(source, io.now());

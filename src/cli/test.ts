@@ -12,10 +12,10 @@ interface Options {
   coverage?: number;
 }
 
-/** How many uncovered points are listed; the rest is in the JSON. */
+/** Maximum of uncovered points in the text output; JSON contains all. */
 const MAX_LISTED = 10;
 
-/** `faregate test`: does a pricing answer as its expectations say? */
+/** `faregate test` checks a pricing against its expectations. */
 export const test: CliCommand = {
   name: "test",
   summary: "Hold a pricing against the expectations written beside it.",

@@ -14,13 +14,13 @@ interface Options {
   key?: string;
 }
 
-/** A feature that can be evaluated, with its service as the pricing spells it. */
+/** A feature with an expression, and its service as the pricing spells it. */
 interface Evaluable {
   readonly service: string;
   readonly name: string;
 }
 
-/** `faregate types`: writes the declaration that narrows FeatureId to the features that pricings have. */
+/** `faregate types` writes a declaration that narrows FeatureId to the features of given pricings. */
 export const types: CliCommand = {
   name: "types",
   summary: "Write a declaration file, so that TypeScript knows the feature ids of your pricings.",
@@ -59,12 +59,12 @@ From a server come the features of all active pricings.
   },
 };
 
-/** One option given several times. Not `<name...>`, which would swallow the sources after it. */
+/** Collects a repeatable option. Not `<name...>`, which would consume the sources after it. */
 const collect = (name: string, before: string[] = []) => [...before, name];
 
 const isAddress = (source: string) => /^https?:\/\//i.test(source);
 
-/** Whether it is in pricing tokens; what has no expression cannot be asked for. */
+/** Pricing tokens contain only features with an expression. */
 const isEvaluable = ({
   expression,
   serverExpression,
@@ -77,7 +77,7 @@ async function featuresOfFile(path: string, io: Io): Promise<Evaluable[]> {
   return features.filter(isEvaluable).map(({ name }) => ({ service: saasName, name }));
 }
 
-/** @throws CliFailure with the address, and what the server or the network said. */
+/** @throws CliFailure with the URL and the error of the server or the network. */
 async function featuresOfServer(url: string, key: string | undefined, io: Io): Promise<Evaluable[]> {
   if (key === undefined || key === "") {
     throw new CliFailure(`${url} needs an organization's key: set FAREGATE_API_KEY, or give --key.`);
@@ -97,7 +97,10 @@ async function featuresOfServer(url: string, key: string | undefined, io: Io): P
   }
 }
 
-/** The features of these services, whatever the case; all without any. @throws CliFailure for one that is not there. */
+/**
+ * Keeps the features of these services, in any case; undefined keeps all.
+ * @throws CliFailure for a service that does not exist.
+ */
 function chosen(found: readonly Evaluable[], services: readonly string[] | undefined): readonly Evaluable[] {
   if (services === undefined) return found;
   const wanted = new Set(services.map((name) => name.toLowerCase()));
@@ -110,7 +113,7 @@ function chosen(found: readonly Evaluable[], services: readonly string[] | undef
   return found.filter(({ service }) => wanted.has(service.toLowerCase()));
 }
 
-/** Sorted, so that the order in a pricing changes nothing. */
+/** Sorted, so that reordering a pricing leaves the file unchanged. */
 function declaration(ids: ReadonlySet<string>): string {
   const lines = [...ids].sort().map((id) => `    ${JSON.stringify(id)}: true;\n`);
   return `/* Written by \`faregate types\`: do not edit. */
@@ -125,7 +128,7 @@ ${lines.join("")}  }
 
 async function compare(out: string, text: string, io: Io): Promise<number> {
   const present = await io.readFile(out);
-  // Some check-outs turn line ends around.
+  // Git may convert line endings on checkout.
   if (present?.replaceAll("\r\n", "\n") === text) return EXIT.done;
   io.err(
     `${out} ${present === undefined ? "does not exist" : "is out of date"}: run faregate types without --check.\n`,

@@ -1,9 +1,9 @@
 import { ErrorCode, type FlagMetadata, type ResolutionDetails, type ResolutionReason } from "@openfeature/core";
 
-/** What both providers resolve to: a feature is a boolean, whatever else is known of it is metadata. */
+/** Both providers resolve features to booleans; limits and usage are metadata. */
 export type BooleanDetails = ResolutionDetails<boolean>;
 
-/** A feature's answer. `isStale`: it is the last one known, because there is no newer one to be had; else for this `reason`. */
+/** Resolves a feature's value. `isStale` replaces `reason` with STALE: the value is the last known one. */
 export function featureDetails(
   value: boolean,
   flagMetadata: FlagMetadata,
@@ -13,12 +13,12 @@ export function featureDetails(
   return { value, variant: value ? "on" : "off", reason: isStale ? "STALE" : reason, flagMetadata };
 }
 
-/** The caller's default, and why. */
+/** Resolves to the caller's default, with the error. */
 export function failure<T>(value: T, errorCode: ErrorCode, errorMessage: string): ResolutionDetails<T> {
   return { value, reason: "ERROR", errorCode, errorMessage };
 }
 
-/** The code that a server gave a failure, as far as it means the same here; GENERAL for every other. */
+/** Maps the server's error code to OpenFeature; codes with another meaning here become GENERAL. */
 export function errorCodeOf(code: unknown): ErrorCode {
   switch (code) {
     case ErrorCode.FLAG_NOT_FOUND:
@@ -27,12 +27,12 @@ export function errorCodeOf(code: unknown): ErrorCode {
     case ErrorCode.INVALID_CONTEXT:
       return code;
     default:
-      // A TYPE_MISMATCH of the server too: its expression was no boolean, while here it would be the caller who asked wrongly.
+      // Includes TYPE_MISMATCH: on the server a non-boolean expression, here a caller who requested the wrong type.
       return ErrorCode.GENERAL;
   }
 }
 
-/** The answer to whoever asks for another type: the mismatch, unless there is no such feature or no answer anyway. */
+/** Resolves a request for a type other than boolean. Earlier errors take precedence over TYPE_MISMATCH. */
 export function asOtherType<T>(details: BooleanDetails, flagKey: string, value: T): ResolutionDetails<T> {
   const { errorCode, errorMessage } = details;
   if (errorCode !== undefined) return failure(value, errorCode, errorMessage ?? "");

@@ -17,23 +17,26 @@ import { isObject } from "../client/pricing-token.ts";
 import { exchange, refusal } from "../client/request.ts";
 import { asOtherType, type BooleanDetails, errorCodeOf, failure, featureDetails } from "./details.ts";
 
-/** Where a back end's provider asks, as whom, and what it does when nobody answers. */
+/** Endpoint, credentials and outage behaviour of the server-side provider. */
 export interface FaregateProviderOptions {
   /** Absolute http(s) URL of the deployment, with the sub-path if any. */
   url: string;
   /** An organization's key; scope EVALUATION is enough. */
   apiKey: string;
-  /** How long an answer may take. Default 2,000. */
+  /** Timeout of a request in milliseconds. Default: 2,000. */
   timeoutMs?: number | undefined;
-  /** In an outage, how old the last answer about the same flag and user may be. Default 300,000; with 0 none is kept. */
+  /**
+   * Maximum age in milliseconds of a cached answer per flag and user, used in an outage. Default: 300,000; 0 disables
+   * the cache.
+   */
   lastKnownForMs?: number | undefined;
-  /** Asks the server expressions where a feature has them. */
+  /** Evaluates server expressions of features that have one. */
   server?: boolean | undefined;
-  /** Another `fetch` than the platform's. */
+  /** Replacement for the platform's `fetch`. */
   fetch?: typeof fetch | undefined;
 }
 
-/** What the service said; undefined where it said nothing and nothing is known. */
+/** Response of the service. Undefined in an outage without a cached answer. */
 interface Answer {
   readonly said: { readonly status: number; readonly body: unknown } | undefined;
 }
@@ -41,14 +44,15 @@ interface Answer {
 const SILENT = "The service cannot be reached or is broken.";
 
 /**
- * OpenFeature on a back end (`faregate/openfeature/server`): each evaluation is one request for the user whom `targetingKey` names, the
- * only part of the context that leaves the process; nothing is ever counted. In an outage the last known answer has the reason
- * STALE, and where there is none it is the caller's default. Source: OpenFeature specification §2; OFREP.
+ * OpenFeature provider for back ends (`faregate/openfeature/server`). Each evaluation sends one request for the user in
+ * `targetingKey`; the rest of the context never leaves the process. Evaluations never consume usage. In an outage it
+ * returns the cached answer with the reason STALE, or the caller's default. Source: OpenFeature specification §2;
+ * OFREP.
  */
 export class FaregateProvider implements Provider {
   readonly metadata = { name: "Faregate" };
   readonly runsOn = "server";
-  /** STALE, or ERROR where no answers are kept, when the service is silent; READY when an evaluation is answered again. */
+  /** Emits STALE when the service stops answering (ERROR if caching is off), and READY when it answers again. */
   readonly events = new OpenFeatureEventEmitter();
   private readonly options: FaregateProviderOptions;
   private readonly flagsUrl: string;
@@ -56,7 +60,7 @@ export class FaregateProvider implements Provider {
   private outage: Outage;
   private isSilent = false;
 
-  /** @throws Error that names the option which cannot be used. */
+  /** @throws Error that names the invalid option. */
   constructor(options: FaregateProviderOptions) {
     if (typeof options.apiKey !== "string" || options.apiKey.trim() === "") {
       throw new Error("config.apiKey must be a non-empty string");
@@ -67,7 +71,11 @@ export class FaregateProvider implements Provider {
     this.outage = this.nothingKnown();
   }
 
-  /** Asks once, for nobody, so that a wrong address or key is known at the start. */
+  /**
+   * Sends one request without a user, so that a wrong URL or key fails at startup.
+   * @throws ProviderFatalError when the key is refused, or the URL is not a Faregate.
+   * @throws GeneralError when the service cannot be reached.
+   */
   async initialize(): Promise<void> {
     const { status, body } = await this.send("", undefined).catch((error: unknown) => {
       this.isSilent = true;
@@ -79,7 +87,7 @@ export class FaregateProvider implements Provider {
     }
   }
 
-  /** Forgets the last answers. */
+  /** Drops the cached answers. */
   async onClose(): Promise<void> {
     this.outage = this.nothingKnown();
     this.isSilent = false;
@@ -93,12 +101,12 @@ export class FaregateProvider implements Provider {
     if (!targetingKey) {
       return failure(defaultValue, ErrorCode.TARGETING_KEY_MISSING, "targetingKey must be the userId of a contract.");
     }
-    // Which also keeps paths such as `..` from being asked for.
+    // This check also keeps paths such as `..` out of the URL.
     if (!isFeatureId(flagKey)) return failure(defaultValue, ErrorCode.FLAG_NOT_FOUND, `${flagKey} is no feature id.`);
     const { said, stale } = await this.outage.answer<Answer>(
       { userId: targetingKey, about: flagKey, options: {} },
       async () => ({ said: await this.send(`/${encodeURIComponent(flagKey)}`, targetingKey) }),
-      // A refusal is an answer too: whoever lost the contract has not got it back in an outage.
+      // Cache error responses too: a user who lost the contract must not regain it in an outage.
       { remember: ({ said }) => said?.status !== 200 || isFlag(said.body), fallback: () => ({ said: undefined }) },
     );
     this.hear(stale);
@@ -137,7 +145,7 @@ export class FaregateProvider implements Provider {
     return asOtherType(await this.resolveBooleanEvaluation(flagKey, false, context), flagKey, value);
   }
 
-  /** The fallback is no feature being off but that nobody answered: see `Answer`. */
+  /** The fallback is `said: undefined`, so an outage is not mistaken for a feature that is off. */
   private nothingKnown(): Outage {
     return new Outage({ lastKnownForMs: this.lastKnownForMs, whenUnreachable: "closed" });
   }
@@ -149,7 +157,10 @@ export class FaregateProvider implements Provider {
     else this.events.emit(this.lastKnownForMs > 0 ? ProviderEvents.Stale : ProviderEvents.Error, { message: SILENT });
   }
 
-  /** One request of the protocol. @throws ServiceRequestError without an answer, and for a server that is broken. */
+  /**
+   * Sends one OFREP request.
+   * @throws ServiceRequestError for no response or a status from 500.
+   */
   private async send(path: string, targetingKey: string | undefined) {
     const { apiKey, server, timeoutMs = 2_000, fetch } = this.options;
     const answer = await exchange({

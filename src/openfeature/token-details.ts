@@ -3,7 +3,7 @@ import { featureState, type FeatureState, usageOf } from "../client/feature-stat
 import { ownValue, type PricingTokenPayload } from "../client/pricing-token.ts";
 import { type BooleanDetails, errorCodeOf, failure, featureDetails } from "./details.ts";
 
-/** What a token, if there is one, says of a feature. `isStale`: there may be a newer answer, which is not to be had. */
+/** Resolves a feature from a pricing token. `isStale`: a newer token may exist but could not be loaded. */
 export function tokenDetails(
   payload: PricingTokenPayload | null,
   flagKey: string,
@@ -31,7 +31,10 @@ function figuresOf(state: FeatureState): FlagMetadata {
   return figures;
 }
 
-/** The flags that two tokens answer differently, or that only one has: equal entries of successive payloads are the same object. */
+/**
+ * Lists flags whose answers differ between two tokens. Compares by identity: equal entries of successive payloads are
+ * the same object.
+ */
 export function changedFlags(before: PricingTokenPayload | null, after: PricingTokenPayload): string[] {
   const old = before?.features ?? {};
   const ids = new Set([...Object.keys(old), ...Object.keys(after.features)]);

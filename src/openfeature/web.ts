@@ -17,15 +17,15 @@ import { ServiceClient } from "../client/front/service-client.ts";
 import { asOtherType, type BooleanDetails, failure } from "./details.ts";
 import { changedFlags, tokenDetails } from "./token-details.ts";
 
-/** Where a page's provider gets pricing tokens. One of `apiKey` with `url`, and `tokenSource`, is needed. */
+/** Token source of the browser provider: either `url` with `apiKey`, or `tokenSource`. */
 export interface FaregateWebProviderOptions {
-  /** Absolute http(s) URL of the deployment, with the sub-path if any. With it, pricing changes are heard of. */
+  /** Absolute http(s) URL of the deployment, with the sub-path if any. Enables live updates of pricing changes. */
   url?: string | undefined;
-  /** A key of scope EVALUATION; tokens are then asked for the user whom `targetingKey` names. */
+  /** A key of scope EVALUATION. The provider requests tokens for the user in `targetingKey`. */
   apiKey?: string | undefined;
-  /** Brings tokens from the application's own back end, so that no key has to be in the browser. */
+  /** Loads tokens from the application's own back end, so that the browser needs no key. */
   tokenSource?: ((context: EvaluationContext) => Promise<string>) | undefined;
-  /** Another `fetch` than the platform's. */
+  /** Replacement for the platform's `fetch`. */
   fetch?: typeof fetch | undefined;
 }
 
@@ -35,27 +35,29 @@ const FIRST_RETRY_MS = 5_000;
 const LAST_RETRY_MS = 60_000;
 
 /**
- * OpenFeature in a page (`faregate/openfeature/web`): flags are answered from the user's pricing token, without a request.
+ * OpenFeature provider for browsers (`faregate/openfeature/web`). It answers flags from the user's pricing token,
+ * without a request.
  *
- * READY when there is a token, whose answers have the reason CACHED; CONFIGURATION_CHANGED, with the flags, when a newer one answers
- * differently; STALE while the event channel is lost, after a refresh failed and when the token has expired: answers are then the
- * last ones and have the reason STALE. Source: OpenFeature specification §2, §5; contract clients §1.7 to §1.10, §3.3.
+ * READY: a valid token exists; answers have the reason CACHED.
+ * CONFIGURATION_CHANGED: a newer token answers differently; the event lists the flags.
+ * STALE: the event channel is lost, a refresh failed, or the token has expired; answers are the last known ones.
+ * Source: OpenFeature specification §2, §5; contract clients §1.7 to §1.10, §3.3.
  */
 export class FaregateWebProvider implements Provider {
   readonly metadata = { name: "Faregate" };
   readonly runsOn = "client";
-  /** It holds one user's token. */
+  /** One provider holds one user's token. */
   readonly domainScoped = true;
   readonly events = new OpenFeatureEventEmitter();
   private readonly options: FaregateWebProviderOptions;
   private readonly client: ServiceClient;
   private context: EvaluationContext = {};
-  /** The context for which the token source was asked last. */
+  /** Context of the last call to the token source. */
   private asked: EvaluationContext | undefined;
-  /** The last valid token of the present user. */
+  /** Last valid token of the current user. */
   private shown: PricingTokenPayload | null = null;
   private condition: Condition = "error";
-  /** Changes of context under way, whose outcome the SDK announces. */
+  /** Context changes in flight; the SDK announces their outcome itself. */
   private changes = 0;
   private isChannelLost = false;
   private wasSynchronized = false;
@@ -63,7 +65,7 @@ export class FaregateWebProvider implements Provider {
   private release: (() => void) | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
 
-  /** @throws Error that names the option which is missing or wrong. */
+  /** @throws Error that names the missing or invalid option. */
   constructor(options: FaregateWebProviderOptions) {
     const { url, apiKey, tokenSource, fetch } = options;
     if (tokenSource === undefined && (url === undefined || !apiKey)) {
@@ -93,7 +95,7 @@ export class FaregateWebProvider implements Provider {
     await this.change(context);
   }
 
-  /** Ends channel, timers and requests, and forgets the token. */
+  /** Closes the channel, timers and requests, and drops the token. */
   async onClose(): Promise<void> {
     for (const stop of this.stops.splice(0)) stop();
     this.letGo();
@@ -113,7 +115,7 @@ export class FaregateWebProvider implements Provider {
     return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
   }
 
-  /** The limit, of several the one with the least left. */
+  /** Resolves to the feature's limit; of several limits, the one with the least remaining. */
   resolveNumberEvaluation(flagKey: string, defaultValue: number): ResolutionDetails<number> {
     const details = this.resolveBooleanEvaluation(flagKey, false);
     const limit = details.flagMetadata?.["limit"];
@@ -124,19 +126,19 @@ export class FaregateWebProvider implements Provider {
     return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
   }
 
-  /** Whether tokens are asked for by user, and this context names none. */
+  /** Tokens are requested per user, and this context names none. */
   private isNobody({ targetingKey }: EvaluationContext): boolean {
     return this.options.tokenSource === undefined && !targetingKey;
   }
 
-  /** The payload, unless it is one of the user before. */
+  /** Returns the payload, unless it belongs to the previous user. */
   private ownPayload(): PricingTokenPayload | null {
     const payload = this.client.token.getPayload();
     if (this.options.tokenSource !== undefined) return payload;
     return payload?.sub === undefined || payload.sub === this.context.targetingKey ? payload : null;
   }
 
-  /** Resolves when there is a token for this context, or for a newer one that came meanwhile. */
+  /** Resolves once a token for this context, or for a newer one, has loaded. */
   private async change(context: EvaluationContext): Promise<void> {
     const { client } = this;
     const isSameUser = context.targetingKey === this.context.targetingKey;
@@ -161,7 +163,7 @@ export class FaregateWebProvider implements Provider {
     } finally {
       this.changes -= 1;
     }
-    // A task later, because the SDK says READY first.
+    // Wait one task: the SDK emits READY first.
     setTimeout(() => {
       if (this.isChannelLost) this.become("stale", "The event channel is lost.");
     });
@@ -171,7 +173,7 @@ export class FaregateWebProvider implements Provider {
     const { client } = this;
     if (!isSameUser) client.token.clear();
     client.token.setLoading(true);
-    // What `retain` begins a task later knows the source, and may have asked it by then.
+    // `retain` starts a request one task later, which may already have called the source.
     await new Promise((resolve) => setTimeout(resolve));
     if (this.asked === this.context && client.token.status === "valid") return;
     do {
@@ -180,11 +182,11 @@ export class FaregateWebProvider implements Provider {
       } catch (error) {
         if (this.asked === this.context) throw error;
       }
-      // A request that was under way was for the context before.
+      // The response was for the previous context, so request again.
     } while (this.asked !== this.context && this.release !== undefined);
   }
 
-  /** Asks again for a first token; the client itself does so for all others. */
+  /** Retries loading the first token with back-off and jitter. The client itself refreshes all later tokens. */
   private retryIn(delayMs: number): void {
     const next = Math.min(2 * delayMs, LAST_RETRY_MS);
     this.retry = setTimeout(
@@ -227,7 +229,7 @@ export class FaregateWebProvider implements Provider {
       if (this.condition === "ready") this.become("stale", error?.message ?? "The event channel is lost.");
     } else if (status === "synchronized") {
       this.isChannelLost = false;
-      // After a loss the client gets a new token, and only that is known to be up to date.
+      // The client loads a new token after a loss; only that token is known to be current.
       if (!this.wasSynchronized && this.condition === "stale" && this.ownPayload()) this.become("ready");
       this.wasSynchronized = true;
     }
@@ -246,7 +248,7 @@ const EVENT = {
   error: ProviderEvents.Error,
 } as const;
 
-/** Whether asking again can help: no answer, or a server that is not well. */
+/** Returns true for errors that a retry can fix: no response, status 429, or a status from 500. */
 function mayPass(error: unknown): boolean {
   if (!(error instanceof ServiceRequestError) || error.code === "ABORTED") return false;
   return error.status === undefined || error.status === 429 || error.status >= 500;

@@ -3,12 +3,12 @@ import type { z } from "zod";
 import type * as read from "../../src/admin/answers.ts";
 import type * as documented from "../../src/http/answers.ts";
 
-/** What the server may answer by its own schemas. */
+/** Type of a response body according to the server's own schema. */
 type Answer<Name extends keyof typeof documented> = (typeof documented)[Name] extends z.ZodType
   ? z.output<(typeof documented)[Name]>
   : never;
 
-test("the console reads what the server documents", () => {
+test("the console's types accept every response that the server documents", () => {
   expectTypeOf<Answer<"signedIn">>().toExtend<read.SignedIn>();
   expectTypeOf<Answer<"organization">>().toExtend<read.Organization>();
   expectTypeOf<Answer<"organizationPage">>().toExtend<read.Page<read.Organization>>();

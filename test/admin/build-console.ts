@@ -4,7 +4,7 @@ import { isConsoleStale } from "../../src/entries/build/console.ts";
 
 const SCRIPT = fileURLToPath(new URL("../../src/entries/build/console.ts", import.meta.url));
 
-/** The console as it is shipped, built once a run when its sources have changed. */
+/** Builds the production console once per run, if its sources have changed. */
 export default function setup(): void {
   if (!isConsoleStale()) return;
   const built = spawnSync(process.execPath, ["--import", "tsx", SCRIPT], { encoding: "utf8" });

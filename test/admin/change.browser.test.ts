@@ -3,7 +3,7 @@ import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole();
 
-/** A successor that takes the dark mode from PRO, gives it more tasks, and has no FREE plan. */
+/** A successor that removes dark mode from PRO, raises its tasks, and drops the FREE plan. */
 const next = (version: string, createdAt: string) =>
   own
     .sample("tasker")
@@ -32,7 +32,7 @@ async function setGate(rules: readonly object[]): Promise<void> {
   await own.call("PUT", `/organizations/${own.organizationId}/gate`, { rules }, apiKey);
 }
 
-/** Nothing is wider than a phone's screen but what scrolls by itself. */
+/** Expects no horizontal scrolling at a phone's width. */
 async function expectNarrow(): Promise<void> {
   const { page } = own;
   await page.setViewportSize({ width: 375, height: 700 });
@@ -61,14 +61,14 @@ test("two versions are compared by what each configuration gains and loses, and 
   expect(own.complaints).toEqual([]);
 });
 
-test("archiving shows first who is affected, where each group fits best, and what each alternative gives and takes", async () => {
+test("archiving first shows the affected contracts, each group's best fit, and the gains and losses of each alternative", async () => {
   const { page } = own;
   await own.open("/services/Tasker", "Tasker");
   await page.getByRole("listitem").filter({ hasText: "1.0.0" }).getByRole("link", { name: "Archive …" }).click();
   await page.getByText("4 contracts are concerned, in 2 configurations. They go to version 2.0.0.").waitFor();
   const pro = page.locator("section", { has: page.getByRole("heading", { name: "PRO + extraTasks: 1 contract" }) });
   const free = page.locator("section", { has: page.getByRole("heading", { name: "FREE: 3 contracts" }) });
-  // BUSINESS keeps the dark mode, which PRO has lost.
+  // BUSINESS keeps dark mode, which PRO loses.
   const alternatives = pro.getByRole("region", { name: "Where PRO + extraTasks goes" });
   await expect.poll(() => alternatives.getByRole("radio", { name: /: BUSINESS$/ }).isChecked()).toBe(true);
   await expect.poll(() => alternatives.getByRole("row", { name: /BUSINESS/ }).textContent()).toContain("best fit");
@@ -94,7 +94,7 @@ test("archiving shows first who is affected, where each group fits best, and wha
   expect(own.complaints).toEqual([]);
 });
 
-test("a rule that is broken stops it, with the rule named, until an OWNER says why; the name was typed before", async () => {
+test("a broken rule blocks the confirmed change and is named, until an OWNER gives a reason", async () => {
   const { page } = own;
   await setGate([{ rule: "noFeatureLost" }, { rule: "nobodyAboveLimit" }]);
   await page.getByRole("button", { name: "Archive …" }).click();
@@ -134,7 +134,7 @@ test("a rule that is broken stops it, with the rule named, until an OWNER says w
   expect(own.complaints).toEqual([]);
 });
 
-test("an archived version is activated again after a look at what it means", async () => {
+test("an ADMIN reviews the impact and activates an archived version again", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Back to the service" }).click();
   await page.getByRole("link", { name: "Activate …" }).click();
@@ -148,7 +148,7 @@ test("an archived version is activated again after a look at what it means", asy
   expect(own.complaints).toEqual([]);
 });
 
-test("what was decided is kept with the service: what was known, which rules were broken, and why it was done all the same", async () => {
+test("the service keeps each decision with its impact report, the broken rules and the override's reason", async () => {
   const { page } = own;
   await own.open("/services/Tasker", "Tasker");
   await page.getByRole("link", { name: "Decisions" }).focus();
@@ -176,7 +176,7 @@ test("what was decided is kept with the service: what was known, which rules wer
   expect(own.complaints).toEqual([]);
 });
 
-test("the rules of the gate are edited by who may, and told to everybody else", async () => {
+test("users with permission edit the gate's rules, everybody else reads them", async () => {
   const { page } = own;
   await own.open("/gate", "Gate");
   await page.getByRole("button", { name: "Remove: Nobody ends above a limit" }).click();
@@ -191,14 +191,14 @@ test("the rules of the gate are edited by who may, and told to everybody else", 
   const row = page.getByRole("row", { name: /Nobody pays more/ });
   await expect.poll(() => row.textContent()).toMatch(/by more than 5 %.*2.5 % of the contracts/);
   await expect.poll(() => page.getByRole("row").count()).toBe(3);
-  // To keep what she has, ada has to be on a dearer plan.
+  // ada needs a dearer plan to keep her features.
   await setGate([{ rule: "noPriceRise" }]);
   await page.reload();
   await page.getByRole("row", { name: /Nobody pays more.*all.*nobody/ }).waitFor();
   expect(own.complaints).toEqual([]);
 });
 
-test("a MANAGER sees which rule stands in the way and cannot pass it over", async () => {
+test("a MANAGER sees the broken rule and cannot override it", async () => {
   const { page } = own;
   const manager = await own.call<{ apiKey: string }>("POST", "/users", { username: "mia", password: PASSWORD });
   expect(manager.apiKey).toMatch(/^usr_/);
@@ -228,7 +228,7 @@ test("a MANAGER sees which rule stands in the way and cannot pass it over", asyn
   expect(own.complaints).toEqual([]);
 });
 
-test("all contracts of a version are novated in one step, from the list that was filtered", async () => {
+test("the filtered list of contracts leads to novating all contracts of a version in one step", async () => {
   const { page } = own;
   await own.open("/contracts?service=Tasker&version=2.0.0", "Contracts");
   await page.getByText("4 contracts").waitFor();
@@ -254,7 +254,7 @@ test("all contracts of a version are novated in one step, from the list that was
   expect(own.complaints).toEqual([]);
 });
 
-test("where to is the newest active version by its date, in whatever order they were uploaded", async () => {
+test("the default target is the active version with the newest date, whatever the order of upload", async () => {
   const { page } = own;
   await own.upload(next("1.5.0", "2025-06-01"), "Tasker");
   await own.open("/services/Tasker/novate?from=1.0.0", "Novate all contracts of Tasker");
@@ -267,7 +267,7 @@ test("where to is the newest active version by its date, in whatever order they 
   expect(own.complaints).toEqual([]);
 });
 
-test("a configuration that its last contract has left meanwhile is told, and one begins again", async () => {
+test("the wizard reports a chosen group that lost its last contract, and restarts", async () => {
   const { page } = own;
   await own.open("/services/Tasker/novate?from=1.0.0", "Novate all contracts of Tasker");
   await page.getByLabel("To version").selectOption("2.0.0");
@@ -275,7 +275,7 @@ test("a configuration that its last contract has left meanwhile is told, and one
   const [{ subscriptionPlans = {} }] = [await contractNow("ada")];
   const plan = (subscriptionPlans as Record<string, string>)["tasker"] ?? "";
   await page.getByRole("radio", { name: new RegExp(`^Where 1.0.0, ${plan}.* goes: PRO$`) }).check();
-  // What the choice means is asked for at once: that is to be known before the contract goes.
+  // Wait for the choice's impact to load before the contract goes.
   const novate = page.getByRole("button", { name: "Novate …" });
   await expect.poll(() => novate.isEnabled()).toBe(true);
   await own.call("DELETE", "/contracts/ada", undefined, own.key);
@@ -290,7 +290,7 @@ test("a configuration that its last contract has left meanwhile is told, and one
   expect(own.complaints.splice(0)).toEqual([expect.stringContaining("400")]);
 });
 
-test("a version that nobody is on is archived and deleted", async () => {
+test("a version without contracts is archived and deleted", async () => {
   const { page } = own;
   await own.open("/services/Tasker", "Tasker");
   await page.getByRole("listitem").filter({ hasText: "2.0.0" }).getByRole("link", { name: "Archive …" }).click();

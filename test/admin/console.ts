@@ -11,31 +11,34 @@ import { seedFirstAdmin } from "../../src/operations/users.ts";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 export const PASSWORD = "correct-horse-battery";
 
-/** A person's browser window in front of a real server. */
+/** A browser window with a real server. */
 export interface Console {
   browser: Browser;
   page: Page;
   server: RunningServer;
-  /** `http://…/console`. */
+  /** Base URL: `http://…/console`. */
   url: string;
-  /** The organization of the ADMIN, and its key of scope ALL. */
+  /** The ADMIN's organization, and its key of scope ALL. */
   organizationId: string;
   key: string;
-  /** What the browser complained about, and what it asked of others; both stay empty. */
+  /** Browser errors and requests to foreign origins; both stay empty. */
   complaints: string[];
-  /** Calls the interface as a program would. */
+  /** Calls the HTTP interface as a program would. */
   call<T = Record<string, unknown>>(method: string, path: string, body?: unknown, key?: string): Promise<T>;
-  /** The sample pricing of this name. */
+  /** Returns the sample pricing's text. */
   sample(name: "tasker" | "beacon" | "atlas"): string;
   upload(yaml: string, service?: string): Promise<void>;
   contract(userId: string, plan: string, addOns?: Record<string, number>, version?: string): Promise<void>;
   signIn(username?: string): Promise<void>;
-  /** Goes to a page of the organization and waits for its heading. */
+  /** Opens a page of the organization and waits for its heading. */
   open(path: string, heading: string | RegExp, organization?: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** One window for the tests of a file, which go on where the one before stopped; a failure tells what the page showed. */
+/**
+ * Opens one window for all tests of a file; each test continues where the previous one stopped. A failure prints the
+ * page's content.
+ */
 export function useConsole(options: { environment?: Record<string, string>; isSignedIn?: boolean } = {}): Console {
   const own = {} as Console;
   beforeAll(async () => {
@@ -50,7 +53,7 @@ export function useConsole(options: { environment?: Record<string, string>; isSi
   return own;
 }
 
-/** Starts a server over a database of its own with an ADMIN, and opens a window. About three seconds. */
+/** Starts a server over its own database with an ADMIN, and opens a window. Takes about 3 seconds. */
 async function openConsole(environment: Record<string, string> = {}): Promise<Console> {
   const database = await createTestDatabase();
   await seed(database);
@@ -152,7 +155,7 @@ function watch(page: Page, origin: string, complaints: string[]): void {
   });
 }
 
-/** Nothing serious in what axe finds on the page as it is now, in both colour schemes. */
+/** Expects no serious axe violation on the current page, in both colour schemes. */
 export async function expectAccessible(page: Page): Promise<void> {
   for (const theme of ["light", "dark"]) {
     await page.evaluate((chosen) => (document.documentElement.dataset["theme"] = chosen), theme);

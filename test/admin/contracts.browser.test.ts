@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from "vitest";
 import { expectAccessible, useConsole } from "./console.ts";
 
 const own = useConsole();
-/** A moment at which ada had used 270, to the second. */
+/** Moment, truncated to seconds, at which ada had used 270. */
 let past: Date;
 
 beforeAll(async () => {
@@ -12,7 +12,7 @@ beforeAll(async () => {
   for (let user = 1; user <= 24; user += 1) await own.contract(`user-${String(user).padStart(2, "0")}`, "FREE");
   await own.call("PUT", "/contracts/ada/usageLevels", { tasker: { maxTasks: 270 } }, own.key);
   past = new Date(Math.ceil(Date.now() / 1000) * 1000);
-  // A browser writes a full minute without its seconds, which a field cannot be filled with.
+  // Browsers drop zero seconds from datetime-local values, and Playwright then fails to fill the field.
   if (past.getSeconds() === 0) past.setSeconds(1);
 });
 
@@ -58,7 +58,7 @@ test("several contracts are novated at once, with what each gains and loses besi
   expect(own.complaints).toEqual([]);
 });
 
-test("of each contract that is novated it is told what came of it, and those that are left can be tried again", async () => {
+test("a bulk novation shows the outcome of each contract and retries the rest", async () => {
   const { page } = own;
   await own.open("/contracts", "Contracts");
   await page.getByLabel("Select user-03").check();
@@ -82,7 +82,7 @@ test("of each contract that is novated it is told what came of it, and those tha
   expect(own.complaints.splice(0)).toEqual([expect.stringContaining("404")]);
 });
 
-test("a contract shows what it gives and from where, and how much of it is used", async () => {
+test("a contract shows its features and limits, their origin, and their usage", async () => {
   const { page } = own;
   await own.open("/contracts/ada", "ada");
   const given = page.getByRole("region", { name: "tasker 1.0.0" });
@@ -96,7 +96,7 @@ test("a contract shows what it gives and from where, and how much of it is used"
   expect(own.complaints).toEqual([]);
 });
 
-test("usage is given back, a plan is changed after a look at the preview, and the history tells of it", async () => {
+test("usage is reset, a plan is changed after a preview, and the history lists the change", async () => {
   const { page } = own;
   await page.getByRole("button", { name: "Adjust …" }).click();
   await page.getByLabel("Amount to add").fill("-70");
@@ -117,7 +117,7 @@ test("usage is given back, a plan is changed after a look at the preview, and th
   expect(own.complaints).toEqual([]);
 });
 
-test("a contract and the answers about it are shown as they were at a past moment, and nothing of it can be changed", async () => {
+test("a contract and its evaluations are shown read-only at a past moment", async () => {
   const { page } = own;
   const local = new Date(past.getTime() - past.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
   await page.getByLabel("As of", { exact: true }).fill(local);
@@ -142,7 +142,7 @@ test("a contract and the answers about it are shown as they were at a past momen
   expect(own.complaints).toEqual([]);
 });
 
-test("where the version of a past moment has been deleted since, the pages say so", async () => {
+test("the pages report that a past moment's version has been deleted", async () => {
   const { page } = own;
   const newer = own
     .sample("tasker")
@@ -162,7 +162,7 @@ test("where the version of a past moment has been deleted since, the pages say s
   expect(new Set(own.complaints.splice(0))).toEqual(new Set([expect.stringContaining("404")]));
 });
 
-test("a user is contracted by hand, and the contract is deleted by who types the user's id", async () => {
+test("an ADMIN contracts a user by hand, and types the user's id to delete the contract", async () => {
   const { page } = own;
   await own.open("/contracts", "Contracts");
   await page.getByRole("link", { name: "New contract" }).first().click();

@@ -13,7 +13,7 @@ import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
 import { grant } from "../../src/core/pricing/subscription.ts";
 import { pricingToWire } from "../../src/core/pricing/wire.ts";
 
-/** A sample as the server answers it, through JSON. */
+/** A sample pricing as the server sends it, through JSON. */
 function wire(name: string, change: (yaml: string) => string = (yaml) => yaml): WirePricing {
   const yaml = readFileSync(new URL(`../../src/samples/${name}.yml`, import.meta.url), "utf8");
   const parsed = parsePricing(change(yaml), new Date());
@@ -70,7 +70,7 @@ describe("a pricing that came over the wire", () => {
   });
 });
 
-test("gains and losses are told apart as the server does, losses first", () => {
+test("the console classifies gains and losses as the server does, losses first", () => {
   const pricing = compiledFrom("tasker", wire("tasker"));
   const of = (plan: string) => ({ pricing, choice: { plan, addOns: {} } });
   const effects = (...[before, after]: Parameters<typeof differencesBetween>) =>
@@ -88,7 +88,7 @@ test("gains and losses are told apart as the server does, losses first", () => {
   expect(effects(of("PRO"), undefined)).toContain("darkMode less");
 });
 
-test("a feature that is off is explained by what is missing or used up, with the values in the expression", () => {
+test("the explanation of a feature that is off names the missing feature or used-up limit, with values in the expression", () => {
   const pricing = compiledFrom("tasker", wire("tasker"));
   const subscription = {
     contractedServices: { tasker: "1.0.0" },
@@ -111,7 +111,7 @@ test("a feature that is off is explained by what is missing or used up, with the
   expect(of(0).get("export")).toMatchObject({ reasons: ["The plan and add-ons do not give export."] });
 });
 
-test("what a role may do is decided as the server does, and calls of programs take the key of least scope", () => {
+test("the console decides permissions as the server does, and programs' calls use the key of least scope", () => {
   const who = (inOrganization: "EVALUATOR" | "MANAGER" | undefined) => ({
     username: "eva",
     role: "USER" as const,
@@ -133,14 +133,14 @@ test("what a role may do is decided as the server does, and calls of programs ta
   expect(keyFor(keys.slice(1, 2), "POST", "/features/ada")).toBeUndefined();
 });
 
-test("a spreadsheet gets text where a formula was tried, and quotation marks where they are needed", () => {
+test("the CSV export defuses formulas and quotes cells where needed", () => {
   const evil = { ...contract('=HYPERLINK("x")', "PRO"), groupId: "a,b" };
   const [, line = ""] = csvOf([evil]).split("\r\n");
   expect(line.startsWith('"\'=HYPERLINK(""x"")",')).toBe(true);
   expect(line).toContain('"a,b"');
 });
 
-test("a token is taken apart, and what is none is told from it", () => {
+test("the console decodes a pricing token and rejects other text", () => {
   const payload = { features: {}, pricingContext: {}, subscriptionContext: {}, iat: 1, exp: 2, sub: "añejo" };
   const middle = Buffer.from(JSON.stringify(payload)).toString("base64url");
   expect(decodeToken(` x.${middle}.y `)).toEqual(payload);

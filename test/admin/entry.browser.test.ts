@@ -15,7 +15,7 @@ test("the first load is less than 200 kB of compressed JavaScript", () => {
   expect(bytes).toBeLessThan(200_000);
 });
 
-test("a browser that asks for the root is sent to the console, everybody else is answered as before", async () => {
+test("the root redirects browsers to the console and responds to other clients as before", async () => {
   const browser = await fetch(`${own.server.url}/space/`, { headers: { accept: "text/html" }, redirect: "manual" });
   expect([browser.status, browser.headers.get("location")]).toEqual([302, "/space/console/"]);
   const program = await fetch(`${own.server.url}/`);
@@ -27,7 +27,7 @@ test("a browser that asks for the root is sent to the console, everybody else is
   expect(unknown.status).toBe(403);
 });
 
-test("the page is asked for anew each time and its files are kept for ever, compressed", async () => {
+test("browsers revalidate the page on each load and cache its compressed files forever", async () => {
   const page = await fetch(`${own.url}/o/anything/contracts/ada@example.org`);
   const etag = page.headers.get("etag") ?? "";
   expect([page.status, page.headers.get("cache-control")]).toEqual([200, "no-cache"]);
@@ -47,7 +47,7 @@ test("the page is asked for anew each time and its files are kept for ever, comp
   }
 });
 
-test("somebody signs in with the keyboard alone, and finds the page that was asked for", async () => {
+test("a user signs in by keyboard alone and lands on the requested page", async () => {
   const { page } = own;
   await page.goto(`${own.url}/account`);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -87,7 +87,7 @@ test("the keyboard reaches every page and the menu of the account", async () => 
   expect(own.complaints).toEqual([]);
 });
 
-test("somebody registers and is in an organization of their own", async () => {
+test("a visitor registers and gets an organization of their own", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Register" }).click();
   await page.getByLabel("User name").fill("grace");

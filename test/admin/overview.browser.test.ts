@@ -3,7 +3,7 @@ import { expectAccessible, useConsole } from "./console.ts";
 
 const own = useConsole();
 
-test("where nothing is yet, the overview says how to begin, with calls to copy", async () => {
+test("the overview of an empty organization shows first steps with calls to copy", async () => {
   const { page } = own;
   await page.getByRole("heading", { name: "Begin here" }).waitFor();
   await page.getByText(`-H 'x-api-key: ${own.key}'`).waitFor();
@@ -12,7 +12,7 @@ test("where nothing is yet, the overview says how to begin, with calls to copy",
   expect(own.complaints).toEqual([]);
 });
 
-test("every number of the overview is true and leads to what it counts, and events change it by themselves", async () => {
+test("every figure of the overview is correct, links to the list it counts, and updates on events", async () => {
   const { page } = own;
   await own.upload(own.sample("tasker"));
   await own.contract("ada", "FREE");
@@ -54,9 +54,9 @@ test("every number of the overview is true and leads to what it counts, and even
   expect(own.complaints).toEqual([]);
 });
 
-test("how often features were denied, and why, leads to the playground", async () => {
+test("the denied features show their counts and reasons, and link to the playground", async () => {
   const { page } = own;
-  // The limit is used up, and FREE has no export.
+  // ada has used up the limit, and FREE has no export.
   for (const feature of ["board", "board", "export"])
     await own.call("POST", `/features/ada/tasker-${feature}`, {}, own.key);
   await own.open("", "Overview");
@@ -74,7 +74,7 @@ test("how often features were denied, and why, leads to the playground", async (
   expect(own.complaints).toEqual([]);
 });
 
-test("who changed what is in the audit log", async () => {
+test("the audit log lists each change with its actor", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Audit log" }).click();
   await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
@@ -85,7 +85,7 @@ test("who changed what is in the audit log", async () => {
   expect(own.complaints).toEqual([]);
 });
 
-test("an operator sees calls a day, health, and the cache", async () => {
+test("an operator sees calls per day, health, and the cache", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Analytics" }).click();
   await page.getByRole("img", { name: /^Calls a day: \d+ in seven days/ }).waitFor();

@@ -4,7 +4,7 @@ import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 const own = useConsole();
 let acme: string;
 
-test("an organization is created, renamed, and shown as one's own", async () => {
+test("a user creates and renames an organization, and it is shown as their own", async () => {
   const { page } = own;
   await page.goto(`${own.url}/organizations`);
   await page.getByRole("table").waitFor();
@@ -23,7 +23,7 @@ test("an organization is created, renamed, and shown as one's own", async () => 
   expect(own.complaints).toEqual([]);
 });
 
-test("a key is made with a scope, shown when asked for, named anew, and deleted by who types its beginning", async () => {
+test("an ADMIN creates a key with a scope, reveals and renames it, and types its beginning to delete it", async () => {
   const { page } = own;
   await own.open("/keys", "API keys", acme);
   await page.getByLabel("Scope").selectOption("EVALUATION");
@@ -56,7 +56,7 @@ test("a key is made with a scope, shown when asked for, named anew, and deleted 
   expect(own.complaints).toEqual([]);
 });
 
-test("a user is made, becomes a member, and what each role may do is the server's own table", async () => {
+test("an ADMIN creates a user and adds a member, and the role matrix shows the server's own table", async () => {
   const { page } = own;
   await page.goto(`${own.url}/users`);
   await page.getByLabel("User name").fill("grace");
@@ -79,7 +79,7 @@ test("a user is made, becomes a member, and what each role may do is the server'
   expect(own.complaints).toEqual([]);
 });
 
-test("ownership passes to a member who is chosen, after the organization's name was typed", async () => {
+test("an OWNER transfers ownership to a chosen member after typing the organization's name", async () => {
   const { page } = own;
   await page.getByLabel("New owner").selectOption("grace");
   await page.getByRole("button", { name: "Transfer …" }).click();
@@ -91,7 +91,7 @@ test("ownership passes to a member who is chosen, after the organization's name 
   expect(own.complaints).toEqual([]);
 });
 
-test("somebody with a smaller role sees neither keys in clear nor buttons that would be refused", async () => {
+test("a member with a lower role sees neither unmasked keys nor buttons without permission", async () => {
   const { page } = own;
   const { apiKey } = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
     username: "grace",

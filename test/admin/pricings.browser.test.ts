@@ -6,7 +6,7 @@ const own = useConsole();
 const newer = () =>
   own.sample("tasker").replace('version: "1.0.0"', 'version: "1.1.0"').replace("2025-03-01", "2025-06-01");
 
-test("a first service is made from a file that is checked before anything is saved", async () => {
+test("a first service is created from a file that is checked before it is saved", async () => {
   const { page } = own;
   await own.open("/services", "Services");
   await page.getByText("No service yet").waitFor();
@@ -37,7 +37,7 @@ test("a first service is made from a file that is checked before anything is sav
   expect(own.complaints).toEqual([]);
 });
 
-test("a text that was begun is still there after leaving, and a second version is added", async () => {
+test("a draft survives leaving the page, and a second version is added", async () => {
   const { page } = own;
   await own.contract("ada", "PRO");
   await page.getByRole("link", { name: "Add a version" }).click();
@@ -56,7 +56,7 @@ test("a text that was begun is still there after leaving, and a second version i
   expect(own.complaints).toEqual([]);
 });
 
-test("a version is shown as plans, add-ons, features and the text as it was uploaded", async () => {
+test("a version shows its plans, add-ons, features and uploaded text", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Open version 1.0.0" }).click();
   const matrix = page.getByRole("region", { name: "What each plan gives" });
@@ -77,7 +77,7 @@ test("a version is shown as plans, add-ons, features and the text as it was uplo
   expect(own.complaints).toEqual([]);
 });
 
-test("what is allowed in a pricing and does no good is said when it is saved, each with its line", async () => {
+test("saving a pricing lists its valid but useless parts with their lines", async () => {
   const { page } = own;
   await own.open("/upload", "Upload a pricing");
   const text = own.sample("beacon");
@@ -93,7 +93,7 @@ test("what is allowed in a pricing and does no good is said when it is saved, ea
   await found.getByRole("button", { name: `Line ${line}` }).click();
   await expect.poll(() => page.locator(".cm-activeLine").last().textContent()).toContain("apiCalls:");
   await expectAccessible(page);
-  // By now the service is known to have the version; that it was just saved is no problem of the text.
+  // The version now exists on the server; the page must not report that as a conflict.
   expect(await page.locator(".verdict").textContent()).toBe("");
   expect(await page.getByRole("button", { name: "Save" }).isDisabled()).toBe(true);
   await found.getByRole("link", { name: /^Go to / }).click();
@@ -101,7 +101,7 @@ test("what is allowed in a pricing and does no good is said when it is saved, ea
   expect(own.complaints).toEqual([]);
 });
 
-test("a very large pricing is shown too", async () => {
+test("the console shows a very large pricing", async () => {
   const { page } = own;
   await own.upload(own.sample("atlas"));
   await own.open("/services", "Services");
@@ -118,7 +118,7 @@ test("a very large pricing is shown too", async () => {
   expect(own.complaints).toEqual([]);
 });
 
-test("a service is renamed, and disabled only by who types its name", async () => {
+test("a service is renamed, and disabled only after typing its name", async () => {
   const { page } = own;
   await own.open("/services/Atlas%20Workspace", "Atlas Workspace");
   await page.getByLabel("Name").fill("Globe");

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { beforeAll, test } from "vitest";
 import { useConsole } from "./console.ts";
 
-/* `npm run screenshots`: the main pages as pictures, from a server with a small business on it. No test of anything. */
+/* `npm run screenshots` takes pictures of the main pages, from a server with sample data. Asserts nothing. */
 
 const FOLDER = fileURLToPath(new URL("../../src/admin/screenshots/", import.meta.url));
 const own = useConsole();
@@ -43,7 +43,7 @@ beforeAll(async () => {
   }
 });
 
-/** Who does not renew, and how many days are left. */
+/** Users without automatic renewal, with their remaining days. */
 const LEAVING: readonly (readonly [user: string, days: number])[] = [
   ["alan", 21],
   ["edsger", 5],

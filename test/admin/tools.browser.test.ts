@@ -10,7 +10,7 @@ beforeAll(async () => {
   await own.call("PUT", "/contracts/ada/usageLevels", { tasker: { maxTasks: 20 } }, own.key);
 });
 
-test("the playground says why a feature is off for a user, as the server does, and counts nothing", async () => {
+test("the playground explains why a feature is off, as the server does, without counting usage", async () => {
   const { page } = own;
   await own.open("/contracts/ada", "ada");
   await page.getByRole("link", { name: "See why a feature is on or off" }).click();
@@ -29,7 +29,7 @@ test("the playground says why a feature is off for a user, as the server does, a
   expect(own.complaints).toEqual([]);
 });
 
-test("a configuration that nobody has is decided in the browser", async () => {
+test("the browser evaluates a configuration that nobody has", async () => {
   const { page } = own;
   await page.getByLabel("For whom").selectOption("invented");
   await page.getByLabel("Version: Tasker").selectOption("1.0.0");
@@ -42,7 +42,7 @@ test("a configuration that nobody has is decided in the browser", async () => {
   expect(own.complaints).toEqual([]);
 });
 
-test("a token is issued, taken apart, and verified by the server; a changed one is refused", async () => {
+test("a token is issued, decoded, and verified by the server, which rejects a changed one", async () => {
   const { page } = own;
   await own.open("/tokens", "Token inspector");
   await page.getByLabel("User id").fill("ada");
@@ -62,7 +62,7 @@ test("a token is issued, taken apart, and verified by the server; a changed one 
   expect(own.complaints).toEqual([]);
 });
 
-test("events of the past are there and new ones come by themselves", async () => {
+test("the events page shows past events and receives new ones live", async () => {
   const { page } = own;
   await own.open("/events", "Events");
   await page.getByText("Live", { exact: true }).waitFor();

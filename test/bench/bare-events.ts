@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import postgres from "postgres";
 
-/* A bare LISTEN whose payload goes to every WebSocket: `node --import tsx bare-events.ts <database> <channel>`. */
+/* Baseline: LISTEN, and each payload to every WebSocket: `node --import tsx bare-events.ts <database> <channel>`. */
 
 interface BareServer {
   clients: Set<{ send(text: string): void }>;

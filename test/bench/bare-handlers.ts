@@ -4,8 +4,8 @@ import { CompactSign } from "jose";
 import postgres from "postgres";
 
 /*
- * What Faregate is measured against, in a process of its own: Hono over postgres.js with the same pool, and nothing done but
- * the thing itself. `node --import tsx test/bench/bare-handlers.ts <database url> <port>`.
+ * Baseline for Faregate in its own process: minimal handlers in Hono over postgres.js, with the same pool. `node
+ * --import tsx test/bench/bare-handlers.ts <database url> <port>`.
  */
 
 const [databaseUrl = "", port = ""] = process.argv.slice(2);
@@ -16,7 +16,7 @@ await sql`insert into bench_counters (id) select generate_series(0, 9999) on con
 const FEATURES = 30;
 const answer = { eval: true, limit: null, used: null, error: null };
 const plans = new Map([["key", { features: Array.from({ length: FEATURES }, (_, i) => i % 2 === 0) }]]);
-/** As closures, as an expression is run. */
+/** Closures, like the engine's compiled expressions. */
 const rules = Array.from({ length: FEATURES }, (_, i) => ({
   id: `meter-feature${i}`,
   run: (plan: { features: boolean[] }) => plan.features[i] === true,

@@ -23,7 +23,7 @@ const SUITES = { pricing, evaluation, usage, events };
 const NAMED = { growth, hostile, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
-/** What the machine's mood may take away without anything having become slower. */
+/** Tolerance for noise of the machine. */
 const TOLERATED_DROP = 0.3;
 const ATTEMPTS = 3;
 

@@ -1,7 +1,7 @@
 import type { BenchRow } from "./pricing.ts";
 import { sideBySide } from "./side-by-side.ts";
 
-/** Asking over HTTP, through the whole stack, against handlers that do nothing else. */
+/** Measures evaluation over HTTP through the whole stack, against minimal handlers. */
 export function run({ quick = false } = {}): Promise<BenchRow[]> {
   return sideBySide(({ bare, ours, contracts }) => {
     const selects = bare(
@@ -57,7 +57,7 @@ export function run({ quick = false } = {}): Promise<BenchRow[]> {
       {
         name: "pricing token of 30 features, another one each time / Hono and jose signing each time",
         against: bare(["/token"], "{}"),
-        // The two kinds of one contract's token in turn, so that none is the one before.
+        // Alternate both kinds of token of one contract, so that no request repeats the previous one.
         of: ours(["plain-1/pricing-token", "plain-1/pricing-token?server=true"], "{}"),
         connections: 64,
         target: 0.8,

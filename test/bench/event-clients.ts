@@ -1,9 +1,9 @@
 import { createRequire } from "node:module";
 
 /*
- * A process of its own that holds many clients: `node --import tsx event-clients.ts <url> <count>`. It says `ready` to its
- * parent, and then for each message when the last client got it. Told `{ storm: milliseconds }`, it cuts all of them off, has
- * each come back within that time, again and again until it is let in, and says `back` with the milliseconds it took.
+ * Holds many clients in its own process: `node --import tsx event-clients.ts <url> <count>`. It sends `ready` to its
+ * parent, and for each message the time at which the last client received it. On `{ storm: milliseconds }` it cuts all
+ * clients off and reconnects each within that time, with retries. Then it sends `back` with the elapsed milliseconds.
  */
 
 interface Client {

@@ -18,13 +18,16 @@ const SOCKETS = 5000;
 
 const at = (sorted: readonly number[], share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN;
 
-/** The moment at which the frame at this place has come. */
+/** Waits for the frame with this index and returns the time of its arrival. */
 async function arrival(client: RawClient, index: number): Promise<number> {
   while (client.frames.length <= index) await client.next();
   return performance.now();
 }
 
-/** Milliseconds from the commit of an event to each of the clients, for as many events, one after the other. */
+/**
+ * Measures milliseconds from commit to arrival at each client, over ROUNDS consecutive events. Returns sorted values
+ * per client.
+ */
 async function latencies({ db }: Connection, clients: readonly RawClient[]): Promise<number[][]> {
   const all: number[][] = clients.map(() => []);
   const before = clients.map(({ frames }) => frames.length);
@@ -41,7 +44,7 @@ async function latencies({ db }: Connection, clients: readonly RawClient[]): Pro
   return all;
 }
 
-/** What one would write by hand, in a process of its own as well: LISTEN, and the payload to every WebSocket. */
+/** Starts the hand-written baseline in its own process: LISTEN, and each payload to every WebSocket. */
 async function openBare(databaseUrl: string): Promise<{ url: string; stop(): void }> {
   const script = fileURLToPath(new URL("./bare-events.ts", import.meta.url));
   const child = fork(script, [databaseUrl, OUTBOX_CHANNEL], { execArgv: ["--import", "tsx"] });
@@ -63,7 +66,7 @@ function next(child: ChildProcess, wanted: keyof FromClients): Promise<FromClien
   });
 }
 
-/** How long an event takes to the last of many clients, the median of five, and what the server then weighs. */
+/** Measures the median of five fan-outs to the last of many clients, and the server's memory afterwards. */
 async function fanOut(options: {
   server: RunningServer;
   connection: Connection;
@@ -99,7 +102,7 @@ async function measure(databaseUrl: string, sockets: number): Promise<BenchRow[]
     const own = await openPricings(server.url.replace("http", "ws") + HANDSHAKE);
     const bareServer = await openBare(databaseUrl);
     const other = await openRaw(bareServer.url);
-    // Both hear of the same events, so that they share the machine's moods; the first hundreds are for the compilers.
+    // Both receive the same events, so machine noise affects both. The first run warms up the JIT compilers.
     await latencies(connection, [own, other]);
     const [ours = [], bare = []] = await latencies(connection, [own, other]);
     own.close();
@@ -123,8 +126,8 @@ async function measure(databaseUrl: string, sockets: number): Promise<BenchRow[]
 }
 
 /**
- * Commit to client, beside a bare LISTEN and WebSocket in the same run, and what 5,000 clients cost. Linux, and some 5,100
- * open files for each of two processes (`ulimit -n 20000`); `quick` takes 500 clients.
+ * Compares commit-to-client latency with a bare LISTEN and WebSocket, and measures 5,000 clients. Requires Linux and
+ * some 5,100 open files for each of two processes (`ulimit -n 20000`); `quick` takes 500 clients.
  */
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));

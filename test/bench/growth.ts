@@ -16,21 +16,21 @@ import { forkClients, megabytesOf } from "./processes.ts";
 import { compare, type Load, measure, pricingOf } from "./side-by-side.ts";
 
 /*
- * How cost grows. Two databases on one server, a hundred times as many contracts and organizations in one as in the other, and
- * a REST process over each: what is asked of a thousand contracts must cost the same. Then, over the small one, pricings of
- * more and more features, and clients on an event server beside it.
+ * Measures how cost grows with data. Two databases on one server, one with a hundred times as many contracts and
+ * organizations, each with its own REST process: requests for a thousand contracts must cost the same. Then, over the
+ * small one: pricings with more and more features, and clients on an event server.
  */
 
 const FEATURES = [10, 40, 160];
 const SOCKETS = 1000;
-/** Contracts that are asked for in turn, of as many organizations as there are. */
+/** Contracts requested in turn, spread over all organizations. */
 const ASKED = 1000;
 
 interface Side extends RunningServer {
   databaseUrl: string;
-  /** What asks for the same number of contracts here as on the other side. */
+  /** Builds the requests: equally many contracts on both sides. */
   load(body: string, asked?: number): Load;
-  /** Of an organization with no other contracts. */
+  /** Key of an organization without other contracts. */
   key: string;
 }
 
@@ -55,7 +55,7 @@ async function startSide(serverUrl: string, name: string, organizations: number,
     databaseUrl,
     key,
     load: (body, asked = ASKED) => {
-      // Spread over all there are, in an order that follows no table.
+      // Spread over all contracts, in an order unlike any table's.
       const numbers = Array.from(
         { length: asked },
         (_, i) => ((i * 7919 * Math.floor(contracts / asked)) % contracts) + 1,
@@ -71,7 +71,7 @@ async function startSide(serverUrl: string, name: string, organizations: number,
   };
 }
 
-/** Asks each path once; in a hurry and not for its speed. */
+/** Requests each path once, concurrently; not measured. */
 async function askAll({ url, headers, body = "", paths, keys = [] }: Load): Promise<void> {
   const numbers = paths.keys();
   const worker = async () => {
@@ -117,7 +117,7 @@ async function growFeatures(small: Side, rounds: number, seconds: number): Promi
     const against = loads[i - 1];
     if (against === undefined) continue;
     const name = `${FEATURES[i]} features with limit and use / ${FEATURES[i - 1]} features`;
-    // Four times the features may cost four times as much, and not more.
+    // Four times the features may cost at most four times as much.
     rows.push(await compare({ name, against, of, connections: 64, target: 0.25 }, rounds, seconds));
   }
   return rows;
@@ -153,7 +153,7 @@ async function growSockets(small: Side, rounds: number, seconds: number): Promis
   }
 }
 
-/** The four curves, and what the process over the large database holds once it has seen all of it. */
+/** Measures four growth curves, and the memory of the large database's process after all requests. */
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const [rounds, seconds] = quick ? [3, 1] : [5, 3];
   const [organizations, contracts] = quick ? [100, 20_000] : [1000, 100_000];

@@ -9,10 +9,10 @@ import type { Pricing } from "../../src/core/pricing/model.ts";
 import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
 import { grant } from "../../src/core/pricing/subscription.ts";
 
-/** One measured ratio; `ok` says whether it meets its target. */
+/** One measured ratio; `ok` is true when it meets its target. */
 export interface BenchRow {
   readonly name: string;
-  /** The two things that the ratio is of. */
+  /** The two measurements behind the ratio. */
   readonly detail?: string;
   readonly value: number;
   readonly target: string;
@@ -23,7 +23,9 @@ const NOW = new Date("2026-01-01T00:00:00Z");
 const MODE = { server: false };
 const SAMPLE = fileURLToPath(new URL("../../src/samples/atlas.yml", import.meta.url));
 
-/** Milliseconds for one call of each job, the best of interleaved rounds, so that all share the machine's moods. */
+/**
+ * Measures milliseconds per call of each job. Takes the best of interleaved rounds, so machine noise affects all jobs.
+ */
 function measure(jobs: readonly (() => unknown)[], callsPerRound: number, rounds = 9): number[] {
   const best = jobs.map(() => Infinity);
   for (const job of jobs) for (let call = 0; call < callsPerRound; call++) job();
@@ -43,7 +45,7 @@ function parsed(text: string): Pricing {
   return result.pricing;
 }
 
-/** Thirty features in the shapes that occur in the wild: alone, with one limit, with two. */
+/** Builds thirty features in common shapes: without limit, with one, with two. */
 function thirtyFeatures(): { text: string; expressions: string[] } {
   const expressions = Array.from({ length: 30 }, (_, index) => {
     const feature = `pricingContext['features']['feature${index}']`;
@@ -75,7 +77,7 @@ interface Contexts {
 }
 type Closure = (contexts: Contexts) => unknown;
 
-/** What one would write by hand over the same contexts: a closure a node, no checks, no identifiers to look up. */
+/** Hand-written baseline over the same contexts: one closure per node, no checks, no name lookup. */
 function handWritten(index: number): Closure {
   const feature =
     (key: string): Closure =>
@@ -142,7 +144,7 @@ function measureEvaluation(): BenchRow[] {
   const closures = expressions.map((_, index) => handWritten(index));
 
   const byText = (): number => {
-    // Read by the evaluated texts alone.
+    // Only the evaluated texts read these variables.
     const { pricingContext, subscriptionContext } = contexts;
     let on = pricingContext === undefined || subscriptionContext === undefined ? 1 : 0;
     // oxlint-disable-next-line no-eval -- what the engine is compared with, on texts of our own
@@ -176,7 +178,7 @@ function measureEvaluation(): BenchRow[] {
   ];
 }
 
-/** The largest sample against copies of itself with four times the features: cost a feature may not grow. */
+/** Compares the largest sample with copies of itself of four times the features: the cost per feature must not grow. */
 function measureLinearity(): BenchRow[] {
   const small = parsed(readFileSync(SAMPLE, "utf8"));
   const copies = [0, 1, 2, 3].flatMap((copy) =>

@@ -14,17 +14,17 @@ import type { BenchRow } from "./pricing.ts";
 import { pricingOf } from "./side-by-side.ts";
 
 /*
- * The restore drill with a large database: fills one, backs it up as it runs, restores it elsewhere, each by the operator's own
- * command, and compares every balance with its movements in the copy. Fails when one disagrees or one is missing.
+ * Restore drill with a large database. Fills it, backs it up while it runs, and restores it elsewhere, by the
+ * operator's own commands. Fails when a balance of the copy disagrees with its movements or is missing.
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");
-/** Movements of each balance. */
+/** Movements per balance. */
 const MOVEMENTS = 30;
-/** For a gigabyte; less may take as long. */
+/** Limit for a gigabyte; smaller databases may take as long. */
 const MOST_SECONDS = 300;
 
-/** `npm run <name>`, without npm, over the embedded database in this folder; what it says and how long it takes. */
+/** Runs `npm run <name>` without npm, over the embedded database in `dataDir`. Returns its output and duration. */
 async function command(name: string, dataDir: string, ...given: string[]): Promise<{ says: string; seconds: number }> {
   const inherited = Object.entries(process.env).filter(([variable]) => !/^(npm_|NODE_|DATABASE_URL)/.test(variable));
   const from = performance.now();
@@ -36,7 +36,7 @@ async function command(name: string, dataDir: string, ...given: string[]): Promi
   return { says: stdout.trim(), seconds: (performance.now() - from) / 1000 };
 }
 
-/** An embedded database with so much in it; it runs until it is stopped. */
+/** Starts an embedded database and fills it; it runs until stopped. */
 async function fill(dataDir: string, organizations: number, contracts: number) {
   const { databasePassword } = keepSecrets(readConfig({ DATA_DIR: dataDir }));
   const postgres = await startEmbeddedPostgres({ dataDir, password: databasePassword });
@@ -57,7 +57,7 @@ async function fill(dataDir: string, organizations: number, contracts: number) {
   return { postgres, mb: size?.mb ?? 0 };
 }
 
-/** How long the way out and back takes; the seconds of the restore are with the start of the copy and the comparison. */
+/** Measures backup and restore. The restore's seconds include starting the copy and checking its balances. */
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const [organizations, contracts] = quick ? [100, 10_000] : [1000, 100_000];
   const folder = await mkdtemp(join(tmpdir(), "faregate-restore-"));

@@ -15,14 +15,14 @@ import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
 
 /*
- * Faregate and the bare handlers side by side: same machine, same Postgres, same size of pool, rounds in turn, medians.
+ * Compares Faregate with the bare handlers: same machine, Postgres and pool size, alternating rounds, medians.
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const CONTRACTS = 400;
-/** What was called a few thousand times runs as it will go on running. */
+/** After a few thousand calls the JIT compilers have settled. */
 const WARM_UP_SECONDS = 3;
-/** What Faregate runs on; the bare handlers always run on Node. */
+/** Faregate's runtime; the bare handlers always run on Node. */
 const RUNTIME = RUNTIMES.find((name) => name === process.env["BENCH_RUNTIME"]) ?? "Node 20";
 
 const feature = (name: string, condition: string) => `
@@ -32,7 +32,7 @@ const feature = (name: string, condition: string) => `
     type: DOMAIN
     expression: ${condition}`;
 
-/** A service whose features depend on the plan alone, but for one that a limit counts where that is asked for. */
+/** Builds a pricing whose features depend on the plan alone; `metered` adds one with a counted limit. */
 export const pricingOf = (name: string, features: number, metered: boolean) => `
 saasName: ${name}
 syntaxVersion: "3.0"
@@ -50,18 +50,18 @@ plans:
   ALL: { price: 0, features: null }
 `;
 
-/** Requests that one side gets, in turn. */
+/** Requests for one side, sent in turn. */
 export interface Load {
   url: string;
   headers: Record<string, string>;
-  /** Without one it is a GET. */
+  /** Sent by POST; without a body, requests use GET. */
   body?: string;
   paths: readonly string[];
-  /** Keys to send, one a path, instead of the one in the headers. */
+  /** One key per path, replacing the key in `headers`. */
   keys?: readonly string[];
 }
 
-/** Two loads that ask the same of both sides. */
+/** Equivalent loads for both sides. */
 export interface Pair {
   name: string;
   against: Load;
@@ -70,19 +70,19 @@ export interface Pair {
   target: number;
 }
 
-/** Builds loads: of the bare handlers, and of Faregate's features for end users with a contract. */
+/** Builds loads for the bare handlers and for Faregate's features. */
 export interface Sides {
   bare(paths: readonly string[], body: string): Load;
   ours(paths: readonly string[], body: string): Load;
-  /** Numbers of all contracts, in an order that does not follow their rows. */
+  /** Numbers of all contracts, shuffled against their row order. */
   contracts: readonly number[];
-  /** For a peer that is started beside: a folder that goes in the end, a database of its own, and what stops it. */
+  /** For a peer started beside: a temporary folder, its own database, and a hook to stop it. */
   folder: string;
   newDatabase(name: string): Promise<string>;
   onStop(stop: () => Promise<unknown>): void;
 }
 
-/** Starts a process, waits until it is ready, and returns what stops it. */
+/** Starts a process, waits until `ready` returns true, and returns a function that stops it. */
 export async function start(
   [program = "", ...given]: readonly string[],
   environment: Record<string, string>,
@@ -105,7 +105,7 @@ export async function start(
   };
 }
 
-/** End users `plain-0`, `plain-1`, … with a contract of the plain service alone. */
+/** Contracts end users `plain-0`, `plain-1`, … to the plain service only. */
 async function contractPlain(url: string, key: string): Promise<void> {
   const post = async (path: string, body: FormData | string) => {
     const headers = { "x-api-key": key, ...(typeof body === "string" ? { "content-type": "application/json" } : {}) };
@@ -127,7 +127,10 @@ async function contractPlain(url: string, key: string): Promise<void> {
   }
 }
 
-/** Requests a second over `seconds` at `connections`; throws when any answer was not 2xx. */
+/**
+ * Measures requests per second over `connections`.
+ * @throws Error when any response is not 2xx.
+ */
 export async function measure(load: Load, connections: number, seconds: number): Promise<number> {
   const each = Math.ceil(CONTRACTS / connections);
   let given = 0;
@@ -143,7 +146,7 @@ export async function measure(load: Load, connections: number, seconds: number):
     url: load.url,
     connections,
     duration: seconds,
-    // A share for each connection, as many of either side: autocannon builds what a connection is to send before it sends.
+    // Equal shares per connection on both sides: autocannon builds all requests of a connection in advance.
     setupClient: (client) => client.setRequests(Array.from({ length: each }, request)),
   });
   if (result.non2xx > 0 || result.errors > 0)
@@ -174,7 +177,7 @@ export async function compare(pair: Pair, rounds: number, seconds: number): Prom
   };
 }
 
-/** Starts both sides over one new database, seeded, and measures every pair; `quick` takes fewer and shorter rounds. */
+/** Starts both sides over one new, seeded database and measures every pair. `quick` takes fewer and shorter rounds. */
 export async function sideBySide(
   pairsOf: (sides: Sides) => readonly Pair[] | Promise<readonly Pair[]>,
   quick: boolean,

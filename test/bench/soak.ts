@@ -15,11 +15,11 @@ import { megabytesOf } from "./processes.ts";
 import { socketStorm } from "./socket-storm.ts";
 
 /*
- * `npm run test:soak [-- minutes]`, 20 by default: evaluations, consumption, novations and archivings at a steady rate while
- * sockets come and go and Postgres ends all sessions now and then. Every few seconds: resident memory and open descriptors
- * of both processes, p99. Then SOAK_SOCKETS sockets, 10,000 by default, join, get messages, are cut off, and come back at once.
- * Exits 1 when memory or descriptors grow, answers get slower, anything is not 200 or 503, or sockets go beyond their bounds.
- * With 0 minutes there are only the sockets.
+ * `npm run test:soak [-- minutes]`, default 20: evaluations, consumption, novations and archivings at a steady rate.
+ * Meanwhile sockets come and go, and Postgres sometimes terminates all sessions. Every few seconds it samples resident
+ * memory and open descriptors of both processes, and p99. Then SOAK_SOCKETS sockets (default 10,000) join, receive
+ * messages, are cut off, and reconnect at once. Exits with 1 when memory or descriptors grow, responses slow down, a
+ * status is neither 200 nor 503, or sockets exceed their bounds. With 0 minutes only the sockets run.
  */
 
 const MINUTES = Number(process.argv[2] ?? 20);
@@ -27,10 +27,10 @@ const RATE = Number(process.env["SOAK_RATE"] ?? 100);
 const SOCKETS = 50;
 const STORM_SOCKETS = Number(process.env["SOAK_SOCKETS"] ?? 10_000);
 const USERS = Array.from({ length: 200 }, (_, i) => `user-${i}`);
-/** What a process may gain between the second quarter and the last one. */
+/** Permitted growth between the second and the last quarter. */
 const MAX_GROWTH_MB = Math.max(16, MINUTES / 10);
 const MAX_NEW_DESCRIPTORS = 20;
-/** The plan asks for a fifth; on a machine that others use, a window or two of theirs must not decide. */
+/** The target is 1.2. Raise SOAK_SLOWDOWN on a shared machine, where a few windows of other load must not decide. */
 const MAX_SLOWDOWN = Number(process.env["SOAK_SLOWDOWN"] ?? 1.2);
 
 interface Sample {

@@ -8,14 +8,14 @@ import { forkClients, megabytesOf } from "./processes.ts";
 const MESSAGES = 20;
 const COME_BACK_MS = 10_000;
 
-/** Bounds of the plan for 10,000 sockets; of memory, what each may cost, and what may be left of a storm. */
+/** Bounds for 10,000 sockets. MAX_KB_EACH: memory per socket; MAX_LEFT_MB: memory not released after a storm. */
 const MAX_KB_EACH = 16;
 const MAX_LEFT_MB = 30;
 const MAX_LAST_MS = 500;
 const MAX_STALL_MS = 50;
 const MAX_BACK_MS = 15_000;
 
-/** What a child says next under this name. */
+/** Returns the next value that a child sends under this name. */
 async function told<T>(child: ChildProcess, name: string): Promise<T> {
   for (;;) {
     const [message] = (await once(child, "message")) as [Record<string, T>];
@@ -25,8 +25,8 @@ async function told<T>(child: ChildProcess, name: string): Promise<T> {
 }
 
 /**
- * So many sockets on one event server: how long they take to join, what each costs, when the last of them has a message and
- * how long nothing else happens meanwhile; then all are cut off, come back within ten seconds, and get another message.
+ * Measures `count` sockets on one event server: time to join, memory per socket, fan-out time of a message, event-loop
+ * stall meanwhile. Then it cuts all off; they reconnect within ten seconds and receive another message.
  */
 export async function socketStorm(
   server: RunningServer,

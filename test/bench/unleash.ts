@@ -8,15 +8,15 @@ import type { BenchRow } from "./pricing.ts";
 import { sideBySide } from "./side-by-side.ts";
 
 /*
- * A peer that is a product too: Unleash's server, from npm as it is published, over the same Postgres. Its front-end API
- * answers thirty flags for one user, as Faregate answers thirty features. It is installed into a folder of this run
- * alone, with the Node that it wants: too much for everybody's `npm ci`.
+ * Compares Faregate with Unleash's server, as published on npm, over the same Postgres. Its front-end API evaluates
+ * thirty flags for one user, Faregate thirty features. It is installed into a temporary folder with the Node version
+ * that it requires: too large for every `npm ci`.
  */
 
 const VERSION = "unleash-server@8.2.0";
 const FLAGS = 30;
 
-/** Installs and starts it, makes the flags, and returns how to ask for them. */
+/** Installs and starts Unleash, creates the flags, and returns how to request them. */
 async function startUnleash(folder: string, databaseUrl: string) {
   const home = join(folder, "unleash");
   await mkdir(home);
@@ -91,7 +91,7 @@ async function startUnleash(folder: string, databaseUrl: string) {
   return { url, token, stop };
 }
 
-/** Only when named: `npm run bench -- unleash`. Installs some 400 packages into a folder that goes again. */
+/** Runs only by name: `npm run bench -- unleash`. Installs some 400 packages into a temporary folder. */
 export function run({ quick = false } = {}): Promise<BenchRow[]> {
   return sideBySide(async ({ ours, folder, newDatabase, onStop }) => {
     const { url, token, stop } = await startUnleash(folder, await newDatabase("unleash"));

@@ -1,7 +1,7 @@
 import type { BenchRow } from "./pricing.ts";
 import { sideBySide } from "./side-by-side.ts";
 
-/** Consumption over HTTP, exact and with its ledger, against a bare handler with one UPDATE … RETURNING a request. */
+/** Measures exact consumption with its ledger over HTTP, against a handler with one UPDATE … RETURNING per request. */
 export function run({ quick = false } = {}): Promise<BenchRow[]> {
   return sideBySide(({ bare, ours, contracts }) => {
     const updates = bare(

@@ -11,8 +11,8 @@ import { onServer, withDatabase } from "../support/postgres-server.ts";
 import { composeServices, containerOf, ROOT, stageOf, words } from "./manifests.ts";
 
 /*
- * What the image has and what its containers run, without an engine: the folder is put together as the Dockerfile says, on
- * the Node of its base, and the commands are run from there as they are written, by a user who may not write.
+ * Checks the image and its containers' commands without a container engine. The test assembles a folder as the
+ * Dockerfile says, on the Node of its base image. It then runs the commands as written, as a user without write access.
  */
 
 const database = `faregate_${crypto.randomUUID().replaceAll("-", "")}_test`;
@@ -26,13 +26,13 @@ beforeAll(async () => {
   chmodSync(folder, 0o755);
   const [node] = await programOf("Node 24");
   mkdirSync(join(folder, "bin"));
-  // Where the user of the containers reaches it.
+  // The containers' user needs read access to Node.
   copyFileSync(node, join(folder, "bin/node"));
   if (isConsoleStale()) await buildConsole();
   const dependencies = join(folder, "dependencies");
   await assemble(dependencies, stageOf("dependencies"));
   app = join(folder, "app");
-  // Building the console takes every development dependency: that is what this checkout has.
+  // The console's build needs every development dependency, which this checkout has.
   await assemble(app, stageOf(undefined), { dependencies, console: ROOT });
   await onServer(inject("postgres").url, `create database ${database}`);
   ports = { rest: await freePort(), events: await freePort() };
@@ -50,7 +50,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Carries out COPY and RUN in a folder. */
+/** Executes COPY and RUN instructions in a folder. */
 async function assemble(
   to: string,
   instructions: { instruction: string; rest: string }[],
@@ -79,7 +79,7 @@ interface Running {
   stop(): Promise<number | null>;
 }
 
-/** Runs a container's command as its user. */
+/** Runs a container's command as the container's user. */
 function start([program = "", ...given]: readonly string[], extra: Record<string, string> = {}): Running {
   const child = spawn(join(folder, "bin", program), given, {
     cwd: app,
@@ -105,7 +105,7 @@ const healthcheckOf = () =>
 const isHealthy = async (command: readonly string[]) => (await start(command).exit) === 0;
 
 describe("the image", () => {
-  it("runs as a user without rights, and brings no database, no development dependency and no test", () => {
+  it("runs as an unprivileged user, without a database, development dependencies or tests", () => {
     expect(stageOf(undefined).find(({ instruction }) => instruction === "USER")?.rest).toBe("node");
     expect(existsSync(join(app, "node_modules/hono"))).toBe(true);
     expect(existsSync(join(app, "dist/console/index.html"))).toBe(true);
@@ -114,7 +114,7 @@ describe("the image", () => {
     }
   });
 
-  it("serves nothing over a schema that has not been made", async () => {
+  it("serves nothing before the schema exists", async () => {
     const server = start(containerOf("rest.yaml").command);
     expect(await server.exit).toBe(1);
     expect(server.output()).toBe(
@@ -122,7 +122,7 @@ describe("the image", () => {
     );
   });
 
-  it("migrates, also when several jobs start at once, and tells the first password once", async () => {
+  it("migrates, even when several jobs start at once, and prints the first password once", async () => {
     const { command } = containerOf("migrate.yaml");
     expect(composeServices()["migrate"]?.command).toEqual(command);
     const jobs = Array.from({ length: 3 }, () => start(command));
@@ -157,7 +157,7 @@ describe("the image", () => {
         headers: { "content-type": "application/json" },
         body: JSON.stringify({ username: "nobody", password: "wrong" }),
       });
-      // In the middle of its slow hash.
+      // The signal arrives while the slow hash is in flight.
       await new Promise((resolve) => setTimeout(resolve, 60));
       const stopped = server.stop();
       expect((await signIn).status).toBe(401);

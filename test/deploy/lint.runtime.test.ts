@@ -12,13 +12,13 @@ import { DEPLOY, type Manifest, MANIFESTS, manifestsOf, read, ROOT } from "./man
 const run = promisify(execFile);
 
 describe("the Dockerfile", () => {
-  it("is one, and a mistake in it is found", () => {
+  it("is valid, and the check finds a mistake in it", () => {
     expect(validate(read("Dockerfile"))).toEqual([]);
     expect(validate(read("Dockerfile").replace("EXPOSE 3000", "EXPOSE many"))).not.toEqual([]);
   });
 
   it("is built on a release of Node that is maintained", () => {
-    // Fails when its time is over: then another base is due. Source: nodejs/Release.
+    // Fails at end of life, as a reminder to update the base image. Source: nodejs/Release.
     const maintainedUntil: Record<string, string> = { 22: "2027-04-30", 24: "2028-04-30", 26: "2029-04-30" };
     const bases = [...read("Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, base]) => base);
     expect(new Set(bases).size).toBe(1);
@@ -34,7 +34,7 @@ describe("the compose file", () => {
     return results.flatMap(({ messages }) => messages.filter(({ type }) => type === "error"));
   };
 
-  it("is one, and a mistake in it is found", () => {
+  it("is valid, and the check finds a mistake in it", () => {
     expect(errors(resolve(DEPLOY, "compose.yaml"))).toEqual([]);
     const folder = mkdtempSync(join(tmpdir(), "faregate-compose-"));
     writeFileSync(join(folder, "compose.yaml"), read("compose.yaml").replaceAll("restart: unless", "restarts: unless"));
@@ -44,7 +44,7 @@ describe("the compose file", () => {
 });
 
 describe("the Kubernetes manifests", () => {
-  /** What TypeScript says of the documents as literals of Kubernetes' own types: missing, wrong and unknown fields. */
+  /** Type-checks the documents as literals of Kubernetes' types: reports missing, wrong and unknown fields. */
   const problems = async (manifests: readonly Manifest[]) => {
     const folder = mkdtempSync(join(ROOT, "node_modules/.manifests-"));
     try {
@@ -64,14 +64,14 @@ describe("the Kubernetes manifests", () => {
     }
   };
 
-  it("have Kubernetes' fields and no others, and a mistake in them is found", async () => {
+  it("have only Kubernetes' fields, and the check finds a mistake in them", async () => {
     const manifests = MANIFESTS.flatMap(manifestsOf);
     expect(await problems(manifests)).toBe("");
     const misspelt = JSON.stringify(manifests).replaceAll("terminationGracePeriodSeconds", "terminationGraceSeconds");
     expect(await problems(JSON.parse(misspelt) as Manifest[])).toContain("terminationGraceSeconds");
   });
 
-  it("are those that the kustomization lists, which gives the image a name", () => {
+  it("are the resources of the kustomization, which names the image", () => {
     const { resources, images } = load(read("kubernetes/kustomization.yaml")) as {
       resources: string[];
       images: { name: string }[];
@@ -81,7 +81,7 @@ describe("the Kubernetes manifests", () => {
     expect(images.map(({ name }) => name)).toEqual(["faregate"]);
   });
 
-  it("scale both servers, and let go of one at a time", () => {
+  it("have an autoscaler and a disruption budget for both servers", () => {
     for (const file of ["rest.yaml", "events.yaml"]) {
       const kinds = manifestsOf(file).map(({ kind }) => kind);
       expect(kinds).toEqual(["Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget"]);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { load, loadAll } from "js-yaml";
 
-/** src/deploy, and what it is in the repository. */
+/** Paths of the repository and of src/deploy. */
 export const ROOT = resolve(import.meta.dirname, "../..");
 export const DEPLOY = resolve(ROOT, "src/deploy");
 export const MANIFESTS = ["migrate.yaml", "rest.yaml", "events.yaml", "network-policy.yaml"];
@@ -26,17 +26,17 @@ interface Container {
 
 export const read = (file: string): string => readFileSync(resolve(DEPLOY, file), "utf8");
 
-/** The documents of a manifest file. */
+/** Parses the documents of a manifest file. */
 export const manifestsOf = (file: string): Manifest[] => loadAll(read(`kubernetes/${file}`)) as Manifest[];
 
-/** The container of the deployment or job in a manifest file. */
+/** Returns the container of the Deployment or Job in a manifest file. */
 export function containerOf(file: string): Container {
   const workload = manifestsOf(file).find(({ kind }) => kind === "Deployment" || kind === "Job");
   if (workload === undefined) throw new Error(`${file} runs nothing`);
   return workload.spec.template.spec.containers[0];
 }
 
-/** A service of the compose file, with what it takes from its anchors. */
+/** A service of the compose file, with its YAML anchors resolved. */
 export interface ComposeService {
   command?: string[];
   healthcheck?: { test?: string[] };
@@ -47,7 +47,7 @@ export function composeServices(): Record<string, ComposeService> {
   return services;
 }
 
-/** The instructions of one stage of the Dockerfile: the first without a name is the image itself. */
+/** Returns the instructions of one Dockerfile stage; undefined selects the final stage, which has no name. */
 export function stageOf(name: string | undefined): { instruction: string; rest: string }[] {
   const instructions = read("Dockerfile")
     .split("\n")
@@ -58,5 +58,5 @@ export function stageOf(name: string | undefined): { instruction: string; rest: 
   return instructions.slice((starts[found]?.at ?? -1) + 1, starts[found + 1]?.at);
 }
 
-/** The words of an instruction in its exec form. */
+/** Parses an instruction in exec form. */
 export const words = (text: string): string[] => JSON.parse(text.slice(text.indexOf("["))) as string[];

@@ -7,7 +7,10 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
 import { DEPLOY } from "./manifests.ts";
 
-/* The alert rules and the dashboard: PromQL by Prometheus' own grammar, over numbers that real processes export. */
+/*
+ * Checks the alert rules and the dashboard with Prometheus' own PromQL grammar, against metrics that real processes
+ * export.
+ */
 
 interface Rule {
   alert: string;
@@ -33,7 +36,7 @@ const expressions: [where: string, expression: string][] = [
   ...panels.flatMap(({ title, targets }) => targets.map(({ expr }): [string, string] => [title, expr])),
 ];
 
-/** What an expression names: metrics, and whether all of it is PromQL. */
+/** Parses PromQL and lists the metrics that it names. */
 function readPromql(text: string): { isValid: boolean; metrics: string[] } {
   let isValid = true;
   const metrics: string[] = [];
@@ -48,7 +51,7 @@ function readPromql(text: string): { isValid: boolean; metrics: string[] } {
 
 let database: TestDatabase;
 let servers: RunningServer[] = [];
-/** Names with their kind, as both kinds of process describe them. */
+/** Metric types by name, as REST process and event server export them. */
 const exported = new Map<string, string>();
 
 beforeAll(async () => {
@@ -76,25 +79,25 @@ describe("every expression of the alerts and the dashboard", () => {
     expect(isValid).toBe(true);
     expect(metrics.length).toBeGreaterThan(0);
     for (const metric of metrics) {
-      // Prometheus' own, for each target.
+      // Prometheus creates `up` itself, for each target.
       if (metric === "up") continue;
       const base = metric.replace(/_(bucket|sum|count)$/, "");
       const kind = exported.get(metric) ?? (exported.get(base) === "histogram" ? "histogram" : undefined);
       expect(kind, `${metric} is not exported`).toBeDefined();
-      // A counter alone says how long a process has run; a gauge has no rate.
+      // A raw counter only reflects uptime; a gauge has no rate.
       const isRate = new RegExp(`(rate|increase)\\(\\s*${metric}`).test(expression);
       expect(isRate, metric).toBe(kind !== "gauge");
     }
   });
 
-  it("would be found with a mistake in it, or with a metric that nobody exports", () => {
+  it("fails the check with a mistake in it, or with a metric that no process exports", () => {
     expect(readPromql("sum(rate(faregate_ready[5m])").isValid).toBe(false);
     expect(readPromql("rate(faregate_ready[5x])").isValid).toBe(false);
     expect(readPromql("sum by (job) (faregate_nothing)").metrics).toEqual(["faregate_nothing"]);
     expect(exported.has("faregate_nothing")).toBe(false);
   });
 
-  it("leaves nothing out that is worth a look: every number of ours is in one of them", () => {
+  it("together use every metric of ours", () => {
     const used = new Set(expressions.flatMap(([, text]) => readPromql(text).metrics));
     const unused = [...exported].filter(
       ([name]) => !used.has(name) && ![...used].some((metric) => metric.startsWith(`${name}_`)),
@@ -103,7 +106,7 @@ describe("every expression of the alerts and the dashboard", () => {
   });
 });
 
-it("each alert has a name of its own, a severity, what it says and what to do", () => {
+it("each alert has a unique name, a severity, a summary and instructions", () => {
   expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
   for (const { alert, labels, annotations, ...rule } of rules) {
     expect(alert).toMatch(/^Faregate[A-Z]\w+$/);
@@ -115,7 +118,7 @@ it("each alert has a name of its own, a severity, what it says and what to do", 
   }
 });
 
-it("the panels of the dashboard have ids of their own and do not overlap", () => {
+it("the dashboard's panels have unique ids and do not overlap", () => {
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   const taken = new Set<string>();
   for (const { title, gridPos } of panels) {

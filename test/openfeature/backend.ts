@@ -5,8 +5,9 @@ import { upload } from "../support/contracting.ts";
 import { layLine, type Line } from "./line.ts";
 
 /*
- * The service is called "boolean", so that its flags have the keys of OpenFeature's own suite for providers (specification, appendix F):
- * boolean-flag is on, boolean-zero-flag is off, boolean-changing-flag is on in version 1.0.0, and missing-flag does not exist.
+ * The service is named "boolean" to match the flag keys of OpenFeature's provider test suite (specification, appendix
+ * F). boolean-flag is on, boolean-zero-flag is off, boolean-changing-flag is on in version 1.0.0, and missing-flag does
+ * not exist.
  */
 const pricing = (version: number, changing: boolean) => `
 saasName: Boolean
@@ -30,7 +31,7 @@ plans:
   ONLY: { price: 0, unit: user/month, features: {} }
 `;
 
-/** The real server process below a sub-path, by way of a line that can be cut, and the same database in process. */
+/** The real server process below a sub-path, behind a line that tests can cut, and the same database in process. */
 export interface Backend {
   url: string;
   key: string;
@@ -38,7 +39,7 @@ export interface Backend {
   api: TestApi;
   contract(userId: string): Promise<void>;
   use(userId: string, amount: number): Promise<void>;
-  /** Publishes this version, from 2 on, and archives the one before, so that contracts move to it. */
+  /** Publishes this version, from 2 on, and archives the previous one, so that contracts move to it. */
   succeed(version: number, changing: boolean): Promise<void>;
   close(): Promise<void>;
 }

@@ -14,9 +14,9 @@ import { freePort } from "../support/event-server.ts";
 import { type Backend, startBackend } from "./backend.ts";
 
 /*
- * What OpenFeature asks of every provider (specification §2 and appendix F), of our two and of the published generic ones for OFREP,
- * unmodified, with the SDKs, against the real server process. Not asked, because Faregate has no such flags: values that are texts,
- * numbers or structures, and flags that are disabled.
+ * Runs OpenFeature's provider requirements (specification §2 and appendix F) against the real server process. Subjects
+ * are our two providers and the unmodified generic OFREP ones, each behind its SDK. Omitted, because Faregate has no
+ * such flags: text, number and structure values, and disabled flags.
  */
 
 let backend: Backend;
@@ -30,11 +30,11 @@ afterAll(async () => {
   await backend.close();
 });
 
-/** One provider behind its SDK; `evaluate` chooses the method of the SDK by the type of the default. */
+/** A provider behind its SDK. `evaluate` picks the SDK's method by the type of the default. */
 interface Subject {
   name: string;
   evaluate(key: string, defaultValue: FlagValue, domain?: string): Promise<EvaluationDetails<FlagValue>>;
-  /** Registers the provider for this address, key and user; rejects as the SDK does. */
+  /** Registers the provider for this URL, key and user; rejects like the SDK. */
   register(domain: string, options: { url: string; key: string; userId?: string }): Promise<void>;
   status(domain: string): string;
   metadata(domain: string): string | undefined;
@@ -81,7 +81,7 @@ function onWeb(name: string, make: (options: { url: string; key: string }) => We
   };
 }
 
-/** Its declarations lack exactOptionalPropertyTypes: `hooks` may be undefined in them. */
+/** The package's types lack exactOptionalPropertyTypes and declare `hooks` as possibly undefined. */
 const typed = (provider: OFREPWebProvider) => provider as WebProvider;
 
 const ours = onServer("faregate/openfeature/server", ({ url, key }) => new FaregateProvider({ url, apiKey: key }));
@@ -99,7 +99,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
   const domain = (purpose: string) => `${name}: ${purpose}`;
   const reason = subject === oursWeb ? "CACHED" : "TARGETING_MATCH";
 
-  test("becomes ready and says its name", async () => {
+  test("becomes ready and returns its name", async () => {
     await register(name, { url: backend.url, key: backend.key, userId: "ada" });
     expect(status(name)).toBe("READY");
     expect(metadata(name)).toMatch(/\w/);
@@ -118,7 +118,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
     },
   );
 
-  test("has limit, use and what remains as flat metadata", async () => {
+  test("returns limit, usage and remainder as flat metadata", async () => {
     const { value, flagMetadata } = await evaluate("boolean-limited-flag", false);
     expect(value).toBe(true);
     expect(flagMetadata).toMatchObject({ limit: 10, used: 4, remaining: 6 });
@@ -126,7 +126,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
   });
 
   test.each(["fallback", 1, 0.1, { a: 1 }])(
-    "asked for boolean-flag as %j is a TYPE_MISMATCH with the default",
+    "resolves boolean-flag requested as %j to the default with TYPE_MISMATCH",
     async (fallback) => {
       expect(await evaluate("boolean-flag", fallback)).toMatchObject({
         value: fallback,
@@ -137,7 +137,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
   );
 
   test.each([true, "fallback", 1, { a: 1 }])(
-    "asked for missing-flag as %j is FLAG_NOT_FOUND with the default",
+    "resolves missing-flag requested as %j to the default with FLAG_NOT_FOUND",
     async (fallback) => {
       expect(await evaluate("missing-flag", fallback)).toMatchObject({
         value: fallback,
@@ -147,27 +147,24 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
     },
   );
 
-  test.each([true, "fallback"])(
-    "asked for a flag that cannot be evaluated as %j answers the default",
-    async (fallback) => {
-      expect(await evaluate("boolean-broken-flag", fallback)).toMatchObject({
-        value: fallback,
-        reason: "ERROR",
-        errorCode: "GENERAL",
-      });
-    },
-  );
+  test.each([true, "fallback"])("resolves a broken flag requested as %j to the default", async (fallback) => {
+    expect(await evaluate("boolean-broken-flag", fallback)).toMatchObject({
+      value: fallback,
+      reason: "ERROR",
+      errorCode: "GENERAL",
+    });
+  });
 
-  test("never counts", async () => {
+  test("never counts usage", async () => {
     for (let times = 0; times < 3; times += 1) await evaluate("boolean-limited-flag", false);
     expect((await evaluate("boolean-limited-flag", false)).flagMetadata["used"]).toBe(4);
   });
 
-  test("cannot be reached: evaluations answer the default and nothing is thrown", async () => {
+  test("returns the default and throws nothing when the server is unreachable", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const at = domain("unreachable");
     const registered = register(at, { url, key: backend.key, userId: "ada" });
-    // A generic server provider has no initialization that could fail.
+    // The generic server provider has no initialization that could fail.
     if (subject === generic) await registered;
     else {
       await expect(registered).rejects.toThrow(/could not be reached|request failed/);
@@ -176,7 +173,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
     expect(await evaluate("boolean-flag", false, at)).toMatchObject({ value: false, reason: "ERROR" });
   });
 
-  test("with a wrong key answers the default; where it initializes, it cannot recover", async () => {
+  test("returns the default with a wrong key, and is FATAL if it has an initialization", async () => {
     const at = domain("wrong key");
     const registered = register(at, { url: backend.url, key: "org_wrong", userId: "ada" });
     if (subject === generic) await registered;
@@ -188,7 +185,7 @@ describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
   });
 });
 
-test("faregate/openfeature/web has the limit of a flag as its number", async () => {
+test("faregate/openfeature/web resolves a number to the flag's limit", async () => {
   expect(await oursWeb.evaluate("boolean-limited-flag", 1)).toMatchObject({ value: 10, reason: "CACHED" });
 });
 

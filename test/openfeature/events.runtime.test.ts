@@ -6,8 +6,8 @@ import { FaregateWebProvider } from "../../src/openfeature/web.ts";
 import { type Backend, startBackend } from "./backend.ts";
 
 /*
- * Events of both providers against the real server process, whose line is cut and mended. Source: OpenFeature specification §5 and
- * appendix F: what is signalled is also applied.
+ * Tests events of both providers against the real server process while the line is cut and mended. An event must also
+ * change the answers. Source: OpenFeature specification §5 and appendix F.
  */
 
 let backend: Backend;
@@ -30,7 +30,7 @@ beforeAll(async () => {
   const options = { url: backend.url, apiKey: backend.key };
   await Web.setProviderAndWait("page", new FaregateWebProvider(options), ada);
   await Server.setProviderAndWait("back end", new FaregateProvider(options));
-  // The no-op provider that was there before is ready, too.
+  // The previous no-op provider emits READY, too.
   for (const events of [pageEvents, backEndEvents])
     expect(new Set(events.splice(0))).toEqual(new Set([WebEvents.Ready]));
 });
@@ -39,7 +39,7 @@ afterAll(async () => {
   await backend.close();
 });
 
-test("a pricing that is archived is signalled to the page with the flag that changed, and applied", async () => {
+test("archiving a pricing signals the changed flag to the page and changes the answer", async () => {
   expect(page.getBooleanValue("boolean-changing-flag", false)).toBe(true);
   await backend.succeed(2, false);
   await vi.waitFor(() => expect(changedFlags).toEqual([["boolean-changing-flag"]]), soon);
@@ -48,7 +48,7 @@ test("a pricing that is archived is signalled to the page with the flag that cha
   expect(await backEnd.getBooleanValue("boolean-changing-flag", true, ada)).toBe(false);
 });
 
-test("losing the line makes both stale, with the last answers; regaining it makes both ready, with what changed meanwhile", async () => {
+test("both providers turn stale with their last answers when the line is lost, and ready with current ones afterwards", async () => {
   await backend.line.cut();
   await vi.waitFor(() => expect(page.providerStatus).toBe("STALE"), soon);
   expect(page.getBooleanDetails("boolean-flag", false)).toMatchObject({ value: true, reason: "STALE", variant: "on" });
@@ -82,7 +82,7 @@ test("losing the line makes both stale, with the last answers; regaining it make
   expect(changedFlags.at(-1)).toEqual(["boolean-changing-flag"]);
 });
 
-test("a page that changes its user never answers for the one before", async () => {
+test("a page that changes its user never returns the previous user's answers", async () => {
   await backend.use("bob", 10);
   expect(page.getBooleanValue("boolean-limited-flag", false)).toBe(true);
   const changed = Web.setContext("page", { targetingKey: "bob" });

@@ -1,10 +1,10 @@
 import { createServer, type AddressInfo, connect, type Server, type Socket } from "node:net";
 
-/** A line to a server that can be cut, as an outage looks from outside, while the server itself goes on. */
+/** A TCP proxy to a server. Cutting it simulates an outage while the server keeps running. */
 export interface Line {
-  /** The server's address by way of the line, with the same path. */
+  /** The server's URL through the line, with the same path. */
   url: string;
-  /** Ends every connection and takes no other. */
+  /** Closes every connection and accepts no new one. */
   cut(): Promise<void>;
   mend(): Promise<void>;
   close(): Promise<void>;

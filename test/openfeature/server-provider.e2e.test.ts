@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ProviderEvents } from "@openfeature/server-sdk";
 import { FaregateProvider, type FaregateProviderOptions } from "../../src/openfeature/server.ts";
 
-/* What a proxy or an overloaded server answers, which the real one cannot be made to: an HTTP server in the hand of each test. */
+/* A stub HTTP server sends responses of proxies or overloaded servers, which the real server never sends. */
 
 let server: Server;
 let url: string;
@@ -47,7 +47,7 @@ afterEach(async () => {
   await new Promise((done) => server.close(done));
 });
 
-test("asks below the sub-path with the key, and of the context sends the targeting key alone", async () => {
+test("the provider sends requests below the sub-path with the key, and only the targeting key of the context", async () => {
   expect(await ask(provider(), "ada", "s-ä/b")).toMatchObject({ value: true, flagMetadata: { used: 1 } });
   await ask(provider({ server: true }));
   expect(calls).toEqual([
@@ -76,7 +76,8 @@ test.each<[what: string, broken: (response: ServerResponse) => void]>([
   const unknown = { value: false, reason: "ERROR", errorCode: "GENERAL" };
   expect(await ask(one, "bob")).toMatchObject(unknown);
   expect(events).toEqual([ProviderEvents.Stale]);
-  // Three in a row are an outage: from now on one question a second bears it, and the others are answered at once.
+  // Three consecutive failures open the circuit: one request per second probes the server, all others are answered at
+  // once.
   expect(calls).toHaveLength(4);
   for (let times = 0; times < 5; times += 1) expect((await ask(one)).reason).toBe("STALE");
   expect(await ask(one, "bob")).toMatchObject(unknown);
@@ -87,7 +88,7 @@ test.each<[what: string, broken: (response: ServerResponse) => void]>([
   expect(events).toEqual([ProviderEvents.Stale, ProviderEvents.Ready]);
 });
 
-test("last answers end after their time, and with lastKnownForMs 0 there are none", async () => {
+test("cached answers expire after lastKnownForMs, and 0 disables the cache", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   const one = provider({ lastKnownForMs: 60_000 });
   const never = provider({ lastKnownForMs: 0 });
@@ -102,7 +103,7 @@ test("last answers end after their time, and with lastKnownForMs 0 there are non
   expect(events).toEqual([ProviderEvents.Stale, ProviderEvents.Error]);
 });
 
-test("a refusal or nonsense is no outage: what was known is not answered then", async () => {
+test("an error response or an invalid body is no outage, so the cached answer is not used", async () => {
   const one = provider();
   await ask(one);
   answer = json(401, { errorCode: "GENERAL", errorDetails: "Invalid Organization API Key" });
@@ -122,7 +123,7 @@ test("a refusal or nonsense is no outage: what was known is not answered then", 
   expect(events).toEqual([]);
 });
 
-test("the last answer of a user whose contract is gone is that, in an outage too", async () => {
+test("the error for a deleted contract is cached and returned during an outage", async () => {
   const one = provider();
   await ask(one);
   answer = json(400, { key: "s-a", errorCode: "INVALID_CONTEXT", errorDetails: "Contract with userId ada not found" });
@@ -131,14 +132,14 @@ test("the last answer of a user whose contract is gone is that, in an outage too
   expect(await ask(one)).toMatchObject({ value: false, errorCode: "INVALID_CONTEXT" });
 });
 
-test("what cannot be a feature is not asked for, be it a path", async () => {
+test("the provider sends no request for invalid feature ids such as paths", async () => {
   for (const key of ["", "..", "nodash"]) {
     expect(await ask(provider(), "ada", key)).toMatchObject({ value: false, errorCode: "FLAG_NOT_FOUND" });
   }
   expect(calls).toEqual([]);
 });
 
-test("something else than Faregate at the address is a fatal error at the start", async () => {
+test("a server other than Faregate is a fatal error at startup", async () => {
   answer = json(404, { message: "no such page" });
   await expect(provider().initialize()).rejects.toMatchObject({ code: "PROVIDER_FATAL" });
   answer = json(503, {});

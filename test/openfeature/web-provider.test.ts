@@ -3,14 +3,14 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createTestToken } from "../../src/client/front/test-token.ts";
 import { FaregateWebProvider } from "../../src/openfeature/web.ts";
 
-/* Token-only: no key in the page, no connection; what the page's own back end answers is in the hand of each test. */
+/* Token source only: the page has no key and no connection. Each test controls the responses of the page's back end. */
 
 const HOUR = 3_600_000;
 let domain = "";
 let page: Client;
 let events: string[];
 let asked: unknown[];
-/** What the back end answers from now on. */
+/** The back end's response from now on. */
 let answer: (userId: string | undefined) => Promise<string>;
 
 const token = (features: Record<string, boolean | object> = { "zoom-a": true }, lifeMs = HOUR) =>
@@ -56,18 +56,18 @@ test.each<[what: string, options: object]>([
   expect(() => new FaregateWebProvider(options)).toThrow(/config\.tokenSource/);
 });
 
-test("an address that is none is refused at once", () => {
+test("the constructor rejects an invalid URL", () => {
   expect(() => new FaregateWebProvider({ url: "localhost", apiKey: "k" })).toThrow("config.url must be an absolute");
 });
 
-test("the source is asked with the context, once, and what it brings is answered without a request", async () => {
+test("the provider calls the token source once with the context, and evaluates its token without a request", async () => {
   await start({ targetingKey: "ada", plan: "PRO" });
   expect(asked).toEqual([{ targetingKey: "ada", plan: "PRO" }]);
   expect(page.getBooleanValue("zoom-a", false)).toBe(true);
   expect(events).toEqual([ProviderEvents.Ready]);
 });
 
-test("a change of context asks again with the new one, and not even a late answer for the old one counts", async () => {
+test("a context change calls the source again, and a late response for the old context is ignored", async () => {
   await start({ targetingKey: "ada" });
   const late: ((token: string) => void)[] = [];
   answer = (userId) =>
@@ -86,7 +86,7 @@ test("a change of context asks again with the new one, and not even a late answe
   expect(page.providerStatus).toBe("READY");
 });
 
-test("a refresh tells which flags answer differently, and nothing when none does", async () => {
+test("a refresh emits the changed flags, and no event without changes", async () => {
   const changes: unknown[] = [];
   page.addHandler(ProviderEvents.ConfigurationChanged, (details) => changes.push(details?.flagsChanged));
   answer = async () => token({ "zoom-a": true, "zoom-gone": true, "zoom-same": { eval: true, limit: 3, used: 1 } });
@@ -99,7 +99,7 @@ test("a refresh tells which flags answer differently, and nothing when none does
   expect(asked.length).toBeGreaterThan(2);
 });
 
-test("a refresh that fails makes the answers stale, an expired token keeps them so, and a new one makes it ready", async () => {
+test("a failed refresh turns the provider stale, an expired token keeps it stale, and a new one makes it ready", async () => {
   await start();
   expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: true, reason: "CACHED" });
   answer = () => Promise.reject(new Error("no line"));
@@ -116,7 +116,7 @@ test("a refresh that fails makes the answers stale, an expired token keeps them 
   expect(events).toEqual([ProviderEvents.Ready, ProviderEvents.Stale, ProviderEvents.Ready]);
 });
 
-test("a token that expires while the next is asked for makes it stale; another user never gets its answers", async () => {
+test("a token that expires during a refresh turns the provider stale, and another user never gets its answers", async () => {
   answer = async () => token({ "zoom-a": true }, 10_000);
   await start({ targetingKey: "ada" });
   answer = () => new Promise(() => {});
@@ -128,7 +128,7 @@ test("a token that expires while the next is asked for makes it stale; another u
   expect(page.getBooleanDetails("zoom-a", false)).toMatchObject({ value: false, errorCode: "PROVIDER_NOT_READY" });
 });
 
-test("a feature is a number, too, where it has a limit", async () => {
+test("a feature with a limit also resolves to a number", async () => {
   answer = async () =>
     token({
       "s-on": { eval: true, limit: 10, used: 3 },
@@ -143,7 +143,7 @@ test("a feature is a number, too, where it has a limit", async () => {
   expect(page.getObjectDetails("s-on", {})).toMatchObject({ errorCode: "TYPE_MISMATCH" });
 });
 
-test("a source that fails at the start is an error, and is asked again until it answers", async () => {
+test("a token source that fails at startup causes an error and is retried until it succeeds", async () => {
   answer = () => Promise.reject(new Error("no line"));
   await expect(start()).rejects.toThrow("no line");
   expect(page.providerStatus).toBe("ERROR");
@@ -153,7 +153,7 @@ test("a source that fails at the start is an error, and is asked again until it 
   expect(page.getBooleanValue("zoom-a", false)).toBe(true);
 });
 
-test("what the token says of one feature becomes details", async () => {
+test("a token's entry for a feature becomes resolution details", async () => {
   const error = (code: string) => ({ eval: false, error: { code, message: "why" } });
   const features = {
     "s-number": { eval: true, limit: 10, used: 12 },

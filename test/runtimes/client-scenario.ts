@@ -1,6 +1,9 @@
 import { Faregate, parsePricingToken, ServiceRequestError } from "../../src/client/client.ts";
 
-/** What a back end does with its client, in one go; the same on every runtime. The user has a contract of nothing used. */
+/**
+ * Runs a back end's calls with its client in one sequence, identical on every runtime. The user needs a contract
+ * without consumption.
+ */
 export async function clientScenario(url: string, apiKey: string, userId: string): Promise<unknown> {
   const { contracts, features, services } = new Faregate({ url, apiKey, lastKnownForMs: 1_000 });
   const consumption = { "tasker-maxTasks": 2 };

@@ -10,7 +10,7 @@ import { contract, tasker, upload } from "../support/contracting.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { clientScenario } from "./client-scenario.ts";
 
-/* The client of back ends on every runtime, against a server process. */
+/* Tests the client for back ends on every runtime, against a server process. */
 
 let api: TestApi;
 let server: RunningServer;

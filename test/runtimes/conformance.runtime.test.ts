@@ -15,8 +15,8 @@ import { CASE_FILES, readCases, TODAY } from "../core/pricing/case-file.ts";
 import { runCase } from "./engine-cases.ts";
 
 /*
- * The whole REST application on each runtime, over a real Postgres and a real socket, and the pricing engine in each. What
- * passes is what the table of src/docs/runtimes.md says: `npm run docs:runtimes` writes it from this run.
+ * Tests the whole REST application and the pricing engine on each runtime, over a real Postgres and a real socket. `npm
+ * run docs:runtimes` writes the table of src/docs/runtimes.md from this run.
  */
 
 const GUIDE = resolve(import.meta.dirname, "../../src/docs/runtimes.md");
@@ -28,7 +28,7 @@ const ROWS = [...Object.keys(AREAS), ENGINE];
 const passed = new Set<string>();
 const pass = (row: string, runtime: Runtime) => passed.add(`${row} on ${runtime}`);
 
-/** A host with pricings: what it has been given, and redirects. */
+/** Host that publishes pricings and redirects. */
 const published = new Map<string, string>();
 let host: Server;
 let origin: string;
@@ -89,7 +89,7 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
     pass(area, runtime);
   });
 
-  test("the pricing engine says of every case what it says in this process", async () => {
+  test("the pricing engine returns the results of this process for every case", async () => {
     const cases = CASE_FILES.flatMap((file) => readCases(file));
     const today = TODAY.toISOString();
     expect(cases.length).toBeGreaterThan(300);
@@ -97,7 +97,7 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
     pass(ENGINE, runtime);
   });
 
-  test("leaves no error in the log and no connection behind, and ends with 0", async () => {
+  test("leaves no error in the log and no open connection, and exits with 0", async () => {
     expect(server.output()).not.toMatch(/"level":"(warn|error)"|Warning/);
     expect(await server.stop()).toBe(0);
     await expect

@@ -9,7 +9,7 @@ const ROOT = resolve(import.meta.dirname, "../..");
 const deno = resolve(ROOT, "node_modules/.bin/deno");
 const run = promisify(execFile);
 
-it("Deno's own check of types passes on all sources that it runs", async () => {
+it("Deno's type check passes on all sources that it runs", async () => {
   const checked = await run(deno, ["task", "check"], {
     cwd: ROOT,
     maxBuffer: 1e8,

@@ -10,7 +10,7 @@ import {
   pricingToWire,
 } from "../../src/core/pricing.ts";
 
-/** What a case says to do; see test/core/pricing/cases/README.md. */
+/** Input of a case; see test/core/pricing/cases/README.md. */
 export interface EngineCase {
   name: string;
   text: string;
@@ -21,8 +21,8 @@ export interface EngineCase {
 }
 
 /**
- * Everything the engine says about one case, as text. No framework and no runtime: the same function runs in all of them,
- * and what Node says is asserted by the cases themselves.
+ * Serializes all engine results for one case. Uses no framework and no runtime API, so that the same function runs on
+ * all runtimes. The cases themselves assert the results on Node.
  */
 export function runCase(each: EngineCase, today: string): string {
   const read = parsePricing(each.text, new Date(today));

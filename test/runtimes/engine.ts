@@ -5,7 +5,7 @@ import { bundle } from "../support/bundle.ts";
 import type { EngineCase } from "./engine-cases.ts";
 import { programOf, type Runtime } from "./runtimes.ts";
 
-/** What the pricing engine says of these cases on a runtime; see runCase. */
+/** Runs the pricing engine's cases on a runtime; see runCase. */
 export function engineIn(runtime: Runtime, cases: readonly EngineCase[], today: string): Promise<string[]> {
   return runtime === "workerd" ? inWorkerd(cases, today) : inProcess(runtime, cases, today);
 }
@@ -26,7 +26,7 @@ async function inProcess(
   return JSON.parse(said) as string[];
 }
 
-/** Without Node's compatibility: the engine needs none of it. */
+/** Runs without Node's compatibility flag, which the engine does not need. */
 async function inWorkerd(cases: readonly EngineCase[], today: string): Promise<string[]> {
   const engine = await bundle(resolve(import.meta.dirname, "engine-cases.ts"), { format: "esm" });
   const worker = new Miniflare({

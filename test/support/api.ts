@@ -12,21 +12,24 @@ import { expectDocumented } from "./documented.ts";
 
 export type Method = "GET" | "HEAD" | "OPTIONS" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** What came back; `body` is parsed JSON, text for another content type, undefined when there was none. */
+/** A response. `body` is parsed JSON, text for other content types, and undefined when empty. */
 export interface Answer<T = Record<string, unknown>> {
   status: number;
   headers: Headers;
   body: T;
 }
 
-/** `body`: an object is sent as JSON, FormData as multipart, a string as it is (as JSON unless headers say otherwise). */
+/**
+ * Options of a call. Object bodies are sent as JSON, FormData as multipart, strings unchanged (as JSON unless headers
+ * differ).
+ */
 export interface CallOptions {
   key?: string | undefined;
   body?: unknown;
   headers?: Record<string, string>;
 }
 
-/** An account and its key. */
+/** A user account with its key. */
 export interface TestUser {
   id: string;
   username: string;
@@ -39,16 +42,16 @@ export interface TestOrganization {
   key: string;
 }
 
-/** One of each kind, around one organization that is nobody's default. */
+/** One caller of each kind, around one organization that is nobody's default. */
 export interface Callers {
-  /** The organization that the roles and keys below are about. */
+  /** The organization of the roles and keys below. */
   organizationId: string;
   platformAdmin: TestUser;
   owner: TestUser;
   organizationAdmin: TestUser;
   manager: TestUser;
   evaluator: TestUser;
-  /** A USER without any part in the organization. */
+  /** A USER who is no member of the organization. */
   outsider: TestUser;
   all: { id: string; key: string };
   management: { id: string; key: string };
@@ -60,15 +63,15 @@ export interface TestApi {
   database: TestDatabase;
   resources: Resources;
   callers: Callers;
-  /** The lines that the application logged. */
+  /** Log lines of the application. */
   logged: { level: string; message: string; detail: unknown; about: About | undefined }[];
-  /** Calls the application in process; `path` is relative to /api/v1 unless it starts with /api, /static or /ofrep. */
+  /** Calls the application in process. `path` is relative to /api/v1 unless it starts with /api, /static or /ofrep. */
   call<T = Record<string, unknown>>(method: Method, path: string, options?: CallOptions): Promise<Answer<T>>;
-  /** Makes the server's clock stand at this moment. */
+  /** Stops the server's clock at this moment. */
   setNow(moment: Date): void;
-  /** Signs up a USER; its password is `password`. */
+  /** Signs up a USER with the password `password`. */
   newUser(username?: string): Promise<TestUser>;
-  /** An organization of this user that is not its default one. */
+  /** Creates an organization for this user, not their default one. */
   newOrganization(owner: TestUser, name?: string): Promise<TestOrganization>;
   close(): Promise<void>;
 }
@@ -80,15 +83,15 @@ const SECRETS = {
 };
 
 /**
- * The whole application over a database of its own, with one caller of every kind; about a second.
- * The clock stands still at 2025-06-15T10:00:00Z until setNow.
+ * Creates the whole application over its own database, with one caller of each kind. Takes about 1 second. The clock
+ * stands at 2025-06-15T10:00:00Z until setNow.
  */
 export async function createTestApi(
   options: {
     settings?: Partial<Settings>;
     http?: Partial<HttpSettings>;
     resources?: Partial<Resources>;
-    /** Already migrated; otherwise a new one. Closed with the API. */
+    /** A migrated database, which `close` drops. Default: a new one. */
     database?: TestDatabase;
     health?: (database: TestDatabase, resources: Resources) => ProcessHealth;
   } = {},
@@ -177,7 +180,7 @@ function caller(app: Hono<AppEnv>): TestApi["call"] {
   };
 }
 
-/** A test says which shape it expects; what it asserts then is the check. */
+/** Casts to the shape that the test expects; its assertions are the check. */
 function shapedAs<T>(value: unknown): T {
   return value as T;
 }

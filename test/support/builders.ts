@@ -6,8 +6,8 @@ import { issueApiKey } from "../../src/operations/credentials.ts";
 import type { TestUser } from "./api.ts";
 
 /**
- * Accounts straight into the database, with a default organization each and without a password: where a test needs many,
- * because signing up costs 200 ms of hashing a user.
+ * Inserts many users with a default organization each, without passwords. Signing up would cost 200 ms of hashing per
+ * user.
  */
 export async function insertUsers(
   resources: Resources,
@@ -47,7 +47,7 @@ export async function insertUsers(
   return inserted;
 }
 
-/** A service with one pricing and a contract on it, as rows: what must not stand in the way of a deletion. */
+/** Inserts a service with a pricing and a contract, none of which may block deleting the organization. */
 export async function fillOrganization({ db, now }: Resources, organizationId: string): Promise<void> {
   const [serviceId, pricingId, contractId] = [newId(now()), newId(now()), newId(now())];
   await db.insert(services).values({ id: serviceId, organizationId, name: "Zoom", nameKey: "zoom" });

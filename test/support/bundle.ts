@@ -1,6 +1,6 @@
 import { build } from "esbuild";
 
-/** One file with everything that the entry imports, as a browser or a worker would get it. */
+/** Bundles an entry with all its imports into one file, as for a browser or a Worker. */
 export async function bundle(
   entry: string,
   format: { format: "iife"; globalName: string } | { format: "esm" },

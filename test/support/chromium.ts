@@ -1,6 +1,9 @@
 import { type Browser, chromium } from "playwright-core";
 
-/** Debian's Chromium, headless, asking nobody but the pages' own server. `CHROMIUM_PATH` names another one. */
+/**
+ * Launches Debian's Chromium headless, without background requests to other hosts. Default executable:
+ * /usr/bin/chromium; `CHROMIUM_PATH` overrides it.
+ */
 export async function launchChromium(): Promise<Browser> {
   return chromium.launch({
     executablePath: process.env["CHROMIUM_PATH"] ?? "/usr/bin/chromium",

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { Answer, TestApi } from "./api.ts";
 import { yamlUpload } from "./uploads.ts";
 
-/** A contract as answers show it. Source: contract contracts §2. */
+/** A contract in response bodies. Source: contract contracts §2. */
 export interface ContractBody {
   id: string;
   userContact: Record<string, string>;
@@ -17,8 +17,8 @@ export interface ContractBody {
 }
 
 /**
- * A pricing that has one of everything that contracts and evaluations treat in a way of its own: limits that renew, that
- * only count and that are not counted, add-ons with each kind of condition.
+ * Builds a pricing with every kind of limit and add-on that contracts and evaluations treat differently. Limits:
+ * renewable, count-only and untracked; add-ons: one per kind of condition.
  */
 export function tasker(
   options: { name?: string; version?: string; createdAt?: string; maxTasks?: number } = {},
@@ -83,7 +83,7 @@ addOns:
 `;
 }
 
-/** A service without plans: what it grants comes from add-ons alone. */
+/** A service without plans: only add-ons grant anything. */
 export const ADD_ONS_ONLY = `
 saasName: Extras
 syntaxVersion: "3.0"
@@ -103,7 +103,7 @@ addOns:
     usageLimitsExtensions: { maxReports: { value: 5 } }
 `;
 
-/** Uploads pricings as new services or, where the service exists, as new versions of it. */
+/** Uploads pricings as new services, or as new versions of existing ones. */
 export async function upload(api: TestApi, key: string, ...texts: string[]): Promise<void> {
   for (const text of texts) {
     let made = await api.call("POST", "/services", { key, body: yamlUpload(text) });
@@ -115,7 +115,7 @@ export async function upload(api: TestApi, key: string, ...texts: string[]): Pro
   }
 }
 
-/** The body of a contract with Tasker's plan PRO; overrides replace whole fields. */
+/** Builds the body of a contract with Tasker's plan PRO; overrides replace whole fields. */
 export function contractFor(userId: string, overrides: Record<string, unknown> = {}): Record<string, unknown> {
   return {
     userContact: { userId, username: userId },
@@ -126,7 +126,7 @@ export function contractFor(userId: string, overrides: Record<string, unknown> =
   };
 }
 
-/** Contracts this end user; fails the test unless it is created. */
+/** Creates a contract for this end user; fails the test unless the call succeeds. */
 export async function contract(
   api: TestApi,
   key: string,
@@ -138,19 +138,19 @@ export async function contract(
   return made.body;
 }
 
-/** The contract as GET shows it. */
+/** Returns the contract as GET responds with it. */
 export async function show(api: TestApi, key: string, userId: string): Promise<ContractBody> {
   const shown = await api.call<ContractBody>("GET", `/contracts/${encodeURIComponent(userId)}`, { key });
   expect(shown).toMatchObject({ status: 200 });
   return shown.body;
 }
 
-/** What was consumed of Tasker's limit. */
+/** Returns the consumption of one of Tasker's limits. */
 export async function consumed(api: TestApi, key: string, userId: string, limit = "maxTasks"): Promise<number> {
   return (await show(api, key, userId)).usageLevels["tasker"]?.[limit]?.consumed ?? Number.NaN;
 }
 
-/** Asks or consumes one feature. */
+/** Evaluates or consumes one feature. */
 export function consume(
   api: TestApi,
   key: string,
@@ -161,7 +161,7 @@ export function consume(
   return api.call("POST", `/features/${encodeURIComponent(userId)}/${path}`, { key, body });
 }
 
-/** The statuses of these answers, each with how often it occurred. */
+/** Counts responses by status. */
 export function statuses(answers: readonly { status: number }[]): Record<number, number> {
   const counts: Record<number, number> = {};
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;

@@ -2,17 +2,17 @@ import { inject } from "vitest";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { onServer, withDatabase } from "./postgres-server.ts";
 
-/** A migrated, empty database of one's own, and an open pool to it. */
+/** A migrated, empty database with an open pool. */
 export interface TestDatabase {
   url: string;
   connection: Connection;
-  /** Closes the pool and removes the database, whoever is still connected. */
+  /** Closes the pool and drops the database, even with other sessions connected. */
   drop(): Promise<void>;
 }
 
 /**
- * Clones the template: about 0.1 s, so a file (or a test) has its own and files run side by side.
- * `const database = await createTestDatabase()` in beforeAll, `database.drop()` in afterAll.
+ * Clones the template database in about 0.1 s. Each file or test has its own, so files run in parallel. Call
+ * `createTestDatabase()` in beforeAll and `drop()` in afterAll.
  */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const { url: server, template } = inject("postgres");

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { freePort } from "./event-server.ts";
 import { onServer } from "./postgres-server.ts";
 
-/** Debian's server with its tools; of the version that is the oldest we support, where that is what Debian has. */
+/** Returns the folder of the newest installed Debian PostgreSQL, whose version may be the oldest that we support. */
 export function debianPostgres(): string {
   const versions = existsSync("/usr/lib/postgresql") ? readdirSync("/usr/lib/postgresql") : [];
   const newest = versions.toSorted((a, b) => Number(b) - Number(a))[0];
@@ -12,14 +12,17 @@ export function debianPostgres(): string {
   return `/usr/lib/postgresql/${newest}/bin`;
 }
 
-/** Who Debian's server runs as when we are root, which it refuses to be; undefined for ourselves. */
+/** Returns the user for Debian's server, which refuses to run as root; undefined unless we are root. */
 export function postgresOwner(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout);
   return { uid: id("-u"), gid: id("-g") };
 }
 
-/** Runs one of its tools. Throws what it says when it fails. */
+/**
+ * Runs one of its tools.
+ * @throws Error with the tool's output when it fails.
+ */
 export function runDebian(tool: string, given: readonly string[], environment: Record<string, string> = {}): void {
   const done = spawnSync(join(debianPostgres(), tool), given, {
     ...postgresOwner(),
@@ -30,7 +33,7 @@ export function runDebian(tool: string, given: readonly string[], environment: R
   if (done.status !== 0) throw new Error(`${tool}: ${done.stderr}`);
 }
 
-/** A new cluster in this folder that does not exist yet; its superuser is `faregate`. */
+/** Creates a cluster in a folder that must not exist; its superuser is `faregate`. */
 export function createDebianCluster(data: string, password: string): void {
   const folder = dirname(data);
   const secret = join(folder, "password");
@@ -40,7 +43,7 @@ export function createDebianCluster(data: string, password: string): void {
   runDebian("initdb", ["-D", data, "-U", "faregate", `--pwfile=${secret}`, "--auth=scram-sha-256"]);
 }
 
-/** Starts the cluster and returns once it answers. */
+/** Starts the cluster and resolves once it accepts connections. */
 export async function startDebianPostgres(
   data: string,
   password: string,

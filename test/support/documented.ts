@@ -2,7 +2,7 @@ import { z } from "zod";
 import { failure, ofrepBulkFailure, ofrepFailure } from "../../src/http/answers.ts";
 import { OPERATIONS, type Operation } from "../../src/http/openapi.ts";
 
-/** Of paths outside of the interface that nothing documents. */
+/** Any documented shape of an error, for paths outside of the interface. */
 const ANY_FAILURE = z.union([failure, ofrepFailure, ofrepBulkFailure]);
 
 const patterns = OPERATIONS.map((operation) => ({
@@ -10,7 +10,7 @@ const patterns = OPERATIONS.map((operation) => ({
   pattern: new RegExp(`^${operation.path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}$`),
 }));
 
-/** The documented call that this request is; literal segments win over parameters because they come first in the table. */
+/** Finds the documented operation of a request. Literal segments precede parameters in the table, so they win. */
 function find(method: string, path: string, base: Operation["base"]): Operation | undefined {
   const asked = method === "HEAD" ? "GET" : method;
   return patterns.find(
@@ -20,8 +20,9 @@ function find(method: string, path: string, base: Operation["base"]): Operation 
 }
 
 /**
- * Throws unless the answer is one that the OpenAPI document announces: a known status with a body of its schema, or a
- * failure of the common shape, or of its own one. `path` is without query and trailing slash.
+ * Checks a response against the OpenAPI document: a documented status with a body of its schema, or an error of a
+ * documented shape. `path` has neither query nor trailing slash.
+ * @throws Error when it is not documented.
  */
 export function expectDocumented(method: string, at: string, status: number, body: unknown): void {
   const where = `${method} ${at} answered ${status}`;
@@ -33,7 +34,7 @@ export function expectDocumented(method: string, at: string, status: number, bod
     if (!read.success && method !== "HEAD") throw new Error(`${where}, which is no failure: ${read.error.message}`);
     return;
   }
-  // Scripts of the two pages are part of those.
+  // Scripts belong to the two documented pages.
   if (path.endsWith(".js")) return;
   if (operation === undefined) throw new Error(`${where}, but it is not documented`);
   const schema = operation.answers[status];

@@ -5,7 +5,7 @@ import { createKeyring } from "../../src/operations/credentials.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** A port that nobody listens on at this moment. */
+/** Returns a port that is free at this moment. */
 export async function freePort(): Promise<number> {
   return new Promise((done, fail) => {
     const probe = createServer();
@@ -20,20 +20,20 @@ export async function freePort(): Promise<number> {
   });
 }
 
-/** The secrets that the processes of tests share with in-process resources. */
+/** Secrets that test processes share with in-process resources. */
 export const TEST_SECRETS = {
   JWT_SECRET: "5f0c1b7e9a3d48c2b6e4f17a0d9c8b3e5f0c1b7e9a3d48c2",
   JWT_SALT: "8b3e5f0c1b7e9a3d48c2b6e4f17a0d9c",
   API_KEYS_SECRET: "a0d9c8b3e5f0c1b7e9a3d48c2b6e4f17a0d9c8b3e5f0c1b7",
 };
 
-/** How the event server is started on each runtime that has one. */
+/** Start command of the event server per runtime. */
 export const COMMANDS = {
   Node: [process.execPath, "--import", "tsx", "src/entries/events-node.ts"],
   Bun: [resolve(ROOT, "node_modules/.bin/bun"), "src/entries/events-bun.ts"],
 } as const;
 
-/** The same secrets, for resources in the test's own process. */
+/** The secrets of TEST_SECRETS as a keyring, for in-process resources. */
 export const testKeyring = () =>
   createKeyring({
     apiKeysSecret: TEST_SECRETS.API_KEYS_SECRET,
@@ -42,25 +42,25 @@ export const testKeyring = () =>
   });
 
 export interface RunningServer {
-  /** One origin for REST and events. */
+  /** Origin of both REST and events. */
   url: string;
   process: ChildProcess;
-  /** What it has printed. */
+  /** Output so far, stdout and stderr. */
   output(): string;
-  /** Sends SIGTERM and waits until it has drained and gone; its exit code. */
+  /** Sends SIGTERM, waits for the drain, and returns the exit code. */
   stop(): Promise<number | null>;
 }
 
-/** With this as METRICS_TOKEN, a process shows its figures. */
+/** Value of METRICS_TOKEN with which a process exports its metrics. */
 export const METRICS_TOKEN = "metrics-token-of-the-tests";
 
-/** How often a process has done transactions again that lost to others. */
+/** Reads how many transactions a process has retried after conflicts. */
 export async function repeatedBy({ url }: RunningServer): Promise<number> {
   const answer = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
   return Number(/^faregate_database_repeated_total (\d+)$/m.exec(await answer.text())?.[1]);
 }
 
-/** The real event server process over this database, answering everything REST does too. */
+/** Starts the real event server process over this database; it serves the whole REST interface too. */
 export async function startEventServer(
   databaseUrl: string,
   environment: Record<string, string> = {},
@@ -74,7 +74,7 @@ export async function startEventServer(
   });
 }
 
-/** The real REST process over this database, started by this command. */
+/** Starts the real REST process over this database with this command. */
 export async function startRestServer(
   command: readonly [string, ...string[]],
   databaseUrl: string,
@@ -84,7 +84,7 @@ export async function startRestServer(
   return startServer(command, port, { DATABASE_URL: databaseUrl, PORT: String(port), ...environment });
 }
 
-/** A server process with the tests' secrets, once it answers at this port. */
+/** Starts a server process with the tests' secrets and resolves once it responds on this port. */
 async function startServer(
   command: readonly [string, ...string[]],
   port: number,

@@ -4,30 +4,30 @@ import { contractFor, tasker } from "./contracting.ts";
 import { yamlUpload } from "./uploads.ts";
 
 /*
- * One successful call of every route that changes something, for tests of what every change must do. A route without a step
+ * One successful call of every mutating route, for tests of effects that every change must have. A route without a step
  * here fails test/http/audit-log.pg.test.ts.
  */
 
-/** A call, and the audit entries that it leaves. */
+/** A call, and the audit log entries that it causes. */
 export interface Step {
-  /** Method and path as the route is written. */
+  /** Method and path, as the route is declared. */
   route: string;
   actions: string[];
   key: string;
   path?: string;
   body?: unknown;
-  /** What one of the entries must contain. */
+  /** Fields that one of the entries must contain. */
   entry?: object;
 }
 
-/** Makes the call of a step; its answer's body. */
+/** Executes a step's call and returns the response body. */
 export type Take = (step: Step, ids: Readonly<Record<string, string>>) => Promise<Taken>;
 interface Taken {
   id?: string;
   apiKeys?: { id: string }[];
 }
 
-/** Calls the route of a step with these ids in its path, and expects that it is answered with success. */
+/** Calls a step's route with these ids in its path, and expects success. */
 export async function callStep(
   api: TestApi,
   { route, key, path, body }: Step,
@@ -41,7 +41,7 @@ export async function callStep(
   return answer.body;
 }
 
-/** Accounts, organizations, members, keys, and what belongs to the instance. */
+/** Runs the steps of accounts, organizations, members, keys and instance settings. */
 export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
   let ids: Record<string, string> = {};
   const take = (step: Step) => taken(step, ids);
@@ -164,7 +164,7 @@ export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
   });
 }
 
-/** Services, contracts and webhooks, at the top (`""`) or below an organization's path. */
+/** Runs the steps of services, contracts and webhooks, top-level (`""`) or below an organization's path. */
 export async function changeServices(
   api: TestApi,
   below: "" | "/organizations/:organizationId",

@@ -53,7 +53,7 @@ const INVARIANTS: readonly Invariant[] = [
   },
 ];
 
-/** Everything that must hold in any state of the database, whatever happened before; fails with the rows that break it. */
+/** Checks every invariant of the database; fails with the violating rows. */
 export async function expectBalancesMatchLedger(database: TestDatabase): Promise<void> {
   for (const { rule, violations } of INVARIANTS) {
     const found = await database.connection.db.execute(sql.raw(violations));
@@ -61,13 +61,13 @@ export async function expectBalancesMatchLedger(database: TestDatabase): Promise
   }
 }
 
-/** An event as the outbox holds it. */
+/** A row of the outbox. */
 export interface RecordedEvent {
   code: string;
   details: Record<string, string>;
 }
 
-/** The public events of the outbox, in order; those of contracts have tests of their own. */
+/** Returns the public events of the outbox in order, except those of contracts, which have their own tests. */
 export async function recordedEvents(database: TestDatabase): Promise<RecordedEvent[]> {
   const rows = await database.connection.db.execute<{ code: string; details: Record<string, string> }>(
     sql`select code, details from outbox where code like 'PRICING%' or code like 'SERVICE%' order by id`,
@@ -75,7 +75,7 @@ export async function recordedEvents(database: TestDatabase): Promise<RecordedEv
   return rows.map(({ code, details }) => ({ code, details }));
 }
 
-/** What `work` returned, and the events that were recorded meanwhile. */
+/** Runs `work` and returns its result with the events recorded meanwhile. */
 export async function eventsDuring<T>(
   database: TestDatabase,
   work: () => Promise<T>,

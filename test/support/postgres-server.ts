@@ -9,17 +9,17 @@ import { migrate } from "../../src/db/migrate.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** A server that tests may make databases on, and the migrated database that they clone. */
+    /** Server on which tests may create databases, and the migrated database that they clone. */
     postgres: { url: string; template: string };
   }
 }
 
-/** Where the migrations are. */
 export const MIGRATIONS = fileURLToPath(new URL("../../src/db/migrations", import.meta.url));
 
 /**
- * One Postgres for the whole run: TEST_DATABASE_URL (a role that may create databases), otherwise an embedded one in a
- * temporary folder, with fsync on, because a test of durability proves nothing without. Migrates one template database.
+ * Starts one Postgres for the whole run and migrates one template database. TEST_DATABASE_URL (a role that may create
+ * databases) selects an existing server. Default: an embedded one in a temporary folder, with fsync on, because
+ * durability tests prove nothing without.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await openServer(process.env["TEST_DATABASE_URL"]);
@@ -59,7 +59,7 @@ async function openServer(given: string | undefined): Promise<{ url: string; sto
   }
 }
 
-/** The same server, another database. */
+/** Replaces the database in a connection URL. */
 export function withDatabase(url: string, database: string): string {
   const changed = new URL(url);
   changed.pathname = `/${database}`;

@@ -1,4 +1,4 @@
-/** What a test wants different in its pricing; everything else is the same everywhere. */
+/** Parts of a pricing that a test overrides; all other parts are identical in every test. */
 export interface PricingParts {
   name?: string;
   version?: string;
@@ -26,8 +26,9 @@ const ADD_ONS = `
   loud: { price: 1, unit: /month, features: { export: { value: true } } }`;
 
 /**
- * A pricing with a renewable limit (`tasks`), a tracked one (`seats`), one that is not tracked (`quality`), two plans, and
- * add-ons of every kind of rule: `extraSeats` for PRO in steps, `support` needs it, `quiet` excludes `loud`.
+ * Builds a pricing with a renewable limit (`tasks`), a tracked one (`seats`), an untracked one (`quality`) and two
+ * plans. It has add-ons for every kind of rule: `extraSeats` for PRO in steps, `support` depends on it, `quiet`
+ * excludes `loud`.
  */
 export function pricingText(parts: PricingParts = {}): string {
   return `saasName: ${JSON.stringify(parts.name ?? "Acme")}

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 
 /*
- * Imported by every file of properties: they draw the same cases in each run, so that a failure says something of the
- * change at hand; FUZZ_SEED draws others.
+ * Every file of property tests imports this: a fixed seed ties failures to the change at hand. FUZZ_SEED selects other
+ * cases.
  */
 fc.configureGlobal({ ...fc.readConfigureGlobal(), seed: Number(process.env["FUZZ_SEED"] ?? 1) });

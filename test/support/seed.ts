@@ -7,8 +7,9 @@ import { seedFirstAdmin } from "../../src/operations/users.ts";
 import { testKeyring } from "./event-server.ts";
 
 /**
- * Fills an empty, migrated database through the application itself, for processes that are started over it with
- * TEST_SECRETS: an ADMIN, an organization, one pricing and a contract for each end user. Returns a key of scope ALL.
+ * Fills an empty, migrated database through the application, for processes started with TEST_SECRETS. Creates an ADMIN,
+ * an organization, one pricing, and a contract per end user.
+ * @returns a key of scope ALL.
  */
 export async function contractUsers(
   connection: Connection,
@@ -50,9 +51,9 @@ export async function contractUsers(
 }
 
 /**
- * Fills the tables that grow with customers, straight in the database: organizations `org-1`, `org-2`, … (each with an owner, a
- * key `key-1`, … and a copy of the one pricing that is contracted) with the end users `end-1`, `end-2`, … dealt out to them,
- * whose contracts are like the first one. `hashOf` tells what is stored of an organization's key.
+ * Inserts many organizations and contracts directly into the database. Organizations `org-1`, `org-2`, … each get an
+ * owner, a key `key-1`, … and a copy of the contracted pricing. End users `end-1`, `end-2`, … are distributed over
+ * them; their contracts copy the first one. `hashOf` returns the stored hash of an organization's key.
  */
 export async function spread(
   sql: Sql,

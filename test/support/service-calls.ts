@@ -2,7 +2,7 @@ import type { Answer, Method, TestApi } from "./api.ts";
 import { pricingText, type PricingParts } from "./pricings.ts";
 import { yamlUpload } from "./uploads.ts";
 
-/** A service as it comes back. */
+/** A service in response bodies. */
 export interface ServiceAnswer {
   name: string;
   organizationId: string;
@@ -13,18 +13,18 @@ export interface ServiceAnswer {
   error?: string;
 }
 
-/** What an upload answers: the service, and what was found in the pricing. */
+/** Response body of an upload: the service with warnings about its pricing. */
 export interface UploadAnswer extends ServiceAnswer {
   warnings: object[];
 }
 
-/** The service alone, as every other call answers it. */
+/** Returns the service without warnings, as all other calls respond with it. */
 export function serviceOf(uploaded: UploadAnswer): ServiceAnswer {
   const { warnings: _, ...service } = uploaded;
   return service;
 }
 
-/** The two families of paths; the same calls must have the same effect on both. */
+/** The two families of paths; equal calls must have equal effects on both. */
 export const FAMILIES = ["/services", "/organizations/{organizationId}/services"] as const;
 export type Family = (typeof FAMILIES)[number];
 
@@ -39,12 +39,15 @@ export interface FamilyCalls {
   ): Promise<Answer<T>>;
   /** Uploads the first version of a service. */
   create(parts?: PricingParts): Promise<Answer<UploadAnswer>>;
-  /** Uploads a further version. */
+  /** Uploads another version. */
   add(parts?: PricingParts): Promise<Answer<UploadAnswer>>;
   archive(name: string, version: string, fallback: unknown): Promise<Answer<ServiceAnswer>>;
 }
 
-/** Calls of one family in the organization of the test's callers: top-level with its ALL key, inside with its owner. */
+/**
+ * Returns the calls of one family in the callers' organization. Top-level paths use its ALL key, nested paths its
+ * owner's key.
+ */
 export function familyCalls(api: TestApi, family: Family): FamilyCalls {
   const base = family.replace("{organizationId}", api.callers.organizationId);
   const key = family === "/services" ? api.callers.all.key : api.callers.owner.key;
@@ -66,7 +69,7 @@ export function familyCalls(api: TestApi, family: Family): FamilyCalls {
   };
 }
 
-/** Contracts an end user in the organization of the test's callers. */
+/** Contracts an end user in the callers' organization. */
 export async function contract(
   api: TestApi,
   userId: string,
@@ -93,7 +96,7 @@ export async function contract(
   if (answer.status !== 201) throw new Error(`contract of ${userId}: ${answer.status} ${JSON.stringify(answer.body)}`);
 }
 
-/** A contract as it comes back. */
+/** A contract in response bodies. */
 export interface ContractAnswer {
   organizationId: string;
   contractedServices: Record<string, string>;
@@ -110,7 +113,7 @@ export async function contractOf(api: TestApi, userId: string, key = api.callers
   return answer.body;
 }
 
-/** Counts use directly on a balance. */
+/** Records consumption directly on a balance. */
 export async function use(
   api: TestApi,
   userId: string,

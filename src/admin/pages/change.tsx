@@ -13,7 +13,7 @@ import { texts } from "../texts.ts";
 
 const t = texts.change;
 
-/** Archiving, activating or disabling, as the address says. */
+/** Page for archiving, activating or disabling; the route decides which. */
 export function ChangePage({ action }: { action: "archive" | "activate" | "disable" }) {
   const { service = "", version = "" } = useParams();
   const change: ChangeRequest = action === "disable" ? { action } : { action, pricingVersion: version };
@@ -24,7 +24,7 @@ export function ChangePage({ action }: { action: "archive" | "activate" | "disab
   );
 }
 
-/** A novation of all contracts that are on some versions of a service, to one of its active versions. */
+/** Page for novating all contracts on some versions of a service to one active version. */
 export function NovationPage() {
   const { base } = useHere();
   const { service: name = "" } = useParams();

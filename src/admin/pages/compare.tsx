@@ -65,7 +65,7 @@ function ClassBadge({ of }: { of: ChangeClass }) {
   return <Badge tone={TONES[of]}>{t.classes[of]}</Badge>;
 }
 
-/** What the changes amount to, and what the version should say of them. */
+/** Shows the class of the changes and the version number that it calls for. */
 function Verdict({ diff, to }: { diff: Diff; to: string }) {
   const { suggestion, space } = diff;
   const { step, version, sufficient } = suggestion;
@@ -99,14 +99,14 @@ function Verdict({ diff, to }: { diff: Diff; to: string }) {
 const shown = ({ unknown, before, after }: Change): string =>
   unknown === true ? t.unknown : texts.novation.was(formatUnknown(before), formatUnknown(after));
 
-/** What a change is about, in words; `value` and `access` are what one thinks of first. */
+/** Describes the subject of a change. `value` and `access` are implied, so they are not named. */
 function subjectOf({ name, aspect, mode, addOns }: Change): string {
   const about = aspect === "value" || aspect === "access" ? name : t.aspect(name, aspect);
   const side = mode === undefined ? "" : ` (${t.modes[mode]})`;
   return `${about}${side}${addOns === undefined ? "" : ` ${t.withAddOns(nameOf({ addOns }))}`}`;
 }
 
-/** A row for each thing that somebody has otherwise, a column for each plan. */
+/** Shows one row per changed feature or limit, one column per plan. */
 function Matrix({ changes }: { changes: readonly Change[] }) {
   if (changes.length === 0) return null;
   const plans = [...new Set(changes.flatMap((change) => change.plans ?? []))];
@@ -144,7 +144,7 @@ function Matrix({ changes }: { changes: readonly Change[] }) {
   );
 }
 
-/** What is otherwise in the file itself: plans and add-ons that come or go, prices, expressions. */
+/** Lists changes of the file itself: added or removed plans and add-ons, prices, expressions. */
 function Definitions({ changes }: { changes: readonly Change[] }) {
   if (changes.length === 0) return null;
   return (

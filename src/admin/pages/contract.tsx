@@ -97,7 +97,7 @@ function Facts({ contract }: { contract: Contract }) {
   );
 }
 
-/** What somebody may have and use, and where each of it comes from. */
+/** Shows a contract's features and limits, each with the plan or add-on that grants it. */
 function Entitlements({ contract }: { contract: Contract }) {
   const contracted = Object.entries(contract.contractedServices);
   const { pricingOf, failureOf } = usePricings(contracted);
@@ -131,7 +131,7 @@ function Entitlements({ contract }: { contract: Contract }) {
   });
 }
 
-/** Newest first: what is now, then what was. */
+/** Lists the current subscription first, then earlier ones, newest first. */
 function History({ contract }: { contract: Contract }) {
   const past = contract.history.toReversed();
   const now = { ...contract, startDate: contract.billingPeriod.startDate, endDate: undefined };

@@ -119,7 +119,7 @@ export function ContractsPage() {
   );
 }
 
-/** Where all contracts of the chosen service, or of the chosen version of it, are novated together. */
+/** Returns the route for novating all contracts of the chosen service, or of its chosen version. */
 function novationOf({ service, version }: ContractChoice): string {
   const search = version === "" ? "" : `?from=${encodeURIComponent(version)}`;
   return `../${path`services/${service}/novate`}${search}`;
@@ -162,7 +162,7 @@ function Row(props: { contract: Contract; isSelected?: boolean; onToggle?: () =>
   );
 }
 
-/** A column's heading that sorts by it, and the other way round when it does already. */
+/** A column heading that sorts by its column; a second click reverses the order. */
 function SortButton({ field, label }: { field: SearchField; label: string }) {
   const [search, setSearch] = useSearchParams();
   const choice = choiceFrom(search);
@@ -188,7 +188,7 @@ function SortButton({ field, label }: { field: SearchField; label: string }) {
   );
 }
 
-/** Everything that matches as a file, read page after page. */
+/** Exports all matching contracts as CSV, read page by page. */
 function Export() {
   const { base } = useHere();
   const { apiKey } = useUser();

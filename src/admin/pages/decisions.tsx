@@ -37,7 +37,7 @@ export function DecisionsPage() {
   );
 }
 
-/** One change with what it did, what the rules said, and why it was made all the same. */
+/** Shows one executed change: its impact, the gate results, and the reason for an override. */
 function Made({ service, decision }: { service: string; decision: Decision }) {
   const { action, pricingVersion, actor, rules, overrideReason, report } = decision;
   const version = pricingVersion ?? report.targetVersion ?? "";

@@ -10,7 +10,7 @@ import { useHere } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.denials;
-/** How far back one may look, in hours; the first is what the overview shows. */
+/** Selectable periods in hours. The first equals the overview's. */
 const PERIODS = ["24", "168"] as const;
 
 export function DenialsPage() {

@@ -22,13 +22,13 @@ export function GatePage() {
   );
 }
 
-/** The rules that there are, and changing them for those who may; each change is saved at once. */
+/** Lists the gate rules. Each edit is saved at once. */
 function Rules({ rules }: { rules: readonly GateRule[] }) {
   const { base, may } = useHere();
   const mayChange = may("PUT", "/gate");
   const save = useChange({
     change: (next: readonly GateRule[], key) => call<Gate>("PUT", `${base}/gate`, { key, body: { rules: next } }),
-    // What the gate says of a change is part of its impact.
+    // An impact report contains the gate's verdict, so it is stale too.
     touches: () => [`${base}/gate`, `${base}/services`],
     done: () => t.saved,
   });

@@ -8,7 +8,7 @@ import { texts } from "../texts.ts";
 const t = texts.health;
 const EVERY_MS = 10_000;
 
-/** What is asked for each line: what probes ask, which is beside the interface, and the channel's status in it. */
+/** Checks and their URLs. Liveness and readiness probes live outside /api/v1, the channel's status inside. */
 const CHECKS = [
   ["live", "../../live"],
   ["ready", "../../ready"],

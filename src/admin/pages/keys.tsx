@@ -82,7 +82,7 @@ export function KeysPage() {
   );
 }
 
-/** Nothing while it is not known, never where it is known that there is none. */
+/** Returns "" while the date is loading and "never" once it is known to be null. */
 function dayOr(moment: string | null | undefined): string {
   if (moment === undefined) return "";
   return moment === null ? t.never : formatDay(moment);

@@ -133,7 +133,7 @@ function AddMember() {
   );
 }
 
-/** Ownership goes to a member who is chosen by name, after the organization's name was typed. */
+/** Transfers ownership to a member. The user types the organization's name to confirm. */
 function Transfer() {
   const { organization, base } = useHere();
   const [owner, setOwner] = useState("");

@@ -29,7 +29,7 @@ export function OrganizationsPage() {
       <SearchBox label={t.search} />
       <Loaded query={list}>
         {({ data, pagination }) => {
-          // The server searches for platform ADMINs; others get all of their few.
+          // The server searches for platform ADMINs only; other users receive all of their few organizations.
           const shown = data.filter(({ name }) => name.toLowerCase().includes(q.toLowerCase()));
           if (shown.length === 0) return <Empty>{q === "" ? texts.errors.noOrganization : t.empty}</Empty>;
           return (

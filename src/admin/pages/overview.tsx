@@ -86,7 +86,7 @@ export function OverviewPage() {
   );
 }
 
-/** A number that leads to what it counts. */
+/** A figure that links to the list it counts. */
 function NumberLink({ to, label, value }: { to: string; label: string; value: number | undefined }) {
   return (
     <Link className="card number-link" to={to}>

@@ -64,7 +64,7 @@ function usageById(contract: Contract): UsageById {
   );
 }
 
-/** A subscription and a usage that nobody has. */
+/** Evaluates an invented subscription and usage. */
 function Invented() {
   const [subscription, setSubscription] = useState<Subscription>(NOTHING);
   const [usage, setUsage] = useState<UsageById>(new Map());
@@ -91,7 +91,7 @@ function Invented() {
   );
 }
 
-/** Every feature, decided; one of them explained. */
+/** Lists every feature with its result, and explains the selected one. */
 function Results(props: { subscription: Subscription; usage: UsageById; user: string | undefined }) {
   const [search, setSearch] = useSearchParams();
   const [isServer, setIsServer] = useState(false);

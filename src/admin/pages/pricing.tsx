@@ -147,7 +147,7 @@ function Features({ service, pricing }: { service: string; pricing: WirePricing 
   );
 }
 
-/** The text as it was uploaded, which the server keeps at a public address. */
+/** Shows the uploaded text, which the server serves at a public address. */
 function Source({ pricing }: { pricing: WirePricing }) {
   const { yamlPath } = pricing;
   const address = yamlPath === undefined ? undefined : API_URL.replace(/\/api\/v1$/, yamlPath);

@@ -118,7 +118,7 @@ function Decoded({ token, payload }: { token: string; payload: PricingTokenPaylo
   );
 }
 
-/** Issues a token for somebody, to look into. */
+/** Issues a pricing token for a user, for inspection. */
 function Issue({ onToken }: { onToken: (token: string) => void }) {
   const [userId, setUserId] = useState("");
   const to = path`/features/${userId}/pricing-token`;

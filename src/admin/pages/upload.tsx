@@ -18,7 +18,7 @@ import { texts } from "../texts.ts";
 const t = texts.upload;
 const PAUSE_MS = 250;
 
-/** What a text is, as far as it can be told before it is sent. */
+/** Result of checking the text locally, before it is uploaded. */
 type Verdict =
   | { state: "empty" | "checking" }
   | { state: "broken"; problems: readonly PricingProblem[] }
@@ -43,7 +43,7 @@ export function UploadPage() {
   );
 }
 
-/** Sends a pricing, and goes to its service; where there is something to say about the pricing, that is left to the page. */
+/** Uploads a pricing, then opens its service. With warnings it stays on the page, which lists them. */
 function useUpload(expected: string) {
   const { base, organization } = useHere();
   const go = useNavigate();
@@ -70,7 +70,7 @@ const toService = ({ name }: Service): string => `../${path`services/${name}`}`;
 
 const TONES = { error: "danger", warning: "warn", info: "plain" } as const;
 
-/** What was saved although it does no good, each with its line. */
+/** Lists the warnings of the saved pricing with their lines. */
 function Found({ service, onLine }: { service: UploadedService | undefined; onLine?: (line: number) => void }) {
   if (service === undefined || service.warnings.length === 0) return null;
   return (
@@ -112,7 +112,7 @@ function FromText({ services }: { services: readonly Service[] }) {
   const target = verdict.state === "valid" ? targetOf(verdict, services, expected) : undefined;
   const fromServer = upload.error instanceof Refused ? upload.error.problems : [];
   const problems = verdict.state === "broken" ? verdict.problems : fromServer;
-  // What is saved has a version of its own now, and that is no problem of the text.
+  // Once saved, the version exists on the server; do not report that as a conflict.
   const isSaved = upload.isSuccess && text === saved;
   const save = () => {
     setSaved(text);
@@ -176,7 +176,7 @@ function FromUrl() {
   );
 }
 
-/** Reads the text a moment after the last change, with the very parser of the server, which is loaded for it. */
+/** Parses the text after a debounce, with the server's own parser, which is loaded on first use. */
 function useVerdict(text: string): Verdict {
   const [verdict, setVerdict] = useState<Verdict>({ state: "empty" });
   useEffect(() => {
@@ -201,7 +201,7 @@ function useVerdict(text: string): Verdict {
   return verdict;
 }
 
-/** Where a readable pricing would go, and whether it may. */
+/** Finds the target service of a valid pricing, and checks that the upload is possible. */
 function targetOf(
   { name, version }: { name: string; version: string },
   services: readonly Service[],

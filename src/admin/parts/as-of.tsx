@@ -8,20 +8,20 @@ import { Field, Form } from "./field.tsx";
 const t = texts.asOf;
 const MINUTE_MS = 60_000;
 
-/** A moment as a field of the browser writes it: in the reader's time zone, to the second. */
+/** Formats a moment for `<input type="datetime-local">`: local time zone, to the second. */
 function localOf(iso: string): string {
   const moment = new Date(iso);
   if (Number.isNaN(moment.getTime())) return "";
   return new Date(moment.getTime() - moment.getTimezoneOffset() * MINUTE_MS).toISOString().slice(0, 19);
 }
 
-/** The past moment that the address of the page names; undefined for now. */
+/** Reads the past moment from the page's URL; undefined means now. */
 export function useMoment(): string | undefined {
   const [search] = useSearchParams();
   return search.get("at") ?? undefined;
 }
 
-/** Chooses a past moment for what the page shows, and says in which state things were then. */
+/** Picks a past moment for the page, and shows which contract state applied then. */
 export function AsOfChoice({ asOf }: { asOf: AsOf | undefined }) {
   const at = useMoment();
   const [, setSearch] = useSearchParams();

@@ -5,7 +5,7 @@ import { Table } from "./table.tsx";
 const t = texts.analytics;
 const [WIDTH, HEIGHT, LABEL, GAP] = [700, 220, 24, 16];
 
-/** A small series as bars; a table says the same to those who do not see them. */
+/** Shows a small series as a bar chart, with a table for screen readers. */
 export function Bars({ name, labels, data }: { name: string; labels: readonly string[]; data: readonly number[] }) {
   const most = Math.max(1, ...data);
   const step = WIDTH / Math.max(1, data.length);

@@ -11,7 +11,7 @@ import { Failed, Section } from "./page.tsx";
 const t = texts.contract;
 const DAY_MS = 86_400_000;
 
-/** Extends a contract, and says whether it goes on by itself. */
+/** Extends a contract and edits its automatic renewal. */
 export function Billing({ contract }: { contract: Contract }) {
   const { base } = useHere();
   const { billingPeriod } = contract;

@@ -13,12 +13,12 @@ import { useTell } from "./toast.tsx";
 const t = texts.novation;
 const MANY = 3;
 
-/** What came of one contract: novated, or why not; undefined while it has not been tried. */
+/** Outcome of one contract: novated or failed; undefined while not attempted. */
 type Outcome = "novated" | Error | undefined;
 
 /**
- * Novates several contracts to the same subscription, one after the other, and tells of each what came of it. It can be
- * stopped between two of them, and goes on with those that are left.
+ * Novates several contracts to one subscription, one request at a time, and shows each outcome. The user can stop
+ * between two requests; a restart skips contracts already novated.
  */
 export function BulkNovation({ contracts, onClose }: { contracts: readonly Contract[]; onClose: () => void }) {
   const { base } = useHere();
@@ -123,7 +123,7 @@ function Told({ outcome }: { outcome: Outcome }) {
   );
 }
 
-/** What a contract has now, without what else it is. */
+/** Returns only the subscription maps of a contract. */
 export function subscriptionOf(contract: Subscription | undefined): Subscription {
   return {
     contractedServices: contract?.contractedServices ?? {},

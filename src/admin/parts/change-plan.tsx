@@ -11,7 +11,7 @@ import { SubscriptionPreview } from "./subscription-preview.tsx";
 
 const t = texts.contract;
 
-/** Chooses another subscription for one contract, with what is gained and lost beside it. */
+/** Picks a new subscription for one contract, and previews gains and losses. */
 export function ChangePlan({ contract }: { contract: Contract }) {
   const { base } = useHere();
   const [target, setTarget] = useState(() => subscriptionOf(contract));

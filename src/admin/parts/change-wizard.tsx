@@ -23,21 +23,18 @@ export interface Changing {
   change: ChangeRequest;
 }
 
-/**
- * The steps of a change: who is concerned, where each group of them goes, what the gate says, the name typed, one call, and
- * what came of it.
- */
+/** Wizard for a change: affected contracts, target of each group, gate, typed confirmation, one call, result. */
 export function ChangeWizard(props: Changing) {
   const { service, change } = props;
   const [chosen, setChosen] = useState<Readonly<Record<string, Target>>>({});
-  // As it was when it was asked: events of the very change must not change what is being done.
+  // Keep the report that the user confirmed: events of this very change must not alter it.
   const [asked, setAsked] = useState<Impact>();
   const [done, setDone] = useState<ImpactReport>();
   const [round, setRound] = useState(0);
   const groups = Object.values(chosen);
   const isFrozen = asked !== undefined || done !== undefined;
   const { query, progress } = useImpact(service, change, { groups, round, isFrozen });
-  // The last contract of a configuration that was chosen for may have left it, so one begins without choices.
+  // A chosen group may have lost its last contract, so restart without choices.
   const restart = () => {
     if (query.error instanceof Refused && query.error.status !== 0) setChosen({});
     setRound(round + 1);
@@ -88,7 +85,7 @@ export function ChangeWizard(props: Changing) {
   );
 }
 
-/** How far the server is; its room is kept, so that nothing jumps. */
+/** Shows the server's progress. Its space is reserved, to avoid a layout shift. */
 function Working({ isBusy, progress }: { isBusy: boolean; progress: Progress | undefined }) {
   const { contracts = 0, of = 0 } = progress ?? {};
   return (
@@ -124,7 +121,7 @@ interface Choosing extends Changing {
   onChoose: (group: ImpactGroup, target: Configuration) => void;
 }
 
-/** The groups, the largest first and some at a time: where each goes, or what becomes of it where none can go anywhere. */
+/** Shows the groups in batches, largest first. Each shows its target, or its fate if there is none. */
 function Groups(props: Choosing) {
   const { service, impact } = props;
   const [shown, setShown] = useState(SHOWN_AT_ONCE);
@@ -217,11 +214,11 @@ function Start(props: Changing & { impact: Impact; isBusy: boolean; onStart: () 
 
 const isPlaced = ({ target, problem }: ImpactGroup): boolean => target !== null && problem === null;
 
-/** What is typed to confirm: the name of what is changed. */
+/** Returns the name that the user types to confirm. */
 const nameFor = ({ service, change }: Changing): string =>
   change.action === "disable" ? service : change.pricingVersion;
 
-/** Asks for the name, where the gate is closed for a reason, and makes the change in one call. */
+/** Confirms by name, asks for a reason if the gate is closed, and executes the change in one call. */
 function Execute(
   props: Changing & {
     impact: Impact;
@@ -270,7 +267,7 @@ function Execute(
   );
 }
 
-/** Makes the change, and returns what the server knew of it when it did. */
+/** Executes the change and returns the server's impact report of that moment. */
 async function perform(input: {
   place: string;
   change: ChangeRequest;
@@ -302,7 +299,7 @@ async function perform(input: {
   return input.impact;
 }
 
-/** What came of it. */
+/** Shows the outcome. */
 function Result({ service, change, report }: Changing & { report: ImpactReport }) {
   const { organization } = useHere();
   const count = formatNumber(report.counts.contracts);

@@ -11,7 +11,7 @@ import { Failed, Section } from "./page.tsx";
 const t = texts.contract;
 const FIELDS = ["username", "firstName", "lastName", "email", "phone"] as const;
 
-/** How one reaches an end user; empty fields are left as they are, because the server cannot forget one. */
+/** Edits an end user's contact data. Empty fields are not sent, because the server cannot clear one. */
 export function Contact({ contract }: { contract: Contract }) {
   const { base } = useHere();
   const { userContact } = contract;

@@ -7,7 +7,7 @@ import { SearchBox } from "./search-box.tsx";
 
 const t = texts.contracts;
 
-/** What narrows the list of contracts, all of it in the address. */
+/** Filters of the contract list, all kept in the URL. */
 export function ContractFilters({ choice }: { choice: ContractChoice }) {
   const [, setSearch] = useSearchParams();
   const services = useServices();

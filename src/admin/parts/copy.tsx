@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { texts } from "../texts.ts";
 
-/** Copies a text, and says that it did. */
+/** Copies a text and confirms it for two seconds. */
 export function CopyButton({ text, label }: { text: string; label?: string }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
@@ -21,7 +21,7 @@ export function CopyButton({ text, label }: { text: string; label?: string }) {
   );
 }
 
-/** The clipboard is there on https and localhost only; elsewhere a selection is copied as browsers always could. */
+/** navigator.clipboard exists on https and localhost only; elsewhere fall back to copying a selection. */
 async function writeClipboard(text: string): Promise<void> {
   const clipboard: Clipboard | undefined = navigator.clipboard;
   if (clipboard !== undefined) return clipboard.writeText(text);
@@ -33,7 +33,7 @@ async function writeClipboard(text: string): Promise<void> {
   area.remove();
 }
 
-/** A sample to copy. */
+/** A code sample with a copy button. */
 export function Snippet({ text, label }: { text: string; label: string }) {
   return (
     <figure className="snippet">

@@ -4,7 +4,7 @@ import { texts } from "../texts.ts";
 import { Form } from "./field.tsx";
 import { Failed } from "./page.tsx";
 
-/** A modal dialog of the browser's own: it traps and gives back the focus, and Escape closes it. */
+/** A native modal dialog: it traps and restores the focus, and Escape closes it. */
 export function Dialog(props: { title: string; onClose: () => void; children: ReactNode }) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -35,8 +35,8 @@ export function Dialog(props: { title: string; onClose: () => void; children: Re
 }
 
 /**
- * Asks before something that cannot be undone: what it will touch, and for its name, typed. `name` undefined asks for a
- * plain confirmation. `isReady` false: something else is missing yet.
+ * Confirms an irreversible action. The user types `name`; without `name` a click suffices. `isReady: false` disables
+ * the button until other inputs are complete.
  */
 export function Confirm(props: {
   title: string;

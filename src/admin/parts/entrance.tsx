@@ -3,7 +3,7 @@ import { texts } from "../texts.ts";
 import { Page } from "./page.tsx";
 import { ThemeChoice } from "./theme.tsx";
 
-/** The frame of the pages that somebody sees who is not signed in. */
+/** Frame of the pages for signed-out visitors. */
 export function Entrance(props: { title: string; lead: string; children: ReactNode }) {
   return (
     <div className="entrance">

@@ -11,7 +11,7 @@ import { Badge, Table } from "./table.tsx";
 const t = texts.events;
 const TONES = { live: "good", connecting: "plain", off: "warn" } as const;
 
-/** Events, newest first, each leading to what it is about. */
+/** Lists events, newest first, each linked to its subject. */
 export function EventList({ stream, atMost }: { stream: Stream; atMost?: number }) {
   const shown = atMost === undefined ? stream.events : stream.events.slice(0, atMost);
   return (

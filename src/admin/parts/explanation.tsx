@@ -14,7 +14,7 @@ import { Badge } from "./table.tsx";
 
 const t = texts.playground;
 
-/** Why one feature is on or off, the server's word on it, and the same question in a program. */
+/** Explains one feature's result, with a dry run on the server and code samples. */
 export function Explanation(props: { explained: Explained; user: string | undefined; isServer: boolean }) {
   const { explained, user } = props;
   const { result } = explained;
@@ -62,7 +62,7 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   );
 }
 
-/** A dry run: what the server would say to this use, counting nothing. */
+/** Sends a dry run: the server evaluates this consumption without counting it. */
 function AskServer({ explained, user, isServer }: { explained: Explained; user: string; isServer: boolean }) {
   const to = path`/features/${user}/${explained.id}`;
   const acting = useActing("POST", to);

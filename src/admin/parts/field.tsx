@@ -1,6 +1,6 @@
 import { useId, type ReactNode } from "react";
 
-/** A form that a button or Enter sends to a function, and never to an address. */
+/** A form that calls a function on submit and never navigates. */
 export function Form(props: { onSubmit: () => void; className?: string; label?: string; children: ReactNode }) {
   return (
     <form
@@ -19,7 +19,7 @@ export function Form(props: { onSubmit: () => void; className?: string; label?: 
 interface Labelled {
   label: string;
   hint?: ReactNode;
-  /** What is wrong with the value. */
+  /** Validation message for the value. */
   problem?: string | undefined;
 }
 
@@ -51,7 +51,7 @@ function describedBy(id: string, { hint, problem }: Labelled): { "aria-described
   };
 }
 
-/** One line of text, a number, a password … with its label. */
+/** A labelled single-line input: text, number, password, … */
 export function Field(
   props: Labelled & {
     value: string | number;
@@ -90,7 +90,6 @@ export function Field(
   );
 }
 
-/** One of several values. */
 export function Select<T extends string>(
   props: Labelled & {
     value: T;
@@ -122,7 +121,6 @@ export function Select<T extends string>(
   );
 }
 
-/** Several lines of text. */
 export function Area(
   props: Labelled & { value: string; onChange: (value: string) => void; rows?: number; isCode?: boolean },
 ) {
@@ -142,7 +140,6 @@ export function Area(
   );
 }
 
-/** Yes or no. */
 export function Check(props: { label: string; checked: boolean; onChange: (checked: boolean) => void }) {
   return (
     <label className="check">

@@ -5,7 +5,7 @@ import { Failed } from "./page.tsx";
 const MAX_BYTES = 2_000_000;
 const t = texts.upload;
 
-/** Takes a text file by drop or by choice. */
+/** Reads a text file, dropped or picked. */
 export function FileDrop({ onText }: { onText: (text: string) => void }) {
   const id = useId();
   const [isOver, setIsOver] = useState(false);

@@ -5,7 +5,7 @@ import { Samples } from "./samples.tsx";
 
 const t = texts.overview;
 
-/** What to do in an organization where nothing is yet. */
+/** Onboarding steps for an empty organization. */
 export function FirstSteps() {
   return (
     <Section title={t.startTitle}>

@@ -6,7 +6,7 @@ import { Badge } from "./table.tsx";
 
 const t = texts.change;
 
-/** What each rule says of a change, in the server's sentences; the broken ones first. */
+/** Lists each rule's result with the server's reason, broken rules first. */
 export function GateResults({ gate }: { gate: GateVerdict }) {
   const ordered = [...gate.rules].sort((one, other) => Number(one.passed) - Number(other.passed));
   return (
@@ -24,13 +24,13 @@ export function GateResults({ gate }: { gate: GateVerdict }) {
   );
 }
 
-/** Whether this user may pass a closed gate, as the server decides it. */
+/** Returns true for users whom the server lets override a closed gate. */
 export function useMayOverride(): boolean {
   const { actor } = useHere();
   return actor === "OWNER" || actor === "PLATFORM_ADMIN";
 }
 
-/** What stands in the way, and for an OWNER the field in which to say why it may be passed over. */
+/** Shows the broken rules, and a field for the override's reason to users who may override. */
 export function GateOverride(props: { gate: GateVerdict; reason: string; onReason: (reason: string) => void }) {
   const mayOverride = useMayOverride();
   return (

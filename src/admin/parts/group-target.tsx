@@ -16,7 +16,7 @@ const t = texts.change;
 
 export const nameOf = ({ plan, addOns }: Configuration): string => describeConfiguration(configurationOf(plan, addOns));
 
-/** The contracts that are in a group, in the list of contracts. */
+/** Links to a group's contracts in the contract list. */
 export function WhoLink({ service, group }: { service: string; group: ImpactGroup }) {
   const { organization } = useHere();
   const { plan } = group.configuration;
@@ -35,7 +35,7 @@ export function WhoLink({ service, group }: { service: string; group: ImpactGrou
   );
 }
 
-/** What happens to how many of these contracts, as far as it happens to any. */
+/** Lists how many contracts each effect applies to; zero counts are hidden. */
 export function Counts({ counts }: { counts: ImpactGroup["counts"] }) {
   const shown = Object.entries(t.counts).filter(([key]) => counts[key as keyof typeof t.counts] > 0);
   if (shown.length === 0) return <p>{t.unchanged}</p>;
@@ -56,11 +56,11 @@ interface Choosing {
   successor: WirePricing;
   value: Configuration | undefined;
   onChange: (target: Configuration) => void;
-  /** Whether the version that they have is told with the group. */
+  /** Shows the version with the group, for lists with groups of several versions. */
   isVersionShown: boolean;
 }
 
-/** Where one group of contracts goes: the best fit first, and what each alternative would give and take. */
+/** Picks the target of one group: the best fit first, alternatives with their gains and losses. */
 export function GroupTarget(props: Choosing) {
   const { service, group, value } = props;
   const before = usePricing(service, group.pricingVersion);
@@ -78,7 +78,7 @@ export function GroupTarget(props: Choosing) {
   );
 }
 
-/** Add-ons of a configuration as far as the plan may have them; names in the pricing's spelling. */
+/** Keeps the add-ons that the plan permits, spelled as in the pricing. */
 function keptAddOns(
   { addOns }: Configuration,
   plan: string | undefined,

@@ -1,7 +1,7 @@
 import * as Dropdown from "@radix-ui/react-dropdown-menu";
 import type { ReactNode } from "react";
 
-/** A button that opens a list of choices; arrow keys, typing ahead and Escape work as in every menu. */
+/** A button that opens a menu, with arrow keys, type-ahead and Escape. */
 export function Menu({ label, trigger, children }: { label: string; trigger: ReactNode; children: ReactNode }) {
   return (
     <Dropdown.Root modal={false}>
@@ -18,7 +18,6 @@ export function Menu({ label, trigger, children }: { label: string; trigger: Rea
   );
 }
 
-/** One choice of a menu. */
 export function MenuItem({ onSelect, children }: { onSelect: () => void; children: ReactNode }) {
   return (
     <Dropdown.Item className="menu-item" onSelect={onSelect}>

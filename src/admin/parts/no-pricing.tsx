@@ -2,7 +2,7 @@ import { Refused } from "../api.ts";
 import { texts } from "../texts.ts";
 import { Failed, Skeleton } from "./page.tsx";
 
-/** In the place of what a pricing tells: that it is on its way, or why it does not come. */
+/** Placeholder while a pricing loads, or the reason why it cannot be shown. */
 export function NoPricing(props: { failure: Error | undefined; service: string; version: string }) {
   const { failure, service, version } = props;
   if (failure === undefined) return <Skeleton />;

@@ -3,7 +3,7 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import { Refused } from "../api.ts";
 import { texts } from "../texts.ts";
 
-/** A page: its title is the heading and the browser's. */
+/** A page; its title is both the heading and the document title. */
 export function Page(props: { title: string; lead?: ReactNode; actions?: ReactNode; children: ReactNode }) {
   useEffect(() => {
     document.title = `${props.title} · ${texts.shell.product}`;
@@ -22,7 +22,6 @@ export function Page(props: { title: string; lead?: ReactNode; actions?: ReactNo
   );
 }
 
-/** A titled part of a page. */
 export function Section(props: { title: string; lead?: ReactNode; actions?: ReactNode; children: ReactNode }) {
   return (
     <section className="card">
@@ -36,7 +35,7 @@ export function Section(props: { title: string; lead?: ReactNode; actions?: Reac
   );
 }
 
-/** Room for what is on its way, so that nothing jumps when it comes. */
+/** Placeholder while content loads; it reserves space to avoid a layout shift. */
 export function Skeleton({ lines = 4 }: { lines?: number }) {
   return (
     <div className="skeleton" role="status" aria-label={texts.common.loading}>
@@ -47,10 +46,10 @@ export function Skeleton({ lines = 4 }: { lines?: number }) {
   );
 }
 
-/** As much of a query as a page needs to know. */
+/** The part of a query result that a page needs. */
 type Asked<T> = { data: T | undefined } & Pick<UseQueryResult, "error" | "refetch">;
 
-/** What a query brings, room for it before, and the reason with a way out when it fails. */
+/** Shows a query's data, a skeleton while it loads, or the error with a retry button. */
 export function Loaded<T>(props: { query: Asked<T>; lines?: number; children: (data: T) => ReactNode }): ReactNode {
   const { query } = props;
   if (query.data !== undefined) return props.children(query.data);
@@ -58,7 +57,7 @@ export function Loaded<T>(props: { query: Asked<T>; lines?: number; children: (d
   return <Skeleton lines={props.lines ?? 4} />;
 }
 
-/** What went wrong, in the server's sentence, and what can be done. Announced to screen readers. */
+/** Shows an error's message and a way out, announced to screen readers. */
 export function Failed({ error, onRetry }: { error: Error | null; onRetry?: () => void }) {
   if (error === null) return null;
   const hint = error instanceof Refused && error.status === 403 ? texts.common.askAdmin : undefined;
@@ -77,7 +76,7 @@ export function Failed({ error, onRetry }: { error: Error | null; onRetry?: () =
   );
 }
 
-/** There is nothing yet, and what to do about it. */
+/** Empty state with a suggested action. */
 export function Empty({ children, action }: { children: ReactNode; action?: ReactNode }) {
   return (
     <div className="empty">

@@ -1,7 +1,7 @@
 import { useSearchParams } from "react-router";
 import { texts } from "../texts.ts";
 
-/** Goes to other pages of a list; the page is in the address as `page`. */
+/** Page navigation of a list; the page number is in the URL as `page`. */
 export function Pager({ page, pages }: { page: number; pages: number }) {
   const [, setSearch] = useSearchParams();
   const go = (to: number) =>
@@ -23,7 +23,7 @@ export function Pager({ page, pages }: { page: number; pages: number }) {
   );
 }
 
-/** The same for a list that is read from its newest entry on, by the id `before` in the address. */
+/** Navigation of a cursor-paginated list, newest first; the cursor is in the URL as `before`. */
 export function OlderPager({ next }: { next: number | null }) {
   const [search, setSearch] = useSearchParams();
   const go = (to: number | null) =>

@@ -7,7 +7,7 @@ import { Badge, Table } from "./table.tsx";
 
 const t = texts.pricing;
 
-/** Plans from left to right, what they give from top to bottom: prices, features, limits. */
+/** Table of a pricing: one column per plan; rows for prices, features and limits. */
 export function PricingMatrix({ pricing }: { pricing: WirePricing }) {
   const plans = Object.values(pricing.plans);
   if (plans.length === 0) return <Empty>{t.noPlans}</Empty>;
@@ -51,7 +51,7 @@ export function PricingMatrix({ pricing }: { pricing: WirePricing }) {
   );
 }
 
-/** One value, with a mark for yes and no that is read as the word. */
+/** One value; booleans are shown as a symbol with a label for screen readers. */
 function ValueCell({ value }: { value: FeatureValue | LimitValue | undefined }) {
   if (typeof value !== "boolean") return <td>{formatValue(value)}</td>;
   return (

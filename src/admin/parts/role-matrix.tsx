@@ -8,7 +8,7 @@ const ROLES: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER", "EVALUA
 const SCOPES: readonly KeyScope[] = ["ALL", "MANAGEMENT", "EVALUATION"];
 const INSIDE = "/organizations/*";
 
-/** The server's permission table as people read it: once for the roles of members, once for the scopes of keys. */
+/** The server's permission table: once for members' roles, once for key scopes. */
 export function RoleMatrix() {
   const forMembers = PERMISSION_RULES.flatMap(({ pattern, methods, members }) =>
     members === undefined ? [] : [{ name: nameOf(methods, pattern.slice(INSIDE.length)), allows: members }],

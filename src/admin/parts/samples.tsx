@@ -6,7 +6,7 @@ import { Snippet } from "./copy.tsx";
 
 const t = texts.keys;
 
-/** The first calls of a program, with a key of this organization where the reader sees one. */
+/** Samples of a program's first calls, with a real key where the user sees one. */
 export function Samples() {
   const { keyFor } = useHere();
   const services = useServices();

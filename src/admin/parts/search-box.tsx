@@ -4,7 +4,7 @@ import { Field } from "./field.tsx";
 
 const PAUSE_MS = 300;
 
-/** A search that is kept in the address as `q` (or another name) once one stops typing; other pages begin at one again. */
+/** A debounced search field, kept in the URL as `q` or `name`. A new search returns to page 1. */
 export function SearchBox({ label, name = "q" }: { label: string; name?: string }) {
   const [search, setSearch] = useSearchParams();
   const kept = search.get(name) ?? "";

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { texts } from "../texts.ts";
 import { CopyButton } from "./copy.tsx";
 
-/** A key, masked until it is asked for; one that the server masked already stays so. */
+/** A key, masked until the user reveals it. Keys that the server masked stay masked. */
 export function SecretText({ text, label }: { text: string; label: string }) {
   const [isShown, setIsShown] = useState(false);
   const isMasked = text.includes("*");

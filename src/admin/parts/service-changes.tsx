@@ -10,7 +10,7 @@ import { Failed, Section } from "./page.tsx";
 
 const t = texts.services;
 
-/** Renaming and disabling a service, for those who may. */
+/** Renames or disables a service, for users with permission. */
 export function ServiceChanges({ service }: { service: Service }) {
   const here = useHere();
   const go = useNavigate();

@@ -13,7 +13,7 @@ import { ThemeChoice } from "./theme.tsx";
 const t = texts.shell;
 type PageName = keyof typeof t.pages;
 
-/** Every page of the navigation: its address below the organization, and the call it begins with, which decides who sees it. */
+/** Navigation entries: path below the organization, and the GET call whose permission shows the entry. */
 const INSIDE: readonly (readonly [
   group: keyof typeof t.groups,
   pages: readonly (readonly [PageName, string, string])[],
@@ -53,7 +53,7 @@ const PLATFORM: readonly (readonly [page: PageName, call: string])[] = [
   ["health", "/healthcheck"],
 ];
 
-/** What is around every page of somebody who is signed in. */
+/** Frame of every page for signed-in users. */
 export function Shell({ organization }: { organization?: Organization }) {
   const [isOpen, setIsOpen] = useState(false);
   const { pathname } = useLocation();
@@ -61,7 +61,7 @@ export function Shell({ organization }: { organization?: Organization }) {
   const isFirst = useRef(true);
   useEffect(() => {
     setIsOpen(false);
-    // Keyboard and screen reader begin at the new page, as after a load.
+    // Move the focus to the new page, as a full load would.
     if (!isFirst.current) main.current?.focus();
     isFirst.current = false;
   }, [pathname]);

@@ -9,7 +9,7 @@ const t = texts.novation;
 
 export const NOTHING: Subscription = { contractedServices: {}, subscriptionPlans: {}, subscriptionAddOns: {} };
 
-/** Chooses versions, plans and add-ons; what the pricing does not allow is said beside it, by the server's own rules. */
+/** Picks versions, plans and add-ons. The server's own rules check the choice. */
 export function SubscriptionEditor(props: { value: Subscription; onChange: (value: Subscription) => void }) {
   const services = useServices();
   return (

@@ -10,7 +10,7 @@ import { Badge, Table } from "./table.tsx";
 const t = texts.novation;
 export const TONES = { more: "good", less: "danger", different: "warn" } as const;
 
-/** What somebody gains and loses who goes from one subscription to another, service by service. */
+/** Shows gains and losses between two subscriptions, per service. */
 export function SubscriptionPreview({ before, after }: { before: Subscription; after: Subscription }) {
   const both = [...Object.entries(before.contractedServices), ...Object.entries(after.contractedServices)];
   const { pricingOf } = usePricings(both);
@@ -30,7 +30,7 @@ export function SubscriptionPreview({ before, after }: { before: Subscription; a
   return <DifferenceTable changes={changed} />;
 }
 
-/** Differences as a table; the word says what the colour says. */
+/** Lists differences in a table; the label repeats the colour in words. */
 export function DifferenceTable({ changes }: { changes: readonly Difference[] }) {
   if (changes.length === 0) return <p className="hint">{t.nothing}</p>;
   return (

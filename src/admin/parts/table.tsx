@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** A table that scrolls by itself where the screen is narrower, for the keyboard too. */
+/** A table that scrolls inside its own region on narrow screens, by keyboard too. */
 export function Table(props: { label: string; head: readonly ReactNode[]; children: ReactNode; isMatrix?: boolean }) {
   return (
     <div className="table-scroll" tabIndex={0} role="region" aria-label={props.label}>
@@ -20,7 +20,7 @@ export function Table(props: { label: string; head: readonly ReactNode[]; childr
   );
 }
 
-/** A word that says a state; its colour only repeats it. */
+/** A status label; its colour only repeats the word. */
 export function Badge({ tone, children }: { tone: "good" | "warn" | "danger" | "plain"; children: ReactNode }) {
   return <span className={`badge ${tone}`}>{children}</span>;
 }

@@ -2,7 +2,7 @@ import * as RadixTabs from "@radix-ui/react-tabs";
 import type { ReactNode } from "react";
 import { useSearchParams } from "react-router";
 
-/** Several views of one thing; which one is in the address. Arrow keys move between them. */
+/** Tabs with arrow keys; the current one is kept in the URL. */
 export function Tabs(props: { label: string; tabs: readonly { id: string; title: string; content: ReactNode }[] }) {
   const [search, setSearch] = useSearchParams();
   const first = props.tabs[0]?.id ?? "";

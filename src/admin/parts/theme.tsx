@@ -5,7 +5,7 @@ const KEPT = "faregate-theme";
 const THEMES = ["system", "light", "dark"] as const;
 type Theme = (typeof THEMES)[number];
 
-/** Puts the chosen colours on the page before anything is drawn. */
+/** Applies the saved theme; call it before the first render. */
 export function applyTheme(theme: Theme = keptTheme()): void {
   document.documentElement.dataset["theme"] = theme;
 }
@@ -15,7 +15,6 @@ function keptTheme(): Theme {
   return THEMES.find((theme) => theme === kept) ?? "system";
 }
 
-/** Light, dark, or as the system is. */
 export function ThemeChoice() {
   const [theme, setTheme] = useState(keptTheme);
   useEffect(() => {

@@ -3,7 +3,7 @@ import { createContext, useCallback, useContext, useEffect, useState, type React
 const SHOWN_MS = 6000;
 const TellContext = createContext<((sentence: string) => void) | undefined>(undefined);
 
-/** Says sentences in a corner for some seconds, and to screen readers. */
+/** Shows messages in a corner for 6 seconds each, announced to screen readers. */
 export function ToastProvider({ children }: { children: ReactNode }) {
   const [said, setSaid] = useState<{ id: number; sentence: string }[]>([]);
   const tell = useCallback((sentence: string) => setSaid((before) => [...before, { id: Date.now(), sentence }]), []);
@@ -26,7 +26,7 @@ export function ToastProvider({ children }: { children: ReactNode }) {
   );
 }
 
-/** Returns a function that tells a sentence. */
+/** Returns a function that shows a message. */
 export function useTell(): (sentence: string) => void {
   const tell = useContext(TellContext);
   if (tell === undefined) throw new Error("nowhere to tell");

@@ -6,17 +6,17 @@ import { texts } from "../texts.ts";
 import { Badge } from "./table.tsx";
 
 const t = texts.contract;
-/** From here on somebody is told that it is running out. */
+/** Used share of a limit from which the console warns. */
 export const NEAR = 0.8;
 const TICK_MS = 30_000;
 
-/** The part of a limit that is used; undefined where there is no number to reach. */
+/** Returns the used share of a limit; undefined for limits without a number. */
 export function shareOf({ consumed, allowed }: Pick<Usage, "consumed" | "allowed">): number | undefined {
   if (typeof allowed !== "number" || allowed >= UNLIMITED) return undefined;
   return allowed === 0 ? 1 : consumed / allowed;
 }
 
-/** One limit with how much of it is used and when it begins anew, which counts down. */
+/** Shows a limit's usage with a countdown to its reset. */
 export function UsageBar({ usage }: { usage: Usage }) {
   const now = useNow();
   const share = shareOf(usage);
@@ -42,7 +42,7 @@ export function UsageBar({ usage }: { usage: Usage }) {
   );
 }
 
-/** The present, twice a minute. */
+/** Returns the current time, updated every 30 seconds. */
 export function useNow(): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

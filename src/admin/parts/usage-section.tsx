@@ -14,7 +14,7 @@ import { UsageBar } from "./usage-bar.tsx";
 
 const t = texts.contract;
 
-/** What of a contract is used up, and changing it for those who may. */
+/** Shows a contract's usage, editable for users with permission. */
 export function UsageSection({ contract }: { contract: Contract }) {
   const { base, may } = useHere();
   const { pricingOf } = usePricings(Object.entries(contract.contractedServices));

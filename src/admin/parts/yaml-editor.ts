@@ -7,7 +7,7 @@ import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirro
 import { tags } from "@lezer/highlight";
 import type { Problem } from "../api.ts";
 
-/** A YAML editor in an element; everything that only it needs is in this file, which is loaded when it is opened. */
+/** A YAML editor inside a DOM element. Its dependencies are imported in this file only, so they load on first use. */
 export interface Editor {
   setText(text: string): void;
   setProblems(problems: readonly Pick<Problem, "message" | "line" | "column">[]): void;
@@ -33,8 +33,9 @@ const look = EditorView.theme({
 });
 
 /**
- * Opens an editor, in a shadow tree: only there CodeMirror adopts its styles instead of writing them inline, which the
- * console's policy forbids. Tab leaves it, as everywhere, so that the keyboard is never caught.
+ * Opens an editor inside a shadow tree. Only there CodeMirror adopts its stylesheets; elsewhere it writes inline
+ * styles, which the console's Content Security Policy forbids. Tab leaves the editor, so keyboard users are never
+ * trapped.
  */
 export function openEditor(
   parent: HTMLElement,

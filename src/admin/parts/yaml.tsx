@@ -3,13 +3,13 @@ import type { Problem } from "../api.ts";
 import { Skeleton } from "./page.tsx";
 import type { Editor } from "./yaml-editor.ts";
 
-/** YAML with highlighting, to read or to write; the editor is loaded when the first one is shown. */
+/** A YAML editor or viewer with highlighting; the editor's code loads on first use. */
 export function Yaml(props: {
   text: string;
   label: string;
   onChange?: (text: string) => void;
   problems?: readonly Problem[];
-  /** A line to show; a new object shows it again. */
+  /** Scrolls to a line; pass a new object to scroll there again. */
   at?: { line: number } | undefined;
 }) {
   const place = useRef<HTMLDivElement>(null);

@@ -40,7 +40,7 @@ export const compare = {
   unknown: "changed in a way that cannot be followed",
 } as const;
 
-/** The steps before archiving, activating, disabling and novating all. */
+/** Texts of the wizard for archiving, activating, disabling and novating all contracts. */
 export const change = {
   titles: {
     archive: (service: string, version: string) => `Archive ${service} ${version}`,

@@ -1,4 +1,4 @@
-/** What is around every page, and what every page says alike. */
+/** Texts of the frame around every page. */
 export const shell = {
   product: "Faregate",
   skip: "Skip to the content",

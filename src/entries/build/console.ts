@@ -5,15 +5,15 @@ import { gzipSync } from "node:zlib";
 import { CONSOLE_FOLDER } from "../platform/assets.ts";
 
 /*
- * `npm run build:console`: src/admin as static files in dist/console, each with a compressed copy beside it. Vite is a
- * development dependency: a production install serves what was built before.
+ * `npm run build:console` builds src/admin into static files in dist/console, each with a gzip copy. Vite is a
+ * development dependency, so a production install serves the console built earlier.
  */
 
 const SOURCE = fileURLToPath(new URL("../..", import.meta.url));
 /** What of the sources ends up in the console. */
 const PARTS = ["admin", "core", "client", "react"];
 
-/** Whether there is no built console, or one older than its sources; some milliseconds. */
+/** Returns true if the built console is missing or older than its sources. Takes some milliseconds. */
 export function isConsoleStale(): boolean {
   const page = join(CONSOLE_FOLDER, "index.html");
   if (!existsSync(page)) return true;
@@ -25,9 +25,9 @@ export function isConsoleStale(): boolean {
   );
 }
 
-/** Builds beside the folder and then swaps, so that a server never finds half a console. */
+/** Builds into a temporary folder and then swaps it in, so a server never serves a partial console. */
 export async function buildConsole(): Promise<void> {
-  // Whatever the environment says: React's other build is three times as large.
+  // Override the environment: React's development build is three times as large.
   process.env["NODE_ENV"] = "production";
   const { build } = await import("vite");
   removeLeftovers();
@@ -62,7 +62,7 @@ export async function buildConsole(): Promise<void> {
   }
 }
 
-/** What builds left that were ended halfway. */
+/** Removes the temporary folders of interrupted builds. */
 function removeLeftovers(): void {
   const dist = dirname(CONSOLE_FOLDER);
   for (const name of existsSync(dist) ? readdirSync(dist) : []) {

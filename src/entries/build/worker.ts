@@ -21,15 +21,15 @@ if (problem !== undefined) {
   process.exit(1);
 }
 if (isConsoleStale()) await buildConsole();
-// The page names its files by their content. What is the same is left alone: wrangler restarts what it serves when it changes.
+// File names contain content hashes, so equal pages mean equal files. Skip those: a change makes wrangler restart.
 const isThere = () => pageIn(join(FOLDER, "console")) === pageIn(CONSOLE_FOLDER);
 if (!isThere()) {
-  // Beside, and then swapped: another Worker on this machine may be serving from there.
+  // Write beside and swap: another Worker on this machine may be serving this folder.
   const fresh = `${FOLDER}.${process.pid}`;
-  // Cloudflare compresses by itself.
+  // Cloudflare compresses responses itself.
   cpSync(CONSOLE_FOLDER, join(fresh, "console"), { recursive: true, filter: (path) => !path.endsWith(".gz") });
   for (const name of Object.keys(ASSETS)) cpSync(join(LIBRARY, name), join(fresh, "docs", name));
-  // One that starts beside may have been quicker, and serve from there by now.
+  // A concurrent build may have finished first, and its Worker may already serve these files.
   if (!isThere()) {
     if (existsSync(FOLDER)) renameSync(FOLDER, `${fresh}.old`);
     renameSync(fresh, FOLDER);

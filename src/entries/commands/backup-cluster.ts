@@ -5,12 +5,13 @@ import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { chooseRunner, openDataFolder } from "../../db/postgres/embedded-machine.ts";
 
 /*
- * Copies of the embedded cluster while it runs, by Postgres' own protocol for that (manual, "Making a Base Backup Using the
- * Low Level API"): what changes while it is copied is in the WAL, which is copied last, and is made good at the first start.
- * A temporary replication slot keeps that WAL until then. No tool is needed, and none comes with the embedded Postgres.
+ * Copies the running embedded cluster by Postgres' low-level base backup API. Changes during the copy are in the WAL, which
+ * is copied last and replayed at the first start. A temporary replication slot retains that WAL meanwhile. The embedded
+ * Postgres ships without pg_basebackup, so no tool is used. Source: PostgreSQL manual, "Making a Base Backup Using the Low
+ * Level API".
  */
 
-/** Not part of a backup: rebuilt at the start, or of the running server only. Folders stay, empty. */
+/** Folders copied empty: Postgres rebuilds their content at startup, or it belongs to the running server only. */
 const EMPTIED = new Set([
   "pg_wal",
   "pg_replslot",
@@ -23,7 +24,10 @@ const EMPTIED = new Set([
 ]);
 const LEFT_OUT = /^(postmaster\.(pid|opts)|backup_label.*|pgsql_tmp.*|pg_internal\.init.*)$/;
 
-/** Copies cluster and secrets into an empty folder; how many bytes. What commits before this call is in it. */
+/**
+ * Copies cluster and secrets into an empty folder. The copy contains everything committed before this call.
+ * @returns the size in bytes.
+ */
 export async function backUpCluster(
   databaseUrl: string,
   { dataDir, folder }: { dataDir: string; folder: string },
@@ -52,7 +56,10 @@ export async function backUpCluster(
   }
 }
 
-/** Puts a copy in place as the cluster and the secrets of a data folder that has none. Postgres is started afterwards. */
+/**
+ * Copies a backup into a data folder without cluster and secrets, before Postgres starts.
+ * @throws StartupProblem when either exists already.
+ */
 export async function restoreCluster(folder: string, dataDir: string): Promise<void> {
   const target = openDataFolder(dataDir);
   for (const name of ["postgres", "secrets.json"]) {
@@ -61,14 +68,16 @@ export async function restoreCluster(folder: string, dataDir: string): Promise<v
     }
   }
   const { owner } = await chooseRunner(target);
-  // Moved there whole by its name: an interrupted restore is no cluster.
+  // An interrupted restore leaves a partial cluster under its final name; the next restore refuses to overwrite it.
   const unfinished = join(target, "postgres");
   await copyFolder(join(folder, "postgres"), unfinished, false, owner);
   await copyFile(join(folder, "secrets.json"), join(target, "secrets.json"));
   await chmod(join(target, "secrets.json"), 0o600);
 }
 
-/** Copies what is there; what vanishes meanwhile was temporary or is in the WAL. */
+/**
+ * Copies a folder recursively. Skips files that vanish meanwhile: they were temporary, or the WAL has their changes.
+ */
 async function copyFolder(
   from: string,
   to: string,

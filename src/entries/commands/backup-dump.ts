@@ -4,12 +4,19 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 
-/* pg_dump and pg_restore for a database of the operator's own. The password goes by environment, never as an argument. */
+/*
+ * Runs pg_dump and pg_restore for an external database. The password is passed by environment: arguments are visible to
+ * other users.
+ */
 
 const run = promisify(execFile);
 const FILE = "database.dump";
 
-/** Dumps the database into `folder`; how many bytes. StartupProblem without a pg_dump that is as new as the server. */
+/**
+ * Dumps the database into `folder`.
+ * @returns the size in bytes.
+ * @throws StartupProblem without a pg_dump at least as new as the server.
+ */
 export async function dumpDatabase(databaseUrl: string, folder: string): Promise<number> {
   const server = await majorOf(databaseUrl);
   await requireTool("pg_dump", server);
@@ -18,7 +25,10 @@ export async function dumpDatabase(databaseUrl: string, folder: string): Promise
   return statSync(file).size;
 }
 
-/** Restores a dump into an empty database, all of it or nothing. StartupProblem when it is not empty. */
+/**
+ * Restores a dump into an empty database in one transaction.
+ * @throws StartupProblem when the database has tables.
+ */
 export async function restoreDump(databaseUrl: string, folder: string): Promise<void> {
   const server = await majorOf(databaseUrl);
   await requireTool("pg_restore", server);
@@ -30,7 +40,7 @@ export async function restoreDump(databaseUrl: string, folder: string): Promise<
     if (found !== undefined) {
       throw new StartupProblem("The database has tables: restore into an empty one, nothing is written over.");
     }
-    // The dump makes it itself.
+    // The dump creates this schema itself.
     await connection.client`drop schema if exists drizzle`;
   } finally {
     await connection.close();

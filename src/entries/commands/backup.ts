@@ -6,9 +6,9 @@ import { dumpDatabase } from "./backup-dump.ts";
 import { runCommand } from "./command.ts";
 
 /*
- * `npm run backup -- <folder>`: everything, of one moment, beside a running system. The embedded database is copied with its
- * secrets; a database of your own is dumped by pg_dump, and its secrets are where you keep them. `npm run restore` is the way
- * back. Exit code 0, or 2 with one sentence.
+ * `npm run backup -- <folder>` writes a consistent backup while the system runs. An embedded database is copied with
+ * its secrets. An external database is dumped by pg_dump, without the secrets. `npm run restore` restores it. Exit code
+ * 0, or 2 with one sentence.
  */
 await runCommand(async ({ config, databaseUrl, isEmbedded }) => {
   const folder = folderOf(process.argv[2]);
@@ -25,7 +25,7 @@ await runCommand(async ({ config, databaseUrl, isEmbedded }) => {
   return 0;
 });
 
-/** An empty or new folder. */
+/** Returns the absolute path of a new or empty folder. */
 function folderOf(given: string | undefined): string {
   if (given === undefined)
     throw new StartupProblem("Where to? `npm run backup -- <folder>` takes a new or an empty folder.");

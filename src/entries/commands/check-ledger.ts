@@ -3,8 +3,8 @@ import { checkLedger } from "../../db/invariants.ts";
 import { runCommand } from "./command.ts";
 
 /*
- * `npm run check:ledger`: does every balance equal the sum of its movements? Reads only, at any time, also beside a running
- * system. Exit code 0 when all agree, 1 when one does not, 2 when it could not be found out.
+ * `npm run check:ledger` checks that every balance equals the sum of its movements. Read-only; safe beside a running
+ * system. Exit code 0 when all agree, 1 when one does not, 2 when the check could not run.
  */
 await runCommand(async ({ databaseUrl }) => {
   const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-check-ledger" });

@@ -5,17 +5,19 @@ import { sentenceOf } from "../process/lifecycle.ts";
 import { lockFolder } from "../process/lock.ts";
 import { keepSecrets } from "../process/secrets.ts";
 
-/** What a command beside the servers is given. */
+/** Context of a maintenance command. */
 export interface Command {
   config: Config;
   databaseUrl: string;
-  /** StartupProblem when the environment lacks them, or has weak ones. */
+  /**
+   * Reads the secrets on demand.
+   * @throws StartupProblem when the environment lacks secrets, or has weak ones.
+   */
   secrets(): Secrets;
-  /** True when the database is the embedded one. */
   isEmbedded: boolean;
 }
 
-/** The database given; or the embedded one, as it runs, or started until it is closed. */
+/** Opens the configured database, or else the embedded one: connects if it runs, starts it until `close` otherwise. */
 export async function openDatabaseOf(config: Config): Promise<{ url: string; close(): Promise<void> }> {
   if (config.DATABASE_URL !== undefined) return { url: config.DATABASE_URL, close: async () => {} };
   const dataDir = config.DATA_DIR;
@@ -39,8 +41,8 @@ export async function openDatabaseOf(config: Config): Promise<{ url: string; clo
 }
 
 /**
- * Runs a command over the database given, or over the embedded one, as it runs or started for the time of the command. Its
- * result is the exit code; what keeps it from working is one sentence on stderr and exit code 2.
+ * Runs a command with a database and sets its result as the exit code. An embedded database that is not running is
+ * started for the command. Errors print one sentence to stderr and exit with 2.
  */
 export async function runCommand(work: (command: Command) => Promise<number>): Promise<void> {
   try {

@@ -13,7 +13,7 @@ const ok = (sentence: string): Judged => ({ state: "ok", sentence });
 const warn = (sentence: string): Judged => ({ state: "warn", sentence });
 const fail = (sentence: string): Judged => ({ state: "FAIL", sentence });
 
-/** Version, settings, latency, clock, schema, privileges, and whether notifications get through. */
+/** Checks version, settings, latency, clock, schema, privileges, and delivery of notifications. */
 export async function examineDatabase(
   url: string,
   { config, isEmbedded }: { config: Config; isEmbedded: boolean },
@@ -36,7 +36,7 @@ export async function examineDatabase(
         fail(sentenceOf(error).replace("Faregate could not start: ", "")),
       );
       for (const judged of [found].flat()) tell({ what, ...judged });
-      // Without an answer to the first question there will be none to the others.
+      // The other checks cannot succeed without a connection.
       if (what === "database" && [found].flat().some(({ state }) => state === "FAIL")) return;
     }
   } finally {
@@ -87,7 +87,7 @@ async function settings(client: Sql, config: Config): Promise<Judged[]> {
     found.push(fail("synchronous_commit is off: what was acknowledged can be lost in a crash."));
   }
   if (of("transaction_read_only") === "on") found.push(fail("The database can only be read: is it a standby?"));
-  // A REST process and an event server, each with what it listens on; and room for the operator.
+  // Two processes with a pool and 3 more connections each (LISTEN among them). The operator gets 3.
   const needed = 2 * (config.DATABASE_POOL_SIZE + 3) + 3;
   const most = Number(of("max_connections"));
   if (most < needed) {
@@ -105,7 +105,7 @@ async function schema(client: Sql): Promise<Judged> {
   );
 }
 
-/** What the server's role needs, and what it had better not have; see db/roles.sql. */
+/** Checks that the server's role has the required privileges and no excessive ones; see db/roles.sql. */
 async function role(client: Sql, isEmbedded: boolean): Promise<Judged[]> {
   const [who] = await client<{ name: string; isSuper: boolean; mayCreate: boolean; exists: boolean }[]>`
     select current_user as name, rolsuper as "isSuper", has_schema_privilege('public', 'create') as "mayCreate",
@@ -130,7 +130,7 @@ async function role(client: Sql, isEmbedded: boolean): Promise<Judged[]> {
   return [ok(`${name} may read and write rows and change no table.`)];
 }
 
-/** Whether what is notified on one connection arrives on another: poolers of transactions let nothing through. */
+/** Checks that NOTIFY reaches a listener on another connection. Poolers in transaction mode drop notifications. */
 async function notifications(client: Sql): Promise<Judged> {
   const channel = `faregate_doctor_${process.pid}`;
   let arrived = () => {};

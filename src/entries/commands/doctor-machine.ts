@@ -7,7 +7,7 @@ const OLDEST_NODE = [20, 19] as const;
 const LITTLE_BYTES = 1024 ** 3;
 const TOO_LITTLE_BYTES = 100 * 1024 ** 2;
 
-/** The runtime, the disk of the embedded database, and the ports. */
+/** Checks the runtime version, free disk space of the embedded database, and the ports. */
 export async function examineMachine(config: Config, tell: (finding: Finding) => void): Promise<void> {
   const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
   const isOld = major < OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor < OLDEST_NODE[1]);

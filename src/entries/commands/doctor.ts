@@ -9,7 +9,7 @@ import { examineMachine } from "./doctor-machine.ts";
 import { DRIVER_BUILDS } from "../build/patch-driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 
-/** What was found out about one thing: it is as it should be, could be better, or does not work. */
+/** Result of one check: fine, could be better, or broken. */
 export interface Finding {
   state: "ok" | "warn" | "FAIL";
   what: string;
@@ -17,8 +17,8 @@ export interface Finding {
 }
 
 /*
- * `npm run doctor`: looks at everything that a start, or a day in production, depends on, and says what to do. Changes
- * nothing; may be run beside a running system. Exit code 0, or 1 when something does not work.
+ * `npm run doctor` checks everything that startup and production depend on, and suggests fixes. Changes nothing; safe
+ * beside a running system. Exit code 0, or 1 when a check fails.
  */
 const findings: Finding[] = [];
 const tell = (finding: Finding) => {

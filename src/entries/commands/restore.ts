@@ -10,8 +10,9 @@ import { requireRepairedDriver } from "../platform/driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 
 /*
- * `npm run restore -- <folder>`: a backup into a new DATA_DIR, or into an empty database at DATABASE_URL; then every balance
- * is compared with its movements. Exit code 0, 1 when one disagrees, 2 with one sentence when it could not be done.
+ * `npm run restore -- <folder>` restores a backup into a new DATA_DIR, or into an empty database at DATABASE_URL.
+ * Afterwards it compares every balance with its movements. Exit code 0; 1 when a balance disagrees; 2 with one sentence
+ * when the restore failed.
  */
 try {
   requireRepairedDriver();

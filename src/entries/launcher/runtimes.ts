@@ -2,14 +2,17 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 
-/** What the launcher can run the REST process on; the event server runs on Bun beside Bun, otherwise on Node. */
+/** Runtimes for the REST process. The event server runs on Bun if that does, otherwise on Node. */
 const RUNTIMES = ["node", "bun", "deno", "worker"] as const;
 export type Runtime = (typeof RUNTIMES)[number];
 
-/** A program and what it is given, the entry last. */
+/** A program and its arguments, the entry last. */
 export type Command = readonly [string, ...string[]];
 
-/** Node unless another one is named. StartupProblem for a name that is none. */
+/**
+ * Returns the named runtime. Default: Node.
+ * @throws StartupProblem for an unknown name.
+ */
 export function runtimeOf(name: string | undefined): Runtime {
   const runtime = RUNTIMES.find((known) => known === (name ?? "node"));
   if (runtime === undefined)
@@ -17,7 +20,9 @@ export function runtimeOf(name: string | undefined): Runtime {
   return runtime;
 }
 
-/** How the two servers are started on a runtime. Bun and Deno: the ones that npm installed, or those on the PATH. */
+/**
+ * Returns the start commands of both servers. Bun and Deno: the versions installed by npm, or else those on the PATH.
+ */
 export function commandsOf(runtime: Runtime): { rest: Command; events: Command } {
   const node = (name: string): Command => [process.execPath, "--import", import.meta.resolve("tsx"), entry(name)];
   const onNode = node("events-node.ts");
@@ -34,9 +39,9 @@ export function commandsOf(runtime: Runtime): { rest: Command; events: Command }
 }
 
 /**
- * What the REST process may do on Deno, as in deno.json: the database and clients are the net, the configuration is the
- * environment, it reads its own sources and libraries, and the system's certificate authorities when it fetches a pricing.
- * Everything else fails at once instead of asking.
+ * Deno permissions of the REST process, as in deno.json. Network: database and clients. Environment: configuration.
+ * Read: its own sources and libraries. `--allow-sys=ca`: the system's certificate authorities, for downloads of
+ * pricings. Everything else fails at once instead of prompting.
  */
 export function denoPermissions(): string[] {
   const project = fileURLToPath(new URL("../../..", import.meta.url));

@@ -3,14 +3,14 @@ import { StartupProblem } from "../../db/postgres/connect.ts";
 import type { ChildMessage } from "../process/lifecycle.ts";
 import type { Command } from "./runtimes.ts";
 
-/** How long children may take to drain before they are killed; above what they allow themselves. */
+/** Time for children to drain before SIGKILL; longer than their own deadline. */
 const STOP_MS = 20_000;
 const DELAYS_MS = [0, 500, 1000, 2000, 4000] as const;
 const WINDOW_MS = 60_000;
 
 /**
- * Delays between attempts to bring something back: at once, then longer and longer; undefined when it ended more than
- * five times within a minute, which is when trying makes no sense any more.
+ * Creates a back-off for restarts: no delay at first, then growing ones. Returns undefined after more than five exits
+ * per minute, when restarting is pointless.
  */
 export function createBackoff(now: () => number = Date.now): () => number | undefined {
   let ends: number[] = [];
@@ -20,31 +20,31 @@ export function createBackoff(now: () => number = Date.now): () => number | unde
   };
 }
 
-/** A child process that is kept running. */
+/** A child process that is restarted when it exits. */
 export interface Supervised {
-  /** Resolves when it first says that it serves; StartupProblem when it ends before. */
+  /** Resolves when the child first reports ready; rejects with StartupProblem if it exits earlier. */
   ready: Promise<void>;
-  /** Asks it to drain and returns when it is gone. */
+  /** Drains the child and resolves when it has exited. */
   stop(): Promise<void>;
-  /** Ends it now. */
+  /** Sends SIGKILL. */
   kill(): void;
 }
 
 /**
- * Starts a child that is told its configuration by environment, and starts it again when it ends. It hangs on an IPC
- * channel: when this process vanishes, whichever way, the channel closes and the child drains and ends by itself.
+ * Starts a child, configured by environment variables, and restarts it when it exits. When this process dies in any
+ * way, the IPC channel closes, and the child drains and exits by itself.
  */
 export function supervise(options: {
   name: string;
   command: Command;
-  /** Asked at each start. */
+  /** Called at each start. */
   environment: () => Record<string, string | undefined>;
   onMessage?: (message: ChildMessage) => void;
-  /** For so long a child serves on after it was told to end. */
+  /** Time that a child keeps serving after SIGTERM. */
   drainDelayMs?: number;
-  /** One sentence for the operator about each end and each start. */
+  /** Receives one sentence for the operator about each exit and restart. */
   report: (sentence: string) => void;
-  /** It ends again and again; it is not started any more. */
+  /** Called when the child keeps exiting and is not restarted any more. */
   onGivingUp: (sentence: string) => void;
 }): Supervised {
   const { name, report } = options;
@@ -78,7 +78,7 @@ export function supervise(options: {
         const isMissing = "code" in error && error.code === "ENOENT";
         problem ??= isMissing ? `${program} is not installed: \`npm ci\` brings it along.` : error.message;
         resolve();
-        // There is no exit of what never ran.
+        // A process that never ran emits no exit event.
         if (!stopping && started.pid === undefined) ended(problem, "not started");
       });
       started.once("exit", (code, signal) => {

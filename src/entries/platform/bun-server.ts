@@ -1,7 +1,7 @@
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { cannotListen } from "./http-server.ts";
 
-/** What is used of Bun's server; its types would be everybody's, and Node's are. */
+/** The used part of Bun's server. Bun's own types are global and would clash with Node's. */
 export interface BunServer {
   stop(closeActiveConnections?: boolean): Promise<void>;
   requestIP(request: Request): { address: string } | null;
@@ -11,15 +11,16 @@ interface Bun {
 }
 
 /**
- * What Bun takes. It ends a connection over which nothing has gone for so long, also while an answer is awaited or a stream
- * is silent between two heartbeats, of 15 s.
+ * Bounds of Bun's idle timeout. Bun also closes connections that await a response, or a stream between two heartbeats
+ * (every 15 s), hence the minimum.
  */
 const LEAST_IDLE_SECONDS = 20;
 const MOST_IDLE_SECONDS = 255;
 
 /**
- * Serves with Bun's own server, which has no other time-outs. `variable` names the setting that chose the port. StartupProblem when it cannot listen, or
- * when this is not Bun.
+ * Serves with Bun's own server, whose only timeout is the idle timeout. `variable` names the setting that chose the
+ * port.
+ * @throws StartupProblem when the port is unavailable or the runtime is not Bun.
  */
 export function serveWithBun(
   options: { port: number; host: string | undefined; idleSeconds: number; [option: string]: unknown },
@@ -36,7 +37,7 @@ export function serveWithBun(
   }
 }
 
-/** Takes no new connection, lets requests in flight finish, and closes by force after `deadlineMs`. */
+/** Stops accepting connections, lets requests in flight finish, and closes by force after `deadlineMs`. */
 export async function drainBun(server: BunServer, deadlineMs: number): Promise<void> {
   await Promise.race([server.stop(), new Promise((resolve) => setTimeout(resolve, deadlineMs))]);
   await server.stop(true);

@@ -8,7 +8,7 @@ import { Failure } from "../../operations/errors.ts";
 const TIMEOUT_MS = 5000;
 const MAX_REDIRECTS = 3;
 
-/** Addresses that lead back to the machine, its network or its cloud's metadata; and those that are no one host's. */
+/** IPv4 and IPv6 ranges that are private, link-local (cloud metadata), multicast, reserved or for documentation. */
 const notPublic = new BlockList();
 for (const [network, prefix] of [
   ["0.0.0.0", 8],
@@ -28,7 +28,7 @@ for (const [network, prefix] of [
 ] as const) {
   notPublic.addSubnet(network, prefix, "ipv4");
 }
-// Of IPv6 only what is handed out to the public (2000::/3), and of that not what tunnels to IPv4 or is for documents.
+// Of IPv6, allow only global unicast (2000::/3), without tunnels to IPv4 and documentation ranges.
 const publicV6 = new BlockList();
 publicV6.addSubnet("2000::", 3, "ipv6");
 for (const [network, prefix] of [
@@ -40,7 +40,7 @@ for (const [network, prefix] of [
   notPublic.addSubnet(network, prefix, "ipv6");
 }
 
-/** Whether an address, as text, is one of the public internet. */
+/** Returns true for an IP address of the public internet. */
 export function isPublicAddress(address: string): boolean {
   const version = isIP(address);
   if (version === 4) return !notPublic.check(address, "ipv4");
@@ -48,7 +48,7 @@ export function isPublicAddress(address: string): boolean {
   return publicV6.check(address, "ipv6") && !notPublic.check(address, "ipv6");
 }
 
-/** One request of a download, without following where it points; `isAllowed` hosts may be anywhere. */
+/** Sends one request without following redirects. `isAllowed` skips the check for public addresses. */
 export type FetchOnce = (
   address: URL,
   options: { isAllowed: boolean; headers: Record<string, string>; signal: AbortSignal },
@@ -58,15 +58,16 @@ interface FetchedOnce {
   status: number;
   location: string | undefined;
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
-  /** Reads no further. */
+  /** Discards the rest of the body. */
   drop(): void;
 }
 
 /**
- * Fetches text for `Resources.download`: https: at public addresses only, except at the allowed hosts (`host`, or
- * `host:port`), where http: and private addresses are fine. The address that is checked is the one connected to, so a name
- * that changes its mind between check and use gains nothing. Certificates are verified. Five seconds in all, at most three
- * redirects, each checked like the first. Failure invalid otherwise. Source: contract services-pricings §7.
+ * Downloads text for `Resources.download`. Only https: and public addresses are permitted, except for the allowed hosts
+ * (`host` or `host:port`), where http: and private addresses are fine. The checked address is the one connected to,
+ * which defeats DNS rebinding. Certificates are verified. The total timeout is 5 seconds; at most 3 redirects are
+ * followed, each checked like the first.
+ * @throws Failure invalid for every other case. Source: contract services-pricings §7.
  */
 export function createDownload(options: {
   allowedHosts: readonly string[];
@@ -88,11 +89,11 @@ export function createDownload(options: {
   };
 }
 
-/** Tells of the address as it was given. */
+/** Quotes the URL as the caller passed it, not that of a redirect. */
 const failed = (given: string, why: string, cause?: unknown) =>
   new Failure("invalid", `Failed to fetch pricing from URL: ${given}${why}`, { cause });
 
-/** The answer with status 2xx at the end of the redirects. */
+/** Follows redirects until a response with status 2xx. */
 async function follow(start: string, open: (address: URL) => Promise<FetchedOnce>): Promise<FetchedOnce> {
   let at = new URL(start);
   for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
@@ -115,7 +116,7 @@ function open(
   fetchOnce: FetchOnce,
   signal: AbortSignal,
 ): Promise<FetchedOnce> {
-  // The URL parser has turned decimal, octal and shortened hosts into plain addresses by now.
+  // The URL parser has already normalized decimal, octal and shortened IPv4 hosts.
   const host = address.hostname.replace(/^\[|\]$/g, "");
   const port = address.port === "" ? (address.protocol === "https:" ? "443" : "80") : address.port;
   const isAllowed = [host, address.hostname, `${address.hostname}:${port}`].some((name) => allowedHosts.has(name));
@@ -134,7 +135,7 @@ function open(
   return fetchOnce(address, { isAllowed, headers, signal });
 }
 
-/** The address that is checked is the one that is connected to. */
+/** Checks addresses in the socket's own lookup, so the checked address is the one connected to. */
 function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Promise<FetchedOnce> {
   const request = address.protocol === "https:" ? httpsRequest : httpRequest;
   const { isAllowed, headers, signal } = options;
@@ -154,7 +155,7 @@ function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Prom
         drop: () => response.destroy(),
       }),
     );
-    // Not once: an answer that is dropped may fail again, and nobody else listens.
+    // Not `once`: destroying a response may emit another error, and an unhandled one ends the process.
     asked.on("error", reject);
     asked.end();
   });
@@ -162,7 +163,7 @@ function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Prom
 
 type LookupDone = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 
-/** Resolves a name, at the moment of connecting, and refuses it when any of its addresses is not public. */
+/** Resolves a host at connect time, and fails if any of its addresses is not public. */
 export function publicLookup(host: string, options: LookupOptions, done: LookupDone): void {
   lookup(host, { ...options, all: true }, (error, addresses) => {
     const first = addresses?.[0];
@@ -172,7 +173,7 @@ export function publicLookup(host: string, options: LookupOptions, done: LookupD
   });
 }
 
-/** The refusal of a host that is not one of the public internet. */
+/** Creates the error for a host outside the public internet. */
 export function notPublicHost(host: string): Failure {
   return new Failure("invalid", `Invalid URL: ${host} is not an address of the public internet`);
 }
@@ -188,7 +189,7 @@ async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, given: st
   return Buffer.concat(chunks);
 }
 
-/** The text exactly as it is there, or none. */
+/** Decodes UTF-8 without loss: keeps a byte order mark and rejects invalid bytes. */
 function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

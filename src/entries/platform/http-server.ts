@@ -3,27 +3,27 @@ import type { Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 
-/** Bounds of a connection; times in milliseconds. A request that is being worked on is not limited. */
+/** Timeouts of a connection in milliseconds, and its header limit. Responses have no timeout. */
 export interface ConnectionLimits {
-  /** Until the headers are there, from the connection on; not longer than `requestTimeout`. */
+  /** From connecting until all headers have arrived. Must not exceed `requestTimeout`. */
   headersTimeout: number;
-  /** Until the whole request is there. */
+  /** Until the whole request has arrived. */
   requestTimeout: number;
-  /** Until the next request begins. Longer than the idle time of proxies in front, so that it is they who close. */
+  /** Until the next request starts. Must exceed the idle timeout of proxies in front, so that they close first. */
   keepAliveTimeout: number;
-  /** Bytes of all headers together. */
+  /** Total bytes of all headers. */
   maxHeaderSize: number;
 }
 
-/** How often Node looks for clients that are too slow, and so how much longer than their time they may have. */
+/** Interval of Node's check for slow clients; timeouts may be exceeded by this much. */
 const LOOK_EVERY_MS = 1000;
 
-/** A request on its way over a connection that was opened for it arrives within this. */
+/** Grace period for the first request on a preconnected socket. */
 const PRECONNECTED_MS = 500;
 
 /**
- * An HTTP server over a fetch function; `incoming` and `outgoing` are passed as its bindings. Who is slower, or sends more
- * headers, than the limits allow is cut; without limits, those of Node hold.
+ * Creates an HTTP server from a fetch function, which receives `incoming` and `outgoing` as bindings. Clients that
+ * exceed the limits are disconnected. Default: Node's own limits.
  */
 export function createHttpServer(
   fetch: (request: Request, bindings: object) => Response | Promise<Response>,
@@ -35,7 +35,10 @@ export function createHttpServer(
   }) as Server;
 }
 
-/** Listens; StartupProblem with one sentence when it cannot. `variable` names the setting that chose the port. */
+/**
+ * Starts listening. `variable` names the setting that chose the port.
+ * @throws StartupProblem when the port is unavailable.
+ */
 export function listen(server: Server, port: number, host: string | undefined, variable: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(cannotListen(error, { port, host, variable })));
@@ -43,7 +46,7 @@ export function listen(server: Server, port: number, host: string | undefined, v
   });
 }
 
-/** Why a server cannot listen, on whichever runtime, and which setting to look at. */
+/** Explains a listen error of any runtime, with the setting to change. */
 export function cannotListen(
   error: unknown,
   { port, host, variable }: { port: number; host: string | undefined; variable: string },
@@ -60,11 +63,11 @@ export function cannotListen(
 }
 
 /**
- * Returns a function that takes no new connection, lets requests in flight finish, asks clients to close kept ones, and
- * returns when nothing is open any more, or by force after `deadlineMs`.
+ * Returns a function that drains the server. It stops accepting connections, lets requests in flight finish, and sends
+ * `Connection: close` to keep-alive clients. It resolves when every connection is closed, by force after `deadlineMs`.
  */
 export function drainable(server: Server): (deadlineMs: number) => Promise<void> {
-  /** Each with the last answer on it: kept until the next one, which costs less than to take note of its end. */
+  /** Latest response per socket. Kept until the next one: cheaper than listening for its end. */
   const connections = new Map<Socket, ServerResponse | undefined>();
   let draining = false;
   const closeAfter = (response: ServerResponse) => {
@@ -85,7 +88,7 @@ export function drainable(server: Server): (deadlineMs: number) => Promise<void>
     const since = Date.now();
     const idle = setInterval(() => {
       server.closeIdleConnections();
-      // Clients connect ahead of a need; what has never been used is not idle to Node.
+      // Browsers preconnect; Node does not count a socket without a first request as idle.
       if (Date.now() - since < PRECONNECTED_MS) return;
       for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy();
     }, 50);

@@ -2,13 +2,14 @@ import { StartupProblem } from "../../db/postgres/connect.ts";
 import type { Tracing } from "../../http/tracing.ts";
 import type { Config } from "../process/config.ts";
 
-/** Spans on their way when a process ends have so long. */
+/** Time limit for flushing spans at shutdown. */
 const LAST_WORDS_MS = 2000;
 
 /**
- * Sends a span a request to OTEL_EXPORTER_OTLP_ENDPOINT, by OpenTelemetry's own packages, which read the other OTEL_…
- * variables of the exporter; undefined without that variable, and then nothing of them is loaded. Spans that cannot be sent
- * are dropped: no request waits for them. StartupProblem when the packages, which are optional, were left out.
+ * Sends one span per request to OTEL_EXPORTER_OTLP_ENDPOINT, by OpenTelemetry's own packages, which read the exporter's
+ * other OTEL_… variables. Without that variable it returns undefined and loads none of them. Spans that cannot be sent
+ * are dropped: no request waits for them.
+ * @throws StartupProblem when the optional packages are not installed.
  */
 export async function openTracing(
   config: Config,
@@ -44,7 +45,7 @@ export async function openTracing(
           id: span.spanContext().traceId,
           end: ({ route, status, requestId }) => {
             span.updateName(`${method} ${route}`);
-            // The pattern, never the path: what paths contain is somebody's.
+            // Report the route pattern, never the path: paths contain user data.
             span.setAttributes({
               "http.route": route,
               "http.response.status_code": status,

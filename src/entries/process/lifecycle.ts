@@ -4,34 +4,34 @@ import { type Config, readConfig, warningsOf } from "./config.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { createLog, withoutValues } from "./log.ts";
 
-/** What a child tells its launcher. */
+/** IPC messages of a child to its launcher. */
 export type ChildMessage =
   | { type: "ready" }
-  /** It will not start, and why, in one sentence. */
+  /** Startup failed; the reason in one sentence. */
   | { type: "problem"; sentence: string }
-  /** The id of the last event that was handed over: where a successor goes on. */
+  /** Id of the last delivered event, where a successor resumes. */
   | { type: "position"; id: number };
 
-/** What `open` is given. */
+/** Argument of `open`. */
 export interface Process {
   config: Config;
   log: Log;
-  /** Reaches the launcher; without one it does nothing. */
+  /** Sends to the launcher; without one it does nothing. */
   tell(message: ChildMessage): void;
-  /** True below a launcher, which has checked the configuration already. */
+  /** True under a launcher, which has already validated the configuration. */
   hasLauncher: boolean;
 }
 
-/** In-flight requests get 10 s of these, the rest is for writing down and closing. */
+/** Requests in flight get 10 s of these; the rest is for flushing and closing. */
 const DRAIN_MS = 15_000;
-/** npm repeats a terminal's Ctrl-C: only what comes later than this is a second wish. */
+/** npm forwards a terminal's Ctrl-C a second time; only a later signal counts as the user's second. */
 const SAME_SIGNAL_MS = 1000;
 
 /**
- * Runs a server process from start to end. `open` starts it and returns what drains it. SIGTERM, SIGINT, and the end of
- * the launcher drain it and exit 0; a second signal ends it at once. Under a launcher SIGINT is left to that: a terminal
- * sends it to everybody. What keeps it from starting is one sentence on stderr and exit 1; an error that nobody caught is
- * logged and ends the process, because nobody knows what state it is in.
+ * Runs a server process from start to exit. `open` starts it and returns its drain function. SIGTERM, SIGINT and the
+ * end of the launcher drain it and exit with 0; a second signal exits at once. Under a launcher it ignores SIGINT,
+ * which a terminal sends to the whole process group. A failed startup prints one sentence to stderr and exits with 1.
+ * An uncaught error is logged and ends the process, because its state is unknown.
  */
 export async function runProcess(
   name: string,
@@ -84,12 +84,12 @@ export async function runProcess(
     if (hasLauncher) tell({ type: "problem", sentence });
     else process.stderr.write(`${sentence}\n`);
     if (!(error instanceof StartupProblem)) log("error", "could not start", error);
-    // The launcher has the sentence once the channel has been written out.
+    // Give the IPC channel time to flush the sentence to the launcher.
     setTimeout(() => process.exit(1), hasLauncher ? 100 : 0);
   }
 }
 
-/** What to tell the operator of an error. */
+/** Returns an error's message for the operator. */
 export function sentenceOf(error: unknown): string {
   if (error instanceof StartupProblem) return error.message;
   return `Faregate could not start: ${error instanceof Error ? withoutValues(error.message) : String(error)}.`;

@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 
 /**
- * One launcher a data folder: two would start two Postgres on one cluster. Returns the function that gives the folder
- * free. The lock of a launcher that was killed is recognised, even where its process number has been given to somebody
- * else since, as happens in containers. StartupProblem when another one runs.
+ * Locks a data folder: two launchers would start two Postgres servers on one cluster. Detects the stale lock of a
+ * killed launcher, even if another process has its pid now, as happens in containers.
+ * @returns the function that releases the lock.
+ * @throws StartupProblem when another launcher runs.
  */
 export function lockFolder(dataDir: string): () => void {
   const file = join(dataDir, "launcher.lock");
@@ -45,11 +46,12 @@ function readHolder(file: string): { pid: number; started: string | undefined } 
   }
 }
 
-/** When a living process was started, in whatever unit the system has; undefined when there is no such process. */
+/** Returns a running process's start time in a unit of the system; undefined if there is no such process. */
 function startOf(pid: number): string | undefined {
   if (existsSync("/proc/self/stat")) {
     try {
-      // The name in brackets may contain anything; the 20th field after it is the start in clock ticks since boot.
+      // The process name in parentheses may contain anything. The 20th field after it is the start in clock ticks since
+      // boot.
       const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
         .replace(/^.*\)\s*/s, "")
         .split(" ");

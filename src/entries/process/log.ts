@@ -2,19 +2,19 @@ import type { Log, LogLevel } from "../../http/route.ts";
 
 const ORDER: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
-/** What may follow a password, a key or a token in a text: nothing of it goes into a log. */
+/** Matches keys, tokens and database passwords, which must never reach a log. */
 const SECRETS =
   /\b(usr|org)_[0-9a-f]{8,}|\b(postgres(?:ql)?:\/\/[^:@/\s]*:)[^@\s]*@|\beyJ[\w-]+\.[\w-]+\.[\w-]*|\bwhsec_[\w+/=]+/g;
 
 function toStandardOutput(): (line: string) => void {
-  // Whoever read our output may be gone (a closed pipe): that is no reason to stop serving.
+  // Ignore a closed pipe: a missing log reader must not stop the server.
   if (process.stdout.listenerCount("error") === 0) process.stdout.on("error", () => {});
   return (line) => void process.stdout.write(`${line}\n`);
 }
 
 /**
- * One JSON line an event: level, time, process, message, and detail where there is some. Keys, pricing
- * tokens and the password of a database address are struck out wherever they turn up.
+ * Creates a logger that writes one JSON line per event: level, time, process, message, and optional detail. Keys,
+ * pricing tokens and passwords in database URLs are redacted everywhere.
  */
 export function createLog(minimum: LogLevel, processName: string, write = toStandardOutput()): Log {
   return (level, message, detail, about) => {
@@ -32,12 +32,12 @@ export function createLog(minimum: LogLevel, processName: string, write = toStan
   };
 }
 
-/** A failed statement names the values that it was to write: contacts, hashes. The statement itself is enough. */
+/** Removes the parameters from a failed statement's message: they may contain contact data and hashes. */
 export function withoutValues(message: string): string {
   return message.replace(/\nparams: [\s\S]*$/, "");
 }
 
-/** An error by its name, sentence, code, place and causes; other values as they are. */
+/** Reduces an error to name, message, code, stack and causes. Other values are returned unchanged. */
 function plain(detail: unknown, depth = 0): unknown {
   if (!(detail instanceof Error)) return detail;
   const code = "code" in detail ? { code: detail.code } : {};
@@ -49,7 +49,7 @@ function plain(detail: unknown, depth = 0): unknown {
           stack: detail.stack
             ?.split("\n")
             .map((line) => line.trim())
-            // The message comes first, in as many lines as it has.
+            // The stack starts with the message, which may span several lines.
             .filter((line) => line.startsWith("at "))
             .slice(0, 7),
         };

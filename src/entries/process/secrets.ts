@@ -13,8 +13,9 @@ const schema = z.object({
 });
 
 /**
- * The embedded mode's secrets: made once, kept in `DATA_DIR/secrets.json` that only its owner may read. What the
- * environment gives goes before what is kept. StartupProblem when the file cannot be written or is damaged.
+ * Loads the secrets of the embedded mode, or creates them on first use. `DATA_DIR/secrets.json` is readable by its
+ * owner only. Environment variables take precedence.
+ * @throws StartupProblem when the file cannot be written or is damaged.
  */
 export function keepSecrets(config: Config): Secrets & { databasePassword: string } {
   const file = join(config.DATA_DIR, "secrets.json");
@@ -45,7 +46,7 @@ function read(file: string): z.infer<typeof schema> | undefined {
   }
 }
 
-/** Written whole beside its place and linked there: of two at once, one wins and both read the same. */
+/** Writes a temporary file and links it into place: of two concurrent processes one wins, and both use its secrets. */
 function create(file: string): z.infer<typeof schema> {
   const random = () => randomBytes(32).toString("hex");
   const made = { jwtSecret: random(), jwtSalt: random(), apiKeysSecret: random(), databasePassword: random() };
