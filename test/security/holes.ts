@@ -586,7 +586,7 @@ export const HOLES: readonly Hole[] = [
     "H6",
     "an old image that runs as root",
     [
-      at("deploy/image.runtime.test.ts", "runs as a user without rights"),
+      at("deploy/image.runtime.test.ts", "runs as an unprivileged user"),
       at("deploy/lint.runtime.test.ts", "is built on a release of Node that is maintained"),
     ],
   ],
