@@ -232,7 +232,7 @@ export const contracts = pgTable(
     endDate: moment("end_date").notNull(),
     autoRenew: boolean("auto_renew").notNull().default(false),
     renewalDays: integer("renewal_days").notNull().default(30),
-    /** The end date whose passing has been announced; see operations/expiry.ts. */
+    /** The end date whose passing has been announced; see operations/contracts/expiry.ts. */
     expiryAnnounced: moment("expiry_announced"),
     createdAt: createdAt(),
     updatedAt: updatedAt(),

@@ -4,7 +4,7 @@ import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { denyAtGate, findRule } from "../core/access/permissions.ts";
 import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
-import { limitKeyCalls, unknownKeyFailure } from "../operations/throttle.ts";
+import { limitKeyCalls, unknownKeyFailure } from "../operations/accounts/throttle.ts";
 import { addressOf, context, type AppEnv } from "./route.ts";
 
 export const API_PREFIX = "/api/v1";

@@ -2,7 +2,7 @@ import { getMultipartBoundary, type MultipartPart, parseMultipart } from "@remix
 import type { Context as HonoContext } from "hono";
 import type { AtOnce } from "../core/at-once.ts";
 import { Failure, tooDeep } from "../operations/errors.ts";
-import { maxPricingBytes } from "../operations/pricing-source.ts";
+import { maxPricingBytes } from "../operations/catalog/pricing-source.ts";
 import type { AppEnv } from "./route.ts";
 
 /** JSON and form bodies, where the operator has not said otherwise. */

@@ -5,15 +5,15 @@ import type { Issuer } from "../db/queries/issuer.ts";
 import type { EventLog } from "../db/queries/outbox.ts";
 import type { Lookups } from "../db/queries/lookups.ts";
 import { repeatLost } from "../db/postgres/repeat.ts";
-import type { GroupedAsk } from "./consumption.ts";
+import type { GroupedAsk } from "./evaluation/consumption.ts";
 import type { Keyring } from "./credentials.ts";
-import type { FeatureAnswer } from "./decision.ts";
-import type { Analysis } from "./analysis.ts";
-import type { CallCounter } from "./analytics.ts";
-import type { KeyUses } from "./key-uses.ts";
-import type { PricingCache } from "./pricing-cache.ts";
-import type { Answers } from "./proposals.ts";
-import type { Refusals } from "./refusals.ts";
+import type { FeatureAnswer } from "./evaluation/decision.ts";
+import type { Analysis } from "./state/analysis.ts";
+import type { CallCounter } from "./reports/analytics.ts";
+import type { KeyUses } from "./state/key-uses.ts";
+import type { PricingCache } from "./state/pricing-cache.ts";
+import type { Answers } from "./policy/proposals.ts";
+import type { Refusals } from "./state/refusals.ts";
 
 /** Resources that a process (or each request of a Worker) opens once and every operation uses. */
 export interface Resources {

@@ -2,14 +2,14 @@ import type { Changes } from "../db/postgres/changes.ts";
 import type { Connection } from "../db/postgres/connect.ts";
 import { createIssuer, type Issuer } from "../db/queries/issuer.ts";
 import { createLookups } from "../db/queries/lookups.ts";
-import { type Analysis, createAnalysis } from "./analysis.ts";
-import { createCallCounter } from "./analytics.ts";
-import { createConsume } from "./consumption.ts";
+import { type Analysis, createAnalysis } from "./state/analysis.ts";
+import { createCallCounter } from "./reports/analytics.ts";
+import { createConsume } from "./evaluation/consumption.ts";
 import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
-import { createKeyUses } from "./key-uses.ts";
-import { createPricingCache, type PricingCache } from "./pricing-cache.ts";
-import { createRefusals } from "./refusals.ts";
+import { createKeyUses } from "./state/key-uses.ts";
+import { createPricingCache, type PricingCache } from "./state/pricing-cache.ts";
+import { createRefusals } from "./state/refusals.ts";
 
 /**
  * Creates a process's resources over one connection pool. The caller closes the pool after flushing callCounter,

@@ -5,7 +5,7 @@ import type { SubscribedService } from "../db/queries/contracts.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { serviceKey, versionKey } from "../db/queries/pricings.ts";
 import { deletedPricings, pricings, services } from "../db/schema.ts";
-import { inSlices } from "./analysis.ts";
+import { inSlices } from "./state/analysis.ts";
 import type { Context, Resources } from "./context.ts";
 import { Failure } from "./errors.ts";
 

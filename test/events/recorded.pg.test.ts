@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { announceExpired } from "../../src/operations/expiry.ts";
+import { announceExpired } from "../../src/operations/contracts/expiry.ts";
 import { OUTBOX_CHANNEL } from "../../src/db/queries/outbox.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, contractFor, show, tasker, upload } from "../support/contracting.ts";

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { readOutbox } from "../../src/db/queries/outbox.ts";
-import { renewDueContracts } from "../../src/operations/expiry.ts";
+import { renewDueContracts } from "../../src/operations/contracts/expiry.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, show, tasker, upload } from "../support/contracting.ts";
 import { startEventServer } from "../support/event-server.ts";

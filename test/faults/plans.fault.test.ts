@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Connection } from "../../src/db/postgres/connect.ts";
 import * as schema from "../../src/db/schema.ts";
 import { createApp } from "../../src/http/app.ts";
-import { announceExpired, renewDueContracts } from "../../src/operations/expiry.ts";
+import { announceExpired, renewDueContracts } from "../../src/operations/contracts/expiry.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, contractFor, tasker, upload } from "../support/contracting.ts";

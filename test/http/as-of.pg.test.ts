@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { compactLedger } from "../../src/db/queries/retention.ts";
 import { createApp } from "../../src/http/app.ts";
-import { createPricingCache } from "../../src/operations/pricing-cache.ts";
+import { createPricingCache } from "../../src/operations/state/pricing-cache.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { ADD_ONS_ONLY, consume, contract, show, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { AuditEntry } from "../../src/operations/audit-log.ts";
+import type { AuditEntry } from "../../src/operations/reports/audit-log.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contractFor, tasker, upload } from "../support/contracting.ts";
 import { callStep, changeAccounts, changeServices, type Take } from "../support/every-change.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { auditRows, type AuditEntry, type AuditQuery } from "../../src/operations/audit-log.ts";
+import { auditRows, type AuditEntry, type AuditQuery } from "../../src/operations/reports/audit-log.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 let api: TestApi;

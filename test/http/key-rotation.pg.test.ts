@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { identifyCaller } from "../../src/operations/access.ts";
 import { createKeyring, hashApiKey } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { resealAll } from "../../src/operations/reseal.ts";
+import { resealAll } from "../../src/operations/accounts/reseal.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 const START = new Date("2025-06-15T10:00:00.000Z");

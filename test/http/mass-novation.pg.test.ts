@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Proposal } from "../../src/core/change/best-fit/best-fit.ts";
-import { createPricingCache } from "../../src/operations/pricing-cache.ts";
+import { createPricingCache } from "../../src/operations/state/pricing-cache.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { contract, contractOf, FAMILIES, type FamilyCalls, familyCalls, use } from "../support/service-calls.ts";

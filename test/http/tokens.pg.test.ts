@@ -2,7 +2,7 @@ import { jwtVerify } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { deriveTokenKey } from "../../src/operations/credentials.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
-import { verifyPricingToken } from "../../src/operations/pricing-tokens.ts";
+import { verifyPricingToken } from "../../src/operations/evaluation/pricing-tokens.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, tasker, upload } from "../support/contracting.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import type { WebhookView } from "../../src/operations/webhooks.ts";
+import type { WebhookView } from "../../src/operations/messaging/webhooks.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 let api: TestApi;

@@ -6,7 +6,7 @@ import type { Resources, Settings } from "../../src/operations/context.ts";
 import { followChanges } from "../../src/db/postgres/changes.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { expectDocumented } from "./documented.ts";
 

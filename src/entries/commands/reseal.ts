@@ -1,4 +1,4 @@
-import { resealAll } from "../../operations/reseal.ts";
+import { resealAll } from "../../operations/accounts/reseal.ts";
 import { runCommand } from "./command.ts";
 import { openResources } from "../process/resources.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";

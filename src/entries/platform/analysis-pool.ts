@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { availableParallelism } from "node:os";
 import { Tinypool } from "tinypool";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
-import type { RunInThread } from "../../operations/analysis.ts";
+import type { RunInThread } from "../../operations/state/analysis.ts";
 import { Failure } from "../../operations/errors.ts";
 
 /** How many threads at most, their memory, and how long one task may take before its thread is ended. */

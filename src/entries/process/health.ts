@@ -5,8 +5,8 @@ import { newestMigration, schemaVersion } from "../../db/migrate.ts";
 import { repeatedTransactions } from "../../db/postgres/repeat.ts";
 import { createRequestMetrics, type Metric, renderMetric, type RequestMetrics } from "../../http/metrics.ts";
 import type { Health } from "../../http/routes/health.ts";
-import type { CallCounter } from "../../operations/analytics.ts";
-import { hashesWaiting } from "../../operations/hashing-queue.ts";
+import type { CallCounter } from "../../operations/reports/analytics.ts";
+import { hashesWaiting } from "../../operations/state/hashing-queue.ts";
 import type { Config } from "./config.ts";
 
 /** The database answers a readiness question within this, or the process is not ready. */

@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { migrate, requireMigrated } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { Failure } from "../../operations/errors.ts";
-import { fillUsernameSkeletons } from "../../operations/username-skeletons.ts";
-import { seedFirstAdmin } from "../../operations/users.ts";
+import { fillUsernameSkeletons } from "../../operations/accounts/username-skeletons.ts";
+import { seedFirstAdmin } from "../../operations/accounts/users.ts";
 import type { Config, Secrets } from "./config.ts";
 import { openResources } from "./resources.ts";
 

@@ -1,5 +1,5 @@
 import { Hono, type Context as HonoContext } from "hono";
-import { type AuditQuery, readAuditLog } from "../../operations/audit-log.ts";
+import { type AuditQuery, readAuditLog } from "../../operations/reports/audit-log.ts";
 import { type AppEnv, context, instantOf, json, newestFirst, queryParameter, scope } from "../route.ts";
 
 function queryOf(c: HonoContext<AppEnv>): AuditQuery {

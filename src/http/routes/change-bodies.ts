@@ -1,14 +1,14 @@
 import type { Context as HonoContext } from "hono";
 import { z } from "zod";
 import { configurationOf } from "../../core/change/configuration.ts";
-import type { GroupTarget, Targets } from "../../operations/change-impact.ts";
+import type { GroupTarget, Targets } from "../../operations/policy/change-impact.ts";
 import { Failure } from "../../operations/errors.ts";
 import {
   fetchPricing,
   MAX_EXPECTATIONS_BYTES,
   maxPricingBytes,
   type PricingSource,
-} from "../../operations/pricing-source.ts";
+} from "../../operations/catalog/pricing-source.ts";
 import { type FormField, readMultipart } from "../body.ts";
 import { type AppEnv, context, fieldOf, queryParameter } from "../route.ts";
 

@@ -1,11 +1,11 @@
 import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
-import type { ChangeAction, ImpactView, Watch } from "../../operations/change-impact.ts";
+import type { ChangeAction, ImpactView, Watch } from "../../operations/policy/change-impact.ts";
 import { asFailure, Failure } from "../../operations/errors.ts";
-import { listDecisions } from "../../operations/gates.ts";
-import { openImpact } from "../../operations/impact.ts";
-import { novateHolders } from "../../operations/novations.ts";
-import * as pricings from "../../operations/pricings.ts";
+import { listDecisions } from "../../operations/changes/gates.ts";
+import { openImpact } from "../../operations/changes/impact.ts";
+import { novateHolders } from "../../operations/contracts/novations.ts";
+import * as pricings from "../../operations/catalog/pricings.ts";
 import { UNEXPECTED } from "../errors.ts";
 import {
   type AppEnv,

@@ -2,11 +2,11 @@ import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { END_OF_TIME } from "../../core/period.ts";
-import { showContractAt } from "../../operations/as-of.ts";
-import { listContracts, type SubscriptionFilters } from "../../operations/contract-listing.ts";
-import * as contracts from "../../operations/contracts.ts";
+import { showContractAt } from "../../operations/evaluation/as-of.ts";
+import { listContracts, type SubscriptionFilters } from "../../operations/contracts/contract-listing.ts";
+import * as contracts from "../../operations/contracts/contracts.ts";
 import { Failure } from "../../operations/errors.ts";
-import { changeUsage, type UsageChange } from "../../operations/usage.ts";
+import { changeUsage, type UsageChange } from "../../operations/evaluation/usage.ts";
 import { answerOnce } from "../idempotency.ts";
 import {
   type AppEnv,

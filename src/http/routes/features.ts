@@ -2,11 +2,11 @@ import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
 import { type AtOnce, goOn } from "../../core/at-once.ts";
 import type { Context } from "../../operations/context.ts";
-import type { FeatureAnswer } from "../../operations/decision.ts";
-import { evaluateAllAt, evaluateOneAt } from "../../operations/as-of.ts";
+import type { FeatureAnswer } from "../../operations/evaluation/decision.ts";
+import { evaluateAllAt, evaluateOneAt } from "../../operations/evaluation/as-of.ts";
 import { Failure } from "../../operations/errors.ts";
-import * as features from "../../operations/features.ts";
-import * as usage from "../../operations/usage.ts";
+import * as features from "../../operations/evaluation/features.ts";
+import * as usage from "../../operations/evaluation/usage.ts";
 import { answerOnce } from "../idempotency.ts";
 import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger, queryParameter } from "../route.ts";
 

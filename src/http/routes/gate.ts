@@ -2,7 +2,7 @@ import { Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
 import { gateRules } from "../../core/change/impact/gate.ts";
 import { Failure } from "../../operations/errors.ts";
-import { setGate, showGate } from "../../operations/gates.ts";
+import { setGate, showGate } from "../../operations/changes/gates.ts";
 import { type AppEnv, context, json, organizationOf } from "../route.ts";
 
 export const gate = z.object({ rules: gateRules });

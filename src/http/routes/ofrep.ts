@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { OfrepFailure } from "../../core/ofrep.ts";
 import type { Context } from "../../operations/context.ts";
 import { asFailure } from "../../operations/errors.ts";
-import * as flags from "../../operations/flags.ts";
+import * as flags from "../../operations/evaluation/flags.ts";
 import { type FailureBody, UNEXPECTED } from "../errors.ts";
 import { type AppEnv, context, json, queryParameter, reply, replyJson } from "../route.ts";
 

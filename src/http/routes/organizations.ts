@@ -7,16 +7,16 @@ import {
   changeOrganizationKey,
   listOrganizationKeys,
   removeOrganizationKey,
-} from "../../operations/keys.ts";
-import { readDenials, readOverview } from "../../operations/overview.ts";
-import { addMember, changeMemberRole, removeMember } from "../../operations/members.ts";
+} from "../../operations/accounts/keys.ts";
+import { readDenials, readOverview } from "../../operations/reports/overview.ts";
+import { addMember, changeMemberRole, removeMember } from "../../operations/accounts/members.ts";
 import {
   createOrganization,
   deleteOrganization,
   listOrganizations,
   showOrganization,
   updateOrganization,
-} from "../../operations/organizations.ts";
+} from "../../operations/accounts/organizations.ts";
 import {
   type AppEnv,
   bodyOf,

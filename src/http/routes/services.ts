@@ -1,11 +1,11 @@
 import { type Handler, Hono, type Context as HonoContext } from "hono";
 import { z } from "zod";
-import { type FallbackSubscription, setAvailability } from "../../operations/availability.ts";
+import { type FallbackSubscription, setAvailability } from "../../operations/changes/availability.ts";
 import { pageOf } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
-import * as pricings from "../../operations/pricings.ts";
-import { updateService } from "../../operations/service-changes.ts";
-import * as services from "../../operations/services.ts";
+import * as pricings from "../../operations/catalog/pricings.ts";
+import { updateService } from "../../operations/catalog/service-changes.ts";
+import * as services from "../../operations/catalog/services.ts";
 import {
   type AppEnv,
   bodyOf,

@@ -2,7 +2,7 @@ import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
 import { identifyCaller } from "../../operations/access.ts";
 import { addressBlock } from "../../core/access/address-block.ts";
-import { accountOf, type EventReader, openEventReader } from "../../operations/event-stream.ts";
+import { accountOf, type EventReader, openEventReader } from "../../operations/messaging/event-stream.ts";
 import { addressOf, type AppEnv, context, type HttpSettings, queryParameter, tell } from "../route.ts";
 import { createStreamPlaces, type StreamHolder, type StreamLimits } from "../stream-places.ts";
 

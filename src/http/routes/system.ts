@@ -1,11 +1,11 @@
 import { zValidator } from "@hono/zod-validator";
 import { Hono } from "hono";
 import { z } from "zod";
-import { readWeek } from "../../operations/analytics.ts";
-import { readCache, writeCache } from "../../operations/cache.ts";
+import { readWeek } from "../../operations/reports/analytics.ts";
+import { readCache, writeCache } from "../../operations/reports/cache.ts";
 import { Failure } from "../../operations/errors.ts";
-import { requireTestEvents, sendTestEvent } from "../../operations/events.ts";
-import { verifyPricingToken } from "../../operations/pricing-tokens.ts";
+import { requireTestEvents, sendTestEvent } from "../../operations/messaging/events.ts";
+import { verifyPricingToken } from "../../operations/evaluation/pricing-tokens.ts";
 import { type AppEnv, bodyOf, context, fieldsOf, json, queryParameter, reply } from "../route.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 

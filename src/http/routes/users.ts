@@ -13,7 +13,7 @@ import {
   showUser,
   showUserKey,
   updateUser,
-} from "../../operations/users.ts";
+} from "../../operations/accounts/users.ts";
 import {
   addressOf,
   type AppEnv,

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { EVENT_CODES } from "../../core/event-messages.ts";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
-import * as webhooks from "../../operations/webhooks.ts";
+import * as webhooks from "../../operations/messaging/webhooks.ts";
 import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, queryParameter } from "../route.ts";
 
 type Ask = HonoContext<AppEnv>;

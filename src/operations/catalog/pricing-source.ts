@@ -1,0 +1,152 @@
+import { eq, sql } from "drizzle-orm";
+import type { ReadUpload as ParsedUpload } from "../../core/change/analysis.ts";
+import type { UploadReport } from "../../core/change/review.ts";
+import type { Pricing } from "../../core/pricing/model.ts";
+import { hashModelText, type ServiceRow, versionKey } from "../../db/queries/pricings.ts";
+import { pricings } from "../../db/schema.ts";
+import { type Context, newId } from "../context.ts";
+import { Failure } from "../errors.ts";
+
+/** An uploaded pricing: its text, and the address if it was fetched from a URL. */
+export interface PricingSource {
+  text: string;
+  url?: string | undefined;
+  /** Text of the expectations that the pricing must meet. */
+  expectations?: string | undefined;
+}
+
+/** Default size limit of a pricing's text. The largest known public pricing has 54 KB. */
+const MAX_PRICING_BYTES = 2 * 1024 * 1024;
+
+/** Returns the size limit of a pricing's text, in bytes. */
+export const maxPricingBytes = ({ settings }: Pick<Context, "settings">): number =>
+  settings.maxPricingBytes ?? MAX_PRICING_BYTES;
+
+/** Size limit of the expectations of one upload, in bytes. */
+export const MAX_EXPECTATIONS_BYTES = 256 * 1024;
+/** Time limit of an upload's linting. The largest known public pricing takes half of it. */
+const LINT_MS = 400;
+/** Time limit of checking expectations; slower ones are rejected. */
+const EXPECTATIONS_MS = 1000;
+
+export type { UploadReport } from "../../core/change/review.ts";
+
+/** A parsed pricing. `keyRefusal` reports an illegal key; the caller throws it after its own checks. */
+interface ReadSource {
+  pricing: Pricing;
+  keyRefusal?: Failure;
+}
+
+function fromParsed(result: ParsedUpload["parsed"]): ReadSource {
+  if (result.ok) return { pricing: result.pricing };
+  const problems = result.problems.map(({ message, path, line, column }) => ({ message, path, line, column }));
+  const [first] = result.problems;
+  const sentence = first?.message ?? "The file does not contain valid YAML content.";
+  if (first?.kind === "key" && result.pricing !== undefined) {
+    return { pricing: result.pricing, keyRefusal: new Failure("invalid", sentence, { problems }) };
+  }
+  throw new Failure("invalid", `Pricing parsing error: ${sentence}`, { problems });
+}
+
+function analyseSource(
+  ctx: Context,
+  organizationId: string,
+  source: PricingSource,
+  reviews: boolean,
+): Promise<ParsedUpload> {
+  return ctx.analysis.call(organizationId, (call) =>
+    call.run({
+      kind: "upload",
+      text: source.text,
+      now: ctx.now().getTime(),
+      maxDepth: ctx.settings.maxPricingDepth,
+      reviews,
+      expectations: source.expectations,
+      lintMs: LINT_MS,
+      expectationsMs: EXPECTATIONS_MS,
+    }),
+  );
+}
+
+/**
+ * Parses a source. Source: contract services-pricings §4.2.
+ * @throws Failure invalid with the first problem as its message and all of them in `problems`.
+ */
+export async function readPricing(ctx: Context, organizationId: string, source: PricingSource): Promise<Pricing> {
+  const { parsed } = await analyseSource(ctx, organizationId, source, false);
+  const { pricing, keyRefusal } = fromParsed(parsed);
+  if (keyRefusal !== undefined) throw keyRefusal;
+  return pricing;
+}
+
+/**
+ * Parses an upload, checks its expectations and lints it. Unmet expectations are returned as `refusal`, an illegal key
+ * as `keyRefusal`; the report is empty then. Call it outside of transactions. Source: contract services-pricings §4.8.
+ */
+export async function readUpload(
+  ctx: Context,
+  organizationId: string,
+  source: PricingSource,
+): Promise<ReadSource & { refusal?: Failure; report: UploadReport }> {
+  const { parsed, review } = await analyseSource(ctx, organizationId, source, true);
+  const read = fromParsed(parsed);
+  if (review === undefined) return { ...read, report: { warnings: [] } };
+  if (review.ok) return { ...read, report: review.report };
+  const { message, problems } = review.refusal;
+  const refusal = new Failure("invalid", message, problems.length === 0 ? {} : { problems });
+  return { ...read, refusal, report: { warnings: [] } };
+}
+
+/**
+ * Fetches a pricing once, at upload; the stored text never changes. Source: contract services-pricings §7.
+ * @throws Failure invalid when the address is not allowed, times out, or responds with anything but 2xx.
+ */
+export async function fetchPricing(ctx: Context, address: unknown): Promise<PricingSource> {
+  if (typeof address !== "string" || !URL.canParse(address)) throw new Failure("invalid", "Invalid URL");
+  if (ctx.download === undefined) {
+    throw new Failure("invalid", "This server takes pricings as files only: URLs cannot be fetched safely here");
+  }
+  return { text: await ctx.download(address, maxPricingBytes(ctx)), url: address };
+}
+
+const pathPart = (text: string) =>
+  text
+    .trim()
+    .replace(/[^A-Za-z0-9._-]/g, "-")
+    .replace(/-+/g, "-")
+    .toLowerCase();
+
+/** Stores a new active version with its original text. Call it with the service locked. */
+export async function insertPricing(
+  ctx: Context,
+  input: { service: ServiceRow; pricing: Pricing; source: PricingSource },
+): Promise<void> {
+  const { service, pricing, source } = input;
+  const id = newId(ctx.now());
+  let yamlPath: string | null = null;
+  if (source.url === undefined) {
+    const stem = `/static/pricings/${pathPart(service.organizationId)}-${pathPart(service.name)}-${pathPart(pricing.version)}`;
+    // Different names can normalize to the same path. The lock keeps the lookup valid until the commit.
+    await ctx.db.execute(sql`select pg_advisory_xact_lock(hashtextextended(${stem}, 0))`);
+    const taken = await ctx.db
+      .select({ id: pricings.id })
+      .from(pricings)
+      .where(eq(pricings.yamlPath, `${stem}.yaml`));
+    yamlPath = taken.length === 0 ? `${stem}.yaml` : `${stem}-${id}.yaml`;
+  }
+  // Serialized once: a large model takes tens of milliseconds.
+  const model = JSON.stringify(pricing);
+  await ctx.db.insert(pricings).values({
+    id,
+    serviceId: service.id,
+    version: pricing.version,
+    versionKey: versionKey(pricing.version),
+    availability: "active",
+    url: source.url ?? null,
+    yamlPath,
+    source: source.text,
+    model: sql`${model}::json`,
+    modelHash: await hashModelText(model),
+    declaredAt: new Date(pricing.createdAt),
+  });
+}

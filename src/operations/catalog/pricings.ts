@@ -1,0 +1,283 @@
+import { and, asc, eq, inArray, sql } from "drizzle-orm";
+import { pricingToWire } from "../../core/pricing/wire.ts";
+import { violates } from "../../db/postgres/connect.ts";
+import { recordEvent } from "../../db/queries/outbox.ts";
+import {
+  hashModelText,
+  listVersions,
+  modelText,
+  type ServiceRow,
+  type ServiceView,
+  versionKey,
+  type VersionRow,
+} from "../../db/queries/pricings.ts";
+import { deletedPricings, pricings } from "../../db/schema.ts";
+import { audit } from "../audit.ts";
+import { type Context, transaction } from "../context.ts";
+import { Failure } from "../errors.ts";
+import { insertPricing, type PricingSource, readPricing, readUpload, type UploadReport } from "./pricing-source.ts";
+import {
+  type PricingAddress,
+  requireService,
+  type ServiceAddress,
+  versionNotFound,
+  viewService,
+} from "../service-address.ts";
+
+type PricingRow = typeof pricings.$inferSelect;
+
+/**
+ * Builds the GET response of a pricing, with `url` last as in the contract. Source: contract services-pricings §3.2.
+ */
+function toWire(service: ServiceRow, row: PricingRow): Record<string, unknown> {
+  const wire = pricingToWire(row.model, {
+    organizationId: service.organizationId,
+    version: row.version,
+    ...(row.yamlPath === null ? {} : { yamlPath: row.yamlPath }),
+  });
+  return row.url === null ? wire : { ...wire, url: row.url };
+}
+
+/** Bytes of models read at once. A larger model is read alone. */
+const BATCH_BYTES = 1024 * 1024;
+
+/** Groups consecutive versions until their models reach the batch size. */
+function batchesOf(versions: readonly { id: string; bytes: number }[]): string[][] {
+  const batches: string[][] = [];
+  let room = 0;
+  for (const { id, bytes } of versions) {
+    room -= bytes;
+    const last = batches.at(-1);
+    if (last !== undefined && room >= 0) last.push(id);
+    else {
+      batches.push([id]);
+      room = BATCH_BYTES - bytes;
+    }
+  }
+  return batches;
+}
+
+/**
+ * Streams the versions of one availability in batches, oldest upload first. All of them together may exceed the memory
+ * of the process. `isLarge` means more than one batch. Source: contract services-pricings §4.7.
+ */
+export async function listPricings(
+  ctx: Context,
+  input: { organizationId: string; serviceName: string; status: string | undefined },
+): Promise<{ isLarge: boolean; batches: AsyncIterable<Record<string, unknown>[]> }> {
+  const status = input.status === undefined || input.status === "" ? "active" : input.status;
+  if (status !== "active" && status !== "archived") throw new Failure("invalid", "Invalid pricing status");
+  const service = await requireService(ctx, input);
+  const versions = await ctx.db
+    .select({ id: pricings.id, bytes: sql<number>`octet_length(${pricings.model}::text)` })
+    .from(pricings)
+    .where(and(eq(pricings.serviceId, service.id), eq(pricings.availability, status)))
+    .orderBy(asc(pricings.position));
+  const batches = batchesOf(versions);
+  async function* read() {
+    for (const ids of batches) {
+      const rows = await ctx.db
+        .select()
+        .from(pricings)
+        .where(inArray(pricings.id, ids))
+        .orderBy(asc(pricings.position));
+      yield rows.map((row) => toWire(service, row));
+    }
+  }
+  return { isLarge: batches.length > 1, batches: read() };
+}
+
+async function findPricing(ctx: Context, input: PricingAddress): Promise<{ service: ServiceRow; row: PricingRow }> {
+  const service = await requireService(ctx, input);
+  const [row] = await ctx.db
+    .select()
+    .from(pricings)
+    .where(and(eq(pricings.serviceId, service.id), eq(pricings.versionKey, versionKey(input.version))));
+  if (row === undefined) throw versionNotFound(input);
+  return { service, row };
+}
+
+/** Returns one version, active or archived. Source: contract services-pricings §4.9. */
+export async function showPricing(ctx: Context, input: PricingAddress) {
+  const { service, row } = await findPricing(ctx, input);
+  return toWire(service, row);
+}
+
+/** Time limit of a comparison. On timeout, the diff lists the parts that were not compared. */
+const DIFF_MS = 4_000;
+export type DiffFormat = "json" | "markdown";
+
+interface DiffInput extends ServiceAddress {
+  format: DiffFormat;
+  signal?: AbortSignal | undefined;
+}
+
+/** Returns a diff as text, cached by both model hashes. Models never change, so entries never become stale. */
+async function diffText(
+  ctx: Context,
+  input: DiffInput & { before: VersionRow; after: { hash: string; text(): Promise<string> } },
+): Promise<string> {
+  const { before, after, format, organizationId, signal } = input;
+  const key = `${before.hash} ${after.hash} ${format}`;
+  const kept = ctx.pricingCache.diff(key);
+  if (kept !== undefined) return kept;
+  const models = { before: await modelText(ctx.db, before.id), after: await after.text() };
+  const { text } = await ctx.analysis.call(
+    organizationId,
+    (call) => call.run({ kind: "diff", ...models, format, limitMs: DIFF_MS }),
+    signal,
+  );
+  return ctx.pricingCache.keepDiff(key, text);
+}
+
+async function findVersion(ctx: Context, service: ServiceRow, input: PricingAddress): Promise<VersionRow> {
+  const row = (await listVersions(ctx.db, service.id)).find(({ key }) => key === versionKey(input.version));
+  if (row === undefined) throw versionNotFound(input);
+  return row;
+}
+
+/**
+ * Compares what subscribers gain and lose between two versions, active or archived. Returns a PricingDiff as JSON, or
+ * Markdown.
+ * @throws Failure tooManyRequests when all analysis slots of the organization are taken.
+ */
+export async function diffVersions(ctx: Context, input: DiffInput & { from: string; to: string }): Promise<string> {
+  const service = await requireService(ctx, input);
+  const before = await findVersion(ctx, service, { ...input, version: input.from });
+  const { id, hash } = await findVersion(ctx, service, { ...input, version: input.to });
+  return diffText(ctx, { ...input, before, after: { hash, text: () => modelText(ctx.db, id) } });
+}
+
+/**
+ * Compares a draft with a version, by default the newest active one. The draft is not stored. Formats and failures as
+ * in diffVersions.
+ */
+export async function diffDraft(
+  ctx: Context,
+  input: DiffInput & { from: string | undefined; source: PricingSource },
+): Promise<string> {
+  const draft = await readPricing(ctx, input.organizationId, input.source);
+  const service = await requireService(ctx, input);
+  const newest = async () => (await listVersions(ctx.db, service.id)).find(({ state }) => state === "active")?.version;
+  const version = input.from ?? (await newest()) ?? "";
+  const before = await findVersion(ctx, service, { ...input, version });
+  const text = JSON.stringify(draft);
+  return diffText(ctx, { ...input, before, after: { hash: await hashModelText(text), text: async () => text } });
+}
+
+/**
+ * Returns the public path of the uploaded text, without the host. Source: §4.10.
+ * @throws Failure notFound for a pricing uploaded by URL.
+ */
+export async function publicPath(ctx: Context, input: PricingAddress): Promise<string> {
+  const { row } = await findPricing(ctx, input);
+  if (row.yamlPath === null) {
+    throw new Failure(
+      "notFound",
+      `Pricing version ${input.version} for service ${input.serviceName} does not have a persisted yamlPath`,
+    );
+  }
+  return row.yamlPath;
+}
+
+/** Returns the text exactly as uploaded, by its public path; undefined if it does not exist or was deleted. */
+export async function publicText(ctx: Pick<Context, "db">, yamlPath: string): Promise<string | undefined> {
+  const [row] = await ctx.db.select({ source: pricings.source }).from(pricings).where(eq(pricings.yamlPath, yamlPath));
+  return row?.source;
+}
+
+/** Adds an active version to a service. Contracts do not change. Source: contract services-pricings §4.8. */
+export async function addPricing(
+  ctx: Context,
+  input: { organizationId: string; serviceName: string; source: PricingSource },
+): Promise<ServiceView & UploadReport> {
+  const { pricing, keyRefusal, refusal, report } = await readUpload(ctx, input.organizationId, input.source);
+  if (pricing.saasName !== input.serviceName) {
+    throw new Failure(
+      "invalid",
+      `Invalid request: The service name in the pricing file (${pricing.saasName}) does not match the service name in the URL (${input.serviceName})`,
+    );
+  }
+  const duplicate = () =>
+    new Failure("invalid", `Pricing version ${pricing.version} already exists for service ${input.serviceName}`);
+  if (refusal !== undefined) throw refusal;
+  try {
+    return await transaction(ctx, async (ctx) => {
+      const service = await requireService(ctx, input, "update");
+      const [held] = await ctx.db
+        .select({ id: pricings.id })
+        .from(pricings)
+        .where(and(eq(pricings.serviceId, service.id), eq(pricings.versionKey, versionKey(pricing.version))));
+      if (held !== undefined) throw duplicate();
+      if (keyRefusal !== undefined) throw keyRefusal;
+      await insertPricing(ctx, { service, pricing, source: input.source });
+      await audit(ctx, {
+        action: "pricing.create",
+        organizationId: service.organizationId,
+        target: `${service.name} ${pricing.version}`,
+        after: { version: pricing.version, availability: "active" },
+      });
+      const answer = await viewService(ctx, service);
+      await recordEvent(ctx.db, service.organizationId, {
+        code: "PRICING_CREATED",
+        details: { serviceName: service.name, pricingVersion: pricing.version },
+      });
+      return { ...answer, ...report };
+    });
+  } catch (error) {
+    if (violates(error, "pricings_version_unique")) throw duplicate();
+    throw error;
+  }
+}
+
+/**
+ * Deletes an archived version permanently; its version name can be uploaded again. Source: contract services-pricings
+ * §4.12.
+ */
+export async function deletePricing(ctx: Context, input: PricingAddress): Promise<void> {
+  try {
+    await transaction(ctx, async (ctx) => {
+      const service = await requireService(ctx, input, "update");
+      const [gone] = await ctx.db
+        .delete(pricings)
+        .where(
+          and(
+            eq(pricings.serviceId, service.id),
+            eq(pricings.versionKey, versionKey(input.version)),
+            eq(pricings.availability, "archived"),
+          ),
+        )
+        .returning({
+          id: pricings.id,
+          serviceId: pricings.serviceId,
+          version: pricings.version,
+          model: pricings.model,
+          modelHash: pricings.modelHash,
+        });
+      if (gone === undefined) {
+        throw new Failure(
+          "notFound",
+          `Invalid request: No archived version ${input.version} found for service ${input.serviceName}. Remember that a pricing must be archived before it can be deleted.`,
+        );
+      }
+      // Keep the model: questions about past contract states still need it.
+      const { version: _, ...kept } = gone;
+      await ctx.db.insert(deletedPricings).values({ ...kept, deletedAt: ctx.now() });
+      await audit(ctx, {
+        action: "pricing.delete",
+        organizationId: service.organizationId,
+        target: `${service.name} ${gone.version}`,
+        before: { version: gone.version, availability: "archived" },
+      });
+    });
+  } catch (error) {
+    if (violates(error, "contract_services_pricing_fk")) {
+      throw new Failure(
+        "conflict",
+        `CONFLICT: Pricing version ${input.version} of service ${input.serviceName} is still contracted`,
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,234 @@
+import { and, eq, sql, type SQL } from "drizzle-orm";
+import { actorOf, denyMoveService } from "../../core/access/membership.ts";
+import { denyAtGate, findRule } from "../../core/access/permissions.ts";
+import { violates } from "../../db/postgres/connect.ts";
+import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
+import { recordStates } from "../../db/queries/contract-states.ts";
+import { lockHolders, recordServiceRemoval } from "../../db/queries/contracts.ts";
+import { isAnyOf } from "../../db/postgres/lists.ts";
+import { serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
+import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
+import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage.ts";
+import { isIdentifier, organizationRole } from "../access.ts";
+import { auditAll } from "../audit.ts";
+import { auditOf, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
+import { type Context, newId } from "../context.ts";
+import { Failure } from "../errors.ts";
+import { proposeFirst } from "../policy/proposals.ts";
+import { requireService, type ServiceAddress, viewService } from "../service-address.ts";
+
+/** Changes to a service; undefined and blank fields stay unchanged. */
+export interface ServiceChanges {
+  name: string | undefined;
+  targetOrganizationId: string | undefined;
+  /** Reason for overriding a gate rule when moving. */
+  overrideReason?: string | undefined;
+}
+
+const unknownOrganization = (id: string, cause?: unknown) =>
+  new Failure("invalid", `INVALID DATA: Organization with id ${id} not found`, { cause });
+
+/**
+ * Renames and/or moves a service. Contracts reference the service's id, so a rename takes effect everywhere. A move
+ * takes along contracts with only this service, and removes it from the others. For the source organization, a move is
+ * a removal. It needs the permissions of disabling the service, and passes the same gate. Source: contract README,
+ * decision 20; services-pricings §4.5, §9.
+ * @throws Failure notFound; conflict when the target already has the name or an end user's contract, or a gate rule is
+ * broken; invalid for an unknown organization; forbidden for callers who may not remove here or write there.
+ */
+export async function updateService(ctx: Context, input: ServiceAddress & ServiceChanges): Promise<ServiceView> {
+  const name = input.name?.trim() ?? "";
+  const target = input.targetOrganizationId;
+  try {
+    return await proposeFirst(ctx, async (ctx) => {
+      const service = await requireService(ctx, input, "update");
+      const isMoved = target !== undefined && target !== service.organizationId;
+      const decision = isMoved ? await decideMove(ctx, service, target, input.overrideReason) : undefined;
+      const isRenamed = name !== "" && serviceKey(name) !== service.nameKey;
+      const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map<string, string>();
+      if (isMoved) await moveContracts(ctx, service, target);
+      const [changed] = await ctx.db
+        .update(services)
+        .set({
+          ...(name === "" ? {} : { name, nameKey: serviceKey(name) }),
+          ...(target === undefined ? {} : { organizationId: target }),
+          updatedAt: ctx.now(),
+        })
+        .where(eq(services.id, service.id))
+        .returning();
+      const after = changed ?? service;
+      if (after.nameKey !== service.nameKey) await renameInLedger(ctx, service, after.nameKey);
+      const change = {
+        action: "service.update" as const,
+        target: service.name,
+        before: { name: service.name, organizationId: service.organizationId },
+        after: { name: after.name, organizationId: after.organizationId },
+      };
+      await keepDecision(ctx, decision);
+      // Both organizations can read an audited move; only the source gets the gate's result.
+      await auditAll(ctx, [
+        {
+          ...change,
+          after: { ...change.after, ...auditOf(decision) },
+          organizationId: service.organizationId,
+        },
+        ...(isMoved ? [{ ...change, organizationId: after.organizationId }] : []),
+      ]);
+      const answer = await viewService(ctx, after);
+      await recordChanges(ctx.db, before);
+      return answer;
+    });
+  } catch (error) {
+    if (violates(error, "services_name_unique")) {
+      const taken = name === "" ? input.serviceName : name;
+      throw new Failure("conflict", `CONFLICT: Service name ${taken} already exists`, { cause: error });
+    }
+    // The target organization gained a contract of that end user after the check. Run again to name the end user.
+    if (violates(error, "contracts_user_unique")) return updateService(ctx, input);
+    if (violates(error, "services_organization_fk") || violates(error, "contracts_organization_fk")) {
+      throw unknownOrganization(target ?? "", error);
+    }
+    throw error;
+  }
+}
+
+/**
+ * Relabels recent consumption, so that it can still be reverted under the new name. Locks the contracts, so that no
+ * consumption in flight still records the old name.
+ */
+async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string): Promise<void> {
+  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  const contractIds = holders.map((row) => row.id);
+  const now = ctx.now();
+  await relabelFeatures(ctx.db, {
+    contractIds,
+    serviceId: service.id,
+    from: service.nameKey,
+    to: nameKey,
+    since: new Date(now.getTime() - REVERT_WINDOW_MS),
+  });
+  await recordStates(ctx.db, { contractIds, cause: "rename", now });
+}
+
+/** Locks the contracts with the service, and returns their facts. */
+async function readHolders(ctx: Context, service: ServiceRow): Promise<Map<string, string>> {
+  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  return readFacts(
+    ctx.db,
+    holders.map((row) => row.id),
+  );
+}
+
+/** Checks permissions on both sides, then the source organization's gate, as for disabling the service. */
+async function decideMove(
+  ctx: Context,
+  service: ServiceRow,
+  targetId: string,
+  overrideReason: string | undefined,
+): Promise<Decision | undefined> {
+  await requireMoveAllowed(ctx, service, targetId);
+  return decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
+}
+
+async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
+  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  const holderIds = holders.map((row) => row.id);
+  const sharing = await ctx.db
+    .selectDistinct({ id: contractServices.contractId })
+    .from(contractServices)
+    .where(and(isAnyOf(contractServices.contractId, holderIds), sql`${contractServices.serviceId} <> ${service.id}`));
+  const staying = new Set(sharing.map((row) => row.id));
+  await takeAlong(
+    ctx,
+    holders.filter((row) => !staying.has(row.id)),
+    targetId,
+  );
+  await leaveBehind(ctx, [...staying], service.id);
+}
+
+/** Moves contracts that have only this service, unchanged. */
+async function takeAlong(
+  ctx: Context,
+  moving: readonly { id: string; userId: string }[],
+  targetId: string,
+): Promise<void> {
+  if (moving.length === 0) return;
+  const userIds = moving.map((row) => row.userId);
+  const [met] = await ctx.db
+    .select({ userId: contracts.userId })
+    .from(contracts)
+    .where(and(eq(contracts.organizationId, targetId), isAnyOf(contracts.userId, userIds)))
+    .limit(1);
+  if (met !== undefined) throw new Failure("conflict", `CONFLICT: Contract for user ${met.userId} already exists`);
+  const ids = moving.map((row) => row.id);
+  await ctx.db
+    .update(contracts)
+    .set({ organizationId: targetId, updatedAt: ctx.now() })
+    .where(isAnyOf(contracts.id, ids));
+}
+
+/**
+ * Removes the service from contracts that also have others. They stay in the source organization; the service's
+ * balances end at zero.
+ */
+async function leaveBehind(ctx: Context, contractIds: readonly string[], serviceId: string): Promise<void> {
+  if (contractIds.length === 0) return;
+  const now = ctx.now();
+  await recordServiceRemoval(ctx.db, { contractIds, serviceIds: [serviceId], now, operationId: newId(now) });
+  const theirs: SQL | undefined = and(
+    isAnyOf(contractServices.contractId, contractIds),
+    eq(contractServices.serviceId, serviceId),
+  );
+  await ctx.db.delete(contractServices).where(theirs);
+  await recordStates(ctx.db, { contractIds, cause: "move", now });
+}
+
+/**
+ * Checks that the caller may remove the service here and create it there.
+ * @throws Failure forbidden for missing permissions; invalid for an invalid or unknown target.
+ */
+async function requireMoveAllowed(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
+  const denial = await denyRemoval(ctx, service);
+  if (denial !== undefined) throw new Failure("forbidden", denial);
+  if (!isIdentifier(targetId)) throw new Failure("invalid", "INVALID DATA: Invalid organization ID");
+  await requireTarget(ctx, service.organizationId, targetId);
+}
+
+/** Denies an organization key with the same message as its DELETE of the service. */
+async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | undefined> {
+  const { caller } = ctx;
+  if (caller.kind !== "key")
+    return denyMoveService(actorOf(caller, await organizationRole(ctx, service.organizationId)));
+  const path = `/services/${encodeURIComponent(service.name)}`;
+  return denyAtGate(findRule("DELETE", path), caller, "DELETE", path, false)?.message;
+}
+
+/**
+ * Checks the target. A key may move only between organizations of one owner; a user only where it may write services.
+ */
+async function requireTarget(ctx: Context, sourceId: string, targetId: string): Promise<void> {
+  const [source, target] = await Promise.all(
+    [sourceId, targetId].map(async (id) => {
+      const rows = await ctx.db
+        .select({ ownerId: organizations.ownerId })
+        .from(organizations)
+        .where(eq(organizations.id, id));
+      return rows[0];
+    }),
+  );
+  if (target === undefined) throw unknownOrganization(targetId);
+  const caller = ctx.caller;
+  if (caller.kind === "key" && source?.ownerId === target.ownerId) return;
+  if (caller.kind === "user") {
+    if (caller.role === "ADMIN" || target.ownerId === caller.id) return;
+    const [member] = await ctx.db
+      .select({ role: members.role })
+      .from(members)
+      .where(and(eq(members.organizationId, targetId), eq(members.userId, caller.id)));
+    if (member?.role === "ADMIN" || member?.role === "MANAGER") return;
+  }
+  throw new Failure(
+    "forbidden",
+    `PERMISSION ERROR: You do not have permission to move services into organization ${targetId}`,
+  );
+}

@@ -1,0 +1,158 @@
+import { eq } from "drizzle-orm";
+import { configurationOf } from "../../core/change/configuration.ts";
+import type { Configuration } from "../../core/change/configuration.ts";
+import type { PrivateEvent, RecordedEvent } from "../../core/event-messages.ts";
+import { trackedLimits } from "../../core/pricing/compile.ts";
+import { recordStates } from "../../db/queries/contract-states.ts";
+import { lockHolders, type Move, moveToVersion } from "../../db/queries/contracts.ts";
+import { recordEvents } from "../../db/queries/outbox.ts";
+import {
+  listVersions,
+  type ServiceRow,
+  type ServiceView,
+  type VersionRow,
+  versionKey,
+} from "../../db/queries/pricings.ts";
+import { pricings, services } from "../../db/schema.ts";
+import { audit } from "../audit.ts";
+import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/change-decision.ts";
+import type { GroupTarget } from "../policy/change-impact.ts";
+import { type Context, newId } from "../context.ts";
+import { Failure } from "../errors.ts";
+import { proposeFirst } from "../policy/proposals.ts";
+import { type PricingAddress, requireService, versionNotFound, viewService } from "../service-address.ts";
+import { compiledPricings } from "../subscriptions.ts";
+
+/** Target subscription for contracts of an archived version. */
+export interface FallbackSubscription {
+  subscriptionPlan?: string | undefined;
+  subscriptionAddOns?: Record<string, number> | undefined;
+  /** Targets per configuration. A configuration without any target gets its best fit. */
+  groups?: readonly GroupTarget[] | undefined;
+}
+
+/**
+ * Archives or re-activates a version. Archiving moves every contract on it to the newest remaining active version, in
+ * the same transaction. A contract that cannot move, or a broken gate rule, aborts everything.
+ * Source: contract services-pricings §4.11, §5.
+ */
+export async function setAvailability(
+  ctx: Context,
+  input: PricingAddress & {
+    availability: "active" | "archived";
+    fallback: FallbackSubscription;
+    /** True if the body had any key: `{}` and an unusable body are rejected with different messages. */
+    fallbackGiven: boolean;
+    /** The error in the body's shape. Not thrown when the version already has the requested availability. */
+    fallbackFailure?: Failure | undefined;
+    /** Reason for overriding a gate rule. */
+    overrideReason?: string | undefined;
+  },
+): Promise<ServiceView> {
+  return proposeFirst(ctx, async (ctx) => {
+    const service = await requireService(ctx, input, "update").catch((error: unknown) => {
+      throw error instanceof Failure ? (input.fallbackFailure ?? error) : error;
+    });
+    const versions = await listVersions(ctx.db, service.id);
+    const target = versions.find((row) => row.key === versionKey(input.version));
+    if (target?.state === input.availability) return viewService(ctx, service);
+    if (input.fallbackFailure !== undefined) throw input.fallbackFailure;
+    const archiving = input.availability === "archived";
+    if (archiving && target !== undefined && versions.every((row) => row === target || row.state === "archived")) {
+      throw new Failure("invalid", `You cannot archive the last active pricing for service ${input.serviceName}`);
+    }
+    if (archiving && !input.fallbackGiven) {
+      throw new Failure(
+        "invalid",
+        `Invalid request: Archiving pricing version ${input.version} of service ${input.serviceName} cannot be completed. To proceed, you must provide a fallback subscription in the request body. All active contracts will be novated to this new version upon archiving.`,
+      );
+    }
+    if (target === undefined) throw versionNotFound(input);
+    const { subscriptionPlan, subscriptionAddOns, groups } = input.fallback;
+    const isForAll = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
+    if (archiving && !isForAll && groups === undefined) {
+      throw new Failure(
+        "invalid",
+        "Invalid request: In order to novate contracts to the latest version, the provided fallback subscription must contain at least a subscriptionPlan (if the pricing has plans), and optionally a subset of add-ons. If the pricing do not have plans, the set of add-ons is mandatory.",
+      );
+    }
+    const fallback = configurationOf(subscriptionPlan, subscriptionAddOns ?? {});
+    const pricingVersion = target.version;
+    const decision = await decideChange(ctx, {
+      service,
+      change: archiving
+        ? {
+            action: "archive",
+            pricingVersion,
+            targets: { fallback: isForAll ? fallback : undefined, groups: groups ?? [] },
+          }
+        : { action: "activate", pricingVersion },
+      overrideReason: input.overrideReason,
+      isAssessed: groups !== undefined,
+    });
+    await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
+    let novated: PrivateEvent[] = [];
+    if (archiving) {
+      await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
+      const newest = versions.find((row) => row !== target && row.state === "active");
+      const moves = decision?.moves;
+      novated = await novateToNewest(ctx, { service, archivedId: target.id, target: newest, fallback, moves });
+    }
+    await keepDecision(ctx, decision);
+    await audit(ctx, {
+      action: archiving ? "pricing.archive" : "pricing.activate",
+      organizationId: service.organizationId,
+      target: `${service.name} ${target.version}`,
+      before: { availability: target.state },
+      after: {
+        availability: input.availability,
+        ...(archiving ? { fallback: { ...input.fallback }, novatedContracts: novated.length } : {}),
+        ...auditOf(decision),
+      },
+    });
+    const answer = await viewService(ctx, { ...service, hasArchive: service.hasArchive || archiving });
+    const event: RecordedEvent = {
+      code: archiving ? "PRICING_ARCHIVED" : "PRICING_ACTIVED",
+      details: { serviceName: service.name, pricingVersion: target.version },
+    };
+    const { organizationId } = service;
+    await recordEvents(
+      ctx.db,
+      [event, ...novated].map((event) => ({ organizationId, event })),
+    );
+    return answer;
+  });
+}
+
+/** Moves every contract off an archived version, and returns the events to record. Source: services-pricings §5. */
+async function novateToNewest(
+  ctx: Context,
+  input: {
+    service: ServiceRow;
+    archivedId: string;
+    target: VersionRow | undefined;
+    fallback: Configuration;
+    moves: readonly Move[] | undefined;
+  },
+): Promise<PrivateEvent[]> {
+  const { service, archivedId, target } = input;
+  const affected = await lockHolders(ctx.db, { serviceIds: [service.id], pricingIds: [archivedId] });
+  if (affected.length === 0) return [];
+  if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
+  const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);
+  if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
+  const everybody = affected.map((row) => row.id);
+  const moves = input.moves ?? [{ contractIds: everybody, ...checkTarget(service, target, pricing, input.fallback) }];
+  const now = ctx.now();
+  await moveToVersion(ctx.db, {
+    serviceId: service.id,
+    pricingId: target.id,
+    tracked: trackedLimits(pricing),
+    moves,
+    usage: "reset",
+    now,
+    operationId: newId(now),
+  });
+  await recordStates(ctx.db, { contractIds: everybody, cause: "archiving", now });
+  return affected.map(({ id, userId }) => ({ code: "CONTRACT_NOVATED", details: { contractId: id, userId } }));
+}

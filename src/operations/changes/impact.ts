@@ -1,0 +1,41 @@
+import {
+  assessChange,
+  type ChangeAction,
+  type ImpactView,
+  planChange,
+  viewImpact,
+  type Watch,
+} from "../policy/change-impact.ts";
+import { type GateView, holdAgainst, loadGateRules } from "../policy/change-decision.ts";
+import { type Context, transactionOnce } from "../context.ts";
+import { answerQuestions, type Answers, MissingAnswers } from "../policy/proposals.ts";
+import { requireService, type ServiceAddress } from "../service-address.ts";
+
+/**
+ * Computes the effect of a change on every contract of a service, and the gate's result. Changes nothing. It validates
+ * the change immediately; the returned function computes the answer. Failures as in planChange and assessChange.
+ */
+export async function openImpact(
+  ctx: Context,
+  input: ServiceAddress & { change: ChangeAction },
+): Promise<(watch: Watch) => Promise<ImpactView & { gate: GateView }>> {
+  const plan = await planChange(ctx, await requireService(ctx, input), input.change);
+  const rules = await loadGateRules(ctx, plan.service.organizationId);
+  return async (watch) => {
+    const answers: Answers = new Map();
+    for (;;) {
+      try {
+        // A transaction only for its cursor, so all contracts come from one snapshot. No automatic retry: progress is
+        // reported meanwhile.
+        return await transactionOnce(ctx, async (ctx) => {
+          const assessment = await assessChange(ctx, plan, { ...watch, answers });
+          return { ...viewImpact(plan, assessment), gate: holdAgainst(rules, assessment) };
+        });
+      } catch (error) {
+        // Each round answers all known questions. Contracts added in between can raise a few more.
+        if (!(error instanceof MissingAnswers)) throw error;
+        await answerQuestions(ctx, error, answers, watch);
+      }
+    }
+  };
+}

@@ -1,0 +1,198 @@
+import { and, asc, desc, eq, or, sql, type SQL } from "drizzle-orm";
+import { type ContractView, viewContracts } from "../../db/queries/contracts.ts";
+import { isAnyOf } from "../../db/postgres/lists.ts";
+import { CONTRACT_STATES, type ContractState, isInState, isNear } from "../../db/queries/overview.ts";
+import { serviceKey, versionKey } from "../../db/queries/pricings.ts";
+import { contracts } from "../../db/schema.ts";
+import { containsText } from "../access.ts";
+import { capsOf } from "../caps.ts";
+import { type Context, pageOf, snapshot } from "../context.ts";
+import { Failure } from "../errors.ts";
+
+/** Conditions on subscriptions. Source: contract contracts §3. */
+export interface SubscriptionFilters {
+  services?: readonly string[] | Readonly<Record<string, readonly string[]>> | undefined;
+  plans?: Readonly<Record<string, readonly string[]>> | undefined;
+  addOns?: Readonly<Record<string, readonly string[]>> | undefined;
+}
+
+export const CONTRACT_SORT_FIELDS = ["firstName", "lastName", "username", "email"] as const;
+type SortField = (typeof CONTRACT_SORT_FIELDS)[number];
+
+const COLUMNS = {
+  username: contracts.username,
+  firstName: contracts.firstName,
+  lastName: contracts.lastName,
+  email: contracts.email,
+} as const;
+
+export interface ContractQuery {
+  organizationId: string | undefined;
+  contains: Partial<Record<SortField, string | undefined>>;
+  groupId: string | undefined;
+  page: number | undefined;
+  offset: number | undefined;
+  limit: number | undefined;
+  sort: string | undefined;
+  order: string | undefined;
+  filters: SubscriptionFilters;
+  /** A contract state, as the overview counts them. */
+  state: string | undefined;
+  /** Minimum consumed share of a limit; requires an organization. */
+  near: number | undefined;
+}
+
+const MAX_PAGE = 100;
+
+/**
+ * Lists one page of the matching contracts, and counts all matches. Uses one snapshot and a constant number of queries.
+ */
+export async function listContracts(
+  ctx: Context,
+  query: ContractQuery,
+): Promise<{ contracts: ContractView[]; total: number }> {
+  const paging = readPaging(ctx, query);
+  return snapshot(ctx, (ctx) => readPage(ctx, query, paging));
+}
+
+async function readPage(
+  ctx: Context,
+  query: ContractQuery,
+  { sort, order, skip, limit, state }: Paging,
+): Promise<{ contracts: ContractView[]; total: number }> {
+  const where = and(
+    query.organizationId === undefined ? undefined : eq(contracts.organizationId, query.organizationId),
+    query.groupId === undefined ? undefined : eq(contracts.groupId, query.groupId),
+    ...CONTRACT_SORT_FIELDS.map((field) => {
+      const text = query.contains[field];
+      return text === undefined || text === "" ? undefined : containsText(COLUMNS[field], text);
+    }),
+    servicesCondition(query.filters.services),
+    plansCondition(query.filters.plans),
+    addOnsCondition(query.filters.addOns),
+    state === undefined ? undefined : isInState(state, ctx.now()),
+    await nearCondition(ctx, query),
+  );
+  const by = sql`${COLUMNS[sort]} collate "C"`;
+  const [rows, [counted]] = await Promise.all([
+    ctx.db
+      .select({ id: contracts.id })
+      .from(contracts)
+      .where(where)
+      .orderBy(
+        order === "asc" ? sql`${by} asc nulls first` : sql`${by} desc nulls last`,
+        order === "asc" ? asc(contracts.id) : desc(contracts.id),
+      )
+      .limit(limit)
+      .offset(skip),
+    ctx.db
+      .select({ total: sql<number>`count(*)::int` })
+      .from(contracts)
+      .where(where),
+  ]);
+  return { contracts: await viewContracts(ctx.db, rows), total: counted?.total ?? 0 };
+}
+
+interface Paging {
+  sort: SortField;
+  order: "asc" | "desc";
+  skip: number;
+  limit: number;
+  state: ContractState | undefined;
+}
+
+function readPaging(ctx: Context, query: ContractQuery): Paging {
+  const errors: string[] = [];
+  if ((query.page ?? 0) < 0) errors.push("Page must be greater than or equal to 1");
+  if ((query.offset ?? 0) < 0) errors.push("Offset must be greater than or equal to 0");
+  if ((query.limit ?? 0) < 0) errors.push("Limit must be greater that or equal to 1");
+  const sort = CONTRACT_SORT_FIELDS.find((field) => field === (query.sort || "username"));
+  if (sort === undefined) {
+    errors.push(`Invalid sort field. Please use one of the following: ${CONTRACT_SORT_FIELDS.join(", ")}`);
+  }
+  const order = query.order || "asc";
+  if (order !== "asc" && order !== "desc") errors.push("Invalid order value. Please use 'asc' or 'desc'");
+  const state = CONTRACT_STATES.find((each) => each === query.state);
+  if (query.state && state === undefined) {
+    errors.push(`Invalid state. Please use one of the following: ${CONTRACT_STATES.join(", ")}`);
+  }
+  if (errors.length > 0 || sort === undefined || (order !== "asc" && order !== "desc")) {
+    throw new Failure("invalid", `Errors where found during validation of query params: ${errors.join(" | ")}`);
+  }
+  const limit = pageOf(ctx, Math.min(query.limit || 20, MAX_PAGE));
+  return { sort, order, state, limit, skip: query.offset || ((query.page || 1) - 1) * limit };
+}
+
+async function nearCondition(ctx: Context, { organizationId, near }: ContractQuery): Promise<SQL | undefined> {
+  if (near === undefined) return undefined;
+  if (organizationId === undefined) {
+    throw new Failure("invalid", "INVALID DATA: near can only be asked within an organization");
+  }
+  const caps = await capsOf(ctx, organizationId);
+  return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.now() });
+}
+
+/** True for contracts with a service that satisfies `condition`. */
+function having(condition: SQL): SQL {
+  return sql`exists (
+    select 1 from contract_services cs
+    join services s on s.id = cs.service_id
+    join pricings p on p.id = cs.pricing_id
+    where cs.contract_id = ${contracts.id} and (${condition})
+  )`;
+}
+
+const NOTHING = sql`false`;
+
+function servicesCondition(wanted: SubscriptionFilters["services"]): SQL | undefined {
+  if (wanted === undefined) return undefined;
+  if (Array.isArray(wanted)) {
+    return wanted.length === 0 ? NOTHING : having(isAnyOf(sql`s.name_key`, wanted.map(serviceKey)));
+  }
+  const conditions = Object.entries(wanted).map(([name, versions]) =>
+    and(
+      sql`s.name_key = ${serviceKey(name)}`,
+      versions.length === 0 ? undefined : isAnyOf(sql`p.version_key`, versions.map(versionKey)),
+    ),
+  );
+  return anyOf(conditions);
+}
+
+function plansCondition(wanted: SubscriptionFilters["plans"]): SQL | undefined {
+  const conditions = Object.entries(wanted ?? {}).flatMap(([name, plans]) =>
+    plans.length === 0
+      ? []
+      : [
+          and(
+            sql`s.name_key = ${serviceKey(name)}`,
+            isAnyOf(
+              sql`lower(cs.plan)`,
+              plans.map((plan) => plan.toLowerCase()),
+            ),
+          ),
+        ],
+  );
+  return anyOf(conditions);
+}
+
+function addOnsCondition(wanted: SubscriptionFilters["addOns"]): SQL | undefined {
+  const conditions = Object.entries(wanted ?? {}).flatMap(([name, addOns]) =>
+    addOns.length === 0
+      ? []
+      : [
+          and(
+            sql`s.name_key = ${serviceKey(name)}`,
+            sql`exists (select 1 from json_object_keys(cs.add_ons) added where ${isAnyOf(
+              sql`lower(added)`,
+              addOns.map((addOn) => addOn.toLowerCase()),
+            )})`,
+          ),
+        ],
+  );
+  return anyOf(conditions);
+}
+
+function anyOf(conditions: readonly (SQL | undefined)[]): SQL | undefined {
+  const condition = or(...conditions);
+  return condition === undefined ? undefined : having(condition);
+}

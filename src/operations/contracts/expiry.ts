@@ -1,0 +1,101 @@
+import { and, eq, lt, sql } from "drizzle-orm";
+import { renewedEnd } from "../../core/period.ts";
+import type { Database } from "../../db/postgres/connect.ts";
+import { recordStates } from "../../db/queries/contract-states.ts";
+import { isAnyOf, textArray } from "../../db/postgres/lists.ts";
+import { recordEvents } from "../../db/queries/outbox.ts";
+import { contracts } from "../../db/schema.ts";
+
+const BATCH = 200;
+
+/**
+ * Records CONTRACT_EXPIRED once for each billing period that ended without renewal. Returns the number of contracts.
+ * Safe to run in several processes at once: each skips contracts that another has locked.
+ */
+export async function announceExpired(db: Database, now: Date): Promise<number> {
+  for (let announced = 0; ;) {
+    const found = await db.transaction(async (tx) => {
+      const rows = await tx
+        .select({
+          id: contracts.id,
+          userId: contracts.userId,
+          organizationId: contracts.organizationId,
+          endDate: contracts.endDate,
+        })
+        .from(contracts)
+        .where(
+          and(
+            eq(contracts.autoRenew, false),
+            sql`${contracts.expiryAnnounced} is distinct from ${contracts.endDate}`,
+            lt(contracts.endDate, now),
+          ),
+        )
+        .orderBy(contracts.id)
+        .limit(BATCH)
+        .for("no key update", { skipLocked: true });
+      if (rows.length === 0) return 0;
+      const ids = rows.map(({ id }) => id);
+      await tx
+        .update(contracts)
+        .set({ expiryAnnounced: sql`${contracts.endDate}` })
+        .where(isAnyOf(contracts.id, ids));
+      await recordEvents(
+        tx,
+        rows.map(({ id, userId, organizationId, endDate }) => ({
+          organizationId,
+          event: { code: "CONTRACT_EXPIRED", details: { contractId: id, userId, endDate: endDate.toISOString() } },
+        })),
+      );
+      return rows.length;
+    });
+    announced += found;
+    if (found < BATCH) return announced;
+  }
+}
+
+/**
+ * Renews contracts whose billing period has ended and that renew automatically. Each gets CONTRACT_RENEWED; returns
+ * their number. Safe beside other processes and evaluations: locked contracts are skipped. A renewed contract is no
+ * longer due, so each end is renewed once. A failed batch is rolled back as a whole. Source: contract usage-records §6.
+ */
+export async function renewDueContracts(db: Database, now: Date): Promise<number> {
+  for (let renewed = 0; ;) {
+    const found = await db.transaction((tx) => renewBatch(tx, now));
+    renewed += found;
+    if (found < BATCH) return renewed;
+  }
+}
+
+async function renewBatch(tx: Database, now: Date): Promise<number> {
+  const rows = await tx
+    .select({
+      id: contracts.id,
+      userId: contracts.userId,
+      organizationId: contracts.organizationId,
+      endDate: contracts.endDate,
+      renewalDays: contracts.renewalDays,
+    })
+    .from(contracts)
+    // A literal, not a parameter: the planner uses the partial index only if it can prove the predicate.
+    .where(and(sql`${contracts.autoRenew}`, lt(contracts.endDate, now)))
+    .orderBy(contracts.endDate)
+    .limit(BATCH)
+    .for("no key update", { skipLocked: true });
+  if (rows.length === 0) return 0;
+  const ends = rows.map(({ endDate, renewalDays }) => renewedEnd(endDate, renewalDays, now).toISOString());
+  const contractIds = rows.map(({ id }) => id);
+  await tx.execute(sql`
+    update contracts set end_date = due.end_date, updated_at = ${now.toISOString()}::timestamptz
+    from unnest(${textArray(contractIds)}, ${textArray(ends)}::timestamptz[]) as due (id, end_date)
+    where contracts.id = due.id
+  `);
+  await recordStates(tx, { contractIds, cause: "renewal", now });
+  await recordEvents(
+    tx,
+    rows.map(({ id, userId, organizationId }, index) => ({
+      organizationId,
+      event: { code: "CONTRACT_RENEWED", details: { contractId: id, userId, endDate: ends[index] ?? "" } },
+    })),
+  );
+  return rows.length;
+}

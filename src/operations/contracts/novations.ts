@@ -1,0 +1,81 @@
+import { asc } from "drizzle-orm";
+import { trackedLimits } from "../../core/pricing/compile.ts";
+import { recordStates } from "../../db/queries/contract-states.ts";
+import { appendHistory, moveToVersion, restartBilling, viewContracts } from "../../db/queries/contracts.ts";
+import { isAnyOf } from "../../db/postgres/lists.ts";
+import { recordEvents } from "../../db/queries/outbox.ts";
+import { contracts } from "../../db/schema.ts";
+import { audit } from "../audit.ts";
+import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";
+import type { ChangeAction, ImpactView } from "../policy/change-impact.ts";
+import { auditNovations } from "./contract-audit.ts";
+import { type Context, newId } from "../context.ts";
+import { proposeFirst } from "../policy/proposals.ts";
+import { requireService, type ServiceAddress } from "../service-address.ts";
+import { compiledPricings } from "../subscriptions.ts";
+
+/** Contracts read at once for the audit log. */
+const PAGE = 1000;
+
+/**
+ * Moves the selected contracts of a service to one version; all or none. Each group goes to its given target, or to its
+ * best fit. Consumption is kept, and the previous subscription goes into the history. The billing period restarts,
+ * except for contracts that have ended. Failures as in decideChange.
+ */
+export async function novateHolders(
+  ctx: Context,
+  input: ServiceAddress & { change: ChangeAction & { action: "novation" }; overrideReason: string | undefined },
+): Promise<ImpactView & { gate: GateView; overrideReason: string | null; novatedContracts: number }> {
+  return proposeFirst(ctx, async (ctx) => {
+    const service = await requireService(ctx, input, "update");
+    const decision = await decideChange(ctx, { ...input, service, isAssessed: true });
+    const target = decision?.plan.target;
+    if (decision === undefined || target === undefined) throw new Error("a novation was not decided on");
+    const { moves, gate, overrideReason, report } = decision;
+    const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);
+    if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
+    const now = ctx.now();
+    const contractIds = moves.flatMap((move) => move.contractIds);
+    await appendHistory(ctx.db, contractIds, now);
+    await moveToVersion(ctx.db, {
+      serviceId: service.id,
+      pricingId: target.id,
+      tracked: trackedLimits(pricing),
+      moves,
+      usage: "kept",
+      now,
+      operationId: newId(now),
+    });
+    await restartBilling(ctx.db, { contractIds, autoRenew: undefined, now, exceptEnded: true });
+    await recordStates(ctx.db, { contractIds, cause: "novation", now });
+    await keepDecision(ctx, decision);
+    const moved = await auditMoved(ctx, contractIds);
+    await audit(ctx, {
+      action: "pricing.novate",
+      organizationId: service.organizationId,
+      target: `${service.name} ${target.version}`,
+      after: { novatedContracts: contractIds.length, ...auditOf(decision) },
+    });
+    const { organizationId } = service;
+    await recordEvents(
+      ctx.db,
+      moved.map((details) => ({ organizationId, event: { code: "CONTRACT_NOVATED", details } })),
+    );
+    return { ...report, gate, overrideReason, novatedContracts: contractIds.length };
+  });
+}
+
+/** Writes one audit entry per contract, in pages: full contracts take more memory than ids. */
+async function auditMoved(ctx: Context, ids: readonly string[]): Promise<{ contractId: string; userId: string }[]> {
+  const moved: { contractId: string; userId: string }[] = [];
+  for (let at = 0; at < ids.length; at += PAGE) {
+    const rows = await ctx.db
+      .select()
+      .from(contracts)
+      .where(isAnyOf(contracts.id, ids.slice(at, at + PAGE)))
+      .orderBy(asc(contracts.id));
+    await auditNovations(ctx, await viewContracts(ctx.db, rows));
+    for (const { id, userId } of rows) moved.push({ contractId: id, userId });
+  }
+  return moved;
+}

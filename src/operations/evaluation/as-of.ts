@@ -1,0 +1,161 @@
+import { and, eq, lte } from "drizzle-orm";
+import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from "../../core/pricing/evaluate.ts";
+import { type PastState, readRecord, type StateCause } from "../../db/queries/contract-states.ts";
+import { type ContractView, viewOf } from "../../db/queries/contracts.ts";
+import { contractHistory, type contracts } from "../../db/schema.ts";
+import type { Subject } from "../../db/queries/subjects.ts";
+import type { Context } from "../context.ts";
+import { type ContractAddress, findContract } from "../contract-address.ts";
+import { type Ask, decide, explained, type FeatureAnswer } from "./decision.ts";
+import { Failure } from "../errors.ts";
+import { asRenewed, evaluatedOrganization, type Mode, prepare, type Prepared } from "./subject.ts";
+
+/*
+ * Answers questions about past moments from recorded contract states and the usage ledger. A moment before the records
+ * begin is rejected: a guessed number is worse than none.
+ */
+
+/** The contract state that an answer about a past moment is based on. */
+export interface AsOf {
+  at: Date;
+  /** When the contract entered this state; `cause` is the reason. */
+  since: Date;
+  cause: StateCause;
+  /** When the state ended; null if it is still current. */
+  until: Date | null;
+}
+
+/** Adds the subscription and the balances that the decision used. */
+export interface AsOfContract extends AsOf {
+  contract: Pick<
+    ContractView,
+    "id" | "billingPeriod" | "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "usageLevels"
+  > & {
+    /** Service -> id of its version. The id stays unambiguous when a version of the same name is uploaded later. */
+    pricingIds: Record<string, string>;
+  };
+}
+
+interface Past {
+  row: typeof contracts.$inferSelect;
+  state: PastState;
+  asOf: AsOf;
+}
+
+/**
+ * Finds the contract and its state at that moment.
+ * @throws Failure notFound for a contract that did not exist yet, or was deleted; invalid for a moment in the future,
+ * or before the records begin.
+ */
+async function findPast(ctx: Context, address: ContractAddress, at: Date): Promise<Past> {
+  if (at.getTime() > ctx.now().getTime()) {
+    throw new Failure("invalid", "INVALID DATA: at must not be in the future");
+  }
+  const { userId } = address;
+  const row = await findContract(ctx, address);
+  const record = await readRecord(ctx.db, row.id, at);
+  if (record === undefined)
+    throw new Failure("invalid", `INVALID DATA: There is no record of the contract of ${userId}`);
+  const { first, state, ledgerStart } = record;
+  const start = first.since.toISOString();
+  if (state === null && first.cause === "creation") {
+    throw new Failure(
+      "notFound",
+      `Contract with userId ${userId} not found at ${at.toISOString()}: it begins at ${start}`,
+    );
+  }
+  if (ledgerStart !== null && at.getTime() < ledgerStart.getTime()) {
+    throw new Failure("invalid", `INVALID DATA: The record of usage starts at ${ledgerStart.toISOString()}`);
+  }
+  if (state === null) {
+    throw new Failure("invalid", `INVALID DATA: The record of the contract of ${userId} starts at ${start}`);
+  }
+  if (!record.isComplete) {
+    throw new Failure(
+      "invalid",
+      `INVALID DATA: The record of the contract of ${userId} is not complete since ${state.since.toISOString()}`,
+    );
+  }
+  return { row, state, asOf: { at, since: state.since, cause: state.cause, until: state.until } };
+}
+
+function viewAt({ row, state }: Past, past: ContractView["history"] = []): ContractView {
+  const { startDate, endDate, autoRenew, renewalDays } = state;
+  return viewOf(
+    { ...row, startDate, endDate, autoRenew, renewalDays },
+    {
+      contracted: state.services,
+      levels: state.services.flatMap(({ key, serviceId }) =>
+        state.levels
+          .filter((level) => level.serviceId === serviceId)
+          .map(({ limitName, consumed, resetAt }) => ({ service: key, limit: limitName, consumed, resetAt })),
+      ),
+      past,
+    },
+  );
+}
+
+/** The contract as it was at that moment, except for contact and group, which are current. */
+export async function showContractAt(
+  ctx: Context,
+  { at, ...address }: ContractAddress & { at: Date },
+): Promise<ContractView & { asOf: AsOf }> {
+  const past = await findPast(ctx, address, at);
+  const history = await ctx.db
+    .select()
+    .from(contractHistory)
+    .where(and(eq(contractHistory.contractId, past.row.id), lte(contractHistory.endDate, at)))
+    .orderBy(contractHistory.id);
+  return { ...viewAt(past, history), asOf: past.asOf };
+}
+
+/** Prepares the past contract for evaluation. */
+async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepared & { asOf: AsOfContract }> {
+  const past = await findPast(ctx, { organizationId: evaluatedOrganization(ctx), userId }, at);
+  const { row, state } = past;
+  const subject: Subject = {
+    contractId: row.id,
+    version: "",
+    endDate: state.endDate,
+    autoRenew: state.autoRenew,
+    renewalDays: state.renewalDays,
+    services: state.services,
+    levels: state.levels.map((level) => ({ ...level, version: "" })),
+  };
+  const renewed = asRenewed(subject, at);
+  const used = viewAt({ ...past, state: { ...state, endDate: renewed.endDate, levels: renewed.levels } });
+  const { id, billingPeriod, contractedServices, subscriptionPlans, subscriptionAddOns, usageLevels } = used;
+  const pricingIds = Object.fromEntries(state.services.map(({ key, pricingId }) => [key, pricingId]));
+  const contract = {
+    id,
+    billingPeriod,
+    contractedServices,
+    pricingIds,
+    subscriptionPlans,
+    subscriptionAddOns,
+    usageLevels,
+  };
+  return { ...(await prepare(ctx, renewed)), asOf: { ...past.asOf, contract } };
+}
+
+/** Evaluates one feature as of that moment, and returns the state used. Consumes nothing. */
+export async function evaluateOneAt(
+  ctx: Context,
+  { at, ...ask }: Ask & { at: Date },
+): Promise<FeatureAnswer & { asOf: AsOfContract }> {
+  const prepared = await prepareAt(ctx, ask.userId, at);
+  const answer = explained(prepared, decide(prepared, ask).result, { ...ask, explain: true }, prepared.usage);
+  return { ...answer, asOf: prepared.asOf };
+}
+
+/** Evaluates every feature as of that moment, as booleans or with details. */
+export async function evaluateAllAt(
+  ctx: Context,
+  { at, userId, mode, details }: { at: Date; userId: string; mode: Mode; details: boolean },
+): Promise<{ features: Record<string, boolean | FeatureResult>; asOf: AsOfContract }> {
+  const { evaluation, usage, asOf } = await prepareAt(ctx, userId, at);
+  const evaluate = details ? evaluateFeature : evaluateBoolean;
+  const features: Record<string, boolean | FeatureResult> = {};
+  for (const id of featureIds(evaluation, mode)) features[id] = evaluate(evaluation, id, usage, mode);
+  return { features, asOf };
+}

@@ -1,0 +1,145 @@
+import type { PrivateEvent } from "../../core/event-messages.ts";
+import type { OffReason } from "../../core/ofrep.ts";
+import {
+  checkExpectedConsumption,
+  evaluateBoolean,
+  evaluateFeature,
+  type FeatureResult,
+  involvedLimits,
+} from "../../core/pricing/evaluate.ts";
+import type { Mode, Prepared } from "./subject.ts";
+
+/** A request to evaluate one feature for one end user, with the consumption to count if granted. */
+export interface Ask {
+  userId: string;
+  featureId: string;
+  /** `<service>-<limit>` -> amount; empty to evaluate without consuming. */
+  expected: Readonly<Record<string, number>>;
+  mode: Mode;
+  /** Denies any call that would exceed a limit. Otherwise the contract lets one call exceed it. */
+  strict: boolean;
+  /** Returns the verdict without counting anything. */
+  dryRun: boolean;
+  /** Adds the remaining amounts and reset times to the answer. Strict and dry-run calls always include them. */
+  explain: boolean;
+}
+
+/** A feature's result. The additional fields describe the balances after the call. */
+export interface FeatureAnswer extends FeatureResult {
+  /** By limit: the amount still available; null for a non-numeric limit. */
+  readonly remaining?: Record<string, number | null> | null;
+  /** By limit: when its balance resets to zero, ISO 8601; null if never. */
+  readonly resetAt?: Record<string, string | null> | null;
+}
+
+/** Evaluates a request against the balances as read, and decides if its consumption is counted. */
+export function decide(
+  { evaluation, usage }: Prepared,
+  { featureId, expected, mode, strict }: Ask,
+): { result: FeatureResult; counts: boolean } {
+  const result = evaluateFeature(evaluation, featureId, usage, mode);
+  if (result.error !== null || Object.keys(expected).length === 0) return { result, counts: false };
+  const incomplete = checkExpectedConsumption(evaluation, featureId, expected, mode);
+  if (incomplete !== undefined) return { result: incomplete, counts: false };
+  if (result.used === null) return { result, counts: false };
+  const used = mapValues(result.used, (id, consumed) => sum(consumed, expected[id] ?? 0));
+  const fits = Object.entries(used).every(([id, total]) => {
+    const limit = result.limit?.[id];
+    return typeof limit !== "number" || total <= limit || (expected[id] ?? 0) === 0;
+  });
+  const granted = result.eval && (fits || !strict);
+  return { result: { ...result, eval: granted, used }, counts: granted };
+}
+
+/** Adds without binary rounding noise: 0.1 + 0.2 is 0.3, as in the database. */
+function sum(a: number, b: number): number {
+  const total = a + b;
+  return Number.isInteger(total) ? total : Number(total.toPrecision(15));
+}
+
+/** Returns the usage levels that the feature's expression reads, with their identifiers in it. */
+export function involvedLevels(
+  { evaluation, subject }: Prepared,
+  { featureId, mode }: Pick<Ask, "featureId" | "mode">,
+) {
+  return involvedLimits(evaluation, featureId, mode).flatMap(({ id, serviceName, limitName }) => {
+    const service = subject.services.find((one) => one.key === serviceName);
+    const level = subject.levels.find((one) => one.serviceId === service?.serviceId && one.limitName === limitName);
+    return level === undefined ? [] : [{ id, level }];
+  });
+}
+
+/**
+ * Returns an event for each balance that this consumption brings to or past its limit. Balances already there yield
+ * none.
+ */
+export function limitsReached(
+  prepared: Prepared,
+  ask: Ask,
+  involved: ReturnType<typeof involvedLevels>,
+  limits: FeatureResult["limit"],
+  before: ReadonlyMap<string, number>,
+  after: (id: string) => number,
+): PrivateEvent[] {
+  return involved.flatMap(({ id, level }): PrivateEvent[] => {
+    const limit = limits?.[id];
+    const consumed = after(id);
+    if (typeof limit !== "number" || consumed < limit || (before.get(id) ?? 0) >= limit) return [];
+    const { contractId, services } = prepared.subject;
+    const serviceName = services.find(({ serviceId }) => serviceId === level.serviceId)?.key ?? "";
+    const { limitName } = level;
+    const details = { contractId, userId: ask.userId, serviceName, limitName, limit, consumed };
+    return [{ code: "USAGE_LIMIT_REACHED", details }];
+  });
+}
+
+export function explained(
+  prepared: Prepared,
+  result: FeatureResult,
+  ask: Ask,
+  balances: ReadonlyMap<string, number>,
+): FeatureAnswer {
+  if (!ask.explain && !ask.strict && !ask.dryRun) return result;
+  if (result.used === null) return { ...result, remaining: null, resetAt: null };
+  const levels = new Map(involvedLevels(prepared, ask).map(({ id, level }) => [id, level]));
+  // A dry run reports the balances that it would leave.
+  const after = ask.dryRun && result.eval ? result.used : undefined;
+  const remaining: Record<string, number | null> = {};
+  const resetAt: Record<string, string | null> = {};
+  for (const id of Object.keys(result.used)) {
+    const limit = result.limit?.[id];
+    const balance = after?.[id] ?? balances.get(id) ?? 0;
+    remaining[id] = typeof limit === "number" ? Math.max(0, sum(limit, -balance)) : null;
+    resetAt[id] = levels.get(id)?.resetAt?.toISOString() ?? null;
+  }
+  return { ...result, remaining, resetAt };
+}
+
+export function mapValues<T>(map: Record<string, T>, change: (key: string, value: T) => T): Record<string, T> {
+  const result: Record<string, T> = {};
+  for (const [key, value] of Object.entries(map)) result[key] = change(key, value);
+  return result;
+}
+
+/** Determines why a feature is off, by a second evaluation with all balances at zero. */
+export function offReason(
+  { evaluation, usage }: Prepared,
+  featureId: string,
+  { used }: FeatureResult,
+  mode: Mode,
+): OffReason {
+  if (used === null) return "NOT_GRANTED";
+  const unused = new Map(Array.from(usage.keys(), (id) => [id, 0]));
+  return evaluateBoolean(evaluation, featureId, unused, mode) ? "LIMIT_REACHED" : "NOT_GRANTED";
+}
+
+/**
+ * Guesses why a feature is off from the answer alone. An exhausted limit that ever granted something is the reason,
+ * otherwise the plan.
+ */
+export function likelyOffReason({ limit, used }: FeatureResult): OffReason {
+  const isUsedUp = Object.entries(limit ?? {}).some(
+    ([id, allowed]) => typeof allowed === "number" && allowed > 0 && (used?.[id] ?? 0) >= allowed,
+  );
+  return isUsedUp ? "LIMIT_REACHED" : "NOT_GRANTED";
+}

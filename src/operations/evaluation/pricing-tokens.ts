@@ -1,0 +1,74 @@
+import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
+import { isPlatformAdmin } from "../../core/access/caller.ts";
+import { organizationRole } from "../access.ts";
+import type { Context } from "../context.ts";
+import { Failure } from "../errors.ts";
+
+/** Result of {@link verifyPricingToken}. `reason` is null exactly when `valid`. */
+export interface TokenVerdict {
+  valid: boolean;
+  reason: string | null;
+}
+
+const refused = (reason: string): TokenVerdict => ({ valid: false, reason });
+
+/**
+ * Checks a token's signature, audience and expiry. The contract fixes this order: a foreign token is rejected before
+ * anything else about it is revealed. Source: contract tokens-and-leases §2.4.
+ */
+export async function verifyPricingToken(ctx: Context, token: string): Promise<TokenVerdict> {
+  const decoded = decode(token);
+  if (decoded === undefined) return refused("This is no pricing token");
+  const { algorithm, claims } = decoded;
+  // No server publishes an EdDSA key yet, so such a signature cannot be ours.
+  if (algorithm !== "HS256" || !(await isSignedHere(ctx, token))) return refused("The signature is not of this server");
+  if (typeof claims.aud !== "string") {
+    if (!isPlatformAdmin(ctx.caller)) return refused("The token names no organization");
+  } else if (!(await isAudience(ctx, claims.aud))) {
+    return refused("The token is of another organization");
+  }
+  // All published clients treat a token without `exp` as expired.
+  const isCurrent = typeof claims.exp === "number" && ctx.now().getTime() < claims.exp * 1000;
+  return isCurrent ? { valid: true, reason: null } : refused("The token has expired");
+}
+
+/** Decodes header and claims without verifying; undefined for a malformed token or an unknown algorithm. */
+function decode(token: string): { algorithm: "HS256" | "EdDSA"; claims: JWTPayload } | undefined {
+  try {
+    const { alg, crit } = decodeProtectedHeader(token);
+    if ((alg !== "HS256" && alg !== "EdDSA") || crit !== undefined) return undefined;
+    base64url.decode(token.split(".")[2] ?? "");
+    return { algorithm: alg, claims: decodeJwt(token) };
+  } catch (error) {
+    // Besides its own errors, jose throws TypeError for text that it cannot decode.
+    if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
+    throw error;
+  }
+}
+
+async function isSignedHere({ keyring }: Context, token: string): Promise<boolean> {
+  for (const key of [keyring.token, keyring.previousToken]) {
+    if (key === undefined) continue;
+    try {
+      await compactVerify(token, key, { algorithms: ["HS256"] });
+      return true;
+    } catch (error) {
+      if (!(error instanceof errors.JOSEError)) throw error;
+    }
+  }
+  return false;
+}
+
+/** True if the caller may currently verify tokens of this organization. */
+async function isAudience(ctx: Context, organizationId: string): Promise<boolean> {
+  const { caller } = ctx;
+  if (caller.kind === "key") return caller.organizationId === organizationId;
+  if (caller.kind === "anonymous") return false;
+  if (isPlatformAdmin(caller)) return true;
+  try {
+    return (await organizationRole(ctx, organizationId)) !== undefined;
+  } catch (error) {
+    if (error instanceof Failure && error.code === "notFound") return false;
+    throw error;
+  }
+}

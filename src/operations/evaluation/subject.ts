@@ -1,0 +1,206 @@
+import { eq } from "drizzle-orm";
+import { type AtOnce, goOn } from "../../core/at-once.ts";
+import { renewedEnd } from "../../core/period.ts";
+import { findPlan } from "../../core/pricing/compile.ts";
+import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../../core/pricing/evaluate.ts";
+import { grant } from "../../core/pricing/subscription.ts";
+import { recordEvent } from "../../db/queries/outbox.ts";
+import { loadSubject, type Subject } from "../../db/queries/subjects.ts";
+import { recordStates } from "../../db/queries/contract-states.ts";
+import { boundaryAfter, isDue, lockSubject, renewDue } from "../../db/queries/usage.ts";
+import { contracts } from "../../db/schema.ts";
+import { type Context, newId, type Resources, transaction } from "../context.ts";
+import { contractNotFound } from "../contract-address.ts";
+import { Failure } from "../errors.ts";
+import { compiledPricings } from "../subscriptions.ts";
+
+/** Selects a feature's server or client expression. */
+export interface Mode {
+  server: boolean;
+}
+
+const EXPIRED =
+  "Invalid subscription: Your susbcription has expired and it is not set to renew automatically. To continue accessing the features, please purchase any subscription.";
+
+/** A contract ready for evaluation: its entitlements and its current balances. */
+export interface Prepared {
+  subject: Subject;
+  evaluation: Evaluation;
+  /** `<service>-<limit>` -> consumed. */
+  usage: Map<string, number>;
+}
+
+export function evaluatedOrganization(ctx: Context): string {
+  if (ctx.caller.kind !== "key") throw new Error("features are evaluated with organization keys only");
+  return ctx.caller.organizationId;
+}
+
+/**
+ * Loads the end user's contract, renews due balances, and prepares the evaluation. Takes no lock unless something is
+ * due. Source: contract features-events §2, contracts §12.
+ * @throws Failure notFound without a contract; invalid when it has expired.
+ */
+export function prepareSubject(ctx: Context, userId: string): AtOnce<Prepared> {
+  return goOn(ctx.lookups.subject({ organizationId: evaluatedOrganization(ctx), userId }), (subject) => {
+    if (subject === null) throw contractNotFound(userId);
+    if (needsRenewal(subject, ctx.now())) return withLockedSubject(ctx, userId, async (_, prepared) => prepared);
+    return prepare(ctx, subject);
+  });
+}
+
+/**
+ * Prepares one feature, or all of them, from the cached contract if possible. Avoids a database read when no expression
+ * reads a balance and nothing is due.
+ */
+export function prepareFor(
+  ctx: Context,
+  { userId, featureId, mode }: { userId: string; featureId?: string; mode: Mode },
+): AtOnce<Prepared> {
+  return goOn(ctx.lookups.lastSeen({ organizationId: evaluatedOrganization(ctx), userId }), (seen) => {
+    if (seen === null) throw contractNotFound(userId);
+    const now = ctx.now();
+    if (isOver(seen, now) || hasDue(seen, now)) return prepareSubject(ctx, userId);
+    return goOn(evaluationOf(ctx, seen), (evaluation) =>
+      readsUsage(evaluation, mode, featureId) ? prepareSubject(ctx, userId) : preparedOf(seen, evaluation),
+    );
+  });
+}
+
+/**
+ * True if the contract or a balance has reached the end of its period.
+ * @throws Failure invalid for an expired contract that does not renew.
+ */
+export function needsRenewal(subject: Subject, now: Date): boolean {
+  return isExpired(subject, now) || hasDue(subject, now);
+}
+
+function hasDue(subject: Subject, now: Date): boolean {
+  return subject.levels.some((level) => isDue(level, now));
+}
+
+/**
+ * Locks the contract until `work` and its transaction end. Balances, plan and versions are current under the lock, and
+ * all writes of `work` are atomic.
+ */
+export async function withLockedSubject<T>(
+  ctx: Context,
+  userId: string,
+  work: (ctx: Context, prepared: Prepared) => Promise<T>,
+): Promise<T> {
+  const organizationId = evaluatedOrganization(ctx);
+  return transaction(ctx, async (ctx) => {
+    // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
+    const found = await lockSubject(ctx.db, organizationId, userId);
+    const now = ctx.now();
+    const subject = found ? await loadSubject(ctx.db, organizationId, userId) : undefined;
+    if (subject === undefined) throw contractNotFound(userId);
+    const renewed = isExpired(subject, now) ? await renewContract(ctx, subject, now) : subject;
+    const levels = await renewDue(ctx.db, subject.contractId, subject.levels, { operationId: newId(now), now });
+    const result = await work(ctx, await prepare(ctx, { ...renewed, levels }));
+    if (renewed !== subject) {
+      await recordEvent(ctx.db, organizationId, {
+        code: "CONTRACT_RENEWED",
+        details: { contractId: subject.contractId, userId, endDate: renewed.endDate.toISOString() },
+      });
+    }
+    return result;
+  });
+}
+
+export function prepare(ctx: Resources, subject: Subject): AtOnce<Prepared> {
+  return goOn(evaluationOf(ctx, subject), (evaluation) => preparedOf(subject, evaluation));
+}
+
+function preparedOf(subject: Subject, evaluation: Evaluation): Prepared {
+  return { subject, evaluation, usage: usageOf(subject) };
+}
+
+function isOver(subject: Subject, now: Date): boolean {
+  return now.getTime() > subject.endDate.getTime();
+}
+
+function isExpired(subject: Subject, now: Date): boolean {
+  if (!isOver(subject, now)) return false;
+  if (!subject.autoRenew) throw new Failure("invalid", EXPIRED);
+  return true;
+}
+
+async function renewContract(ctx: Context, subject: Subject, now: Date): Promise<Subject> {
+  const endDate = renewedEnd(subject.endDate, subject.renewalDays, now);
+  await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, subject.contractId));
+  await recordStates(ctx.db, { contractIds: [subject.contractId], cause: "renewal", now });
+  return { ...subject, endDate };
+}
+
+/**
+ * Computes the contract as renewed at that moment, without writing.
+ * @throws Failure invalid when it had expired.
+ */
+export function asRenewed(subject: Subject, at: Date): Subject {
+  return {
+    ...subject,
+    endDate: isExpired(subject, at) ? renewedEnd(subject.endDate, subject.renewalDays, at) : subject.endDate,
+    levels: subject.levels.map((level) =>
+      isDue(level, at) ? { ...level, consumed: 0, resetAt: boundaryAfter(level, at) ?? null } : level,
+    ),
+  };
+}
+
+function usageOf(subject: Subject): Map<string, number> {
+  const usage = new Map<string, number>();
+  for (const service of subject.services) {
+    for (const level of subject.levels) {
+      if (level.serviceId === service.serviceId) usage.set(`${service.key}-${level.limitName}`, level.consumed);
+    }
+  }
+  return usage;
+}
+
+/** Keyed by the identity of the services list, which is immutable. */
+const evaluations = new WeakMap<Subject["services"], Evaluation>();
+
+function evaluationOf(ctx: Resources, subject: Subject): AtOnce<Evaluation> {
+  return evaluations.get(subject.services) ?? findEvaluation(ctx, subject);
+}
+
+/**
+ * Finds or builds the evaluation of a subscription. All its inputs are immutable, so it is cached under a key of them.
+ */
+async function findEvaluation(ctx: Resources, subject: Subject): Promise<Evaluation> {
+  const evaluation = await makeEvaluation(ctx, subject);
+  evaluations.set(subject.services, evaluation);
+  return evaluation;
+}
+
+async function makeEvaluation(ctx: Resources, subject: Subject): Promise<Evaluation> {
+  const key = JSON.stringify(subject.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
+  const kept = ctx.pricingCache.evaluation(key);
+  if (kept !== undefined) return kept;
+  const disabled = subject.services.find((service) => service.disabled);
+  if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
+  const compiled = await compiledPricings(ctx, subject.services);
+  const contracted = subject.services.map((service): ContractedService => {
+    const pricing = compiled.get(service.hash);
+    if (pricing === undefined) {
+      throw new Failure("notFound", `Pricing version ${service.version} not found for service ${service.key}`);
+    }
+    if (service.plan === null && pricing.pricing.plans.length > 0) {
+      throw new Failure(
+        "invalid",
+        `Invalid subscription: No plan found in user subscription for service ${service.key}, whose pricing do have plans`,
+      );
+    }
+    if (service.plan !== null && findPlan(pricing, service.plan) === undefined) {
+      throw new Failure(
+        "notFound",
+        `Plan ${service.plan} not found in pricing for service ${service.key}, whose pricing do have plans.`,
+      );
+    }
+    return {
+      serviceName: service.key,
+      pricing,
+      grant: grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
+    };
+  });
+  return ctx.pricingCache.keepEvaluation(key, prepareEvaluation(contracted));
+}

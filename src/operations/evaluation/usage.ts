@@ -1,0 +1,170 @@
+import { eq } from "drizzle-orm";
+import { type AtOnce, goOn } from "../../core/at-once.ts";
+import { evaluateFeature } from "../../core/pricing/evaluate.ts";
+import { type ContractView, viewContracts } from "../../db/queries/contracts.ts";
+import { serviceKey } from "../../db/queries/pricings.ts";
+import { contracts, contractServices, services } from "../../db/schema.ts";
+import type { Level } from "../../db/queries/subjects.ts";
+import {
+  boundaryAfter,
+  loadLevels,
+  moveLevels,
+  renewDue,
+  REVERT_WINDOW_MS,
+  revertFeature,
+} from "../../db/queries/usage.ts";
+import { audit } from "../audit.ts";
+import { type Context, newId, transaction } from "../context.ts";
+import { type ContractAddress, findContract } from "../contract-address.ts";
+import { Failure } from "../errors.ts";
+import { evaluateAlone } from "./consumption.ts";
+import { type Ask, decide, explained, type FeatureAnswer, likelyOffReason } from "./decision.ts";
+import { evaluatedOrganization, type Mode, prepareFor, withLockedSubject } from "./subject.ts";
+
+/**
+ * Evaluates one feature, and counts the consumption in `expected` if granted. Check and count are atomic under the
+ * contract's lock, for all limits of the expression or none. Source: contract features-events §6.
+ */
+export function evaluateOne(ctx: Context, ask: Ask): AtOnce<FeatureAnswer> {
+  const asksOnly = ask.dryRun || Object.keys(ask.expected).length === 0;
+  if (asksOnly) {
+    return goOn(prepareFor(ctx, ask), (prepared) =>
+      explained(prepared, decide(prepared, ask).result, ask, prepared.usage),
+    );
+  }
+  if (ctx.consume !== undefined) return ctx.consume({ organizationId: evaluatedOrganization(ctx), ...ask });
+  return evaluateAlone(ctx, ask);
+}
+
+/** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. */
+export function countVerdict(ctx: Context, { featureId, expected }: Ask, answer: FeatureAnswer): void {
+  const { callCounter } = ctx;
+  if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
+  if (answer.eval || answer.error !== null) return;
+  callCounter.countDenial(ctx.now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
+}
+
+/**
+ * Reverts this feature's consumption of the last 120 s: all of it, or only the newest call. Each consumption is
+ * reverted at most once, by its recorded amount, so concurrent consumption is unaffected. Source: contract
+ * features-events §6.1.
+ */
+export async function revertConsumption(
+  ctx: Context,
+  input: { userId: string; featureId: string; latest: boolean; mode: Mode },
+): Promise<void> {
+  const { userId, featureId, latest } = input;
+  const isKnown = await withLockedSubject(ctx, userId, async (ctx, { subject, evaluation, usage }) => {
+    const known = evaluateFeature(evaluation, featureId, usage, input.mode);
+    if (known.error?.code === "FLAG_NOT_FOUND") return false;
+    const now = ctx.now();
+    await revertFeature(ctx.db, {
+      contractId: subject.contractId,
+      featureId,
+      since: new Date(now.getTime() - REVERT_WINDOW_MS),
+      latest,
+      operationId: newId(now),
+      now,
+    });
+    return true;
+  });
+  // Thrown after the commit, so that due renewals persist.
+  if (!isKnown) throw new Failure("notFound", `Feature ${featureId} not found in contract for userId ${userId}`);
+}
+
+/** How PUT usageLevels changes balances. Source: contract contracts §9. */
+export type UsageChange =
+  /** Resets every level of that limit name to zero, in all services. */
+  | { kind: "resetLimit"; limitName: string }
+  /** Resets all renewable levels to zero, and the others if requested. */
+  | { kind: "resetAll"; renewableOnly: boolean }
+  /** Adds amounts by service and limit. Negative ones give back; a balance never drops below zero. */
+  | { kind: "increment"; amounts: Readonly<Record<string, Readonly<Record<string, number>>>> };
+
+/**
+ * Changes balances of one contract under its lock, all or none, each with its ledger row. Source: contract contracts
+ * §9.
+ */
+export async function changeUsage(
+  ctx: Context,
+  input: ContractAddress & { change: UsageChange },
+): Promise<ContractView> {
+  return transaction(ctx, async (ctx) => {
+    const contract = await findContract(ctx, input, "change");
+    const now = ctx.now();
+    const operationId = newId(now);
+    const levels = await loadLevels(ctx.db, contract.id);
+    let before: readonly Level[];
+    let after: readonly Level[];
+    if (input.change.kind === "increment") {
+      const { amounts } = input.change;
+      // Renew first: consumption before the boundary belongs to the previous period. An empty body changes nothing.
+      const isEmpty = Object.keys(amounts).length === 0;
+      const current = isEmpty ? levels : await renewDue(ctx.db, contract.id, levels, { operationId, now });
+      const movements = await increments(ctx, contract.id, current, amounts);
+      before = movements.map(({ level }) => level);
+      after = await moveLevels(ctx.db, contract.id, movements, { kind: "adjust", operationId, now });
+    } else {
+      const movements = selectLevels(levels, input.change).map((level) => ({
+        level,
+        delta: -level.consumed,
+        resetAt: level.resetAt === null ? undefined : boundaryAfter(level, level.resetAt),
+      }));
+      before = movements.map(({ level }) => level);
+      after = await moveLevels(ctx.db, contract.id, movements, { kind: "reset", operationId, now });
+    }
+    await audit(ctx, {
+      action: "contract.usage",
+      organizationId: contract.organizationId,
+      target: contract.userId,
+      before: before.map(factsOf),
+      after: after.map(factsOf),
+    });
+    const rows = await ctx.db.select().from(contracts).where(eq(contracts.id, contract.id));
+    const [view] = await viewContracts(ctx.db, rows);
+    if (view === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
+    return view;
+  });
+}
+
+/** Selects the audited fields of a balance. */
+const factsOf = ({ serviceId, limitName, consumed }: Level) => ({ serviceId, limitName, consumed });
+
+function selectLevels(levels: readonly Level[], change: Exclude<UsageChange, { kind: "increment" }>): Level[] {
+  if (change.kind === "resetAll") {
+    return levels.filter((level) => !change.renewableOnly || level.resetAt !== null);
+  }
+  const named = levels.filter((level) => level.limitName === change.limitName);
+  if (named.length === 0) {
+    throw new Failure(
+      "notFound",
+      `Usage limit: ${change.limitName} not found in the contract. Maybe it's not being tracked as usage level`,
+    );
+  }
+  return named;
+}
+
+/**
+ * Resolves amounts to balance changes; untracked limits are ignored.
+ * @throws Failure notFound for a service that is not contracted.
+ */
+async function increments(
+  ctx: Context,
+  contractId: string,
+  levels: readonly Level[],
+  amounts: Readonly<Record<string, Readonly<Record<string, number>>>>,
+): Promise<{ level: Level; delta: number }[]> {
+  const contracted = await ctx.db
+    .select({ id: services.id, key: services.nameKey })
+    .from(contractServices)
+    .innerJoin(services, eq(services.id, contractServices.serviceId))
+    .where(eq(contractServices.contractId, contractId));
+  return Object.entries(amounts).flatMap(([name, limits]) => {
+    const service = contracted.find((one) => one.key === serviceKey(name));
+    if (service === undefined) throw new Failure("notFound", `Service ${name} not found in the contract`);
+    return Object.entries(limits).flatMap(([limitName, delta]) => {
+      const level = levels.find((one) => one.serviceId === service.id && one.limitName === limitName);
+      return level === undefined ? [] : [{ level, delta }];
+    });
+  });
+}

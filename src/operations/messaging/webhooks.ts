@@ -1,0 +1,341 @@
+import { and, asc, count, desc, eq, lt, sql } from "drizzle-orm";
+import type { EVENT_CODES } from "../../core/event-messages.ts";
+import { outboxRange } from "../../db/queries/outbox.ts";
+import { organizations, webhookDeliveries, webhookEndpoints } from "../../db/schema.ts";
+import { audit } from "../audit.ts";
+import { type Context, newId, pageOf, transaction } from "../context.ts";
+import { issueWebhookSecret } from "../credentials.ts";
+import { Failure } from "../errors.ts";
+
+const MAX_ENDPOINTS = 20;
+/** For this long after a rotation, deliveries carry signatures of both secrets. */
+const ROTATION_MS = 24 * 3_600_000;
+
+/** The configurable fields of an endpoint. */
+export interface WebhookChoice {
+  url: string;
+  description?: string | null | undefined;
+  /** Null subscribes to all event codes. */
+  codes?: readonly (typeof EVENT_CODES)[number][] | null | undefined;
+}
+
+/** An endpoint as its organization sees it. Only creation and rotation return the secret. */
+export interface WebhookView {
+  id: string;
+  url: string;
+  description: string | null;
+  codes: string[] | null;
+  /** `suspended`: the server stopped delivering for `suspendedReason`; set `enabled: true` to retry. */
+  state: "enabled" | "disabled" | "suspended";
+  suspendedAt: Date | null;
+  suspendedReason: string | null;
+  /** Consecutive failed attempts. */
+  failures: number;
+  failingSince: Date | null;
+  createdAt: Date;
+  updatedAt: Date;
+  secret?: string;
+}
+
+/** One delivery with the result of its last attempt. */
+export interface DeliveryView {
+  id: string;
+  /** The webhook-id header, by which receivers deduplicate. */
+  webhookId: string;
+  eventId: number;
+  code: string;
+  status: "pending" | "delivered" | "failed";
+  attempts: number;
+  /** Null if no attempt is scheduled. */
+  nextAttemptAt: Date | null;
+  lastAttemptAt: Date | null;
+  responseStatus: number | null;
+  durationMs: number | null;
+  error: string | null;
+  createdAt: Date;
+}
+
+export interface WebhookAddress {
+  organizationId: string;
+  webhookId: string;
+}
+
+type Row = typeof webhookEndpoints.$inferSelect;
+type DeliveryRow = typeof webhookDeliveries.$inferSelect;
+
+const viewOf = (row: Row): WebhookView => ({
+  id: row.id,
+  url: row.url,
+  description: row.description,
+  codes: row.codes,
+  state: row.state,
+  suspendedAt: row.suspendedAt,
+  suspendedReason: row.suspendedReason,
+  failures: row.failures,
+  failingSince: row.failingSince,
+  createdAt: row.createdAt,
+  updatedAt: row.updatedAt,
+});
+
+const deliveryOf = (row: DeliveryRow): DeliveryView => ({
+  id: String(row.id),
+  webhookId: `msg_${row.endpointId}_${row.eventId}`,
+  eventId: row.eventId,
+  code: row.code,
+  status: row.status,
+  attempts: row.attempts,
+  nextAttemptAt: row.status === "pending" ? row.nextAttemptAt : null,
+  lastAttemptAt: row.lastAttemptAt,
+  responseStatus: row.responseStatus,
+  durationMs: row.durationMs,
+  error: row.error,
+  createdAt: row.createdAt,
+});
+
+const at = ({ organizationId, webhookId }: WebhookAddress) =>
+  and(eq(webhookEndpoints.id, webhookId), eq(webhookEndpoints.organizationId, organizationId));
+
+function missing(webhookId: string): Failure {
+  return new Failure("notFound", `Webhook ${webhookId} not found`);
+}
+
+/**
+ * Validates a URL: https: only, except for hosts that the operator allows. Every delivery checks the resolved address
+ * again.
+ */
+function checkedUrl(ctx: Context, text: string): string {
+  const refused = (why: string) => new Failure("invalid", `INVALID DATA: ${why}`);
+  if (!URL.canParse(text) || text.length > 2048) throw refused("The url is not a valid address");
+  const url = new URL(text);
+  const port = url.port || (url.protocol === "https:" ? "443" : "80");
+  const allowed = (ctx.settings.webhookAllowedHosts ?? []).map((host) => host.toLowerCase());
+  const isAllowed = allowed.includes(url.hostname) || allowed.includes(`${url.hostname}:${port}`);
+  if (url.protocol !== "https:" && !(isAllowed && url.protocol === "http:")) {
+    throw refused("The url must begin with https://");
+  }
+  if (!isAllowed && isPrivateHost(ctx, url.hostname)) throw refused("The url must lead to the public internet");
+  if (url.username !== "" || url.password !== "") throw refused("The url must not have a name or password in it");
+  url.hash = "";
+  return url.href;
+}
+
+/** True for a literal private IP address. Host names are resolved and checked at delivery instead. */
+function isPrivateHost(ctx: Context, hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, "");
+  // URL normalizes every spelling of an IPv4 address.
+  const isLiteral = host.includes(":") || /^\d+\.\d+\.\d+\.\d+$/.test(host);
+  return isLiteral && ctx.isPublicAddress?.(host) === false;
+}
+
+/**
+ * Lists the organization's endpoints, oldest first.
+ * @throws Failure notFound for an unknown organization.
+ */
+export async function listWebhooks(ctx: Context, organizationId: string): Promise<WebhookView[]> {
+  await requireOrganization(ctx, organizationId);
+  const rows = await ctx.db
+    .select()
+    .from(webhookEndpoints)
+    .where(eq(webhookEndpoints.organizationId, organizationId))
+    .orderBy(asc(webhookEndpoints.id));
+  return rows.map(viewOf);
+}
+
+async function requireOrganization(ctx: Context, organizationId: string, lock?: "no key update"): Promise<void> {
+  const query = ctx.db.select({ id: organizations.id }).from(organizations).where(eq(organizations.id, organizationId));
+  const [found] = await (lock === undefined ? query : query.for(lock));
+  if (found === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+}
+
+/**
+ * Adds an endpoint for events from now on. The secret appears only in this answer.
+ * @throws Failure invalid, conflict.
+ */
+export async function createWebhook(
+  ctx: Context,
+  input: { organizationId: string; choice: WebhookChoice },
+): Promise<WebhookView> {
+  const { organizationId, choice } = input;
+  const url = checkedUrl(ctx, choice.url);
+  const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
+  return transaction(ctx, async (ctx) => {
+    await requireOrganization(ctx, organizationId, "no key update");
+    const [held] = await ctx.db
+      .select({ number: count() })
+      .from(webhookEndpoints)
+      .where(eq(webhookEndpoints.organizationId, organizationId));
+    const most = ctx.settings.maxWebhooks ?? MAX_ENDPOINTS;
+    if ((held?.number ?? 0) >= most) {
+      throw new Failure("conflict", `CONFLICT: An organization can have at most ${most} webhooks`);
+    }
+    const now = ctx.now();
+    const [row] = await ctx.db
+      .insert(webhookEndpoints)
+      .values({
+        id: newId(now),
+        organizationId,
+        url,
+        description: choice.description ?? null,
+        codes: choice.codes == null ? null : [...choice.codes],
+        state: "enabled",
+        secretSealed: sealed,
+        afterEventId: (await outboxRange(ctx.db)).newest,
+        createdAt: now,
+        updatedAt: now,
+      })
+      .returning();
+    if (row === undefined) throw new Error("the new webhook has no row");
+    await audit(ctx, { action: "webhook.create", organizationId, target: row.id, after: factsOf(row) });
+    return { ...viewOf(row), secret };
+  });
+}
+
+/**
+ * Returns one endpoint.
+ * @throws Failure notFound, also for another organization's.
+ */
+export async function showWebhook(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
+  const [row] = await ctx.db.select().from(webhookEndpoints).where(at(address));
+  if (row === undefined) throw missing(address.webhookId);
+  return viewOf(row);
+}
+
+/**
+ * Updates the given fields. Enabling resets the failure count and resumes pending deliveries. Events from while it was
+ * not enabled are not sent.
+ * @throws Failure invalid, notFound.
+ */
+export async function updateWebhook(
+  ctx: Context,
+  input: WebhookAddress & {
+    changes: Omit<WebhookChoice, "url"> & { url?: string | undefined; enabled?: boolean | undefined };
+  },
+): Promise<WebhookView> {
+  const { description, codes, enabled } = input.changes;
+  const url = input.changes.url === undefined ? undefined : checkedUrl(ctx, input.changes.url);
+  return transaction(ctx, async (ctx) => {
+    const [held] = await ctx.db.select().from(webhookEndpoints).where(at(input)).for("no key update");
+    if (held === undefined) throw missing(input.webhookId);
+    const [row] = await ctx.db
+      .update(webhookEndpoints)
+      .set({
+        ...(url === undefined ? {} : { url }),
+        ...(description === undefined ? {} : { description }),
+        ...(codes === undefined ? {} : { codes: codes === null ? null : [...codes] }),
+        ...(enabled === undefined
+          ? {}
+          : {
+              state: enabled ? ("enabled" as const) : ("disabled" as const),
+              suspendedAt: null,
+              suspendedReason: null,
+            }),
+        ...(enabled === true ? { failures: 0, failingSince: null } : {}),
+        updatedAt: ctx.now(),
+      })
+      .where(at(input))
+      .returning();
+    if (row === undefined) throw missing(input.webhookId);
+    await audit(ctx, {
+      action: "webhook.update",
+      organizationId: row.organizationId,
+      target: row.id,
+      before: factsOf(held),
+      after: { ...factsOf(row), ...(url === undefined || url === held.url ? {} : { urlChanged: true }) },
+    });
+    return viewOf(row);
+  });
+}
+
+/** Selects the audited fields of an endpoint. Only the URL's origin, because the rest may contain a secret. */
+function factsOf({ url, description, codes, state }: Row) {
+  return { url: new URL(url).origin, description, codes, state };
+}
+
+/**
+ * Deletes an endpoint with its deliveries.
+ * @throws Failure notFound.
+ */
+export async function deleteWebhook(ctx: Context, address: WebhookAddress): Promise<void> {
+  const { organizationId, webhookId } = address;
+  await transaction(ctx, async (ctx) => {
+    const [gone] = await ctx.db.delete(webhookEndpoints).where(at(address)).returning();
+    if (gone === undefined) throw missing(webhookId);
+    await audit(ctx, { action: "webhook.delete", organizationId, target: webhookId, before: factsOf(gone) });
+  });
+}
+
+/**
+ * Rotates the secret, and returns the new one this once. For a day, the old secret signs too.
+ * @throws Failure notFound.
+ */
+export async function rotateWebhookSecret(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
+  const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
+  const now = ctx.now();
+  const { organizationId, webhookId } = address;
+  return transaction(ctx, async (ctx) => {
+    const [row] = await ctx.db
+      .update(webhookEndpoints)
+      .set({
+        previousSecretSealed: sql`${webhookEndpoints.secretSealed}`,
+        previousSecretUntil: new Date(now.getTime() + ROTATION_MS),
+        secretSealed: sealed,
+        updatedAt: now,
+      })
+      .where(at(address))
+      .returning();
+    if (row === undefined) throw missing(webhookId);
+    const after = { previousSecretUntil: row.previousSecretUntil };
+    await audit(ctx, { action: "webhook.secret", organizationId, target: webhookId, after });
+    return { ...viewOf(row), secret };
+  });
+}
+
+/**
+ * Lists deliveries, newest first. `before` is the cursor: the last delivery id of the previous page.
+ * @throws Failure notFound.
+ */
+export async function listDeliveries(
+  ctx: Context,
+  input: WebhookAddress & { status?: DeliveryView["status"] | undefined; before?: number | undefined; limit: number },
+): Promise<DeliveryView[]> {
+  await showWebhook(ctx, input);
+  const rows = await ctx.db
+    .select()
+    .from(webhookDeliveries)
+    .where(
+      and(
+        eq(webhookDeliveries.endpointId, input.webhookId),
+        input.status === undefined ? undefined : eq(webhookDeliveries.status, input.status),
+        input.before === undefined ? undefined : lt(webhookDeliveries.id, input.before),
+      ),
+    )
+    .orderBy(desc(webhookDeliveries.id))
+    .limit(pageOf(ctx, input.limit));
+  return rows.map(deliveryOf);
+}
+
+/**
+ * Sends a delivery again, with the same webhook-id and body; earlier attempts stay in its record.
+ * @throws Failure notFound; conflict when the endpoint is not enabled.
+ */
+export async function resendDelivery(
+  ctx: Context,
+  input: WebhookAddress & { deliveryId: number },
+): Promise<DeliveryView> {
+  const endpoint = await showWebhook(ctx, input);
+  if (endpoint.state !== "enabled") {
+    throw new Failure("conflict", `CONFLICT: The webhook is ${endpoint.state}: enable it first`);
+  }
+  return transaction(ctx, async (ctx) => {
+    const [row] = await ctx.db
+      .update(webhookDeliveries)
+      .set({ status: "pending", attempts: 0, nextAttemptAt: sql`now()` })
+      .where(and(eq(webhookDeliveries.id, input.deliveryId), eq(webhookDeliveries.endpointId, input.webhookId)))
+      .returning();
+    if (row === undefined) throw new Failure("notFound", `Delivery ${input.deliveryId} not found`);
+    const { organizationId, webhookId } = input;
+    const after = { deliveryId: String(input.deliveryId) };
+    await audit(ctx, { action: "webhook.resend", organizationId, target: webhookId, after });
+    return deliveryOf(row);
+  });
+}

@@ -1,0 +1,70 @@
+import {
+  countContracts,
+  countDenials,
+  countLimitsReached,
+  countVersions,
+  type DeniedFeature,
+  findNear,
+  type NearUser,
+  type StateCounts,
+} from "../../db/queries/overview.ts";
+import { organizationRole } from "../access.ts";
+import { capsOf } from "../caps.ts";
+import type { Context } from "../context.ts";
+
+const MAX_NEAR = 20;
+const MAX_DENIED = 200;
+
+/** The key figures of an organization. All counts are exact, for any number of contracts. */
+export interface Overview {
+  contracts: StateCounts;
+  near: { share: number; total: number; users: NearUser[] };
+  limitsReached: { hours: number; total: number };
+  denials: { hours: number; total: number };
+  services: number;
+  activeVersions: number;
+}
+
+/**
+ * Computes the overview of an organization. An end user is near a limit from the share `near` of it.
+ * @throws Failure notFound for an unknown organization.
+ */
+export async function readOverview(
+  ctx: Context,
+  input: { organizationId: string; near: number; hours: number },
+): Promise<Overview> {
+  const { organizationId, near: share, hours } = input;
+  await organizationRole(ctx, organizationId);
+  const now = ctx.now();
+  const caps = await capsOf(ctx, organizationId);
+  return {
+    contracts: await countContracts(ctx.db, organizationId, now),
+    near: { share, ...(await findNear(ctx.db, { organizationId, caps, share, now, atMost: MAX_NEAR })) },
+    limitsReached: { hours, total: await countLimitsReached(ctx.db, organizationId, hours) },
+    denials: { hours, total: (await denialsOf(ctx, input)).total },
+    ...(await countVersions(ctx.db, organizationId)),
+  };
+}
+
+export interface DenialReport {
+  hours: number;
+  total: number;
+  features: DeniedFeature[];
+}
+
+/**
+ * Counts denials over the last `hours` hours.
+ * @throws Failure notFound for an unknown organization.
+ */
+export async function readDenials(
+  ctx: Context,
+  input: { organizationId: string; hours: number },
+): Promise<DenialReport> {
+  await organizationRole(ctx, input.organizationId);
+  return { hours: input.hours, ...(await denialsOf(ctx, input)) };
+}
+
+async function denialsOf(ctx: Context, { organizationId, hours }: { organizationId: string; hours: number }) {
+  await ctx.callCounter.flush();
+  return countDenials(ctx.db, { organizationId, now: ctx.now(), hours, atMost: MAX_DENIED });
+}
