@@ -1,5 +1,5 @@
 import type { KeyScope, OrganizationRole, PlatformRole } from "../core/access/caller.ts";
-import { denyAtGate, findRule } from "../core/access/permissions.ts";
+import { checkPermission, findRule } from "../core/access/permissions.ts";
 import type { ApiKey, Organization } from "./answers.ts";
 import type { Method } from "./api.ts";
 
@@ -21,7 +21,7 @@ export function roleIn(organization: Organization | undefined, username: string)
 export function may(who: Who, method: Method, path: string): boolean {
   const rule = findRule(method, path);
   const caller = { kind: "user", id: "", username: who.username, role: who.role } as const;
-  if (denyAtGate(rule, caller, method, path, false) !== undefined) return false;
+  if (checkPermission(rule, caller, method, path, false) !== undefined) return false;
   if (rule?.members === undefined || who.role === "ADMIN") return true;
   return who.inOrganization !== undefined && rule.members.includes(who.inOrganization);
 }
@@ -29,7 +29,7 @@ export function may(who: Who, method: Method, path: string): boolean {
 /** Returns true when the permission table lets a key of this scope make this call. */
 export function scopeMay(scope: KeyScope, method: Method, path: string): boolean {
   const caller = { kind: "key", keyId: "", organizationId: "", scope } as const;
-  return denyAtGate(findRule(method, path), caller, method, path, false) === undefined;
+  return checkPermission(findRule(method, path), caller, method, path, false) === undefined;
 }
 
 const LEAST_FIRST: readonly KeyScope[] = ["EVALUATION", "MANAGEMENT", "ALL"];

@@ -6,7 +6,7 @@ import {
 } from "../core/change/compare.ts";
 import { configurationOf } from "../core/change/configuration.ts";
 import type { Effect } from "../core/change/effect.ts";
-import { createSide, type Holding, holdingOf, type Side } from "../core/change/holding.ts";
+import { createSide, type Entitlements, entitlementsOf, type Side } from "../core/change/entitlements.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
 import type { Choice } from "./pricing.ts";
@@ -49,8 +49,8 @@ function sideOf(pricing: CompiledPricing): Side {
   return side;
 }
 
-function held({ pricing, choice }: Chosen): Holding {
-  return holdingOf(sideOf(pricing), configurationOf(choice.plan, choice.addOns));
+function held({ pricing, choice }: Chosen): Entitlements {
+  return entitlementsOf(sideOf(pricing), configurationOf(choice.plan, choice.addOns));
 }
 
 /** Compares two configurations of one service; undefined stands for "not contracted". */

@@ -2,7 +2,7 @@ import { Option } from "commander";
 import { coverageOf } from "../core/change/expectations/coverage.ts";
 import { runExpectation } from "../core/change/expectations/run.ts";
 import { parseExpectations } from "../core/change/expectations/expectations.ts";
-import { createSide } from "../core/change/holding.ts";
+import { createSide } from "../core/change/entitlements.ts";
 import { compilePricing } from "../core/pricing/compile.ts";
 import { type CliCommand, CliFailure, EXIT } from "./command.ts";
 import { listProblems, readPricingFile, readRequired } from "./pricing-file.ts";

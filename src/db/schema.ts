@@ -21,7 +21,7 @@ import type { EventDetails } from "../core/event-messages.ts";
 import type { OffReason } from "../core/ofrep.ts";
 import type { Pricing } from "../core/pricing/model.ts";
 import type { StateCause } from "./queries/contract-states.ts";
-import type { SubjectService } from "./queries/subjects.ts";
+import type { SnapshotService } from "./queries/contract-snapshots.ts";
 
 /*
  * Every table. SQL is snake_case, names are plural, moments are timestamptz, every foreign key is indexed, and every
@@ -332,7 +332,7 @@ export const contractStates = pgTable(
     endDate: moment("end_date").notNull(),
     autoRenew: boolean("auto_renew").notNull(),
     renewalDays: integer("renewal_days").notNull(),
-    services: json("services").$type<SubjectService[]>().notNull(),
+    services: json("services").$type<SnapshotService[]>().notNull(),
     levels: json("levels").$type<object[]>().notNull(),
   },
   (t) => [

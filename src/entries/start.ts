@@ -12,7 +12,7 @@ import { lockFolder } from "./process/lock.ts";
 import { createLog } from "./process/log.ts";
 import { prepareDatabase } from "./process/prepare-database.ts";
 import { commandsOf, runtimeOf } from "./launcher/runtimes.ts";
-import { keepSecrets } from "./process/secrets.ts";
+import { loadOrCreateSecrets } from "./process/secrets.ts";
 import { createBackoff, supervise, type Supervised } from "./launcher/supervisor.ts";
 
 /*
@@ -163,7 +163,7 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
   }
   const dataDir = openDataFolder(config.DATA_DIR);
   opened.push(lockFolder(dataDir));
-  const secrets = keepSecrets({ ...config, DATA_DIR: dataDir });
+  const secrets = loadOrCreateSecrets({ ...config, DATA_DIR: dataDir });
   const log = createLog(config.LOG_LEVEL, "database");
   const start = (port?: number) =>
     startEmbeddedPostgres({

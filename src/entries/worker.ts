@@ -3,7 +3,7 @@ import { leastRecentlyUsed } from "../core/least-recently-used.ts";
 import { connect } from "../db/postgres/connect.ts";
 import { createIssuer } from "../db/queries/issuer.ts";
 import { createApp } from "../http/app.ts";
-import type { AppEnv } from "../http/route.ts";
+import type { AppEnv } from "../http/context.ts";
 import type { ReadAsset } from "../http/routes/documentation.ts";
 import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";

@@ -3,7 +3,14 @@ import { forwardedAddress } from "../core/access/forwarded.ts";
 import { isPublicCode } from "../core/event-messages.ts";
 import type { EventLog, OutboxEvent } from "../db/queries/outbox.ts";
 import type { TestNotice } from "../db/queries/test-events.ts";
-import { ENGINE_PATH, type FindOrganization, handshakeUrl, readWish, Refusal, type Wish } from "./handshake.ts";
+import {
+  ENGINE_PATH,
+  type FindOrganization,
+  handshakeUrl,
+  parseAuth,
+  HandshakeError,
+  type ResumeRequest,
+} from "./handshake.ts";
 import { createAddressLimit } from "./address-limit.ts";
 import { bufferedBytes, connectionOf, cutSlowClients, type Patience } from "./slow-clients.ts";
 
@@ -95,7 +102,7 @@ export function createBroadcast(options: {
   const report = options.onError ?? (() => {});
   const unwatch = cutSlowClients(pricings, options.onCut ?? (() => {}), options.patience);
   const findOrganization =
-    options.findOrganization ?? (() => Promise.reject(new Refusal("organizationKey is not supported here")));
+    options.findOrganization ?? (() => Promise.reject(new HandshakeError("organizationKey is not supported here")));
   const { maxPerAddress = 0, trustedProxies = 0 } = options;
   let missed: { code: string; details: object }[] | undefined;
   let forget: ReturnType<typeof setTimeout> | undefined;
@@ -104,13 +111,13 @@ export function createBroadcast(options: {
     const { auth, headers, address } = socket.handshake;
     const from = forwardedAddress(headers["x-forwarded-for"], trustedProxies) ?? address ?? "";
     const find: FindOrganization = (key) => findOrganization(key, from);
-    readWish(options.log === undefined ? undefined : auth, find).then(
+    parseAuth(options.log === undefined ? undefined : auth, find).then(
       (wish) => {
         socket.data = { wish };
         next();
       },
       (error: unknown) => {
-        if (error instanceof Refusal) return next(error);
+        if (error instanceof HandshakeError) return next(error);
         report(error);
         // A refusal would be final for the client; a lost connection it opens again by itself.
         socket.conn.close();
@@ -118,7 +125,7 @@ export function createBroadcast(options: {
     );
   });
   pricings.on("connection", (socket) => {
-    const { wish } = socket.data as { wish: Wish | undefined };
+    const { wish } = socket.data as { wish: ResumeRequest | undefined };
     if (wish !== undefined && options.log !== undefined) {
       void follow(socket, wish, options.log, report);
       return;
@@ -195,7 +202,12 @@ function sendInSlices(pricings: Namespace): (rooms: readonly string[], message: 
 }
 
 /** Sends everything after the client's last event and then lets it into the room of the live ones: no gap, nothing twice. */
-async function follow(socket: Socket, wish: Wish, log: EventLog, report: (error: unknown) => void): Promise<void> {
+async function follow(
+  socket: Socket,
+  wish: ResumeRequest,
+  log: EventLog,
+  report: (error: unknown) => void,
+): Promise<void> {
   const { filter } = wish;
   let at = wish.lastEventId ?? log.position();
   const gone = new AbortController();

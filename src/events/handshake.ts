@@ -19,14 +19,14 @@ export function handshakeUrl(url: string, baseUrlPath: string, isUpgrade: boolea
 }
 
 /** What a client asked for beyond the plain channel when it joined `/pricings`. */
-export interface Wish {
+export interface ResumeRequest {
   /** The last event that it has; null to begin with the next one. */
   lastEventId: number | null;
   filter: EventFilter;
 }
 
 /** Why a client may not join, in a sentence for its `connect_error`. */
-export class Refusal extends Error {}
+export class HandshakeError extends Error {}
 
 /** Finds the organization of a key; Refusal for a wrong one. */
 export type FindOrganization = (organizationKey: string) => Promise<string>;
@@ -35,13 +35,13 @@ export type FindOrganization = (organizationKey: string) => Promise<string>;
  * Reads the `auth` of a namespace's handshake. Undefined when it asks for nothing, which is what the published clients do:
  * they get messages of two fields and nothing else. Refusal when it asks and cannot be understood or be allowed.
  */
-export async function readWish(auth: unknown, findOrganization: FindOrganization): Promise<Wish | undefined> {
+export async function parseAuth(auth: unknown, findOrganization: FindOrganization): Promise<ResumeRequest | undefined> {
   if (typeof auth !== "object" || auth === null) return undefined;
   const { lastEventId, organizationKey } = auth as { lastEventId?: unknown; organizationKey?: unknown };
   if (lastEventId === undefined && organizationKey === undefined) return undefined;
   const after = eventIdOf(lastEventId);
   if (organizationKey === undefined || organizationKey === null) return { lastEventId: after, filter: PUBLIC_EVENTS };
-  if (typeof organizationKey !== "string") throw new Refusal("organizationKey must be a string");
+  if (typeof organizationKey !== "string") throw new HandshakeError("organizationKey must be a string");
   return { lastEventId: after, filter: { ...PUBLIC_EVENTS, organizationId: await findOrganization(organizationKey) } };
 }
 
@@ -49,5 +49,5 @@ function eventIdOf(value: unknown): number | null {
   if (value === undefined || value === null) return null;
   const id = typeof value === "string" && /^\d{1,16}$/.test(value) ? Number(value) : value;
   if (typeof id === "number" && Number.isSafeInteger(id) && id >= 0) return id;
-  throw new Refusal("lastEventId must be the id of an event, or null to begin with the next one");
+  throw new HandshakeError("lastEventId must be the id of an event, or null to begin with the next one");
 }

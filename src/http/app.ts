@@ -1,14 +1,15 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { routePath } from "hono/route";
-import { goOn } from "../core/at-once.ts";
+import { chain } from "../core/maybe-promise.ts";
 import type { Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
-import { API_PREFIX, authenticate, gate, isOfrep, limitCalls, noteRefusal } from "./authenticate.ts";
+import { API_PREFIX, authenticate, authorize, isOfrep, limitCalls, recordDenied } from "./authorize.ts";
 import { readBody } from "./body.ts";
 import { answerError } from "./errors.ts";
 import { RegExpOrTrieRouter } from "./router.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { type AppEnv, type HttpSettings, json, type Log, newRequest, tell } from "./route.ts";
+import { type AppEnv, type HttpSettings, type Log, newRequest, logRequest, type AppContext } from "./context.ts";
+import { json } from "./reply.ts";
 import { changeRoutes } from "./routes/changes.ts";
 import { consoleRoutes } from "./routes/console.ts";
 import { auditLogRoutes } from "./routes/audit-log.ts";
@@ -80,16 +81,20 @@ export function createApp(options: {
   const allowOrigin = originHeaders(settings);
   const { metrics, tracing } = options;
   /** Counts an answer, and logs one that failed or was slow. */
-  const measure = (c: HonoContext<AppEnv>, status: number) => {
+  const measure = (c: AppContext, status: number) => {
     const seconds = (performance.now() - c.get("request").startedAt) / 1000;
     const isTrouble = status >= 500 || seconds > SLOW_SECONDS;
     // The pattern, never the path: what paths contain is somebody's.
     const route = routePath(c, -1);
-    if (status === 401 || status === 403) noteRefusal(c, route, status);
+    if (status === 401 || status === 403) recordDenied(c, route, status);
     metrics?.record(c.req.method, route, status, seconds);
     c.get("request").trace?.end({ route, status, requestId: c.get("request").id });
     if (!isTrouble && settings.logsRequests !== true) return;
-    tell(c, status >= 500 ? "warn" : "info", "request", { route, status, milliseconds: Math.round(seconds * 1000) });
+    logRequest(c, status >= 500 ? "warn" : "info", "request", {
+      route,
+      status,
+      milliseconds: Math.round(seconds * 1000),
+    });
   };
   // Two middlewares and not one a concern: each costs every request a level of promises and a match in the router.
   app.use(async (c, next) => {
@@ -111,10 +116,10 @@ export function createApp(options: {
     requireDecodablePath(c);
     const read = readBody(c);
     if (read !== undefined) await read;
-    request.isEntered = true;
+    request.reachedHandlers = true;
     await next();
     // An answer that a route made in its own way, a stream for one.
-    if (!request.isComplete) for (const [name, value] of Object.entries(request.headers)) c.header(name, value);
+    if (!request.headersApplied) for (const [name, value] of Object.entries(request.headers)) c.header(name, value);
     measure(c, c.res.status);
     return undefined;
   });
@@ -122,9 +127,9 @@ export function createApp(options: {
   app.get("/static/pricings/:file", publicPricing);
   if (options.readConsole !== undefined) app.route("/", consoleRoutes(settings.baseUrlPath, options.readConsole));
   app.use((c, next) => {
-    const admitted = goOn(authenticate(c), () => {
+    const admitted = chain(authenticate(c), () => {
       if (settings.keyCallsPerSecond) limitCalls(c, settings.keyCallsPerSecond);
-      return gate(c);
+      return authorize(c);
     });
     const { method } = c.req;
     const isChange = method !== "GET" && method !== "HEAD" && !c.req.path.startsWith(`${API_PREFIX}/features`);
@@ -133,7 +138,7 @@ export function createApp(options: {
       await admitted;
       await next();
       // Who is told that a change is made finds it in the next request: what is kept of it here has gone by then.
-      if (isChange) await c.get("resources").caughtUp?.();
+      if (isChange) await c.get("resources").invalidationsApplied?.();
     })();
   });
 
@@ -160,7 +165,7 @@ export function createApp(options: {
   app.onError((error, c) => {
     const answer = answerError(error, c, isOfrep(c.req.path) ? ofrepFailure : undefined);
     // Refused before it got past the first middleware, which then does not see how it ends.
-    if (!c.get("request").isEntered) measure(c, answer.status);
+    if (!c.get("request").reachedHandlers) measure(c, answer.status);
     return answer;
   });
   return app;
@@ -192,7 +197,7 @@ function normalisePath(url: string, baseUrlPath: string): string {
   return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
 }
 
-function requireDecodablePath(c: HonoContext<AppEnv>): void {
+function requireDecodablePath(c: AppContext): void {
   if (!c.req.path.includes("%")) return;
   try {
     decodeURIComponent(c.req.path);
@@ -205,7 +210,7 @@ function requireDecodablePath(c: HonoContext<AppEnv>): void {
  * Adds CORS headers to the answer, and returns the request's origin if it is allowed.
  * Source: contract users-organizations §1.3, §1.7.
  */
-function originHeaders(settings: HttpSettings): (c: HonoContext<AppEnv>) => string | undefined {
+function originHeaders(settings: HttpSettings): (c: AppContext) => string | undefined {
   const allowed = (origin: string) =>
     settings.allowedOrigins.length === 0 ||
     origin === "http://localhost:5403" ||
@@ -228,7 +233,7 @@ function originHeaders(settings: HttpSettings): (c: HonoContext<AppEnv>) => stri
 }
 
 /** With the headers that every answer to this origin has, and those that only a preflight has. */
-function preflight(c: HonoContext<AppEnv>, origin: string | undefined): Response {
+function preflight(c: AppContext, origin: string | undefined): Response {
   const { headers } = c.get("request");
   for (const name of ["Vary", "Access-Control-Allow-Credentials"]) c.header(name, headers[name]);
   if (origin !== undefined) {

@@ -1,9 +1,9 @@
 import { getMultipartBoundary, type MultipartPart, parseMultipart } from "@remix-run/multipart-parser";
-import type { Context as HonoContext } from "hono";
-import type { AtOnce } from "../core/at-once.ts";
+import type { z } from "zod";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import { Failure, tooDeep } from "../operations/errors.ts";
 import { maxPricingBytes } from "../operations/catalog/pricing-source.ts";
-import type { AppEnv } from "./route.ts";
+import type { AppContext } from "./context.ts";
 
 /** JSON and form bodies, where the operator has not said otherwise. */
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
@@ -141,7 +141,7 @@ function parseBody(contentType: string, text: string, maxDepth: number): unknown
 }
 
 async function parseArriving(
-  c: HonoContext<AppEnv>,
+  c: AppContext,
   contentType: string,
   arriving: Promise<string>,
   maxDepth: number,
@@ -153,7 +153,7 @@ async function parseArriving(
  * Leaves the parsed body in `c.get("body")`: JSON or form, `{}` for an empty body or another content type.
  * Multipart is left for the routes that take a file. Source: contract users-organizations §1.2.
  */
-export function readBody(c: HonoContext<AppEnv>): AtOnce<void> {
+export function readBody(c: AppContext): MaybePromise<void> {
   const contentType = c.req.header("content-type") ?? "";
   const length = c.req.header("content-length");
   const declared = Number(length ?? 0);
@@ -190,7 +190,7 @@ export interface FormField {
  * in one, a file that is not UTF-8 text, or a body that is not multipart after all; tooLarge for a file that is.
  */
 export async function readMultipart<Name extends string>(
-  c: HonoContext<AppEnv>,
+  c: AppContext,
   maxBytes: Readonly<Record<Name, number>>,
 ): Promise<Partial<Record<Name, FormField>> | undefined> {
   const contentType = c.req.header("content-type") ?? "";
@@ -256,4 +256,21 @@ function exactText(part: MultipartPart): string {
   } catch (cause) {
     throw malformed("Pricing parsing error: The file does not contain valid YAML content.", cause);
   }
+}
+
+/** The parsed body as far as it has fields, which a list has none of. */
+export function fieldsOf(c: AppContext): unknown {
+  const body = c.get("body");
+  return Array.isArray(body) ? {} : body;
+}
+
+/**
+ * Checks the parsed body; 422 with the first failing check's sentence, in the order in which the schema lists its fields.
+ * Unknown fields are dropped, so they can never be stored. A list is a body without fields, but to a schema that has a
+ * sentence of its own for one.
+ */
+export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>): T {
+  const result = schema.safeParse(schema.def.error === undefined ? fieldsOf(c) : c.get("body"));
+  if (result.success) return result.data;
+  throw new Failure("unprocessable", result.error.issues[0]?.message ?? "The body is not valid");
 }

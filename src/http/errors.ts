@@ -1,8 +1,8 @@
-import type { Context as HonoContext } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asFailure, Failure, type FailureCode, needsOperator } from "../operations/errors.ts";
-import { type AppEnv, json, tell } from "./route.ts";
+import { json } from "./reply.ts";
+import { logRequest, type AppContext } from "./context.ts";
 
 /** The only place where a failure gets a number, but for those that OFREP numbers in another way. */
 const STATUS: Record<FailureCode, ContentfulStatusCode> = {
@@ -21,7 +21,7 @@ const STATUS: Record<FailureCode, ContentfulStatusCode> = {
 export const UNEXPECTED = "Internal server error";
 
 /** What an answer says of a failure; of an unexpected one nothing but that. */
-export type FailureBody = (failure: Failure | undefined, c: HonoContext<AppEnv>) => object;
+export type FailureBody = (failure: Failure | undefined, c: AppContext) => object;
 
 const sentence: FailureBody = (failure) =>
   failure === undefined
@@ -32,12 +32,12 @@ const sentence: FailureBody = (failure) =>
  * Every error becomes `{"error": "<sentence>"}`, or another body, with its status; an unexpected one is logged with its
  * request id and answered with a fixed sentence, because internal messages are nobody else's business.
  */
-export function answerError(error: unknown, c: HonoContext<AppEnv>, bodyOf: FailureBody = sentence): Response {
+export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody = sentence): Response {
   const failure = asFailure(error);
   if (failure !== undefined) {
     if (needsOperator(failure.cause)) {
-      tell(c, "error", "the database refuses, and will until an operator acts: npm run doctor", failure.cause);
-    } else if (failure.code === "unavailable") tell(c, "warn", "the database is unavailable", failure.cause);
+      logRequest(c, "error", "the database refuses, and will until an operator acts: npm run doctor", failure.cause);
+    } else if (failure.code === "unavailable") logRequest(c, "warn", "the database is unavailable", failure.cause);
     if (failure.retryAfterSeconds !== undefined)
       c.get("request").headers["Retry-After"] = String(failure.retryAfterSeconds);
     return json(c, bodyOf(failure, c), STATUS[failure.code]);
@@ -49,6 +49,6 @@ export function answerError(error: unknown, c: HonoContext<AppEnv>, bodyOf: Fail
       bodyOf,
     );
   }
-  tell(c, "error", "unexpected error", error);
+  logRequest(c, "error", "unexpected error", error);
   return json(c, bodyOf(undefined, c), 500);
 }

@@ -1,9 +1,10 @@
-import type { Context as HonoContext } from "hono";
-import { type AtOnce, goOn } from "../core/at-once.ts";
+import { type MaybePromise, chain } from "../core/maybe-promise.ts";
 import type { Context } from "../operations/context.ts";
 import { Failure, jsonText } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
-import { type AppEnv, context, reply, replyJson, scope } from "./route.ts";
+import { context, type AppContext } from "./context.ts";
+import { reply, replyJson } from "./reply.ts";
+import { scope } from "./params.ts";
 
 const MAX_KEY_LENGTH = 255;
 
@@ -17,18 +18,18 @@ interface Answer {
  * Answers with what `work` says. With an `Idempotency-Key` header, `work` is done once: another call with the same key and
  * the same method, path, query and body within 24 hours gets the same status and body and `Idempotent-Replayed: true`.
  */
-export function answerOnce(c: HonoContext<AppEnv>, work: (ctx: Context) => AtOnce<Answer>): AtOnce<Response> {
+export function answerOnce(c: AppContext, work: (ctx: Context) => MaybePromise<Answer>): MaybePromise<Response> {
   const key = c.req.header("idempotency-key")?.trim();
   if (key !== undefined) return answerByKey(c, key, work);
-  return goOn(work(context(c)), ({ status, value }) =>
+  return chain(work(context(c)), ({ status, value }) =>
     respond(c, status, value === undefined ? null : JSON.stringify(value)),
   );
 }
 
 async function answerByKey(
-  c: HonoContext<AppEnv>,
+  c: AppContext,
   key: string,
-  work: (ctx: Context) => AtOnce<Answer>,
+  work: (ctx: Context) => MaybePromise<Answer>,
 ): Promise<Response> {
   if (key === "" || key.length > MAX_KEY_LENGTH) {
     throw new Failure("invalid", `INVALID DATA: The Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
@@ -45,13 +46,13 @@ async function answerByKey(
   return respond(c, answer.status, answer.body);
 }
 
-function respond(c: HonoContext<AppEnv>, status: Answer["status"], body: string | null): Response {
+function respond(c: AppContext, status: Answer["status"], body: string | null): Response {
   if (status === 204) return reply(c, null, 204);
   return replyJson(c, body ?? "null", status);
 }
 
 /** SHA-256 over everything that makes two requests the same; who sent it is not part of it. */
-async function fingerprintOf(c: HonoContext<AppEnv>): Promise<string> {
+async function fingerprintOf(c: AppContext): Promise<string> {
   const { search } = new URL(c.req.url);
   const text = jsonText([c.req.method, c.req.path, search, c.get("body")]);
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));

@@ -1,11 +1,11 @@
-import type { Context as HonoContext } from "hono";
-import { type AppEnv, reply, tell } from "./route.ts";
+import { reply } from "./reply.ts";
+import { logRequest, type AppContext } from "./context.ts";
 
 /**
  * A JSON list as an answer, written batch by batch as the client reads it: one batch is in memory, however long the list. A
  * failure after the first byte breaks the connection, so that nobody takes half a list for all of it.
  */
-export function replyList(c: HonoContext<AppEnv>, batches: AsyncIterable<readonly object[]>): Response {
+export function replyList(c: AppContext, batches: AsyncIterable<readonly object[]>): Response {
   const encoder = new TextEncoder();
   const reader = batches[Symbol.asyncIterator]();
   let isFirst = true;
@@ -23,7 +23,7 @@ export function replyList(c: HonoContext<AppEnv>, batches: AsyncIterable<readonl
             isFirst = false;
           }
         } catch (error) {
-          tell(c, "error", "a list was not written to its end", error);
+          logRequest(c, "error", "a list was not written to its end", error);
           controller.error(error);
         }
       },

@@ -1,5 +1,5 @@
 import { and, eq, sql, type SQL, type SQLWrapper } from "drizzle-orm";
-import { type AtOnce, goOn } from "../core/at-once.ts";
+import { type MaybePromise, chain } from "../core/maybe-promise.ts";
 import type { Caller, OrganizationRole } from "../core/access/caller.ts";
 import { members, organizations } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
@@ -10,10 +10,10 @@ import { Failure } from "./errors.ts";
  * Resolves an `x-api-key` header to a caller. A missing or empty value is an anonymous caller.
  * @throws Failure unauthenticated for a wrong prefix or an unknown key. Source: contract users-organizations §2.
  */
-export function identifyCaller(resources: Resources, apiKey: string | undefined): AtOnce<Caller> {
+export function identifyCaller(resources: Resources, apiKey: string | undefined): MaybePromise<Caller> {
   if (apiKey === undefined || apiKey === "") return { kind: "anonymous" };
   if (apiKey.startsWith("usr_")) {
-    return goOn(findKey(resources, apiKey, resources.lookups.userByKey), (user): Caller => {
+    return chain(findKey(resources, apiKey, resources.snapshots.userByKey), (user): Caller => {
       if (user === null) throw new Failure("unauthenticated", "INVALID DATA: Invalid API Key");
       const { id, username, role } = user;
       resources.keyUses.note("user", id, resources.now());
@@ -21,7 +21,7 @@ export function identifyCaller(resources: Resources, apiKey: string | undefined)
     });
   }
   if (apiKey.startsWith("org_")) {
-    return goOn(findKey(resources, apiKey, resources.lookups.organizationKey), (key): Caller => {
+    return chain(findKey(resources, apiKey, resources.snapshots.organizationKey), (key): Caller => {
       if (key === null) throw new Failure("unauthenticated", "Invalid Organization API Key");
       const { keyId, organizationId, scope } = key;
       resources.keyUses.note("key", keyId, resources.now());
@@ -35,20 +35,20 @@ export function identifyCaller(resources: Resources, apiKey: string | undefined)
 function findKey<Found extends { expiresAtMs: number | null }>(
   { keyring, now }: Resources,
   apiKey: string,
-  lookUp: (hash: string) => AtOnce<Found | null>,
-): AtOnce<Found | null> {
+  lookUp: (hash: string) => MaybePromise<Found | null>,
+): MaybePromise<Found | null> {
   if (apiKey.length > MAX_KEY_LENGTH) return null;
   const { previous } = keyring;
   const findUnder = (protection: NonNullable<Keyring["previous"]>) =>
-    goOn(hashApiKey(protection, apiKey), (hash) =>
-      goOn(lookUp(hash), (row) => {
+    chain(hashApiKey(protection, apiKey), (hash) =>
+      chain(lookUp(hash), (row) => {
         if (row !== null) cacheHash(protection, apiKey, hash);
         return row;
       }),
     );
   const current = findUnder(keyring);
-  const found = previous === undefined ? current : goOn(current, (known) => known ?? findUnder(previous));
-  return goOn(found, (known) => {
+  const found = previous === undefined ? current : chain(current, (known) => known ?? findUnder(previous));
+  return chain(found, (known) => {
     const isOver = known?.expiresAtMs != null && known.expiresAtMs <= now().getTime();
     return isOver ? null : known;
   });

@@ -3,9 +3,9 @@ import type { Caller } from "../core/access/caller.ts";
 import type { Database } from "../db/postgres/connect.ts";
 import type { Issuer } from "../db/queries/issuer.ts";
 import type { EventLog } from "../db/queries/outbox.ts";
-import type { Lookups } from "../db/queries/lookups.ts";
-import { repeatLost } from "../db/postgres/repeat.ts";
-import type { GroupedAsk } from "./evaluation/consumption.ts";
+import type { SnapshotCache } from "../db/queries/snapshot-cache.ts";
+import { retrySerializationFailures } from "../db/postgres/retry.ts";
+import type { QueuedEvaluation } from "./evaluation/consumption.ts";
 import type { Keyring } from "./credentials.ts";
 import type { FeatureAnswer } from "./evaluation/decision.ts";
 import type { Analysis } from "./state/analysis.ts";
@@ -13,14 +13,14 @@ import type { CallCounter } from "./reports/analytics.ts";
 import type { KeyUses } from "./state/key-uses.ts";
 import type { PricingCache } from "./state/pricing-cache.ts";
 import type { Answers } from "./policy/proposals.ts";
-import type { Refusals } from "./state/refusals.ts";
+import type { DeniedAttempts } from "./state/denied-attempts.ts";
 
 /** Resources that a process (or each request of a Worker) opens once and every operation uses. */
 export interface Resources {
   db: Database;
-  lookups: Lookups;
+  snapshots: SnapshotCache;
   /** Resolves once `lookups` reflects every earlier commit. Undefined where `lookups` caches nothing. */
-  caughtUp?: (() => Promise<void>) | undefined;
+  invalidationsApplied?: (() => Promise<void>) | undefined;
   keyring: Keyring;
   pricingCache: PricingCache;
   issuer: Issuer;
@@ -28,12 +28,12 @@ export interface Resources {
   analysis: Analysis;
   callCounter: CallCounter;
   keyUses: KeyUses;
-  refusals: Refusals;
+  deniedAttempts: DeniedAttempts;
   settings: Settings;
   /** The only clock: operations never read the system time themselves. */
   now: () => Date;
   /** Batches consumption across callers. Undefined inside a transaction, which must not wait for another one. */
-  consume?: ((ask: GroupedAsk) => Promise<FeatureAnswer>) | undefined;
+  consume?: ((ask: QueuedEvaluation) => Promise<FeatureAnswer>) | undefined;
   /**
    * Fetches text from a public https address within 5 s, and checks every redirect again. Undefined where the runtime
    * cannot do that safely: pricings then come only as files.
@@ -97,8 +97,8 @@ export function contextOf(resources: Resources, caller: Caller, requestId?: stri
     caller,
     requestId,
     db: resources.db,
-    lookups: resources.lookups,
-    caughtUp: resources.caughtUp,
+    snapshots: resources.snapshots,
+    invalidationsApplied: resources.invalidationsApplied,
     keyring: resources.keyring,
     pricingCache: resources.pricingCache,
     issuer: resources.issuer,
@@ -106,7 +106,7 @@ export function contextOf(resources: Resources, caller: Caller, requestId?: stri
     answers: undefined,
     callCounter: resources.callCounter,
     keyUses: resources.keyUses,
-    refusals: resources.refusals,
+    deniedAttempts: resources.deniedAttempts,
     settings: resources.settings,
     now: resources.now,
     consume: resources.consume,
@@ -118,7 +118,7 @@ export function contextOf(resources: Resources, caller: Caller, requestId?: stri
 }
 
 /** Clamps a requested page size to the operator's maximum. */
-export const pageOf = ({ settings }: Pick<Resources, "settings">, limit: number): number =>
+export const clampPageSize = ({ settings }: Pick<Resources, "settings">, limit: number): number =>
   Math.min(limit, settings.maxPageSize ?? limit);
 
 /**
@@ -129,7 +129,7 @@ export const pageOf = ({ settings }: Pick<Resources, "settings">, limit: number)
  */
 export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   const once = () => transactionOnce(ctx, work);
-  return ctx.db instanceof PgTransaction ? once() : repeatLost(once);
+  return ctx.db instanceof PgTransaction ? once() : retrySerializationFailures(once);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { AtOnce } from "../core/at-once.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type LeastRecentlyUsed, leastRecentlyUsed } from "../core/least-recently-used.ts";
 
 /*
@@ -114,7 +114,7 @@ const MAX_HASHES = 10_000;
 export const MAX_KEY_LENGTH = 256;
 
 /** Returns the lookup hash of an API key. Synchronous if {@link cacheHash} cached it. */
-export function hashApiKey(keyring: Protection, apiKey: string): AtOnce<string> {
+export function hashApiKey(keyring: Protection, apiKey: string): MaybePromise<string> {
   return hashes.get(keyring)?.get(apiKey) ?? computeHash(keyring, apiKey);
 }
 

@@ -1,7 +1,7 @@
-import type { Changes } from "../db/postgres/changes.ts";
+import type { Invalidations } from "../db/postgres/invalidations.ts";
 import type { Connection } from "../db/postgres/connect.ts";
 import { createIssuer, type Issuer } from "../db/queries/issuer.ts";
-import { createLookups } from "../db/queries/lookups.ts";
+import { createSnapshotCache } from "../db/queries/snapshot-cache.ts";
 import { type Analysis, createAnalysis } from "./state/analysis.ts";
 import { createCallCounter } from "./reports/analytics.ts";
 import { createConsume } from "./evaluation/consumption.ts";
@@ -9,7 +9,7 @@ import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
 import { createKeyUses } from "./state/key-uses.ts";
 import { createPricingCache, type PricingCache } from "./state/pricing-cache.ts";
-import { createRefusals } from "./state/refusals.ts";
+import { createDeniedAttempts } from "./state/denied-attempts.ts";
 
 /**
  * Creates a process's resources over one connection pool. The caller closes the pool after flushing callCounter,
@@ -22,7 +22,7 @@ export function createResources(
     settings: Settings;
     now?: Resources["now"];
     download?: Resources["download"];
-    changes?: Changes;
+    changes?: Invalidations;
     /** Pass a cache that outlives these resources. */
     pricingCache?: PricingCache;
     /** Pass an issuer that outlives these resources. */
@@ -35,14 +35,14 @@ export function createResources(
   const { changes, ...given } = options;
   const resources = {
     db: connection.db,
-    lookups: createLookups(connection, changes),
-    caughtUp: changes?.caughtUp,
+    snapshots: createSnapshotCache(connection, changes),
+    invalidationsApplied: changes?.invalidationsApplied,
     pricingCache: createPricingCache(),
     issuer: createIssuer(options.settings.publicUrl),
     analysis: createAnalysis(),
     callCounter: createCallCounter(connection.db),
     keyUses: createKeyUses(connection.db),
-    refusals: createRefusals(connection.db),
+    deniedAttempts: createDeniedAttempts(connection.db),
     now: () => new Date(),
     ...given,
   };

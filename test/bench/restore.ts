@@ -7,7 +7,7 @@ import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { readConfig } from "../../src/entries/process/config.ts";
-import { keepSecrets } from "../../src/entries/process/secrets.ts";
+import { loadOrCreateSecrets } from "../../src/entries/process/secrets.ts";
 import { MIGRATIONS } from "../support/postgres-server.ts";
 import { contractUsers, spread } from "../support/seed.ts";
 import type { BenchRow } from "./pricing.ts";
@@ -38,7 +38,7 @@ async function command(name: string, dataDir: string, ...given: string[]): Promi
 
 /** Starts an embedded database and fills it; it runs until stopped. */
 async function fill(dataDir: string, organizations: number, contracts: number) {
-  const { databasePassword } = keepSecrets(readConfig({ DATA_DIR: dataDir }));
+  const { databasePassword } = loadOrCreateSecrets(readConfig({ DATA_DIR: dataDir }));
   const postgres = await startEmbeddedPostgres({ dataDir, password: databasePassword });
   await migrate(postgres.url, MIGRATIONS);
   const connection = connect(postgres.url);

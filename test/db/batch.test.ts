@@ -8,7 +8,7 @@ it("a round that is late fails with everybody behind it, in time, and what comes
       if (frozen) await new Promise(() => {});
       return asks.map((one) => one * 2);
     },
-    { maxAsks: 1, lanes: 1, patienceMs: 50 },
+    { maxBatchSize: 1, concurrency: 1, timeoutMs: 50 },
   );
   const from = performance.now();
   const late = await Promise.allSettled([ask(1), ask(2), ask(3)]);
@@ -24,7 +24,7 @@ it("without a patience a round may take as long as it takes", async () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       return asks;
     },
-    { maxAsks: 2, lanes: 1 },
+    { maxBatchSize: 2, concurrency: 1 },
   );
   expect(await Promise.all([ask(1), ask(2), ask(3)])).toEqual([1, 2, 3]);
 });
@@ -35,7 +35,7 @@ it("an answer is not late that a busy process could not hear", async () => {
       for (let step = 0; step < 3; step += 1) await new Promise((resolve) => setTimeout(resolve, 1));
       return asks;
     },
-    { maxAsks: 1, lanes: 1, patienceMs: 100 },
+    { maxBatchSize: 1, concurrency: 1, timeoutMs: 100 },
   );
   const answer = ask(1);
   await new Promise<void>(queueMicrotask);

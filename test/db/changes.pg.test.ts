@@ -1,26 +1,26 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { type Change, type Changes, followChanges } from "../../src/db/postgres/changes.ts";
+import { type Invalidation, type Invalidations, listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 
 let api: TestApi;
-let changes: Changes;
-let told: Change[] = [];
+let changes: Invalidations;
+let told: Invalidation[] = [];
 const APPLICATION = "faregate-told";
 
 beforeAll(async () => {
   api = await createTestApi();
   await upload(api, api.callers.all.key, tasker());
-  changes = followChanges(api.database.url, { applicationName: APPLICATION });
+  changes = listenForInvalidations(api.database.url, { applicationName: APPLICATION });
   changes.follow((change) => told.push(change));
-  await vi.waitUntil(() => changes.isLive());
+  await vi.waitUntil(() => changes.isFresh());
 });
 afterAll(async () => {
   await changes.close();
   await api.close();
 });
 beforeEach(async () => {
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   told = [];
 });
 
@@ -28,17 +28,17 @@ const sql = () => api.database.connection.client;
 
 test("a changed contract is told by its id, once a transaction", async () => {
   const { id } = await contract(api, api.callers.all.key, "told");
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   told = [];
   await sql().begin(async (tx) => {
     await tx`update contracts set updated_at = now() where id = ${id}`;
     await tx`update contract_services set plan = 'PRO' where contract_id = ${id}`;
   });
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   expect(told).toEqual([{ of: "contract", contractId: id }]);
   told = [];
   await sql()`delete from contracts where id = ${id}`;
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   expect(told).toEqual([{ of: "contract", contractId: id }]);
 });
 
@@ -48,7 +48,7 @@ test("a contract that is created, read or consumed from is not told", async () =
   await api.call("POST", "/features/silent/tasker-board", { key, body: { "tasker-maxTasks": 1 } });
   await api.call("POST", "/features/silent?details=true", { key });
   await api.call("PUT", "/contracts/silent/usageLevels", { key, body: { tasker: { maxTasks: 1 } } });
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   expect(told).toEqual([]);
 });
 
@@ -57,16 +57,16 @@ test("many contracts that change at once are told as all of them", async () => {
     insert into contracts (id, organization_id, user_id, username, start_date, end_date)
     select 'many-' || n, ${api.callers.organizationId}, 'many-' || n, 'many', now(), now()
     from generate_series(1, 101) n`;
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   told = [];
   await sql()`update contracts set updated_at = now() where user_id like 'many-%'`;
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   expect(told).toEqual([{ of: "contracts" }]);
 });
 
 test("a service that changes is told as all contracts, a key that changes or goes as all keys", async () => {
   await sql()`update services set disabled = disabled`;
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   expect(told).toEqual([{ of: "contracts" }]);
   const { id: userId } = api.callers.outsider;
   for (const change of [
@@ -76,7 +76,7 @@ test("a service that changes is told as all contracts, a key that changes or goe
   ]) {
     told = [];
     await change();
-    await changes.caughtUp();
+    await changes.invalidationsApplied();
     expect(told).toEqual([{ of: "keys" }]);
   }
 });
@@ -86,18 +86,18 @@ test("losing the connection ends its life at once, says that anything may have c
     select pg_terminate_backend(pid) as ended from pg_stat_activity
     where datname = current_database() and application_name = ${`${APPLICATION}-changes`}`;
   expect(killed?.ended).toBe(true);
-  await expect.poll(() => changes.isLive(), { interval: 1, timeout: 200 }).toBe(false);
+  await expect.poll(() => changes.isFresh(), { interval: 1, timeout: 200 }).toBe(false);
   expect(told).toContainEqual({ of: "everything" });
-  await expect.poll(() => changes.isLive(), { timeout: 5000 }).toBe(true);
+  await expect.poll(() => changes.isFresh(), { timeout: 5000 }).toBe(true);
   told = [];
   await sql()`update services set disabled = disabled`;
-  await changes.caughtUp();
+  await changes.invalidationsApplied();
   expect(told).toEqual([{ of: "contracts" }]);
 });
 
 test("a connection that is silent without having ended is not trusted for longer than a second", async () => {
-  const own = followChanges(api.database.url, { applicationName: "faregate-silent" });
-  await expect.poll(() => own.isLive()).toBe(true);
+  const own = listenForInvalidations(api.database.url, { applicationName: "faregate-silent" });
+  await expect.poll(() => own.isFresh()).toBe(true);
   // The session stops answering while its socket stays open.
   const [session] = await sql()<{ pid: number }[]>`
     select pid from pg_stat_activity
@@ -106,10 +106,10 @@ test("a connection that is silent without having ended is not trusted for longer
   process.kill(pid, "SIGSTOP");
   try {
     await new Promise((wait) => setTimeout(wait, 1000));
-    expect(own.isLive()).toBe(false);
+    expect(own.isFresh()).toBe(false);
   } finally {
     process.kill(pid, "SIGCONT");
   }
-  await expect.poll(() => own.isLive(), { timeout: 5000 }).toBe(true);
+  await expect.poll(() => own.isFresh(), { timeout: 5000 }).toBe(true);
   await own.close();
 });

@@ -2,7 +2,7 @@ import { io, type Socket } from "socket.io-client";
 import { afterAll, afterEach, beforeEach, expect, it } from "vitest";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { recordEvent, recordEvents } from "../../src/db/queries/outbox.ts";
-import { Refusal } from "../../src/events/handshake.ts";
+import { HandshakeError } from "../../src/events/handshake.ts";
 import { pruneOutbox } from "../../src/events/retention.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { disableServices, type InProcessServer, openInProcess } from "./in-process.ts";
@@ -16,7 +16,7 @@ const open = () =>
   openInProcess(database, {
     findOrganization: async (key) => {
       if (key === "org_mine") return "mine";
-      throw new Refusal("Invalid Organization API Key");
+      throw new HandshakeError("Invalid Organization API Key");
     },
   });
 beforeEach(async () => {

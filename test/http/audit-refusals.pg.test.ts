@@ -14,7 +14,7 @@ interface Page {
 
 /** What the log has of refusals once they are written. */
 async function refusals(key: string, path = "/audit-log"): Promise<AuditEntry[]> {
-  await api.resources.refusals.flush();
+  await api.resources.deniedAttempts.flush();
   const answer = await api.call<Page>("GET", `${path}?action=access&limit=100`, { key });
   expect(answer.status).toBe(200);
   return answer.body.data;
@@ -22,7 +22,7 @@ async function refusals(key: string, path = "/audit-log"): Promise<AuditEntry[]>
 
 describe("attempts to change something that are refused", () => {
   beforeEach(async () => {
-    await api.resources.refusals.flush();
+    await api.resources.deniedAttempts.flush();
     await api.database.connection.client`delete from audit_log where action = 'access.refuse'`;
   });
 
@@ -97,7 +97,7 @@ describe("attempts to change something that are refused", () => {
     const { client } = api.database.connection;
     await api.call("POST", "/contracts", { body: {} });
     await client`alter table audit_log rename to audit_log_away`;
-    await expect(api.resources.refusals.flush()).rejects.toThrow("Failed query");
+    await expect(api.resources.deniedAttempts.flush()).rejects.toThrow("Failed query");
     await client`alter table audit_log_away rename to audit_log`;
     expect(await refusals(api.callers.platformAdmin.key)).toHaveLength(1);
   });

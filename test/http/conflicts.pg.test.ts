@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { repeatedTransactions } from "../../src/db/postgres/repeat.ts";
+import { retriedTransactions } from "../../src/db/postgres/retry.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, contractFor, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
@@ -126,7 +126,7 @@ const CHANGES: [what: string, ask: () => ReturnType<TestApi["call"]>][] = [
 ];
 
 it.each(CHANGES)("%s that loses to others three times is made all the same, and once", async (what, ask) => {
-  const before = repeatedTransactions();
+  const before = retriedTransactions();
   for (const code of ["40P01", "40001"]) {
     // The same change in its second turn, where it can be made twice.
     if (code === "40001" && what.startsWith("a new contract")) user = `${user}-again`;
@@ -137,7 +137,7 @@ it.each(CHANGES)("%s that loses to others three times is made all the same, and 
     expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
     expect(await attempts()).toBeGreaterThan(3);
   }
-  expect(repeatedTransactions() - before).toBe(6);
+  expect(retriedTransactions() - before).toBe(6);
   await lose(0);
   if (/usage|consumption/.test(what)) {
     const shown = await api.call<{ usageLevels: { tasker: { maxTasks: { consumed: number } } } }>(

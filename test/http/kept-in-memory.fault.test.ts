@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { type Changes, followChanges } from "../../src/db/postgres/changes.ts";
+import { type Invalidations, listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
@@ -11,8 +11,12 @@ import { expectBalancesMatchLedger } from "../support/invariants.ts";
 /* Two applications over one database, as two processes are, each keeping keys and contracts: neither may answer from the past. */
 
 let api: TestApi;
-const opened: { connection: Connection; changes: Changes; app: ReturnType<typeof createApp>; statements: string[] }[] =
-  [];
+const opened: {
+  connection: Connection;
+  changes: Invalidations;
+  app: ReturnType<typeof createApp>;
+  statements: string[];
+}[] = [];
 
 beforeAll(async () => {
   api = await createTestApi();
@@ -21,12 +25,12 @@ beforeAll(async () => {
     const statements: string[] = [];
     const connection = connect(api.database.url);
     connection.client.options.debug = (_, query) => statements.push(query);
-    const changes = followChanges(api.database.url, { applicationName: `faregate-kept-${i}` });
+    const changes = listenForInvalidations(api.database.url, { applicationName: `faregate-kept-${i}` });
     const { keyring, settings, now } = api.resources;
     const resources = createResources(connection, { keyring, settings, now, changes });
     const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
     opened.push({ connection, changes, app, statements });
-    await vi.waitUntil(() => changes.isLive());
+    await vi.waitUntil(() => changes.isFresh());
   }
 });
 afterAll(async () => {

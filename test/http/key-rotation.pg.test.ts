@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { identifyCaller } from "../../src/operations/access.ts";
 import { createKeyring, hashApiKey } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { resealAll } from "../../src/operations/accounts/reseal.ts";
+import { reencryptKeys } from "../../src/operations/accounts/reseal.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 const START = new Date("2025-06-15T10:00:00.000Z");
@@ -181,7 +181,7 @@ it.each([
   },
 );
 
-it("with the secret replaced, keys work while the old one is known, and without it once they are resealed", async () => {
+it("with the secret replaced, keys work while the old one is known, and without it once they are reencrypted", async () => {
   const own = await createTestApi();
   try {
     const { owner, all } = own.callers;
@@ -198,14 +198,14 @@ it("with the secret replaced, keys work while the old one is known, and without 
     const between = await resourcesWith("api keys secret of the tests, 32 bytes or more");
     expect(await identifyCaller(between, all.key)).toMatchObject({ kind: "key", keyId: all.id });
     expect(await identifyCaller(between, owner.key)).toMatchObject({ kind: "user", username: "owner" });
-    const { resealed, unreadable } = await resealAll(between);
-    expect(resealed).toBeGreaterThan(10);
+    const { reencrypted, unreadable } = await reencryptKeys(between);
+    expect(reencrypted).toBeGreaterThan(10);
     expect(unreadable).toBe(0);
     expect(await identifyCaller(after, all.key)).toMatchObject({ kind: "key", keyId: all.id });
     expect(await identifyCaller(after, owner.key)).toMatchObject({ kind: "user", username: "owner" });
     const [row] = await own.database.connection.client`select key_hash from organization_keys where id = ${all.id}`;
     expect(row?.["key_hash"]).toBe(await hashApiKey(after.keyring, all.key));
-    expect(await resealAll(between)).toEqual({ resealed, unreadable: 0 });
+    expect(await reencryptKeys(between)).toEqual({ reencrypted, unreadable: 0 });
   } finally {
     await own.close();
   }

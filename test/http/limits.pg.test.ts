@@ -4,7 +4,7 @@ import { connect, databaseError } from "../../src/db/postgres/connect.ts";
 import { pruneRates } from "../../src/db/queries/rate-counters.ts";
 import { isPublicAddress } from "../../src/entries/platform/download.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { HttpSettings } from "../../src/http/route.ts";
+import type { HttpSettings } from "../../src/http/context.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 

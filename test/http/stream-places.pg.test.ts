@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { createHttpServer } from "../../src/entries/platform/http-server.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { HttpSettings } from "../../src/http/route.ts";
+import type { HttpSettings } from "../../src/http/context.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 let api: TestApi;

@@ -28,21 +28,21 @@ export const placesOf = ({ find, put, also }: Guard) => [{ find, put }, ...(also
 /** Predicates that keep tenants and roles apart. Each must be missed by a test when it is gone: npm run test:guards. */
 export const GUARDS: readonly Guard[] = [
   guard(
-    "http/authenticate.ts",
+    "http/authorize.ts",
     "the permission table is asked",
     "if (denial !== undefined) {",
     "if (denial?.letter === undefined && denial !== undefined) {",
     inFile("http/permissions.pg.test.ts"),
   ),
   guard(
-    "http/authenticate.ts",
+    "http/authorize.ts",
     "roles in an organization are asked",
     "if (rule?.members !== undefined)",
     "if (rule === undefined)",
     matrix("GET /organizations/\\{organizationId\\}/contracts$"),
   ),
   guard(
-    "http/authenticate.ts",
+    "http/authorize.ts",
     "who has no role in it is refused",
     "if (role === undefined) {",
     // Only not to refuse here would change nothing: nobody's role is none of the rule's either.
@@ -50,7 +50,7 @@ export const GUARDS: readonly Guard[] = [
     matrix("GET /organizations/\\{organizationId\\}/contracts$"),
   ),
   guard(
-    "http/authenticate.ts",
+    "http/authorize.ts",
     "the role has to be one of the rule's",
     "if (!roles.includes(role)) {",
     "if (roles.length === 0) {",
@@ -149,7 +149,7 @@ export const GUARDS: readonly Guard[] = [
   ),
   {
     ...guard(
-      "db/queries/subjects.ts",
+      "db/queries/contract-snapshots.ts",
       "what is evaluated is the organization's",
       "join contracts c using (organization_id, user_id)",
       "join contracts c on c.user_id = asked.user_id",

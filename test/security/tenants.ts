@@ -259,7 +259,7 @@ export async function keepState(api: TestApi): Promise<{ restore(): Promise<void
   return {
     restore: async () => {
       await client.unsafe(restoring);
-      await api.resources.caughtUp?.();
+      await api.resources.invalidationsApplied?.();
     },
   };
 }

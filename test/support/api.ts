@@ -1,9 +1,9 @@
 import type { Hono } from "hono";
 import { createApp } from "../../src/http/app.ts";
 import type { ProcessHealth } from "../../src/entries/process/health.ts";
-import type { About, AppEnv, HttpSettings, Log } from "../../src/http/route.ts";
+import type { LogFields, AppEnv, HttpSettings, Log } from "../../src/http/context.ts";
 import type { Resources, Settings } from "../../src/operations/context.ts";
-import { followChanges } from "../../src/db/postgres/changes.ts";
+import { listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
@@ -64,7 +64,7 @@ export interface TestApi {
   resources: Resources;
   callers: Callers;
   /** Log lines of the application. */
-  logged: { level: string; message: string; detail: unknown; about: About | undefined }[];
+  logged: { level: string; message: string; detail: unknown; about: LogFields | undefined }[];
   /** Calls the application in process. `path` is relative to /api/v1 unless it starts with /api, /static or /ofrep. */
   call<T = Record<string, unknown>>(method: Method, path: string, options?: CallOptions): Promise<Answer<T>>;
   /** Stops the server's clock at this moment. */
@@ -98,7 +98,7 @@ export async function createTestApi(
 ): Promise<TestApi> {
   const [database, keyring] = await Promise.all([options.database ?? createTestDatabase(), createKeyring(SECRETS)]);
   let now = new Date("2025-06-15T10:00:00.000Z");
-  const changes = followChanges(database.url, { applicationName: "faregate-test" });
+  const changes = listenForInvalidations(database.url, { applicationName: "faregate-test" });
   const resources: Resources = {
     ...createResources(database.connection, {
       changes,
@@ -150,7 +150,7 @@ export async function createTestApi(
     close: async () => {
       await resources.callCounter.flush();
       await resources.keyUses.flush();
-      await resources.refusals.flush();
+      await resources.deniedAttempts.flush();
       await changes.close();
       await database.drop();
     },

@@ -1,4 +1,4 @@
-import type { AtOnce } from "../../src/core/at-once.ts";
+import type { MaybePromise } from "../../src/core/maybe-promise.ts";
 import type { Sql } from "postgres";
 import type { Connection } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
@@ -61,7 +61,7 @@ export async function spread(
     organizations,
     contracts,
     hashOf,
-  }: { organizations: number; contracts: number; hashOf?: (n: number) => AtOnce<string> },
+  }: { organizations: number; contracts: number; hashOf?: (n: number) => MaybePromise<string> },
 ): Promise<void> {
   const [model] = await sql<{ service: string; pricing: string; contract: string }[]>`
     select cs.service_id as service, cs.pricing_id as pricing, cs.contract_id as contract from contract_services cs limit 1`;

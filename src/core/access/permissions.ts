@@ -215,7 +215,7 @@ export interface Denial {
  * Checks if the rule allows the caller to attempt the request; undefined means yes. Without a rule, nobody may: paths
  * outside the API need a row in the table. Organization roles are checked later.
  */
-export function denyAtGate(
+export function checkPermission(
   rule: PermissionRule | undefined,
   caller: Caller,
   method: string,

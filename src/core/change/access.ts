@@ -4,7 +4,7 @@ import { UNLIMITED } from "../pricing/model.ts";
 import { together } from "./effect.ts";
 import type { Effect } from "./effect.ts";
 import type { ExpressionFacts } from "./expression-facts.ts";
-import type { Holding, Mode } from "./holding.ts";
+import type { Entitlements, Mode } from "./entitlements.ts";
 
 /** Maximum evaluations per comparison; beyond it, the result is only a sample. */
 const MAX_POINTS = 4_096;
@@ -29,7 +29,7 @@ export interface AccessComparison {
   readonly after: boolean;
 }
 
-export function factsOf(holding: Holding, feature: string, mode: Mode): ExpressionFacts | undefined {
+export function factsOf(holding: Entitlements, feature: string, mode: Mode): ExpressionFacts | undefined {
   return holding.side.expressions.get(feature)?.[mode];
 }
 
@@ -38,7 +38,7 @@ export function factsOf(holding: Holding, feature: string, mode: Mode): Expressi
  * cannot be determined.
  */
 export function edgesOf(
-  holding: Holding,
+  holding: Entitlements,
   facts: ExpressionFacts | undefined,
 ): ReadonlyMap<string, readonly number[]> | undefined {
   if (facts === undefined || !facts.mentionsContext) return new Map();
@@ -62,7 +62,7 @@ function axisThrough(edges: readonly number[]): number[] {
   return axis;
 }
 
-function pointsOf(holdings: readonly Holding[], feature: string, mode: Mode): Points {
+function pointsOf(holdings: readonly Entitlements[], feature: string, mode: Mode): Points {
   const edges = new Map<string, number[]>();
   let decided = true;
   for (const holding of holdings) {
@@ -104,7 +104,7 @@ function* combinations({ axes }: Points): Generator<readonly number[]> {
 }
 
 /** Returns a function that evaluates the feature at a consumption per limit, in the order of `names`. */
-function asker(holding: Holding, feature: string, mode: Mode, names: readonly string[]) {
+function asker(holding: Entitlements, feature: string, mode: Mode, names: readonly string[]) {
   const { serviceName, tracked } = holding.side;
   const id = idOf(serviceName, feature);
   const counted = names.map((name) => (tracked.has(name) ? idOf(serviceName, name) : undefined));
@@ -116,7 +116,7 @@ function asker(holding: Holding, feature: string, mode: Mode, names: readonly st
 }
 
 /** Returns true if both holdings pass equal values to equal expressions, so the results cannot differ. */
-function readTheSame(before: Holding, after: Holding, feature: string, mode: Mode): boolean {
+function readTheSame(before: Entitlements, after: Entitlements, feature: string, mode: Mode): boolean {
   const one = factsOf(before, feature, mode);
   const other = factsOf(after, feature, mode);
   if (one === undefined || other === undefined) return one === other;
@@ -137,7 +137,7 @@ function readTheSame(before: Holding, after: Holding, feature: string, mode: Mod
  * the points are only a sample.
  */
 export function accessOf(
-  holding: Holding,
+  holding: Entitlements,
   feature: string,
   mode: Mode,
 ): { readonly some: boolean; readonly all: boolean; readonly decided: boolean } {
@@ -158,7 +158,12 @@ export function accessOf(
  * Exact for expressions that compare consumption, one limit at a time, with granted values. Other expressions are
  * undecided unless nothing that they read has changed.
  */
-export function compareAccess(before: Holding, after: Holding, feature: string, mode: Mode): AccessComparison {
+export function compareAccess(
+  before: Entitlements,
+  after: Entitlements,
+  feature: string,
+  mode: Mode,
+): AccessComparison {
   if (readTheSame(before, after, feature, mode)) {
     const { some } = accessOf(before, feature, mode);
     return { effect: "same", lost: false, decided: true, before: some, after: some };
@@ -185,7 +190,7 @@ export function compareAccess(before: Holding, after: Holding, feature: string, 
 }
 
 /** Describes when a feature is on: `on`, `off`, or, for a single counted limit, `on while maxTasks < 20`. */
-export function describeAccess(holding: Holding, feature: string, mode: Mode): string {
+export function describeAccess(holding: Entitlements, feature: string, mode: Mode): string {
   const { some, all, decided } = accessOf(holding, feature, mode);
   if (!decided) return "depends on usage";
   if (!some || all) return some ? "on" : "off";

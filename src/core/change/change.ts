@@ -1,6 +1,6 @@
 import type { JsonValue } from "../pricing/model.ts";
 import type { Effect } from "./effect.ts";
-import type { Mode } from "./holding.ts";
+import type { Mode } from "./entitlements.ts";
 
 /**
  * Meaning of a change for current and future subscribers. `widening`: more. `narrowing`: less. `neutral`: neither.

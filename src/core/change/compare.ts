@@ -10,7 +10,7 @@ import {
   together,
 } from "./effect.ts";
 import type { Effect } from "./effect.ts";
-import type { Holding, Mode } from "./holding.ts";
+import type { Entitlements, Mode } from "./entitlements.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
 
@@ -52,7 +52,7 @@ export interface HoldingComparison {
   readonly limits: readonly LimitComparison[];
 }
 
-function hasExpression({ side }: Holding, feature: string): boolean {
+function hasExpression({ side }: Entitlements, feature: string): boolean {
   return side.expressions.get(feature)?.server !== undefined;
 }
 
@@ -60,7 +60,7 @@ function hasExpression({ side }: Holding, feature: string): boolean {
  * Compares one feature of two holdings. If either side has an expression, compares when it is true, in both modes;
  * otherwise compares values. A feature that one pricing lacks counts as not held there.
  */
-export function compareFeature(before: Holding, after: Holding, feature: string): FeatureComparison {
+export function compareFeature(before: Entitlements, after: Entitlements, feature: string): FeatureComparison {
   const old = before.grant.features.get(feature);
   const now = after.grant.features.get(feature);
   const valueEffect = featureValueEffect(old, now);
@@ -87,7 +87,7 @@ export function compareFeature(before: Holding, after: Holding, feature: string)
  * Returns the effect of a limit that only one side has, seen from the side without it. A new cap is `less`. It is
  * `same` when it caps nothing, or only features that are new as well.
  */
-export function newCapEffect(without: Holding, having: Holding, limit: string): Effect {
+export function newCapEffect(without: Entitlements, having: Entitlements, limit: string): Effect {
   const value = having.grant.usageLimits.get(limit);
   if (value === undefined || value === true || isUnlimited(value)) return "same";
   const governed = [...(having.side.governed.get(limit) ?? [])];
@@ -99,7 +99,7 @@ export function newCapEffect(without: Holding, having: Holding, limit: string): 
  * Compares one limit of two holdings, including its renewal period. A limit that the new pricing lacks no longer caps.
  * A limit that the pricing has but the configuration does not grant ranks below every value.
  */
-export function compareLimit(before: Holding, after: Holding, limit: string): LimitComparison {
+export function compareLimit(before: Entitlements, after: Entitlements, limit: string): LimitComparison {
   const old = before.grant.usageLimits.get(limit);
   const now = after.grant.usageLimits.get(limit);
   const [was, is] = [before.side.pricing.usageLimits.get(limit), after.side.pricing.usageLimits.get(limit)];
@@ -122,12 +122,12 @@ export function namesOfBoth(
 }
 
 /** Returns the features and limits that a subscriber gains, loses or finds different, in the order of the pricings. */
-export function compareHoldings(before: Holding, after: Holding): HoldingComparison {
+export function compareHoldings(before: Entitlements, after: Entitlements): HoldingComparison {
   return finish(comparisonSteps(before, after));
 }
 
 /** Runs {@link compareHoldings} in steps. */
-export function* comparisonSteps(before: Holding, after: Holding): Steps<HoldingComparison> {
+export function* comparisonSteps(before: Entitlements, after: Entitlements): Steps<HoldingComparison> {
   const [old, now] = [before.side.pricing.pricing, after.side.pricing.pricing];
   const features: FeatureComparison[] = [];
   for (const name of namesOfBoth(old.features, now.features)) {

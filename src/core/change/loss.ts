@@ -5,12 +5,12 @@ import { compareFeature, compareLimit, namesOfBoth } from "./compare.ts";
 import type { FeatureComparison, LimitComparison } from "./compare.ts";
 import { priceOf } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
-import { holdingOf } from "./holding.ts";
-import type { Holding, Side } from "./holding.ts";
+import { entitlementsOf } from "./entitlements.ts";
+import type { Entitlements, Side } from "./entitlements.ts";
 import { Space } from "./space.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
-import { addOnsOfFeature, addOnsOfLimit } from "./subjects.ts";
+import { addOnsOfFeature, addOnsOfLimit } from "./add-on-index.ts";
 
 /*
  * Measures the loss of a subscriber who moves between configurations, and ranks losses. The search for the best target
@@ -139,12 +139,12 @@ export function subjectsOfBoth(before: Side, after: Side): { features: string[];
  * Returns the floor of each offered plan, in the order of the pricing. A floor includes only losses that no selectable
  * add-on can change.
  */
-export function floorsOf(current: Holding, after: Side): Floor[] {
+export function floorsOf(current: Entitlements, after: Side): Floor[] {
   return finish(floorSteps(current, after));
 }
 
 /** Runs {@link floorsOf} in steps. */
-export function* floorSteps(current: Holding, after: Side): Steps<Floor[]> {
+export function* floorSteps(current: Entitlements, after: Side): Steps<Floor[]> {
   const { pricing } = after;
   const offered = offers(current.configuration);
   const space = new Space([pricing], (addOn) => offered.addOn(addOn));
@@ -156,7 +156,7 @@ export function* floorSteps(current: Holding, after: Side): Steps<Floor[]> {
     const selectable = new Set(space.addOnKeys.filter((key) => space.closure(plan?.name, [key]) !== undefined));
     const isCertain = (keys: readonly string[]): boolean => !keys.some((key) => selectable.has(key));
     const bare = plan === undefined ? { addOns: {} } : { plan: plan.name, addOns: {} };
-    const holding = holdingOf(after, bare);
+    const holding = entitlementsOf(after, bare);
     const compared: FeatureComparison[] = [];
     for (const name of features) {
       if (!isCertain(addOnsOfFeature(after, name))) continue;

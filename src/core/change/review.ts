@@ -5,7 +5,7 @@ import type { Coverage } from "./expectations/coverage.ts";
 import { runExpectation } from "./expectations/run.ts";
 import { parseExpectations } from "./expectations/expectations.ts";
 import type { Finding } from "./finding.ts";
-import { createSide } from "./holding.ts";
+import { createSide } from "./entitlements.ts";
 import { lintPricing } from "./lint/lint.ts";
 import type { IsOver } from "../steps.ts";
 
@@ -25,7 +25,7 @@ export interface UploadReport {
 }
 
 /** Reason for rejecting a pricing: one sentence, plus each problem with its position. */
-export interface Refusal {
+export interface RejectedUpload {
   readonly message: string;
   readonly problems: readonly { message: string; path: string; line: number; column: number }[];
 }
@@ -33,7 +33,7 @@ export interface Refusal {
 /** Result of a review: a report, or the reason for the rejection. */
 export type Review =
   | { readonly ok: true; readonly report: UploadReport }
-  | { readonly ok: false; readonly refusal: Refusal };
+  | { readonly ok: false; readonly refusal: RejectedUpload };
 
 /**
  * Checks a pricing against its expectations, then lints it. If `expectationsOver` returns true before all expectations
@@ -65,7 +65,7 @@ function meetExpectations(
   pricing: Pricing,
   text: string,
   isOver: IsOver,
-): NonNullable<UploadReport["expectations"]> | Refusal {
+): NonNullable<UploadReport["expectations"]> | RejectedUpload {
   const read = parseExpectations(text, pricing);
   if (!read.ok) {
     const [first] = read.problems;

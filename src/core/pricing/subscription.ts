@@ -38,11 +38,11 @@ export interface Grant {
   readonly usageLimits: ReadonlyMap<string, LimitValue>;
 }
 
-type Refusal = Extract<SubscriptionVerdict, { ok: false }>;
+type InvalidSubscription = Extract<SubscriptionVerdict, { ok: false }>;
 
 const PLACE = "in the request organization";
 
-function refusal(rule: SubscriptionRule, message: string): Refusal {
+function refusal(rule: SubscriptionRule, message: string): InvalidSubscription {
   return { ok: false, rule, message };
 }
 
@@ -70,7 +70,7 @@ function checkAddOn(
   quantity: number,
   plan: string | undefined,
   chosen: ReadonlySet<string>,
-): Refusal | undefined {
+): InvalidSubscription | undefined {
   if (plan !== undefined && !includesName(addOn.availableFor, plan))
     return refusal("addOnUnavailable", `Add-on ${name} is not available for plan ${plan} ${PLACE}`);
   const isChosen = (other: string): boolean => chosen.has(other.toLowerCase());

@@ -1,7 +1,7 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import * as schema from "../schema.ts";
-import { watchForSilence } from "./silence.ts";
+import { detectHungServer } from "./hung-server.ts";
 
 /** Why the system cannot start, in one sentence for whoever started it: what is wrong and what to do. */
 export class StartupProblem extends Error {
@@ -58,7 +58,7 @@ export function connect(
   const waiting = { now: 0, refused: 0 };
   if (timeouts.acquire) boundWaiting(client, waiting, timeouts.acquire);
   const stopWatching = timeouts.acquire
-    ? watchForSilence(databaseUrl, client, { patienceMs: timeouts.acquire, statementMs: timeouts.statement })
+    ? detectHungServer(databaseUrl, client, { timeoutMs: timeouts.acquire, statementMs: timeouts.statement })
     : () => {};
   prepareFrequent(client, frequentTexts());
   return {

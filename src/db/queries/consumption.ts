@@ -1,6 +1,13 @@
 import type { Connection } from "../postgres/connect.ts";
 import { type Addressed, recordPrivately } from "./outbox.ts";
-import { columnsOf, keyOf, readSubjects, stampOf, type Subject, type SubjectName } from "./subjects.ts";
+import {
+  columnsOf,
+  endUserKey,
+  readSnapshots,
+  versionTag,
+  type ContractSnapshot,
+  type EndUserName,
+} from "./contract-snapshots.ts";
 import type { ISql, TransactionSql } from "postgres";
 
 /** One granted use of one limit. */
@@ -17,7 +24,7 @@ export interface Consumption {
 /** What was decided about one contract: with what it is to count, and what to record with that; hardly ever anything. */
 export interface Decision {
   /** As it was seen when this was decided. */
-  subject: Subject;
+  contract: ContractSnapshot;
   consumptions: readonly Consumption[];
   events: readonly Addressed[];
 }
@@ -55,9 +62,9 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
   const consumptions = decisions.flatMap((decision) => decision.consumptions);
   const [row] = await client<{ outcomes: string | null; transaction: string | null }[]>`
     select outcomes, transaction from faregate_consume(
-      ${decisions.map(({ subject }) => subject.contractId)}::text[],
-      ${decisions.map(({ subject }) => stampOf(subject))}::text[],
-      ${decisions.flatMap((one) => (one.consumptions.length > 0 ? [one.subject.contractId] : []))}::text[],
+      ${decisions.map(({ contract }) => contract.contractId)}::text[],
+      ${decisions.map(({ contract }) => versionTag(contract))}::text[],
+      ${decisions.flatMap((one) => (one.consumptions.length > 0 ? [one.contract.contractId] : []))}::text[],
       ${consumptions.length === 0 ? null : JSON.stringify(consumptions)}::text::json,
       ${now.toISOString()}::text::timestamptz
     )`;
@@ -74,12 +81,12 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
  */
 export async function countUnderLock<T>(
   { client }: Connection,
-  { names, now, lockWaitMs }: { names: readonly SubjectName[]; now: Date; lockWaitMs: number },
-  decide: (subjects: ReadonlyMap<string, Subject>) => Promise<{ result: T; decisions: readonly Decision[] }>,
+  { names, now, lockWaitMs }: { names: readonly EndUserName[]; now: Date; lockWaitMs: number },
+  decide: (contracts: ReadonlyMap<string, ContractSnapshot>) => Promise<{ result: T; decisions: readonly Decision[] }>,
 ): Promise<T> {
   const done = await client.begin(async (tx) => {
-    const subjects = await lockSubjects(tx, names, lockWaitMs);
-    const { result, decisions } = await decide(subjects);
+    const contracts = await lockContracts(tx, names, lockWaitMs);
+    const { result, decisions } = await decide(contracts);
     const outcomes = await count(tx, decisions, now);
     if (outcomes.some(({ kind }) => kind !== "counted")) throw new Error("a locked contract changed");
     const events = decisions.flatMap((decision) => decision.events);
@@ -89,21 +96,21 @@ export async function countUnderLock<T>(
   return done.result;
 }
 
-async function lockSubjects(
+async function lockContracts(
   tx: TransactionSql,
-  names: readonly SubjectName[],
+  names: readonly EndUserName[],
   lockWaitMs: number,
-): Promise<Map<string, Subject>> {
+): Promise<Map<string, ContractSnapshot>> {
   const [organizationIds, userIds] = columnsOf(names);
   // Sent together, in this order: `execute` queues a statement, a query that is only awaited is queued later. So the
   // reading begins when the locks are held, and sees what was committed by then.
   const limited = tx.unsafe(`set local lock_timeout = ${lockWaitMs}`).execute();
-  const locking = tx<SubjectName[]>`
+  const locking = tx<EndUserName[]>`
     select organization_id as "organizationId", user_id as "userId" from contracts
     where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
     order by id for no key update`.execute();
-  const [locked, subjects] = await Promise.all([locking, readSubjects(tx, names), limited]);
+  const [locked, contracts] = await Promise.all([locking, readSnapshots(tx, names), limited]);
   // One that came to be after the locks were taken is not among them.
-  const mine = new Set(locked.map(keyOf));
-  return new Map([...subjects].filter(([key]) => mine.has(key)));
+  const mine = new Set(locked.map(endUserKey));
+  return new Map([...contracts].filter(([key]) => mine.has(key)));
 }

@@ -6,7 +6,7 @@ import { viewOf } from "./contracts.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { type Addressed, recordEvents } from "./outbox.ts";
 import { contracts } from "../schema.ts";
-import { SERVICES_JSON, type SubjectService } from "./subjects.ts";
+import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
 /** Contracts that are read, and events that are written, per statement. */
 const PAGE = 1000;
@@ -22,7 +22,7 @@ export async function readFacts(db: Database, ids: readonly string[]): Promise<M
   const facts = new Map<string, string>();
   for (let at = 0; at < ids.length; at += PAGE) {
     const rows = await db
-      .select({ row: c, contracted: sql<SubjectService[] | null>`${SERVICES_JSON}` })
+      .select({ row: c, contracted: sql<SnapshotService[] | null>`${SERVICES_JSON}` })
       .from(c)
       .where(isAnyOf(c.id, ids.slice(at, at + PAGE)))
       .orderBy(c.id);

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
-import { type Level, SERVICES_JSON, type SubjectService } from "./subjects.ts";
+import { type Level, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
 /** What brought a contract into a state; `record` where the record of an older contract begins. */
 export type StateCause =
@@ -49,7 +49,7 @@ export interface PastState {
   endDate: Date;
   autoRenew: boolean;
   renewalDays: number;
-  services: SubjectService[];
+  services: SnapshotService[];
   /** With the balances of that moment; what was due then and not renewed yet is as it was. */
   levels: Level[];
 }
@@ -77,7 +77,7 @@ interface Row extends Record<string, unknown> {
   end_date: string;
   auto_renew: boolean;
   renewal_days: number;
-  services: SubjectService[];
+  services: SnapshotService[];
   levels: (Omit<Level, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null })[] | null;
   is_complete: boolean;
 }

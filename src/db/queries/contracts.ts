@@ -4,10 +4,10 @@ import { addPeriod, END_OF_TIME } from "../../core/period.ts";
 import type { Period } from "../../core/pricing/model.ts";
 import type { Database } from "../postgres/connect.ts";
 import { recordStates } from "./contract-states.ts";
-import { type HolderFilter, holdersOf } from "./holders.ts";
+import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
-import { SERVICES_JSON, type SubjectService } from "./subjects.ts";
+import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
 /** A contract as every endpoint shows it. Source: contract contracts §2. */
 export interface ContractView {
@@ -76,7 +76,7 @@ export async function viewContracts(db: Database, named: readonly { id: string }
   const found = await db
     .select({
       row: c,
-      contracted: sql<SubjectService[] | null>`${SERVICES_JSON}`,
+      contracted: sql<SnapshotService[] | null>`${SERVICES_JSON}`,
       levels: sql<LevelJson[] | null>`${LEVELS_JSON}`,
       past: sql<HistoryJson[] | null>`${HISTORY_JSON}`,
     })
@@ -104,7 +104,7 @@ export async function viewContracts(db: Database, named: readonly { id: string }
 
 /** What belongs to a contract, each list in the order in which it is shown. */
 interface Belongings {
-  contracted: readonly Pick<SubjectService, "key" | "version" | "plan" | "addOns">[];
+  contracted: readonly Pick<SnapshotService, "key" | "version" | "plan" | "addOns">[];
   levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
   past: readonly ContractView["history"][number][];
 }
@@ -161,9 +161,9 @@ export async function lockContracts(tx: Database, where: SQL | undefined): Promi
  * Locks the contracts that have these services, as lockContracts does. One that was waited for may have lost them to whoever
  * held it, and is not among them: what it is looked for by are rows of another table, which the lock does not look at again.
  */
-export async function lockHolders(tx: Database, filter: HolderFilter): Promise<ContractRow[]> {
-  const locked = await lockContracts(tx, sql`${contracts.id} in (${holdersOf(filter)})`);
-  const rows = await tx.execute<{ contract_id: string }>(holdersOf(filter));
+export async function lockHolders(tx: Database, filter: SubscriberFilter): Promise<ContractRow[]> {
+  const locked = await lockContracts(tx, sql`${contracts.id} in (${subscribersOf(filter)})`);
+  const rows = await tx.execute<{ contract_id: string }>(subscribersOf(filter));
   const holders = new Set(rows.map((row) => row.contract_id));
   return locked.filter((row) => holders.has(row.id));
 }

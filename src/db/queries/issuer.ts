@@ -1,9 +1,9 @@
-import type { AtOnce } from "../../core/at-once.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { Database } from "../postgres/connect.ts";
 import { instances } from "../schema.ts";
 
 /** Returns the `iss` of tokens; synchronously once this process has read it. */
-export type Issuer = (db: Database) => AtOnce<string>;
+export type Issuer = (db: Database) => MaybePromise<string>;
 
 /**
  * The issuer is `publicUrl`, or `urn:faregate:<id of the instance>` without one. The id never changes, so the process reads

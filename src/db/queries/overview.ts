@@ -67,7 +67,10 @@ export async function readConfigurations(db: Database, organizationId: string): 
 }
 
 /** The number at which a limit of a configuration is used up. */
-export type Cap = Pick<Configuration, "pricingId" | "plan" | "addOnsText"> & { limitName: string; cap: number };
+export type NumericLimit = Pick<Configuration, "pricingId" | "plan" | "addOnsText"> & {
+  limitName: string;
+  cap: number;
+};
 
 /** Somebody who has used most of a limit. */
 export interface NearUser {
@@ -83,7 +86,7 @@ export interface NearUser {
 /** From which share on somebody is near a limit, of the limits that there are in an organization. */
 export interface Nearness {
   organizationId: string;
-  caps: readonly Cap[];
+  caps: readonly NumericLimit[];
   share: number;
   now: Date;
 }

@@ -3,7 +3,7 @@ import { nextBoundary } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { usageLevels } from "../schema.ts";
-import type { Level } from "./subjects.ts";
+import type { Level } from "./contract-snapshots.ts";
 
 /*
  * Balances and their ledger. A contract's row is the lock of everything that belongs to it: whoever moves a balance holds

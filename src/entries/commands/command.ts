@@ -3,7 +3,7 @@ import { type Config, readConfig, requireSecrets, type Secrets } from "../proces
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 import { lockFolder } from "../process/lock.ts";
-import { keepSecrets } from "../process/secrets.ts";
+import { loadOrCreateSecrets } from "../process/secrets.ts";
 
 /** Context of a maintenance command. */
 export interface Command {
@@ -21,7 +21,7 @@ export interface Command {
 export async function openDatabaseOf(config: Config): Promise<{ url: string; close(): Promise<void> }> {
   if (config.DATABASE_URL !== undefined) return { url: config.DATABASE_URL, close: async () => {} };
   const dataDir = config.DATA_DIR;
-  const password = keepSecrets(config).databasePassword;
+  const password = loadOrCreateSecrets(config).databasePassword;
   const running = runningAddress(dataDir, password);
   if (running !== undefined) return { url: running, close: async () => {} };
   const unlock = lockFolder(dataDir);
@@ -50,7 +50,7 @@ export async function runCommand(work: (command: Command) => Promise<number>): P
     const config = readConfig(process.env);
     const isEmbedded = config.DATABASE_URL === undefined;
     const database = await openDatabaseOf(config);
-    const secrets = () => (isEmbedded ? keepSecrets(config) : requireSecrets(config));
+    const secrets = () => (isEmbedded ? loadOrCreateSecrets(config) : requireSecrets(config));
     try {
       process.exitCode = await work({ config, databaseUrl: database.url, secrets, isEmbedded });
     } finally {

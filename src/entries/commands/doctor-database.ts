@@ -138,8 +138,11 @@ async function notifications(client: Sql): Promise<Judged> {
   const { unlisten } = await client.listen(channel, () => arrived());
   const started = performance.now();
   await client`select pg_notify(${channel}, '')`;
-  const inTime = await Promise.race([heard, new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 2000))]);
+  const withTimeout = await Promise.race([
+    heard,
+    new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 2000)),
+  ]);
   await unlisten();
-  if (inTime) return ok(`A notification arrives after ${(performance.now() - started).toFixed(1)} ms.`);
+  if (withTimeout) return ok(`A notification arrives after ${(performance.now() - started).toFixed(1)} ms.`);
   return fail("Notifications do not arrive: give the servers a direct connection, no pooler of transactions.");
 }

@@ -1,4 +1,4 @@
-import { resealAll } from "../../operations/accounts/reseal.ts";
+import { reencryptKeys } from "../../operations/accounts/reseal.ts";
 import { runCommand } from "./command.ts";
 import { openResources } from "../process/resources.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
@@ -14,8 +14,10 @@ await runCommand(async ({ config, databaseUrl, secrets }) => {
   }
   const opened = await openResources(config, secrets(), { databaseUrl, applicationName: "faregate-reseal" });
   try {
-    const { resealed, unreadable } = await resealAll(opened.resources);
-    process.stdout.write(`${resealed} keys and secrets are under API_KEYS_SECRET now, ${unreadable} cannot be read.\n`);
+    const { reencrypted, unreadable } = await reencryptKeys(opened.resources);
+    process.stdout.write(
+      `${reencrypted} keys and secrets are under API_KEYS_SECRET now, ${unreadable} cannot be read.\n`,
+    );
     return unreadable === 0 ? 0 : 1;
   } finally {
     await opened.close();

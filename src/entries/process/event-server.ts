@@ -5,7 +5,7 @@ import { outboxRange } from "../../db/queries/outbox.ts";
 import { listenForTestEvents } from "../../db/queries/test-events.ts";
 import { type Broadcast, createBroadcast } from "../../events/broadcast.ts";
 import { createFeed } from "../../events/feed.ts";
-import { Refusal } from "../../events/handshake.ts";
+import { HandshakeError } from "../../events/handshake.ts";
 import { createLog } from "../../events/log.ts";
 import { startRetention } from "../../events/retention.ts";
 import { startWebhooks } from "../../events/webhooks.ts";
@@ -183,11 +183,11 @@ async function organizationOfKey(resources: Resources, key: string, address: str
     if (caller.kind === "key") return caller.organizationId;
   } catch (error) {
     if (error instanceof Failure && error.code === "unauthenticated") {
-      throw new Refusal(unknownKeyFailure(address, resources.now(), error, limit).message);
+      throw new HandshakeError(unknownKeyFailure(address, resources.now(), error, limit).message);
     }
     throw error;
   }
-  throw new Refusal("organizationKey must be an organization API key");
+  throw new HandshakeError("organizationKey must be an organization API key");
 }
 
 /** Says what is wrong once, until it is over. */

@@ -2,7 +2,7 @@ import { MIGRATIONS } from "../platform/assets.ts";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Connection } from "../../db/postgres/connect.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
-import { repeatedTransactions } from "../../db/postgres/repeat.ts";
+import { retriedTransactions } from "../../db/postgres/retry.ts";
 import { createRequestMetrics, type Metric, renderMetric, type RequestMetrics } from "../../http/metrics.ts";
 import type { Health } from "../../http/routes/health.ts";
 import type { CallCounter } from "../../operations/reports/analytics.ts";
@@ -95,7 +95,7 @@ export function createHealth(
       counter(
         "faregate_database_repeated_total",
         "Transactions done again after a deadlock or a serialization failure.",
-        repeatedTransactions(),
+        retriedTransactions(),
       ),
       ...(database === undefined
         ? []

@@ -1,5 +1,5 @@
 import { StartupProblem } from "../../db/postgres/connect.ts";
-import type { Log } from "../../http/route.ts";
+import type { Log } from "../../http/context.ts";
 import { type Config, readConfig, warningsOf } from "./config.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { createLog, withoutValues } from "./log.ts";

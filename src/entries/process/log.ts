@@ -1,4 +1,4 @@
-import type { Log, LogLevel } from "../../http/route.ts";
+import type { Log, LogLevel } from "../../http/context.ts";
 
 const ORDER: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 

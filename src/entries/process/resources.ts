@@ -1,8 +1,8 @@
 import type { Hono } from "hono";
-import { followChanges } from "../../db/postgres/changes.ts";
+import { listenForInvalidations } from "../../db/postgres/invalidations.ts";
 import { type Connection, connect } from "../../db/postgres/connect.ts";
 import { createApp, createHealthApp } from "../../http/app.ts";
-import type { AppEnv, Log } from "../../http/route.ts";
+import type { AppEnv, Log } from "../../http/context.ts";
 import type { Tracing } from "../../http/tracing.ts";
 import type { Resources } from "../../operations/context.ts";
 import { createKeyring } from "../../operations/credentials.ts";
@@ -42,7 +42,7 @@ export async function openResources(
   const maxConnections = config.DATABASE_POOL_SIZE;
   const connection = connect(databaseUrl, { applicationName, maxConnections, timeouts: timeoutsOf(config) });
   let listening = true;
-  const changes = followChanges(databaseUrl, {
+  const changes = listenForInvalidations(databaseUrl, {
     applicationName,
     onState: (isLive, error) => {
       if (!isLive && listening)
@@ -79,7 +79,7 @@ export async function openResources(
       },
     );
   const timer = setInterval(flush, FLUSH_MS);
-  const flushUses = () => Promise.all([resources.keyUses.flush(), resources.refusals.flush()]).catch(() => {});
+  const flushUses = () => Promise.all([resources.keyUses.flush(), resources.deniedAttempts.flush()]).catch(() => {});
   const usesTimer = setInterval(flushUses, USES_MS);
   const stopping = new AbortController();
   return {

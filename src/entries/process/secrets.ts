@@ -17,7 +17,7 @@ const schema = z.object({
  * owner only. Environment variables take precedence.
  * @throws StartupProblem when the file cannot be written or is damaged.
  */
-export function keepSecrets(config: Config): Secrets & { databasePassword: string } {
+export function loadOrCreateSecrets(config: Config): Secrets & { databasePassword: string } {
   const file = join(config.DATA_DIR, "secrets.json");
   const kept = read(file) ?? create(file);
   return {

@@ -1,5 +1,5 @@
 import type { Timeouts } from "../../db/postgres/connect.ts";
-import type { HttpSettings } from "../../http/route.ts";
+import type { HttpSettings } from "../../http/context.ts";
 import type { Settings } from "../../operations/context.ts";
 import type { Config } from "./config.ts";
 import type { ConnectionLimits } from "../platform/http-server.ts";

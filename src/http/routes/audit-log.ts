@@ -1,8 +1,10 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { type AuditQuery, readAuditLog } from "../../operations/reports/audit-log.ts";
-import { type AppEnv, context, instantOf, json, newestFirst, queryParameter, scope } from "../route.ts";
+import { type AppEnv, context, type AppContext } from "../context.ts";
+import { instantOf, cursorPage, queryParameter, scope } from "../params.ts";
+import { json } from "../reply.ts";
 
-function queryOf(c: HonoContext<AppEnv>): AuditQuery {
+function queryOf(c: AppContext): AuditQuery {
   const text = (name: string) => queryParameter(c, name);
   return {
     action: text("action"),
@@ -10,7 +12,7 @@ function queryOf(c: HonoContext<AppEnv>): AuditQuery {
     actorId: text("actorId"),
     from: instantOf(c, "from"),
     to: instantOf(c, "to"),
-    ...newestFirst(c),
+    ...cursorPage(c),
   };
 }
 

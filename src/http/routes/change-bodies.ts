@@ -1,4 +1,3 @@
-import type { Context as HonoContext } from "hono";
 import { z } from "zod";
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { GroupTarget, Targets } from "../../operations/policy/change-impact.ts";
@@ -10,7 +9,8 @@ import {
   type PricingSource,
 } from "../../operations/catalog/pricing-source.ts";
 import { type FormField, readMultipart } from "../body.ts";
-import { type AppEnv, context, fieldOf, queryParameter } from "../route.ts";
+import { context, fieldOf, type AppContext } from "../context.ts";
+import { queryParameter } from "../params.ts";
 
 /** The plan and add-ons that contracts get. */
 const fallbackFields = {
@@ -74,7 +74,7 @@ export function targetsOf(body: z.infer<z.ZodObject<typeof targets>>): Targets {
 }
 
 /** Why a rule of the gate may be broken; undefined when nothing is said. */
-export function overrideReasonOf(c: HonoContext<AppEnv>): string | undefined {
+export function overrideReasonOf(c: AppContext): string | undefined {
   const reason = queryParameter(c, "overrideReason");
   if (reason === undefined) return undefined;
   if (reason.trim() === "") throw new Failure("invalid", "INVALID DATA: The overrideReason query parameter is empty");
@@ -85,11 +85,11 @@ export function overrideReasonOf(c: HonoContext<AppEnv>): string | undefined {
 }
 
 /** The pricing of a body: a file in the field `pricing`, or an address in the same field. A file wins. */
-export async function pricingOf(c: HonoContext<AppEnv>): Promise<PricingSource> {
+export async function pricingOf(c: AppContext): Promise<PricingSource> {
   return sourceOf(c, (await readMultipart(c, { pricing: maxPricingBytes(context(c)) }))?.pricing);
 }
 
-function sourceOf(c: HonoContext<AppEnv>, part: FormField | undefined): PricingSource | Promise<PricingSource> {
+function sourceOf(c: AppContext, part: FormField | undefined): PricingSource | Promise<PricingSource> {
   if (part?.file !== undefined) return { text: part.file };
   const given = part?.text ?? fieldOf(c.get("body"), "pricing");
   if (given === undefined || given === null || given === "") {
@@ -99,7 +99,7 @@ function sourceOf(c: HonoContext<AppEnv>, part: FormField | undefined): PricingS
 }
 
 /** An upload: the pricing, and the text of its expectations where they are a file or text in the field `expectations`. */
-export async function uploadOf(c: HonoContext<AppEnv>): Promise<PricingSource> {
+export async function uploadOf(c: AppContext): Promise<PricingSource> {
   const parts = await readMultipart(c, { pricing: maxPricingBytes(context(c)), expectations: MAX_EXPECTATIONS_BYTES });
   const given = parts?.expectations?.file ?? parts?.expectations?.text ?? fieldOf(c.get("body"), "expectations");
   if (given !== undefined && given !== null && typeof given !== "string") {

@@ -1,4 +1,4 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
 import type { ChangeAction, ImpactView, Watch } from "../../operations/policy/change-impact.ts";
 import { asFailure, Failure } from "../../operations/errors.ts";
@@ -7,21 +7,11 @@ import { openImpact } from "../../operations/changes/impact.ts";
 import { novateHolders } from "../../operations/contracts/novations.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
 import { UNEXPECTED } from "../errors.ts";
-import {
-  type AppEnv,
-  bodyOf,
-  context,
-  json,
-  newestFirst,
-  organizationOf,
-  queryParameter,
-  reply,
-  replyJson,
-  tell,
-} from "../route.ts";
+import { type AppContext, type AppEnv, context, logRequest } from "../context.ts";
+import { bodyOf } from "../body.ts";
+import { json, reply, replyJson } from "../reply.ts";
+import { cursorPage, organizationOf, queryParameter } from "../params.ts";
 import { overrideReasonOf, pricingOf, targets, targetsOf } from "./change-bodies.ts";
-
-type Ask = HonoContext<AppEnv>;
 
 const version = z.string({ error: "The pricingVersion field must be a string" }).optional();
 const from = z
@@ -55,9 +45,12 @@ function changeOf(body: z.infer<typeof change>): ChangeAction {
   return action === "activate" ? { action, pricingVersion } : { action, pricingVersion, targets: targetsOf(body) };
 }
 
-const addressed = (c: Ask) => ({ organizationId: organizationOf(c), serviceName: c.req.param("serviceName") ?? "" });
+const addressed = (c: AppContext) => ({
+  organizationId: organizationOf(c),
+  serviceName: c.req.param("serviceName") ?? "",
+});
 
-function formatOf(c: Ask): pricings.DiffFormat {
+function formatOf(c: AppContext): pricings.DiffFormat {
   const accepted = /\btext\/markdown\b/i.test(c.req.header("accept") ?? "") ? "markdown" : "json";
   const format = queryParameter(c, "format") ?? accepted;
   if (format !== "json" && format !== "markdown") {
@@ -66,15 +59,15 @@ function formatOf(c: Ask): pricings.DiffFormat {
   return format;
 }
 
-function answerDiff(c: Ask, format: pricings.DiffFormat, text: string): Response {
+function answerDiff(c: AppContext, format: pricings.DiffFormat, text: string): Response {
   if (format === "json") return replyJson(c, text, 200);
   return reply(c, text, 200, { "Content-Type": "text/markdown; charset=utf-8" });
 }
 
 /** What a diff is asked for with, beside the versions. */
-const diffing = (c: Ask) => ({ ...addressed(c), format: formatOf(c), signal: c.req.raw.signal });
+const diffing = (c: AppContext) => ({ ...addressed(c), format: formatOf(c), signal: c.req.raw.signal });
 
-function required(c: Ask, name: string): string {
+function required(c: AppContext, name: string): string {
   const value = queryParameter(c, name);
   if (value === undefined || value === "") throw new Failure("invalid", `The ${name} query parameter is required`);
   return value;
@@ -84,7 +77,7 @@ function required(c: Ask, name: string): string {
  * The answer line by line as it is worked out: `{"progress": …}`, and at the end `{"report": …}` or `{"error": …}`. Who
  * leaves ends the work.
  */
-function lines(c: Ask, run: (watch: Watch) => Promise<ImpactView>): ReadableStream<Uint8Array> {
+function lines(c: AppContext, run: (watch: Watch) => Promise<ImpactView>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const left = new AbortController();
   return new ReadableStream<Uint8Array>({
@@ -96,7 +89,7 @@ function lines(c: Ask, run: (watch: Watch) => Promise<ImpactView>): ReadableStre
         .then((report) => write({ report }))
         .catch((error: unknown) => {
           const failure = asFailure(error);
-          if (failure === undefined) tell(c, "error", "unexpected error", error);
+          if (failure === undefined) logRequest(c, "error", "unexpected error", error);
           write({ error: failure?.message ?? UNEXPECTED });
         })
         .then(() => left.signal.aborted || controller.close());
@@ -144,7 +137,7 @@ export const changeRoutes = new Hono<AppEnv>()
       await listDecisions(context(c), {
         ...addressed(c),
         pricingVersion: queryParameter(c, "pricingVersion"),
-        ...newestFirst(c),
+        ...cursorPage(c),
       }),
     ),
   );

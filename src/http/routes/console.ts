@@ -1,9 +1,8 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
-import { type AppEnv, reply } from "../route.ts";
+import { type AppContext, type AppEnv } from "../context.ts";
+import { reply } from "../reply.ts";
 import type { ReadAsset } from "./documentation.ts";
-
-type Ask = HonoContext<AppEnv>;
 
 /** Where the console is, below the sub-path. */
 const CONSOLE_PATH = "/console";
@@ -65,11 +64,11 @@ export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv
     .get(`${CONSOLE_PATH}/*`, (c) => page(c, read, base));
 }
 
-function missing(c: Ask): never {
+function missing(c: AppContext): never {
   throw new Failure("notFound", `Cannot GET ${c.req.path}`);
 }
 
-async function fileOf(c: Ask, read: ReadAsset, name: string, caching: string): Promise<Response | undefined> {
+async function fileOf(c: AppContext, read: ReadAsset, name: string, caching: string): Promise<Response | undefined> {
   const type = TYPES[name.slice(name.lastIndexOf(".") + 1)];
   if (type === undefined || !/^[\w./-]+$/.test(name) || name.includes("..")) return undefined;
   const headers = { "Content-Type": type, "Cache-Control": caching, Vary: "Accept-Encoding, Origin" };
@@ -79,7 +78,7 @@ async function fileOf(c: Ask, read: ReadAsset, name: string, caching: string): P
   return bytes === undefined ? undefined : reply(c, bytes, 200, headers);
 }
 
-async function page(c: Ask, read: ReadAsset, base: string): Promise<Response> {
+async function page(c: AppContext, read: ReadAsset, base: string): Promise<Response> {
   const headers = { "Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": CONTENT_SECURITY_POLICY };
   const bytes = await read("index.html");
   if (bytes === undefined)

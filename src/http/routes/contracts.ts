@@ -1,4 +1,4 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { END_OF_TIME } from "../../core/period.ts";
@@ -8,22 +8,11 @@ import * as contracts from "../../operations/contracts/contracts.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/evaluation/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import {
-  type AppEnv,
-  bodyOf,
-  context,
-  instantIn,
-  instantOf,
-  json,
-  leadingInteger,
-  nearOf,
-  queryParameter,
-  reply,
-  scope,
-} from "../route.ts";
+import { type AppContext, type AppEnv, context } from "../context.ts";
+import { bodyOf } from "../body.ts";
+import { instantIn, instantOf, leadingInteger, nearOf, queryParameter, scope } from "../params.ts";
+import { json, reply } from "../reply.ts";
 import { overrideReasonOf } from "./change-bodies.ts";
-
-type Ask = HonoContext<AppEnv>;
 
 const DAY_MS = 86_400_000;
 
@@ -202,7 +191,7 @@ const filterShape = z.object({
 });
 
 /** Filters from the query (`filters`, JSON) or from the body of the GET; the query wins. */
-function filtersOf(c: Ask): SubscriptionFilters {
+function filtersOf(c: AppContext): SubscriptionFilters {
   const text = queryParameter(c, "filters");
   let given: unknown;
   if (text !== undefined && text !== "") {
@@ -225,21 +214,21 @@ function filtersOf(c: Ask): SubscriptionFilters {
 }
 
 /** Failure unprocessable for so many days that a billing period which began now would end when no date can say. */
-function requireEnd(c: Ask, field: string, renewalDays: number | undefined): void {
+function requireEnd(c: AppContext, field: string, renewalDays: number | undefined): void {
   const end = c.get("resources").now().getTime() + (renewalDays ?? 0) * DAY_MS;
   if (end > END_OF_TIME) throw new Failure("unprocessable", endsTooLate(field));
 }
 
-function billingChangesOf(c: Ask): contracts.BillingChanges {
+function billingChangesOf(c: AppContext): contracts.BillingChanges {
   const changes = bodyOf(c, billingChanges);
   requireEnd(c, "renewalDays", changes.renewalDays);
   return changes;
 }
 
-const address = (c: Ask) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
+const address = (c: AppContext) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
 
 /** The organization of a new contract: a body may repeat the path's or key's, and must name it when neither does. */
-function targetOrganization(c: Ask, named: string | null | undefined): string {
+function targetOrganization(c: AppContext, named: string | null | undefined): string {
   const fixed = scope(c);
   if (fixed !== undefined && named && named !== fixed) {
     throw new Failure("forbidden", "PERMISSION ERROR: Organization ID mismatch");
@@ -254,13 +243,13 @@ function targetOrganization(c: Ask, named: string | null | undefined): string {
   return organizationId;
 }
 
-function groupOf(c: Ask): string {
+function groupOf(c: AppContext): string {
   const groupId = queryParameter(c, "groupId");
   if (groupId === undefined || groupId === "") throw new Failure("invalid", "Missing groupId query parameter");
   return groupId;
 }
 
-function usageChange(c: Ask): UsageChange {
+function usageChange(c: AppContext): UsageChange {
   const amounts = bodyOf(c, usageAmounts);
   const reset = queryParameter(c, "reset");
   const limitName = queryParameter(c, "usageLimit");

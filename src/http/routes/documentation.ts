@@ -1,7 +1,8 @@
 import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
 import { openApiDocument } from "../openapi.ts";
-import { type AppEnv, json, reply } from "../route.ts";
+import type { AppEnv } from "../context.ts";
+import { json, reply } from "../reply.ts";
 
 /** Reads one file of the page's library, by name; undefined when there is no such file. */
 export type ReadAsset = (name: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;

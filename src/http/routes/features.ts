@@ -1,6 +1,6 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
-import { type AtOnce, goOn } from "../../core/at-once.ts";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { Context } from "../../operations/context.ts";
 import type { FeatureAnswer } from "../../operations/evaluation/decision.ts";
 import { evaluateAllAt, evaluateOneAt } from "../../operations/evaluation/as-of.ts";
@@ -8,9 +8,10 @@ import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/evaluation/features.ts";
 import * as usage from "../../operations/evaluation/usage.ts";
 import { answerOnce } from "../idempotency.ts";
-import { type AppEnv, bodyOf, context, instantOf, json, leadingInteger, queryParameter } from "../route.ts";
-
-type Ask = HonoContext<AppEnv>;
+import { type AppContext, type AppEnv, context } from "../context.ts";
+import { bodyOf } from "../body.ts";
+import { instantOf, leadingInteger, queryParameter } from "../params.ts";
+import { json } from "../reply.ts";
 
 const NOT_A_NUMBER = "All values must be numbers";
 const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
@@ -25,9 +26,9 @@ export const expectedConsumption = z.record(
   { error: "Body must be an object" },
 );
 
-const flag = (c: Ask, name: string) => queryParameter(c, name) === "true";
-const mode = (c: Ask) => ({ server: flag(c, "server") });
-const userId = (c: Ask) => c.req.param("userId") ?? "";
+const flag = (c: AppContext, name: string) => queryParameter(c, name) === "true";
+const mode = (c: AppContext) => ({ server: flag(c, "server") });
+const userId = (c: AppContext) => c.req.param("userId") ?? "";
 
 /** Most calls only ask: there is nothing to check then. */
 function isEmpty(body: unknown): boolean {
@@ -36,7 +37,7 @@ function isEmpty(body: unknown): boolean {
   return true;
 }
 
-function positive(c: Ask, name: string, fallback: number): number {
+function positive(c: AppContext, name: string, fallback: number): number {
   const value = leadingInteger(queryParameter(c, name)) ?? 0;
   return value > 0 ? value : fallback;
 }
@@ -63,17 +64,17 @@ export const featureRoutes = new Hono<AppEnv>()
     const input = { userId: userId(c), mode: mode(c) };
     const at = instantOf(c, "at");
     if (at !== undefined) {
-      return goOn(evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }), (all) => json(c, all));
+      return chain(evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }), (all) => json(c, all));
     }
     const evaluate = flag(c, "details") ? features.evaluateAllDetailed : features.evaluateAll;
-    return goOn(evaluate(context(c), input), (all) => json(c, all));
+    return chain(evaluate(context(c), input), (all) => json(c, all));
   })
   .post("/:userId/pricing-token", (c) => {
     if (instantOf(c, "at") !== undefined) {
       throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
     }
     const issued = features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
-    return goOn(issued, (token) => json(c, token));
+    return chain(issued, (token) => json(c, token));
   })
   .post("/:userId/:featureId", (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
@@ -90,11 +91,11 @@ export const featureRoutes = new Hono<AppEnv>()
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: at is for asking: the past cannot be consumed, but in a dry run");
     }
-    return goOn(evaluateOneAt(context(c), { ...ask, at }), (answer) => json(c, answer));
+    return chain(evaluateOneAt(context(c), { ...ask, at }), (answer) => json(c, answer));
   });
 
 /** Counts it once it is done: the work may have to be done again. */
-async function revert(c: Ask, input: Parameters<typeof usage.revertConsumption>[1]): Promise<Response> {
+async function revert(c: AppContext, input: Parameters<typeof usage.revertConsumption>[1]): Promise<Response> {
   const done = { reverted: 0 };
   const answer = await answerOnce(c, async (ctx) => {
     await usage.revertConsumption(ctx, input);
@@ -106,16 +107,16 @@ async function revert(c: Ask, input: Parameters<typeof usage.revertConsumption>[
 }
 
 /** Counts the verdict once it is known for good, for the same reason. */
-function evaluate(c: Ask, ask: Parameters<typeof usage.evaluateOne>[1]): AtOnce<Response> {
+function evaluate(c: AppContext, ask: Parameters<typeof usage.evaluateOne>[1]): MaybePromise<Response> {
   const done: { ctx?: Context; value?: FeatureAnswer } = {};
   const answered = answerOnce(c, (ctx) =>
-    goOn(usage.evaluateOne(ctx, ask), (value) => {
+    chain(usage.evaluateOne(ctx, ask), (value) => {
       done.ctx = ctx;
       done.value = value;
       return { status: 200, value };
     }),
   );
-  return goOn(answered, (answer) => {
+  return chain(answered, (answer) => {
     if (done.ctx !== undefined && done.value !== undefined && !ask.dryRun)
       usage.countVerdict(done.ctx, ask, done.value);
     return answer;

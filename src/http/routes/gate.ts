@@ -1,14 +1,16 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
 import { gateRules } from "../../core/change/impact/gate.ts";
 import { Failure } from "../../operations/errors.ts";
 import { setGate, showGate } from "../../operations/changes/gates.ts";
-import { type AppEnv, context, json, organizationOf } from "../route.ts";
+import { type AppEnv, context, type AppContext } from "../context.ts";
+import { json } from "../reply.ts";
+import { organizationOf } from "../params.ts";
 
 export const gate = z.object({ rules: gateRules });
 
 /** The rules of a body. Failure unprocessable that says which part of which rule is wrong. */
-function rulesOf(c: HonoContext<AppEnv>): z.infer<typeof gateRules> {
+function rulesOf(c: AppContext): z.infer<typeof gateRules> {
   const read = gate.safeParse(c.get("body"), {
     error: (issue) => (issue.code === "invalid_type" ? `must be of the type ${issue.expected}` : undefined),
   });

@@ -1,6 +1,7 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import type { Resources } from "../../operations/context.ts";
-import { type AppEnv, json, reply, replyJson } from "../route.ts";
+import type { AppEnv, AppContext } from "../context.ts";
+import { json, reply, replyJson } from "../reply.ts";
 
 /** What an operator's tools may ask of a process. */
 export interface Health {
@@ -40,7 +41,7 @@ export function healthRoutes(health: Health): Hono<AppEnv> {
   });
 }
 
-function statusOf(c: HonoContext<AppEnv>, body: object, status = 200): Response {
+function statusOf(c: AppContext, body: object, status = 200): Response {
   return replyJson(c, JSON.stringify(body), status, {
     ...NO_STORE,
     ...(status === 503 ? { "Retry-After": "1" } : {}),

@@ -1,25 +1,25 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
 import type { OfrepFailure } from "../../core/ofrep.ts";
 import type { Context } from "../../operations/context.ts";
 import { asFailure } from "../../operations/errors.ts";
 import * as flags from "../../operations/evaluation/flags.ts";
 import { type FailureBody, UNEXPECTED } from "../errors.ts";
-import { type AppEnv, context, json, queryParameter, reply, replyJson } from "../route.ts";
-
-type Ask = HonoContext<AppEnv>;
+import { type AppContext, type AppEnv, context } from "../context.ts";
+import { json, reply, replyJson } from "../reply.ts";
+import { queryParameter } from "../params.ts";
 
 /** What is wrong with a request, by the code under which the protocol knows it. */
-const REFUSALS = {
+const OFREP_ERRORS = {
   PARSE_ERROR: "The body must be an object",
   INVALID_CONTEXT: "context must be an object, and its targetingKey a string",
   TARGETING_KEY_MISSING: "context.targetingKey must be the userId of a contract",
 } as const;
-type Refusal = keyof typeof REFUSALS;
+type OfrepErrorCode = keyof typeof OFREP_ERRORS;
 
 const orMissing =
-  (refusal: Refusal) =>
-  ({ input }: { input?: unknown }): Refusal =>
+  (refusal: OfrepErrorCode) =>
+  ({ input }: { input?: unknown }): OfrepErrorCode =>
     input === undefined || input === null ? "TARGETING_KEY_MISSING" : refusal;
 
 /** Both requests; whatever else the context holds is not looked at, nor are fields of newer versions of the protocol. */
@@ -35,14 +35,14 @@ export const evaluationRequest = z.object(
 
 /** Evaluates for the request's end user; one who cannot be evaluated for is a context that does not meet the requirements. */
 async function answer(
-  c: Ask,
+  c: AppContext,
   key: string | undefined,
   evaluate: (ctx: Context, input: { userId: string; mode: { server: boolean } }) => Promise<Response>,
 ): Promise<Response> {
   const read = evaluationRequest.safeParse(c.get("body"));
   if (!read.success) {
     const errorCode = read.error.issues[0]?.message ?? "PARSE_ERROR";
-    return json(c, { key, errorCode, errorDetails: new Map(Object.entries<string>(REFUSALS)).get(errorCode) }, 400);
+    return json(c, { key, errorCode, errorDetails: new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode) }, 400);
   }
   const userId = read.data.context.targetingKey;
   const server = queryParameter(c, "server") === "true";

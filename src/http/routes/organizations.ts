@@ -1,4 +1,4 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
@@ -17,20 +17,10 @@ import {
   showOrganization,
   updateOrganization,
 } from "../../operations/accounts/organizations.ts";
-import {
-  type AppEnv,
-  bodyOf,
-  context,
-  expiry,
-  fieldOf,
-  fieldsOf,
-  json,
-  leadingInteger,
-  momentOf,
-  nearOf,
-  queryParameter,
-  reply,
-} from "../route.ts";
+import { type AppEnv, context, fieldOf, type AppContext } from "../context.ts";
+import { bodyOf, fieldsOf } from "../body.ts";
+import { expiry, leadingInteger, momentOf, nearOf, queryParameter } from "../params.ts";
+import { json, reply } from "../reply.ts";
 
 /** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
 const text = (required: string, wrongType: string) =>
@@ -90,14 +80,14 @@ export const keyChange = z
   .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE);
 
 /** How far back limits that were reached are counted. */
-function hoursOf(c: HonoContext<AppEnv>): number {
+function hoursOf(c: AppContext): number {
   const hours = Number(queryParameter(c, "hours") ?? 24);
   if (Number.isInteger(hours) && hours >= 1 && hours <= 168) return hours;
   throw new Failure("invalid", "INVALID DATA: hours must be a whole number from 1 to 168");
 }
 
 /** The organization that the path names; asked after the body's shape. Failure unprocessable for a malformed one. */
-function organizationIdOf(c: HonoContext<AppEnv>): string {
+function organizationIdOf(c: AppContext): string {
   const organizationId = c.req.param("organizationId") ?? "";
   if (isIdentifier(organizationId)) return organizationId;
   throw new Failure("unprocessable", "organizationId must be a valid 24-character hex string");

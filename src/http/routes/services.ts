@@ -1,26 +1,17 @@
-import { type Handler, Hono, type Context as HonoContext } from "hono";
+import { type Handler, Hono } from "hono";
 import { z } from "zod";
 import { type FallbackSubscription, setAvailability } from "../../operations/changes/availability.ts";
-import { pageOf } from "../../operations/context.ts";
+import { clampPageSize } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
 import { updateService } from "../../operations/catalog/service-changes.ts";
 import * as services from "../../operations/catalog/services.ts";
-import {
-  type AppEnv,
-  bodyOf,
-  context,
-  json,
-  leadingInteger,
-  organizationOf,
-  queryParameter,
-  reply,
-  scope,
-} from "../route.ts";
+import { type AppContext, type AppEnv, context } from "../context.ts";
+import { bodyOf } from "../body.ts";
+import { json, reply } from "../reply.ts";
+import { leadingInteger, organizationOf, queryParameter, scope } from "../params.ts";
 import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, targets, uploadOf } from "./change-bodies.ts";
-
-type Ask = HonoContext<AppEnv>;
 
 export const serviceChanges = z.object({
   name: z
@@ -54,12 +45,12 @@ function fallbackOf(body: unknown): {
 }
 
 /** Paging of the service family: bad numbers fall back to the defaults. Source: contract services-pricings §4.1. */
-function paging(c: Ask): { skip: number; limit: number; order: "asc" | "desc" } {
+function paging(c: AppContext): { skip: number; limit: number; order: "asc" | "desc" } {
   const positive = (name: string, fallback: number) => {
     const value = leadingInteger(queryParameter(c, name)) ?? 0;
     return value > 0 ? value : fallback;
   };
-  const limit = pageOf(c.get("resources"), Math.min(positive("limit", 20), 1000));
+  const limit = clampPageSize(c.get("resources"), Math.min(positive("limit", 20), 1000));
   const offset = positive("offset", 0);
   return {
     limit,
@@ -68,7 +59,7 @@ function paging(c: Ask): { skip: number; limit: number; order: "asc" | "desc" } 
   };
 }
 
-const addressed = (c: Ask) => ({
+const addressed = (c: AppContext) => ({
   organizationId: organizationOf(c),
   serviceName: c.req.param("serviceName") ?? "",
   version: c.req.param("pricingVersion") ?? "",

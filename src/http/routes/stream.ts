@@ -3,7 +3,8 @@ import { Failure } from "../../operations/errors.ts";
 import { identifyCaller } from "../../operations/access.ts";
 import { addressBlock } from "../../core/access/address-block.ts";
 import { accountOf, type EventReader, openEventReader } from "../../operations/messaging/event-stream.ts";
-import { addressOf, type AppEnv, context, type HttpSettings, queryParameter, tell } from "../route.ts";
+import { addressOf, type AppEnv, context, type HttpSettings, logRequest } from "../context.ts";
+import { queryParameter } from "../params.ts";
 import { createStreamPlaces, type StreamHolder, type StreamLimits } from "../stream-places.ts";
 
 /** Streams that a process has open at once, where the operator has not said otherwise; in all, per address, per key. */
@@ -56,7 +57,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
         stopping: resources.stopping,
         heartbeatMs,
         maxStallMs: c.get("server").settings.maxStreamStallMs ?? MAX_STALL_MS,
-        onError: (error) => tell(c, "warn", "a stream cannot read the outbox for now", error),
+        onError: (error) => logRequest(c, "warn", "a stream cannot read the outbox for now", error),
       });
       return c.body(body, 200, HEADERS);
     } catch (error) {

@@ -6,7 +6,10 @@ import { readCache, writeCache } from "../../operations/reports/cache.ts";
 import { Failure } from "../../operations/errors.ts";
 import { requireTestEvents, sendTestEvent } from "../../operations/messaging/events.ts";
 import { verifyPricingToken } from "../../operations/evaluation/pricing-tokens.ts";
-import { type AppEnv, bodyOf, context, fieldsOf, json, queryParameter, reply } from "../route.ts";
+import { type AppEnv, context } from "../context.ts";
+import { bodyOf, fieldsOf } from "../body.ts";
+import { json, reply } from "../reply.ts";
+import { queryParameter } from "../params.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 
 const INVALID_ENTRY = {

@@ -1,4 +1,4 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
 import { hasAllowedCharacters } from "../../core/access/username.ts";
 import {
@@ -14,19 +14,10 @@ import {
   showUserKey,
   updateUser,
 } from "../../operations/accounts/users.ts";
-import {
-  addressOf,
-  type AppEnv,
-  bodyOf,
-  context,
-  expiry,
-  json,
-  leadingInteger,
-  momentOf,
-  queryParameter,
-  reply,
-  tell,
-} from "../route.ts";
+import { addressOf, type AppEnv, context, logRequest, type AppContext } from "../context.ts";
+import { bodyOf } from "../body.ts";
+import { expiry, leadingInteger, momentOf, queryParameter } from "../params.ts";
+import { json, reply } from "../reply.ts";
 
 const MAX_PASSWORD_BYTES = 256;
 const encoder = new TextEncoder();
@@ -82,7 +73,7 @@ export const keyRotation = z.object({
 export const newRole = z.object({ role: role("Role is required") });
 
 /** Where a call that hashes a password comes from, so that it waits fairly and not after its client has left. */
-const clientOf = (c: HonoContext<AppEnv>) => ({ address: addressOf(c), signal: c.req.raw.signal });
+const clientOf = (c: AppContext) => ({ address: addressOf(c), signal: c.req.raw.signal });
 
 /** A paging parameter; absent and empty mean the default, an unreadable one is refused by the operation. */
 function pageNumber(given: string | undefined, byDefault: number): number {
@@ -136,13 +127,13 @@ export const userRoutes = new Hono<AppEnv>()
   });
 
 /** Leaves a trace, without the keys, when somebody was shown keys of others. Source: users-organizations §9 D7. */
-function logKeysShown(c: HonoContext<AppEnv>, shown: readonly { username: string; apiKey?: string }[]): void {
+function logKeysShown(c: AppContext, shown: readonly { username: string; apiKey?: string }[]): void {
   const caller = c.get("caller");
   if (caller.kind !== "user") return;
   const reader = caller.username;
   const others = shown.filter((user) => user.apiKey !== undefined && user.username !== reader);
   if (others.length === 0) return;
-  tell(c, "info", "an ADMIN was shown API keys of other users", {
+  logRequest(c, "info", "an ADMIN was shown API keys of other users", {
     reader,
     users: others.map((user) => user.username),
   });

@@ -1,12 +1,13 @@
-import { Hono, type Context as HonoContext } from "hono";
+import { Hono } from "hono";
 import { z } from "zod";
 import { EVENT_CODES } from "../../core/event-messages.ts";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as webhooks from "../../operations/messaging/webhooks.ts";
-import { type AppEnv, bodyOf, context, json, leadingInteger, organizationOf, queryParameter } from "../route.ts";
-
-type Ask = HonoContext<AppEnv>;
+import { type AppContext, type AppEnv, context } from "../context.ts";
+import { bodyOf } from "../body.ts";
+import { json } from "../reply.ts";
+import { leadingInteger, organizationOf, queryParameter } from "../params.ts";
 
 const url = z.string({
   error: ({ input }) => (input === undefined ? "The url field is required" : "The url field must be a string"),
@@ -27,7 +28,7 @@ export const webhookChanges = z.object({
 });
 
 /** Failure notFound for what cannot be an id, which is nobody's. */
-function addressOf(c: Ask): webhooks.WebhookAddress {
+function addressOf(c: AppContext): webhooks.WebhookAddress {
   const webhookId = c.req.param("webhookId") ?? "";
   if (!isIdentifier(webhookId)) throw new Failure("notFound", `Webhook ${webhookId} not found`);
   return { organizationId: organizationOf(c), webhookId };
@@ -38,7 +39,7 @@ function deliveryIdOf(text: string | undefined): number {
   throw new Failure("notFound", `Delivery ${text} not found`);
 }
 
-function pageOf(c: Ask): Pick<Parameters<typeof webhooks.listDeliveries>[1], "status" | "before" | "limit"> {
+function pageOf(c: AppContext): Pick<Parameters<typeof webhooks.listDeliveries>[1], "status" | "before" | "limit"> {
   const status = queryParameter(c, "status");
   const before = queryParameter(c, "before");
   const number = leadingInteger(queryParameter(c, "limit") ?? "20") ?? 0;

@@ -6,7 +6,7 @@ import { deleteOrganizations, insertOrganization } from "../../db/queries/organi
 import { members, organizations, users } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import { audit } from "../audit.ts";
-import { newId, pageOf, transaction, type Context } from "../context.ts";
+import { newId, clampPageSize, transaction, type Context } from "../context.ts";
 import { issueApiKey } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import {
@@ -48,7 +48,7 @@ export async function listOrganizations(
     throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
   }
   if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
-  const limit = pageOf(ctx, input.limit);
+  const limit = clampPageSize(ctx, input.limit);
   const matching = q === "" ? undefined : containsText(organizations.name, q);
   const [[counted], rows] = await Promise.all([
     ctx.db.select({ total: count() }).from(organizations).where(matching),

@@ -6,8 +6,8 @@ import { openApiKey, protectApiKey, sealSecret } from "../credentials.ts";
 const BATCH = 200;
 
 /** Keys and secrets re-encrypted under the current secret, and those that neither secret could decrypt. */
-export interface Resealed {
-  resealed: number;
+export interface Reencrypted {
+  reencrypted: number;
   unreadable: number;
 }
 
@@ -16,9 +16,9 @@ export interface Resealed {
  * API_KEYS_SECRET_PREVIOUS is the old secret. It is idempotent, and skips keys that are replaced meanwhile. A user's
  * previous key exists only as a hash, so it ends with the old secret.
  */
-export async function resealAll(resources: Resources): Promise<Resealed> {
+export async function reencryptKeys(resources: Resources): Promise<Reencrypted> {
   const { db, keyring } = resources;
-  const result: Resealed = { resealed: 0, unreadable: 0 };
+  const result: Reencrypted = { reencrypted: 0, unreadable: 0 };
   const each = async <Row extends { id: string; sealed: string | null }>(
     read: (after: string) => Promise<Row[]>,
     write: (row: Row & { sealed: string }, clear: string) => Promise<unknown>,
@@ -32,7 +32,7 @@ export async function resealAll(resources: Resources): Promise<Resealed> {
         if (clear === undefined) result.unreadable += 1;
         else {
           await write({ ...row, sealed }, clear);
-          result.resealed += 1;
+          result.reencrypted += 1;
         }
       }
       after = rows.at(-1)?.id ?? after;

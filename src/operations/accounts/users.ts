@@ -7,7 +7,7 @@ import { insertOrganization, passOnOrganizations } from "../../db/queries/organi
 import { users } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import { audit, auditAll } from "../audit.ts";
-import { newId, pageOf, transaction, type Context, type Resources } from "../context.ts";
+import { newId, clampPageSize, transaction, type Context, type Resources } from "../context.ts";
 import { hashPassword, isOutdated, issueApiKey, readApiKey, verifyPassword } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import { inTurn, type Requester } from "../state/hashing-queue.ts";
@@ -195,7 +195,7 @@ export async function listUsers(
     throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
   }
   if (!(offset >= 0)) throw new Failure("invalid", "INVALID DATA: Offset must be a non-negative number");
-  const limit = pageOf(ctx, input.limit);
+  const limit = clampPageSize(ctx, input.limit);
   const matching = q === "" ? undefined : containsText(users.username, q);
   const [[counted], rows] = await Promise.all([
     ctx.db.select({ total: count() }).from(users).where(matching),

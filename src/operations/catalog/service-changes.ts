@@ -1,6 +1,6 @@
 import { and, eq, sql, type SQL } from "drizzle-orm";
 import { actorOf, denyMoveService } from "../../core/access/membership.ts";
-import { denyAtGate, findRule } from "../../core/access/permissions.ts";
+import { checkPermission, findRule } from "../../core/access/permissions.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
@@ -200,7 +200,7 @@ async function denyRemoval(ctx: Context, service: ServiceRow): Promise<string | 
   if (caller.kind !== "key")
     return denyMoveService(actorOf(caller, await organizationRole(ctx, service.organizationId)));
   const path = `/services/${encodeURIComponent(service.name)}`;
-  return denyAtGate(findRule("DELETE", path), caller, "DELETE", path, false)?.message;
+  return checkPermission(findRule("DELETE", path), caller, "DELETE", path, false)?.message;
 }
 
 /**

@@ -5,8 +5,8 @@ import { CONTRACT_STATES, type ContractState, isInState, isNear } from "../../db
 import { serviceKey, versionKey } from "../../db/queries/pricings.ts";
 import { contracts } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
-import { capsOf } from "../caps.ts";
-import { type Context, pageOf, snapshot } from "../context.ts";
+import { numericLimitsOf } from "../numeric-limits.ts";
+import { type Context, clampPageSize, snapshot } from "../context.ts";
 import { Failure } from "../errors.ts";
 
 /** Conditions on subscriptions. Source: contract contracts §3. */
@@ -119,7 +119,7 @@ function readPaging(ctx: Context, query: ContractQuery): Paging {
   if (errors.length > 0 || sort === undefined || (order !== "asc" && order !== "desc")) {
     throw new Failure("invalid", `Errors where found during validation of query params: ${errors.join(" | ")}`);
   }
-  const limit = pageOf(ctx, Math.min(query.limit || 20, MAX_PAGE));
+  const limit = clampPageSize(ctx, Math.min(query.limit || 20, MAX_PAGE));
   return { sort, order, state, limit, skip: query.offset || ((query.page || 1) - 1) * limit };
 }
 
@@ -128,7 +128,7 @@ async function nearCondition(ctx: Context, { organizationId, near }: ContractQue
   if (organizationId === undefined) {
     throw new Failure("invalid", "INVALID DATA: near can only be asked within an organization");
   }
-  const caps = await capsOf(ctx, organizationId);
+  const caps = await numericLimitsOf(ctx, organizationId);
   return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.now() });
 }
 

@@ -3,12 +3,12 @@ import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from
 import { type PastState, readRecord, type StateCause } from "../../db/queries/contract-states.ts";
 import { type ContractView, viewOf } from "../../db/queries/contracts.ts";
 import { contractHistory, type contracts } from "../../db/schema.ts";
-import type { Subject } from "../../db/queries/subjects.ts";
+import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
-import { type Ask, decide, explained, type FeatureAnswer } from "./decision.ts";
+import { type EvaluationRequest, decide, explained, type FeatureAnswer } from "./decision.ts";
 import { Failure } from "../errors.ts";
-import { asRenewed, evaluatedOrganization, type Mode, prepare, type Prepared } from "./subject.ts";
+import { asRenewed, evaluatedOrganization, type Mode, prepare, type Prepared } from "./prepare.ts";
 
 /*
  * Answers questions about past moments from recorded contract states and the usage ledger. A moment before the records
@@ -113,7 +113,7 @@ export async function showContractAt(
 async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepared & { asOf: AsOfContract }> {
   const past = await findPast(ctx, { organizationId: evaluatedOrganization(ctx), userId }, at);
   const { row, state } = past;
-  const subject: Subject = {
+  const subject: ContractSnapshot = {
     contractId: row.id,
     version: "",
     endDate: state.endDate,
@@ -141,7 +141,7 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
 /** Evaluates one feature as of that moment, and returns the state used. Consumes nothing. */
 export async function evaluateOneAt(
   ctx: Context,
-  { at, ...ask }: Ask & { at: Date },
+  { at, ...ask }: EvaluationRequest & { at: Date },
 ): Promise<FeatureAnswer & { asOf: AsOfContract }> {
   const prepared = await prepareAt(ctx, ask.userId, at);
   const answer = explained(prepared, decide(prepared, ask).result, { ...ask, explain: true }, prepared.usage);

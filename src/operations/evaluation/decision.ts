@@ -7,10 +7,10 @@ import {
   type FeatureResult,
   involvedLimits,
 } from "../../core/pricing/evaluate.ts";
-import type { Mode, Prepared } from "./subject.ts";
+import type { Mode, Prepared } from "./prepare.ts";
 
 /** A request to evaluate one feature for one end user, with the consumption to count if granted. */
-export interface Ask {
+export interface EvaluationRequest {
   userId: string;
   featureId: string;
   /** `<service>-<limit>` -> amount; empty to evaluate without consuming. */
@@ -35,7 +35,7 @@ export interface FeatureAnswer extends FeatureResult {
 /** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(
   { evaluation, usage }: Prepared,
-  { featureId, expected, mode, strict }: Ask,
+  { featureId, expected, mode, strict }: EvaluationRequest,
 ): { result: FeatureResult; counts: boolean } {
   const result = evaluateFeature(evaluation, featureId, usage, mode);
   if (result.error !== null || Object.keys(expected).length === 0) return { result, counts: false };
@@ -59,12 +59,12 @@ function sum(a: number, b: number): number {
 
 /** Returns the usage levels that the feature's expression reads, with their identifiers in it. */
 export function involvedLevels(
-  { evaluation, subject }: Prepared,
-  { featureId, mode }: Pick<Ask, "featureId" | "mode">,
+  { evaluation, contract }: Prepared,
+  { featureId, mode }: Pick<EvaluationRequest, "featureId" | "mode">,
 ) {
   return involvedLimits(evaluation, featureId, mode).flatMap(({ id, serviceName, limitName }) => {
-    const service = subject.services.find((one) => one.key === serviceName);
-    const level = subject.levels.find((one) => one.serviceId === service?.serviceId && one.limitName === limitName);
+    const service = contract.services.find((one) => one.key === serviceName);
+    const level = contract.levels.find((one) => one.serviceId === service?.serviceId && one.limitName === limitName);
     return level === undefined ? [] : [{ id, level }];
   });
 }
@@ -75,7 +75,7 @@ export function involvedLevels(
  */
 export function limitsReached(
   prepared: Prepared,
-  ask: Ask,
+  ask: EvaluationRequest,
   involved: ReturnType<typeof involvedLevels>,
   limits: FeatureResult["limit"],
   before: ReadonlyMap<string, number>,
@@ -85,7 +85,7 @@ export function limitsReached(
     const limit = limits?.[id];
     const consumed = after(id);
     if (typeof limit !== "number" || consumed < limit || (before.get(id) ?? 0) >= limit) return [];
-    const { contractId, services } = prepared.subject;
+    const { contractId, services } = prepared.contract;
     const serviceName = services.find(({ serviceId }) => serviceId === level.serviceId)?.key ?? "";
     const { limitName } = level;
     const details = { contractId, userId: ask.userId, serviceName, limitName, limit, consumed };
@@ -96,7 +96,7 @@ export function limitsReached(
 export function explained(
   prepared: Prepared,
   result: FeatureResult,
-  ask: Ask,
+  ask: EvaluationRequest,
   balances: ReadonlyMap<string, number>,
 ): FeatureAnswer {
   if (!ask.explain && !ask.strict && !ask.dryRun) return result;

@@ -1,6 +1,6 @@
 import { CompactSign } from "jose";
 import { and, asc, eq } from "drizzle-orm";
-import { type AtOnce, goOn } from "../../core/at-once.ts";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import {
   contexts,
   type Evaluation,
@@ -15,8 +15,8 @@ import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from ".
 import { pricings, services } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import type { Context } from "../context.ts";
-import type { Subject } from "../../db/queries/subjects.ts";
-import { evaluatedOrganization, type Mode, type Prepared, prepareFor, prepareSubject } from "./subject.ts";
+import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
+import { evaluatedOrganization, type Mode, type Prepared, prepareFor, prepareContract } from "./prepare.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
 /** Caches answers that depend on no balance, keyed by the immutable evaluation. */
@@ -27,8 +27,8 @@ function evaluateEach<T>(
   { userId, mode }: { userId: string; mode: Mode },
   kind: "booleans" | "details",
   evaluate: (evaluation: Evaluation, id: string, usage: ReadonlyMap<string, number>, mode: Mode) => T,
-): AtOnce<Record<string, T>> {
-  return goOn(prepareFor(ctx, { userId, mode }), ({ evaluation, usage }) => {
+): MaybePromise<Record<string, T>> {
+  return chain(prepareFor(ctx, { userId, mode }), ({ evaluation, usage }) => {
     const name = `${kind} ${mode.server}`;
     const known = kept.get(evaluation)?.get(name);
     if (known !== undefined) return known as Record<string, T>;
@@ -52,7 +52,7 @@ function keep(evaluation: Evaluation, name: string, answer: object): void {
 export function evaluateAll(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): AtOnce<Readonly<Record<string, boolean>>> {
+): MaybePromise<Readonly<Record<string, boolean>>> {
   return evaluateEach(ctx, input, "booleans", evaluateBoolean);
 }
 
@@ -60,7 +60,7 @@ export function evaluateAll(
 export function evaluateAllDetailed(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): AtOnce<Readonly<Record<string, FeatureResult>>> {
+): MaybePromise<Readonly<Record<string, FeatureResult>>> {
   return evaluateEach(ctx, input, "details", evaluateFeature);
 }
 
@@ -72,18 +72,18 @@ export interface IssuedToken {
  * Caches the last token per contract snapshot, for one second. A token signed again within that second would be
  * identical.
  */
-const issued = { iat: 0, bySubject: new Map<Subject, Issued>() };
+const issued = { iat: 0, bySubject: new Map<ContractSnapshot, Issued>() };
 
 interface Issued {
   server: boolean;
   issuer: string;
-  token: AtOnce<IssuedToken>;
+  token: MaybePromise<IssuedToken>;
 }
 
 /** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
-export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): AtOnce<IssuedToken> {
-  return goOn(prepareSubject(ctx, input.userId), (prepared) =>
-    goOn(ctx.issuer(ctx.db), (issuer) => issueOnce(ctx, prepared, { ...input, issuer })),
+export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): MaybePromise<IssuedToken> {
+  return chain(prepareContract(ctx, input.userId), (prepared) =>
+    chain(ctx.issuer(ctx.db), (issuer) => issueOnce(ctx, prepared, { ...input, issuer })),
   );
 }
 
@@ -91,8 +91,8 @@ function issueOnce(
   ctx: Context,
   prepared: Prepared,
   input: { userId: string; mode: Mode; issuer: string },
-): AtOnce<IssuedToken> {
-  const { subject } = prepared;
+): MaybePromise<IssuedToken> {
+  const { contract } = prepared;
   const { issuer } = input;
   const { server } = input.mode;
   const iat = Math.floor(ctx.now().getTime() / 1000);
@@ -101,14 +101,14 @@ function issueOnce(
     issued.bySubject = new Map();
   }
   const { bySubject } = issued;
-  const last = bySubject.get(subject);
+  const last = bySubject.get(contract);
   if (last?.server === server && last.issuer === issuer) return last.token;
   const token = signToken(ctx, prepared, { iat, ...input });
   const mine: Issued = { server, issuer, token };
-  bySubject.set(subject, mine);
+  bySubject.set(contract, mine);
   token.then(
     (known) => (mine.token = known),
-    () => bySubject.delete(subject),
+    () => bySubject.delete(contract),
   );
   return token;
 }

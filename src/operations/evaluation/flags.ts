@@ -2,7 +2,7 @@ import { ofrepEvaluationFailure, type OfrepFailure, ofrepFlag, type OfrepFlag } 
 import { evaluateFeature, featureIds, type FeatureResult } from "../../core/pricing/evaluate.ts";
 import type { Context } from "../context.ts";
 import { explained, offReason } from "./decision.ts";
-import { evaluatedOrganization, type Mode, type Prepared, prepareSubject } from "./subject.ts";
+import { evaluatedOrganization, type Mode, type Prepared, prepareContract } from "./prepare.ts";
 
 /**
  * Evaluates one feature as an OpenFeature (OFREP) flag. Consumes nothing, but counts a denial. Failures as in
@@ -12,7 +12,7 @@ export async function evaluateFlag(
   ctx: Context,
   input: { userId: string; featureId: string; mode: Mode },
 ): Promise<OfrepFlag | OfrepFailure> {
-  const prepared = await prepareSubject(ctx, input.userId);
+  const prepared = await prepareContract(ctx, input.userId);
   const result = evaluateFeature(prepared.evaluation, input.featureId, prepared.usage, input.mode);
   if (!result.eval && result.error === null) {
     const reason = offReason(prepared, input.featureId, result, input.mode);
@@ -26,7 +26,7 @@ export async function evaluateFlags(
   ctx: Context,
   input: { userId: string; mode: Mode },
 ): Promise<(OfrepFlag | OfrepFailure)[]> {
-  const prepared = await prepareSubject(ctx, input.userId);
+  const prepared = await prepareContract(ctx, input.userId);
   return featureIds(prepared.evaluation, input.mode)
     .map((id) => flagOf(prepared, id, evaluateFeature(prepared.evaluation, id, prepared.usage, input.mode), input.mode))
     .filter((flag) => !("errorCode" in flag && flag.errorCode === "FLAG_NOT_FOUND"));

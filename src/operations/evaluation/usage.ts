@@ -1,10 +1,10 @@
 import { eq } from "drizzle-orm";
-import { type AtOnce, goOn } from "../../core/at-once.ts";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { evaluateFeature } from "../../core/pricing/evaluate.ts";
 import { type ContractView, viewContracts } from "../../db/queries/contracts.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, services } from "../../db/schema.ts";
-import type { Level } from "../../db/queries/subjects.ts";
+import type { Level } from "../../db/queries/contract-snapshots.ts";
 import {
   boundaryAfter,
   loadLevels,
@@ -17,27 +17,27 @@ import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
-import { evaluateAlone } from "./consumption.ts";
-import { type Ask, decide, explained, type FeatureAnswer, likelyOffReason } from "./decision.ts";
-import { evaluatedOrganization, type Mode, prepareFor, withLockedSubject } from "./subject.ts";
+import { consumeSerially } from "./consumption.ts";
+import { type EvaluationRequest, decide, explained, type FeatureAnswer, likelyOffReason } from "./decision.ts";
+import { evaluatedOrganization, type Mode, prepareFor, withLockedContract } from "./prepare.ts";
 
 /**
  * Evaluates one feature, and counts the consumption in `expected` if granted. Check and count are atomic under the
  * contract's lock, for all limits of the expression or none. Source: contract features-events §6.
  */
-export function evaluateOne(ctx: Context, ask: Ask): AtOnce<FeatureAnswer> {
+export function evaluateOne(ctx: Context, ask: EvaluationRequest): MaybePromise<FeatureAnswer> {
   const asksOnly = ask.dryRun || Object.keys(ask.expected).length === 0;
   if (asksOnly) {
-    return goOn(prepareFor(ctx, ask), (prepared) =>
+    return chain(prepareFor(ctx, ask), (prepared) =>
       explained(prepared, decide(prepared, ask).result, ask, prepared.usage),
     );
   }
   if (ctx.consume !== undefined) return ctx.consume({ organizationId: evaluatedOrganization(ctx), ...ask });
-  return evaluateAlone(ctx, ask);
+  return consumeSerially(ctx, ask);
 }
 
 /** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. */
-export function countVerdict(ctx: Context, { featureId, expected }: Ask, answer: FeatureAnswer): void {
+export function countVerdict(ctx: Context, { featureId, expected }: EvaluationRequest, answer: FeatureAnswer): void {
   const { callCounter } = ctx;
   if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
   if (answer.eval || answer.error !== null) return;
@@ -54,12 +54,12 @@ export async function revertConsumption(
   input: { userId: string; featureId: string; latest: boolean; mode: Mode },
 ): Promise<void> {
   const { userId, featureId, latest } = input;
-  const isKnown = await withLockedSubject(ctx, userId, async (ctx, { subject, evaluation, usage }) => {
+  const isKnown = await withLockedContract(ctx, userId, async (ctx, { contract, evaluation, usage }) => {
     const known = evaluateFeature(evaluation, featureId, usage, input.mode);
     if (known.error?.code === "FLAG_NOT_FOUND") return false;
     const now = ctx.now();
     await revertFeature(ctx.db, {
-      contractId: subject.contractId,
+      contractId: contract.contractId,
       featureId,
       since: new Date(now.getTime() - REVERT_WINDOW_MS),
       latest,

@@ -3,7 +3,7 @@ import type { EVENT_CODES } from "../../core/event-messages.ts";
 import { outboxRange } from "../../db/queries/outbox.ts";
 import { organizations, webhookDeliveries, webhookEndpoints } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
-import { type Context, newId, pageOf, transaction } from "../context.ts";
+import { type Context, newId, clampPageSize, transaction } from "../context.ts";
 import { issueWebhookSecret } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 
@@ -310,7 +310,7 @@ export async function listDeliveries(
       ),
     )
     .orderBy(desc(webhookDeliveries.id))
-    .limit(pageOf(ctx, input.limit));
+    .limit(clampPageSize(ctx, input.limit));
   return rows.map(deliveryOf);
 }
 

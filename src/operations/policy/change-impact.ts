@@ -1,12 +1,18 @@
 import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
 import { configurationKey, configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
-import { sideSteps } from "../../core/change/holding.ts";
-import type { Side } from "../../core/change/holding.ts";
+import { sideSteps } from "../../core/change/entitlements.ts";
+import type { Side } from "../../core/change/entitlements.ts";
 import { Impact } from "../../core/change/impact/impact.ts";
 import { COUNTS, emptyCounts } from "../../core/change/impact/report.ts";
 import type { ConfigurationImpact, ImpactReport } from "../../core/change/impact/report.ts";
-import { countHolders, type Holder, type HolderFilter, listHoldings, readHolders } from "../../db/queries/holders.ts";
+import {
+  countSubscribers,
+  type Subscriber,
+  type SubscriberFilter,
+  listConfigurations,
+  readSubscribers,
+} from "../../db/queries/subscribers.ts";
 import { listVersions, type ServiceRow, type VersionRow, versionKey } from "../../db/queries/pricings.ts";
 import type { HoldingComparison } from "../../core/change/compare.ts";
 import type { Verdict } from "../../core/change/best-fit/certificate.ts";
@@ -61,7 +67,7 @@ export interface ChangePlan {
   /** The version that contracts move to. For an activation: the version that they could move to. */
   readonly target: VersionRow | undefined;
   readonly versions: ReadonlyMap<string, VersionRow>;
-  readonly holders: HolderFilter;
+  readonly holders: SubscriberFilter;
   readonly targets: Targets;
 }
 
@@ -185,13 +191,13 @@ export async function assessChange(
   const about = aboutOf(plan, certifies);
   const grouping = new Grouping(ctx, plan, await loadSide(ctx, plan.service, plan.target), about, answers);
   // Distinct configurations suffice to find missing answers, before any contract is read.
-  for (const holding of await listHoldings(ctx.db, plan.holders)) await grouping.open(holding);
+  for (const holding of await listConfigurations(ctx.db, plan.holders)) await grouping.open(holding);
   grouping.requireAllUsed();
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
-  const of = await countHolders(ctx.db, plan.holders);
+  const of = await countSubscribers(ctx.db, plan.holders);
   let contracts = 0;
   let since = performance.now();
-  for await (const page of readHolders(ctx.db, plan.holders, ctx.now())) {
+  for await (const page of readSubscribers(ctx.db, plan.holders, ctx.now())) {
     for (const holder of page) {
       if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
       const counted = grouping.find(holder) ?? (await grouping.open(holder));
@@ -233,7 +239,7 @@ interface Counted {
 }
 
 /** A contract's version and configuration, without its consumption. */
-type Holding = Pick<Holder, "contractId" | "pricingId" | "plan" | "addOns">;
+type Holding = Pick<Subscriber, "contractId" | "pricingId" | "plan" | "addOns">;
 
 /** A version that contracts are on. */
 interface OpenVersion {
@@ -273,7 +279,7 @@ class Grouping {
     return `${pricingId} ${JSON.stringify([plan, addOns])}`;
   }
 
-  find(holder: Holder): Counted | undefined {
+  find(holder: Subscriber): Counted | undefined {
     return this.#byRow.get(this.#rowKey(holder));
   }
 

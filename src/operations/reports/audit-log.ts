@@ -3,8 +3,8 @@ import { type Actor, withActors } from "../../db/queries/actors.ts";
 import type { Database } from "../../db/postgres/connect.ts";
 import { auditLog } from "../../db/schema.ts";
 import { AUDIT_ACTIONS, auditTarget } from "../audit.ts";
-import { type Context, pageOf } from "../context.ts";
-import { REFUSED_ACTION } from "../state/refusals.ts";
+import { type Context, clampPageSize } from "../context.ts";
+import { DENIED_ACTION } from "../state/denied-attempts.ts";
 
 export interface AuditEntry {
   id: number;
@@ -34,7 +34,7 @@ export interface AuditQuery {
 /** Selects one row more than the page, to detect a next page. Each filter has its own index. */
 export function auditRows(db: Database, input: { organizationId: string | undefined; query: AuditQuery }) {
   const { action, target, actorId, from, to, before, limit } = input.query;
-  const named = [...AUDIT_ACTIONS, REFUSED_ACTION].filter((one) => one.split(".")[0] === action);
+  const named = [...AUDIT_ACTIONS, DENIED_ACTION].filter((one) => one.split(".")[0] === action);
   return db
     .select()
     .from(auditLog)
@@ -61,7 +61,7 @@ export async function readAuditLog(
   ctx: Context,
   input: { organizationId: string | undefined; query: AuditQuery },
 ): Promise<{ data: AuditEntry[]; next: number | null }> {
-  const limit = pageOf(ctx, input.query.limit);
+  const limit = clampPageSize(ctx, input.query.limit);
   const rows = await auditRows(ctx.db, { ...input, query: { ...input.query, limit } });
   const data = await withActors(ctx.db, rows.slice(0, limit));
   return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null };

@@ -9,7 +9,7 @@ import {
   type StateCounts,
 } from "../../db/queries/overview.ts";
 import { organizationRole } from "../access.ts";
-import { capsOf } from "../caps.ts";
+import { numericLimitsOf } from "../numeric-limits.ts";
 import type { Context } from "../context.ts";
 
 const MAX_NEAR = 20;
@@ -36,7 +36,7 @@ export async function readOverview(
   const { organizationId, near: share, hours } = input;
   await organizationRole(ctx, organizationId);
   const now = ctx.now();
-  const caps = await capsOf(ctx, organizationId);
+  const caps = await numericLimitsOf(ctx, organizationId);
   return {
     contracts: await countContracts(ctx.db, organizationId, now),
     near: { share, ...(await findNear(ctx.db, { organizationId, caps, share, now, atMost: MAX_NEAR })) },

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/core/access/caller.ts";
-import { denyAtGate, findRule, PERMISSION_RULES } from "../../../src/core/access/permissions.ts";
+import { checkPermission, findRule, PERMISSION_RULES } from "../../../src/core/access/permissions.ts";
 
 /** What the table says of a path of the interface. */
 const deny = (caller: Caller, method: string, path: string, namesOrganization: boolean) =>
-  denyAtGate(findRule(method, path), caller, method, path, namesOrganization);
+  checkPermission(findRule(method, path), caller, method, path, namesOrganization);
 
 const user = (role: "ADMIN" | "USER"): Caller => ({ kind: "user", id: "1", username: "marta", role });
 const key = (scope: "ALL" | "MANAGEMENT" | "EVALUATION"): Caller => ({
@@ -96,7 +96,7 @@ describe("the gate answers every caller as the table says", () => {
 test("rows of the root decide there alone, and those of the interface only inside of it", () => {
   for (const path of ["/ofrep/v1/evaluate/flags", "/ofrep/v1/evaluate/flags/tasker-board"]) {
     expect(
-      CALLERS.map((caller) => denyAtGate(findRule("POST", path, "/"), caller, "POST", path, false)?.letter),
+      CALLERS.map((caller) => checkPermission(findRule("POST", path, "/"), caller, "POST", path, false)?.letter),
     ).toEqual(["K", "R", "R", undefined, undefined, undefined]);
     expect(findRule("GET", path, "/")).toBeUndefined();
     expect(findRule("POST", path)).toBeUndefined();

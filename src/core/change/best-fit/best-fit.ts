@@ -2,8 +2,8 @@ import { PlanSearch } from "./plan.ts";
 import type { Certificate } from "./certificate.ts";
 import { priceOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
-import { holdingOf } from "../holding.ts";
-import type { Side } from "../holding.ts";
+import { entitlementsOf } from "../entitlements.ts";
+import type { Side } from "../entitlements.ts";
 import { compareRanks, floorSteps, offers } from "../loss.ts";
 import type { Loss } from "../loss.ts";
 import { Space } from "../space.ts";
@@ -51,7 +51,7 @@ export function* proposeSteps(
   configuration: Configuration,
   isOver: IsOver = NEVER_OVER,
 ): Steps<Proposal | undefined> {
-  const current = holdingOf(before, configuration);
+  const current = entitlementsOf(before, configuration);
   const { pricing } = after;
   const offered = offers(configuration);
   const space = new Space([pricing], (addOn) => offered.addOn(addOn));

@@ -3,8 +3,8 @@ import { canonical } from "../change.ts";
 import { comparisonSteps } from "../compare.ts";
 import { priceOf } from "../configuration.ts";
 import type { Configuration, Price } from "../configuration.ts";
-import { holdingOf } from "../holding.ts";
-import type { Holding, Side } from "../holding.ts";
+import { entitlementsOf } from "../entitlements.ts";
+import type { Entitlements, Side } from "../entitlements.ts";
 import { compareRanks, costsOf, floorSteps, lossOf, measuresOf, offers } from "../loss.ts";
 import type { Floor, Loss, Rank } from "../loss.ts";
 import { finish, NEVER_OVER } from "../../steps.ts";
@@ -35,11 +35,11 @@ export type Verdict = { readonly ok: true } | { readonly ok: false; readonly rea
 
 class Checker {
   readonly #question: CertificateQuestion;
-  readonly #current: Holding;
+  readonly #current: Entitlements;
 
   constructor(question: CertificateQuestion) {
     this.#question = question;
-    this.#current = holdingOf(question.before, question.configuration);
+    this.#current = entitlementsOf(question.before, question.configuration);
   }
 
   /** Returns the reason why contracts cannot move to this target; undefined when they can. */
@@ -64,7 +64,7 @@ class Checker {
 
   /** Computes the loss of a move from scratch, without any cached comparison. */
   *loss(target: Configuration): Steps<Loss> {
-    const comparison = yield* comparisonSteps(this.#current, holdingOf(this.#question.after, target));
+    const comparison = yield* comparisonSteps(this.#current, entitlementsOf(this.#question.after, target));
     return lossOf(comparison.features, comparison.limits);
   }
 
@@ -138,7 +138,7 @@ export function* checkSteps(
   const refused = checker.refusal(target);
   if (refused !== undefined) return { ok: false, reason: refused };
   const rank = yield* checker.rank(target);
-  const floors = yield* floorSteps(holdingOf(before, configuration), after);
+  const floors = yield* floorSteps(entitlementsOf(before, configuration), after);
   const discounts = after.pricing.pricing.addOns.some((addOn) => Number(addOn.price) < 0);
   const proven = !discounts && floors.every((floor) => compareRanks(floor.rank, rank.slice(0, 6)) >= 0);
   const expected: Certificate = {

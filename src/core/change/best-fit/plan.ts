@@ -5,13 +5,13 @@ import { compareFeature, compareLimit } from "../compare.ts";
 import type { FeatureComparison, LimitComparison } from "../compare.ts";
 import { configurationOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
-import { holdingOf } from "../holding.ts";
-import type { Holding, Side } from "../holding.ts";
+import { entitlementsOf } from "../entitlements.ts";
+import type { Entitlements, Side } from "../entitlements.ts";
 import { compareRanks, costsOf, lossOf, measuresOf, subjectsOfBoth } from "../loss.ts";
 import type { Loss, Rank } from "../loss.ts";
 import type { Space } from "../space.ts";
 import type { IsOver, Steps } from "../../steps.ts";
-import { addOnsOfFeature, addOnsOfLimit } from "../subjects.ts";
+import { addOnsOfFeature, addOnsOfLimit } from "../add-on-index.ts";
 
 /** Maximum selections tried per group of add-ons. Larger groups are searched only in part. */
 const MAX_TRIED = 8_192;
@@ -27,7 +27,7 @@ interface Found {
 
 /** Searches the best target on one plan. */
 export class PlanSearch {
-  readonly #current: Holding;
+  readonly #current: Entitlements;
   readonly #after: Side;
   readonly #plan: string | undefined;
   readonly #space: Space;
@@ -41,7 +41,7 @@ export class PlanSearch {
     limits: ReadonlyMap<string, readonly string[]>;
   };
 
-  constructor(current: Holding, after: Side, plan: string | undefined, space: Space, isOver: IsOver) {
+  constructor(current: Entitlements, after: Side, plan: string | undefined, space: Space, isOver: IsOver) {
     this.#isOver = isOver;
     this.#current = current;
     this.#after = after;
@@ -65,8 +65,9 @@ export class PlanSearch {
    * choice of those.
    */
   *#loss(chosen: ReadonlyMap<string, number>, features: readonly string[], limits: readonly string[]): Steps<Loss> {
-    let holding: Holding | undefined;
-    const held = (): Holding => (holding ??= holdingOf(this.#after, configurationOf(this.#plan, this.#named(chosen))));
+    let holding: Entitlements | undefined;
+    const held = (): Entitlements =>
+      (holding ??= entitlementsOf(this.#after, configurationOf(this.#plan, this.#named(chosen))));
     const { features: byFeature, limits: byLimit } = this.#touching;
     const [comparedFeatures, comparedLimits]: [FeatureComparison[], LimitComparison[]] = [[], []];
     for (const name of features) {
@@ -84,7 +85,7 @@ export class PlanSearch {
   /** Returns the potentially useful add-ons, in groups that do not influence each other. */
   *#groups(): Steps<AddOnGroup[]> {
     const { features, limits } = this.#touching;
-    const bare = holdingOf(this.#after, configurationOf(this.#plan, {}));
+    const bare = entitlementsOf(this.#after, configurationOf(this.#plan, {}));
     const useful = new Set<string>();
     const include = (keys: Iterable<string>): void => {
       for (const key of keys) for (const each of this.#closed.get(key) ?? []) useful.add(each);

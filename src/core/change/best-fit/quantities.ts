@@ -2,7 +2,7 @@ import { UNLIMITED } from "../../pricing/model.ts";
 import type { AddOn, LimitValue } from "../../pricing/model.ts";
 import { allowsQuantity, constraintsOf } from "../../pricing/subscription.ts";
 import { MODES } from "../compare.ts";
-import type { Holding, Side } from "../holding.ts";
+import type { Entitlements, Side } from "../entitlements.ts";
 import { edgeQuantities } from "../space.ts";
 
 /** Maximum quantities of an add-on that are tried exhaustively. */
@@ -17,11 +17,11 @@ export interface AddOnGroup {
 
 /** Selects the quantities of an add-on that are worth trying on one plan, given the current holding. */
 export class Quantities {
-  readonly #current: Holding;
+  readonly #current: Entitlements;
   readonly #after: Side;
   readonly #plan: string | undefined;
 
-  constructor(current: Holding, after: Side, plan: string | undefined) {
+  constructor(current: Entitlements, after: Side, plan: string | undefined) {
     this.#current = current;
     this.#after = after;
     this.#plan = plan;

@@ -13,7 +13,7 @@ import {
 } from "./definitions.ts";
 import { compareGrants } from "./grants.ts";
 import type { SpaceReport } from "./grants.ts";
-import { createSide } from "../holding.ts";
+import { createSide } from "../entitlements.ts";
 import { finish } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 import { stepOf, suggestVersion } from "./version-step.ts";

@@ -8,12 +8,12 @@ import { configurationOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
 import { featureValueEffect, limitValueEffect } from "../effect.ts";
 import type { Effect } from "../effect.ts";
-import { rememberHoldings } from "../holding.ts";
-import type { Holding, Mode, Side } from "../holding.ts";
+import { memoizeEntitlements } from "../entitlements.ts";
+import type { Entitlements, Mode, Side } from "../entitlements.ts";
 import { Space } from "../space.ts";
 import { NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
-import { addOnsOfFeature, addOnsOfLimit } from "../subjects.ts";
+import { addOnsOfFeature, addOnsOfLimit } from "../add-on-index.ts";
 
 /*
  * Compares the grants of every configuration that both pricings offer. A feature or limit depends only on the plan and
@@ -61,7 +61,10 @@ class GrantComparison {
   readonly #sides: readonly [Side, Side];
   readonly #space: Space;
   readonly #isOver: IsOver;
-  readonly #holdings: readonly [(configuration: Configuration) => Holding, (configuration: Configuration) => Holding];
+  readonly #holdings: readonly [
+    (configuration: Configuration) => Entitlements,
+    (configuration: Configuration) => Entitlements,
+  ];
   readonly #seen = new Set<string>();
   readonly #capped = new Set<string>();
   readonly #prepared = new Map<string, { readonly list: readonly Prepared[]; readonly complete: boolean }>();
@@ -71,7 +74,7 @@ class GrantComparison {
     this.#sides = [before, after];
     this.#isOver = isOver;
     this.#space = new Space([before.pricing, after.pricing]);
-    this.#holdings = [rememberHoldings(before), rememberHoldings(after)];
+    this.#holdings = [memoizeEntitlements(before), memoizeEntitlements(after)];
   }
 
   get report(): SpaceReport {
@@ -98,7 +101,7 @@ class GrantComparison {
     subject: Subject,
     name: string,
     addOnsOf: (side: Side, name: string) => string[],
-    find: (before: Holding, after: Holding) => readonly Finding[],
+    find: (before: Entitlements, after: Entitlements) => readonly Finding[],
   ): Steps<void> {
     if (this.isOver(subject, name)) return;
     const keys = [...new Set(this.#sides.flatMap((side) => addOnsOf(side, name)))].sort();
@@ -174,7 +177,7 @@ function condense(findings: readonly Found[]): readonly (Found & { configuration
   return [...kinds.values()];
 }
 
-function limitFindings(limit: string): (before: Holding, after: Holding) => readonly Finding[] {
+function limitFindings(limit: string): (before: Entitlements, after: Entitlements) => readonly Finding[] {
   return (before, after) => {
     const [old, now] = [before, after].map((holding) => holding.grant.usageLimits.get(limit));
     const effect = limitValueEffect(old, now);
@@ -188,14 +191,14 @@ function limitFindings(limit: string): (before: Holding, after: Holding) => read
  * Returns true if a limit that the expression reads changed in the same direction. That limit's own change already
  * explains the effect.
  */
-function limitTellsIt(before: Holding, after: Holding, feature: string, mode: Mode, effect: Effect): boolean {
+function limitTellsIt(before: Entitlements, after: Entitlements, feature: string, mode: Mode, effect: Effect): boolean {
   const limits = factsOf(before, feature, mode)?.limits ?? [];
   return limits.some(
     (name) => limitValueEffect(before.grant.usageLimits.get(name), after.grant.usageLimits.get(name)) === effect,
   );
 }
 
-function accessFindings(before: Holding, after: Holding, feature: string, mode: Mode): readonly Finding[] {
+function accessFindings(before: Entitlements, after: Entitlements, feature: string, mode: Mode): readonly Finding[] {
   const access = compareAccess(before, after, feature, mode);
   const sameText = factsOf(before, feature, mode)?.shape === factsOf(after, feature, mode)?.shape;
   if (access.effect === "same") return [];
@@ -223,7 +226,7 @@ function mergeModes(client: readonly Finding[], server: readonly Finding[]): rea
   return client.map((finding) => withoutMode(finding));
 }
 
-function featureFindings(feature: string): (before: Holding, after: Holding) => readonly Finding[] {
+function featureFindings(feature: string): (before: Entitlements, after: Entitlements) => readonly Finding[] {
   return (before, after) => {
     const [old, now] = [before, after].map((holding) => holding.grant.features.get(feature));
     const [client = [], server = []] = MODES.map((mode) => accessFindings(before, after, feature, mode));
@@ -263,7 +266,9 @@ class Present {
   readonly #side: Side;
   readonly #other: Side;
   #space: Space | undefined;
-  #holdings: [(configuration: Configuration) => Holding, (configuration: Configuration) => Holding] | undefined;
+  #holdings:
+    | [(configuration: Configuration) => Entitlements, (configuration: Configuration) => Entitlements]
+    | undefined;
 
   constructor(side: Side, other: Side) {
     this.#side = side;
@@ -273,7 +278,7 @@ class Present {
   /** Returns true if any plan or add-on grants anything of a feature or limit that the other pricing lacks. */
   *isWorth(subject: "feature" | "usageLimit", name: string, isOver: () => boolean): Steps<boolean> {
     const space = (this.#space ??= new Space([this.#side.pricing]));
-    const [holding, none] = (this.#holdings ??= [rememberHoldings(this.#side), rememberHoldings(this.#other)]);
+    const [holding, none] = (this.#holdings ??= [memoizeEntitlements(this.#side), memoizeEntitlements(this.#other)]);
     const keys = subject === "feature" ? addOnsOfFeature(this.#side, name) : addOnsOfLimit(this.#side, name);
     for (const plan of space.plans)
       for (const { whole } of space.selections(plan, keys).list) {
@@ -293,7 +298,7 @@ class Present {
   }
 }
 
-function isTruthy({ grant, side }: Holding, name: string): boolean {
+function isTruthy({ grant, side }: Entitlements, name: string): boolean {
   const value = grant.features.get(name);
   return side.expressions.get(name)?.server === undefined && value !== undefined && value !== false;
 }

@@ -4,8 +4,8 @@ import { factsOf } from "../access.ts";
 import { configurationOf } from "../configuration.ts";
 import { isUnlimited } from "../effect.ts";
 import type { Expectation } from "./expectations.ts";
-import { holdingOf, usageOf } from "../holding.ts";
-import type { Holding, Mode, Side } from "../holding.ts";
+import { entitlementsOf, usageOf } from "../entitlements.ts";
+import type { Entitlements, Mode, Side } from "../entitlements.ts";
 
 /** Share of a pricing that expectations cover: plans × features × the edges of their limits. */
 export interface Coverage {
@@ -32,7 +32,7 @@ function placeOf(used: number, limit: number): Place | undefined {
 }
 
 /** Returns the places around a limit between which a feature's result changes, with no other consumption. */
-function flips(holding: Holding, feature: string, mode: Mode, limit: string): readonly Place[] {
+function flips(holding: Entitlements, feature: string, mode: Mode, limit: string): readonly Place[] {
   const value = holding.grant.usageLimits.get(limit);
   if (typeof value !== "number" || isUnlimited(value) || value < 0) return [];
   const { side } = holding;
@@ -58,7 +58,13 @@ function pointText(plan: string | undefined, feature: string, mode: Mode | undef
 }
 
 /** Returns all points of one feature with one plan. */
-function pointsOf(holding: Holding, plan: string | undefined, feature: string, mode: Mode, shared: boolean): string[] {
+function pointsOf(
+  holding: Entitlements,
+  plan: string | undefined,
+  feature: string,
+  mode: Mode,
+  shared: boolean,
+): string[] {
   const shownMode = shared ? undefined : mode;
   const points = [pointText(plan, feature, shownMode, "")];
   for (const limit of factsOf(holding, feature, mode)?.usage ?? [])
@@ -77,7 +83,7 @@ function modesOf(side: Side, feature: string): readonly Mode[] {
 
 /** Yields the points that one expectation covers, in the wording of {@link pointText}. */
 function* coveredBy(side: Side, { plan, addOns, usage, server, features }: Expectation): Generator<string> {
-  const holding = holdingOf(side, configurationOf(plan, addOns));
+  const holding = entitlementsOf(side, configurationOf(plan, addOns));
   const known = plan === undefined ? undefined : (side.pricing.plans.get(plan.toLowerCase())?.name ?? plan);
   for (const { feature, eval: expected } of features) {
     const modes = modesOf(side, feature);
@@ -105,7 +111,7 @@ export function coverageOf(side: Side, expectations: readonly Expectation[]): Co
   const plans = pricing.plans.size === 0 ? [undefined] : [...pricing.plans.values()].map((plan) => plan.name);
   const points = new Set<string>();
   for (const plan of plans) {
-    const holding = holdingOf(side, configurationOf(plan, {}));
+    const holding = entitlementsOf(side, configurationOf(plan, {}));
     for (const feature of side.expressions.keys()) {
       const modes = modesOf(side, feature);
       for (const mode of modes)

@@ -8,8 +8,8 @@ import { checkSubscription } from "../../pricing/subscription.ts";
 import { equalJson } from "../change.ts";
 import { configurationOf, describeConfiguration } from "../configuration.ts";
 import type { Expectation, ExpectedFeature } from "./expectations.ts";
-import { holdingOf, usageOf } from "../holding.ts";
-import type { Holding, Side } from "../holding.ts";
+import { entitlementsOf, usageOf } from "../entitlements.ts";
+import type { Entitlements, Side } from "../entitlements.ts";
 
 /** A result that differs from the expectation. */
 export interface Miss {
@@ -40,7 +40,7 @@ function circumstances(result: FeatureResult, prefix: string): string {
 }
 
 function checkFeature(
-  holding: Holding,
+  holding: Entitlements,
   usage: ReadonlyMap<string, number>,
   server: boolean,
   expected: ExpectedFeature,
@@ -93,7 +93,7 @@ export function runExpectation(side: Side, expectation: Expectation): Expectatio
   const { plan, addOns, usage, server, features, limits, line } = expectation;
   const refusal = checkRefusal(side.pricing, side.serviceName, expectation);
   if (refusal !== undefined) return { expectation, misses: refusal };
-  const holding = holdingOf(side, configurationOf(plan, addOns));
+  const holding = entitlementsOf(side, configurationOf(plan, addOns));
   const levels = usageOf(side, usage);
   const misses = features.flatMap((expected) => checkFeature(holding, levels, server, expected));
   for (const [name, limit] of Object.entries(limits)) {

@@ -4,8 +4,8 @@ import { compareHoldings, comparisonSteps } from "../compare.ts";
 import type { FeatureComparison, HoldingComparison } from "../compare.ts";
 import { priceEffect, priceOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
-import { holdingOf } from "../holding.ts";
-import type { Holding, Side } from "../holding.ts";
+import { entitlementsOf } from "../entitlements.ts";
+import type { Entitlements, Side } from "../entitlements.ts";
 import { emptyCounts } from "./report.ts";
 import type { ConfigurationImpact, ImpactCounts, ImpactOptions } from "./report.ts";
 import { NO_FLIPS, UsageAnswers } from "./usage.ts";
@@ -15,8 +15,8 @@ import type { Steps } from "../../steps.ts";
  * Returns an empty holding for a configuration that no longer fits its pricing. Evaluation rejects such a
  * configuration, so it grants nothing.
  */
-function nothingOf(side: Side): Holding {
-  return holdingOf(side, { addOns: {} });
+function nothingOf(side: Side): Entitlements {
+  return entitlementsOf(side, { addOns: {} });
 }
 
 /** Evaluation requires a plan if the pricing has plans. Source: features-events.md §2. */
@@ -24,8 +24,8 @@ function lacksPlan({ pricing }: Side, { plan }: Configuration): boolean {
   return plan === undefined ? pricing.plans.size > 0 : findPlan(pricing, plan) === undefined;
 }
 
-function usableHolding(side: Side, configuration: Configuration): Holding {
-  return lacksPlan(side, configuration) ? nothingOf(side) : holdingOf(side, configuration);
+function usableHolding(side: Side, configuration: Configuration): Entitlements {
+  return lacksPlan(side, configuration) ? nothingOf(side) : entitlementsOf(side, configuration);
 }
 
 function problemOf(after: Side | undefined, target: Configuration | undefined): ConfigurationImpact["problem"] {
@@ -51,7 +51,7 @@ export function* compareConfiguration(
   const fits = after !== undefined && target !== undefined && problemOf(after, target) === null;
   return yield* comparisonSteps(
     usableHolding(before, configuration),
-    fits ? holdingOf(after, target) : nothingOf(before),
+    fits ? entitlementsOf(after, target) : nothingOf(before),
   );
 }
 
@@ -71,8 +71,8 @@ export class ConfigurationCount {
   readonly #configuration: Configuration;
   readonly #target: Configuration | undefined;
   readonly #problem: ConfigurationImpact["problem"];
-  readonly #before: Holding;
-  readonly #after: Holding | undefined;
+  readonly #before: Entitlements;
+  readonly #after: Entitlements | undefined;
   readonly #comparison: ReturnType<typeof compareHoldings>;
   readonly #price: ConfigurationImpact["price"];
   readonly #answers: UsageAnswers;
@@ -89,7 +89,7 @@ export class ConfigurationCount {
     this.#problem = problemOf(after, this.#target);
     this.#before = usableHolding(before, configuration);
     const target = this.#problem === null ? this.#target : undefined;
-    this.#after = after === undefined || target === undefined ? undefined : holdingOf(after, target);
+    this.#after = after === undefined || target === undefined ? undefined : entitlementsOf(after, target);
     const [old, now] = [this.#before, this.#after ?? nothingOf(before)];
     this.#comparison = compared?.(configuration) ?? compareHoldings(old, now);
     const [was, is] = [priceOf(before.pricing, configuration), target && after && priceOf(after.pricing, target)];

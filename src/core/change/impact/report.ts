@@ -2,7 +2,7 @@ import type { SubscriptionRule } from "../../pricing/subscription.ts";
 import type { FeatureComparison, HoldingComparison, LimitComparison } from "../compare.ts";
 import type { Configuration, Price } from "../configuration.ts";
 import type { Effect } from "../effect.ts";
-import type { Side } from "../holding.ts";
+import type { Side } from "../entitlements.ts";
 import type { Flips } from "./usage.ts";
 
 /** Contracts with the same configuration and the same usage. */

@@ -2,7 +2,7 @@ import { evaluateBoolean } from "../../pricing/evaluate.ts";
 import { idOf } from "../../pricing/evaluation.ts";
 import { edgesOf, factsOf } from "../access.ts";
 import { MODES } from "../compare.ts";
-import type { Holding, Mode } from "../holding.ts";
+import type { Entitlements, Mode } from "../entitlements.ts";
 
 /** Number of contracts for which a feature's result flips, per evaluation mode. */
 export interface Flips {
@@ -57,8 +57,8 @@ function cellOf(edges: readonly number[], used: number): number {
  * between edges, so each further contract costs only one look-up per limit.
  */
 export class UsageAnswers {
-  readonly #before: Holding;
-  readonly #after: Holding | undefined;
+  readonly #before: Entitlements;
+  readonly #after: Entitlements | undefined;
   readonly #keepsUsage: boolean;
   readonly #groups: readonly AskedGroup[];
 
@@ -66,7 +66,7 @@ export class UsageAnswers {
    * `after` is undefined when the contracts end up with nothing. `usage` states if the change keeps or resets
    * consumption.
    */
-  constructor(before: Holding, after: Holding | undefined, usage: "kept" | "reset") {
+  constructor(before: Entitlements, after: Entitlements | undefined, usage: "kept" | "reset") {
     this.#before = before;
     this.#after = after;
     this.#keepsUsage = usage === "kept";
@@ -105,14 +105,14 @@ export class UsageAnswers {
     return [...groups.values()];
   }
 
-  #ask(holding: Holding | undefined, feature: string, mode: Mode, usage: ReadonlyMap<string, number>): boolean {
+  #ask(holding: Entitlements | undefined, feature: string, mode: Mode, usage: ReadonlyMap<string, number>): boolean {
     if (holding === undefined) return false;
     const id = idOf(holding.side.serviceName, feature);
     return evaluateBoolean(holding.evaluation, id, usage, { server: mode === "server" });
   }
 
   /** Builds the input of evaluation for one side, limited to one group. */
-  #usage(holding: Holding | undefined, limits: readonly string[], levels: Levels): Map<string, number> {
+  #usage(holding: Entitlements | undefined, limits: readonly string[], levels: Levels): Map<string, number> {
     const usage = new Map<string, number>();
     if (holding === undefined) return usage;
     const { tracked, serviceName } = holding.side;

@@ -5,9 +5,9 @@ import { accessOf } from "../access.ts";
 import { configurationOf } from "../configuration.ts";
 import type { ExpressionFacts } from "../expression-facts.ts";
 import type { FindingPath, LintCode } from "../finding.ts";
-import type { Holding, Mode, rememberHoldings, Side } from "../holding.ts";
+import type { Entitlements, Mode, memoizeEntitlements, Side } from "../entitlements.ts";
 import type { Space } from "../space.ts";
-import { addOnsOfFeature } from "../subjects.ts";
+import { addOnsOfFeature } from "../add-on-index.ts";
 
 /** Reports one finding. The code determines the severity, and the path determines the line. */
 export type Report = (code: LintCode, path: FindingPath, message: string) => void;
@@ -16,7 +16,7 @@ export type Report = (code: LintCode, path: FindingPath, message: string) => voi
 export interface Linting {
   readonly side: Side;
   readonly space: Space;
-  readonly holdingAt: ReturnType<typeof rememberHoldings>;
+  readonly holdingAt: ReturnType<typeof memoizeEntitlements>;
   readonly report: Report;
   /** Call before each expensive operation. Throws when time is up. */
   readonly step: () => void;
@@ -50,7 +50,7 @@ function numbersIn(text: string): number[] {
 }
 
 /** Enumerates all combinations of the values that an expression reads. Undefined when there are too many. */
-function assignments(side: Side, facts: ExpressionFacts, text: string): Iterable<Holding> | undefined {
+function assignments(side: Side, facts: ExpressionFacts, text: string): Iterable<Entitlements> | undefined {
   const { pricing, serviceName } = side;
   const numbers = numbersIn(text);
   const axes = [

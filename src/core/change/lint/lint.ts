@@ -2,7 +2,7 @@ import { compilePricing } from "../../pricing/compile.ts";
 import type { Pricing } from "../../pricing/model.ts";
 import { LINT_CODES, locator } from "../finding.ts";
 import type { Finding } from "../finding.ts";
-import { createSide, rememberHoldings } from "../holding.ts";
+import { createSide, memoizeEntitlements } from "../entitlements.ts";
 import { lintFeatures } from "./expressions.ts";
 import type { Report } from "./expressions.ts";
 import { lintOffers } from "./offers.ts";
@@ -26,7 +26,7 @@ export function lintPricing(pricing: Pricing, source?: string, isOver: () => boo
   const compiled = compilePricing(pricing);
   const side = createSide(compiled);
   const space = new Space([compiled], undefined, step);
-  const remembered = rememberHoldings(side);
+  const remembered = memoizeEntitlements(side);
   const holdingAt: typeof remembered = (configuration) => {
     step();
     return remembered(configuration);

@@ -4,10 +4,10 @@ import { compareFeature, compareLimit } from "../compare.ts";
 import { configurationOf } from "../configuration.ts";
 import { featureValueEffect, limitValueEffect } from "../effect.ts";
 import type { Effect } from "../effect.ts";
-import type { Side } from "../holding.ts";
+import type { Side } from "../entitlements.ts";
 import type { Linting, Report } from "./expressions.ts";
 import type { Space } from "../space.ts";
-import { addOnsOfFeature, addOnsOfLimit } from "../subjects.ts";
+import { addOnsOfFeature, addOnsOfLimit } from "../add-on-index.ts";
 
 type HoldingAt = Linting["holdingAt"];
 

@@ -23,7 +23,7 @@ export interface YamlFailure {
   readonly column: number;
 }
 
-class Refusal extends Error {
+class YamlError extends Error {
   readonly offset: number;
   constructor(message: string, offset: number) {
     super(message);
@@ -92,7 +92,7 @@ class TreeBuilder {
       !event.fast &&
       (text.includes("\0") || LONE_SURROGATE.test(text))
     )
-      throw new Refusal("an escape yields a null byte or a lone surrogate", start);
+      throw new YamlError("an escape yields a null byte or a lone surrogate", start);
     const at = start < 0 ? this.where(event) : start;
     const weight = textWeight(text.length);
     if (event.anchorStart >= 0) this.anchors.set(this.name(event), { value, weight });
@@ -102,7 +102,7 @@ class TreeBuilder {
   private open(event: MappingEvent | SequenceEvent, collection: TreeMap | TreeList): void {
     if (event.tagStart >= 0) this.tag(event);
     if (this.frames.length >= this.maxDepth)
-      throw new Refusal(`nesting deeper than ${this.maxDepth} levels is not accepted`, event.start);
+      throw new YamlError(`nesting deeper than ${this.maxDepth} levels is not accepted`, event.start);
     const anchor = event.anchorStart < 0 ? undefined : this.name(event);
     if (anchor !== undefined) this.anchors.set(anchor, { value: collection, weight: 0 });
     this.frames.push({
@@ -127,9 +127,9 @@ class TreeBuilder {
     const name = this.name(event);
     const anchor = this.anchors.get(name);
     if (anchor === undefined)
-      throw new Refusal(`unidentified alias "${excerpt(name, MAX_QUOTED_LENGTH)}"`, event.anchorStart);
+      throw new YamlError(`unidentified alias "${excerpt(name, MAX_QUOTED_LENGTH)}"`, event.anchorStart);
     if (anchor.weight === 0)
-      throw new Refusal(`recursive alias "${excerpt(name, MAX_QUOTED_LENGTH)}" is not accepted`, event.anchorStart);
+      throw new YamlError(`recursive alias "${excerpt(name, MAX_QUOTED_LENGTH)}" is not accepted`, event.anchorStart);
     this.repeat(anchor.weight, event.anchorStart);
     this.add(anchor.value, event.anchorStart, false, undefined, anchor.weight);
   }
@@ -140,7 +140,7 @@ class TreeBuilder {
   private repeat(weight: number, at: number): void {
     this.repeated += weight;
     if (this.repeated > MAX_REPEATED_VALUES)
-      throw new Refusal(
+      throw new YamlError(
         `aliases and merge keys repeat more than ${MAX_REPEATED_VALUES} values, 64 characters of a text counting as one`,
         at,
       );
@@ -157,7 +157,7 @@ class TreeBuilder {
     if (collection.kind === "list") {
       collection.items.push({ value, at, valueAt: at, verbatim });
     } else if (frame.key === undefined) {
-      if (isMap(value) || isList(value)) throw new Refusal("a mapping key must be a scalar", at);
+      if (isMap(value) || isList(value)) throw new YamlError("a mapping key must be a scalar", at);
       frame.merges = value === "<<" && style === SCALAR_STYLE.PLAIN;
       frame.key =
         typeof value === "string" ? value : typeof value === "object" && value !== null ? value.text : String(value);
@@ -172,7 +172,7 @@ class TreeBuilder {
 
   private put(frame: Frame, map: TreeMap, key: string, entry: TreeEntry): void {
     if (map.entries.has(key) && frame.merged?.delete(key) !== true)
-      throw new Refusal("duplicated mapping key", entry.at);
+      throw new YamlError("duplicated mapping key", entry.at);
     map.entries.set(key, entry);
   }
 
@@ -181,7 +181,7 @@ class TreeBuilder {
     frame.merged ??= new Set();
     for (const source of sources) {
       if (!isMap(source))
-        throw new Refusal("cannot merge mappings; the provided source object is unacceptable", frame.keyAt);
+        throw new YamlError("cannot merge mappings; the provided source object is unacceptable", frame.keyAt);
       this.repeat(source.entries.size + 1, frame.keyAt);
       for (const [key, entry] of source.entries) {
         if (map.entries.has(key)) continue;
@@ -203,7 +203,7 @@ class TreeBuilder {
   private tag(event: { tagStart: number; tagEnd: number }): string {
     const tag = this.source.slice(event.tagStart, event.tagEnd);
     if (tag !== "!" && !CORE_TAGS.test(tag))
-      throw new Refusal(`unknown tag ${excerpt(tag, MAX_QUOTED_LENGTH)}`, event.tagStart);
+      throw new YamlError(`unknown tag ${excerpt(tag, MAX_QUOTED_LENGTH)}`, event.tagStart);
     return tag;
   }
 }
@@ -257,7 +257,7 @@ export function readYaml(
     }
     return { ok: true, root: new TreeBuilder(source, maxDepth).build(events) };
   } catch (error) {
-    if (error instanceof Refusal) return refuse(error.message, error.offset);
+    if (error instanceof YamlError) return refuse(error.message, error.offset);
     if (error instanceof YAMLException) {
       const deep = error.reason.startsWith("nesting exceeded");
       const message = deep ? `nesting deeper than ${maxDepth} levels is not accepted` : excerpt(error.reason, 1_000);

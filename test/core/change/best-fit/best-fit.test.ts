@@ -5,15 +5,15 @@ import { canonical } from "../../../../src/core/change/change.ts";
 import { checkCertificate } from "../../../../src/core/change/best-fit/certificate.ts";
 import { compareHoldings } from "../../../../src/core/change/compare.ts";
 import type { Configuration } from "../../../../src/core/change/configuration.ts";
-import { createSide, holdingOf } from "../../../../src/core/change/holding.ts";
-import type { Side } from "../../../../src/core/change/holding.ts";
+import { createSide, entitlementsOf } from "../../../../src/core/change/entitlements.ts";
+import type { Side } from "../../../../src/core/change/entitlements.ts";
 import { compareRanks, costsOf, lossOf, measuresOf, offers } from "../../../../src/core/change/loss.ts";
 import { compilePricing } from "../../../../src/core/pricing/compile.ts";
 import { everyConfiguration, pricingFrom, twoPricings } from "../small-pricings.ts";
 import "../../../support/property-seed.ts";
 
 function rankOf(before: Side, after: Side, configuration: Configuration, target: Configuration): number[] {
-  const comparison = compareHoldings(holdingOf(before, configuration), holdingOf(after, target));
+  const comparison = compareHoldings(entitlementsOf(before, configuration), entitlementsOf(after, target));
   const loss = lossOf(comparison.features, comparison.limits);
   return [...measuresOf(loss), ...costsOf(after.pricing, configuration, target)];
 }

@@ -4,7 +4,7 @@ import { coverageOf } from "../../../../src/core/change/expectations/coverage.ts
 import { runExpectation } from "../../../../src/core/change/expectations/run.ts";
 import { parseExpectations } from "../../../../src/core/change/expectations/expectations.ts";
 import type { Expectation } from "../../../../src/core/change/expectations/expectations.ts";
-import { createSide } from "../../../../src/core/change/holding.ts";
+import { createSide } from "../../../../src/core/change/entitlements.ts";
 import { compilePricing } from "../../../../src/core/pricing/compile.ts";
 import { parsePricing } from "../../../../src/core/pricing/parse/pricing.ts";
 import { pricingText } from "../../../support/pricings.ts";

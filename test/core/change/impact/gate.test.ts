@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkGate, gateRules } from "../../../../src/core/change/impact/gate.ts";
-import { createSide } from "../../../../src/core/change/holding.ts";
+import { createSide } from "../../../../src/core/change/entitlements.ts";
 import { Impact } from "../../../../src/core/change/impact/impact.ts";
 import type { ImpactReport } from "../../../../src/core/change/impact/report.ts";
 import { compilePricing } from "../../../../src/core/pricing/compile.ts";

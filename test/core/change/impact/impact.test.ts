@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Configuration } from "../../../../src/core/change/configuration.ts";
-import { createSide } from "../../../../src/core/change/holding.ts";
+import { createSide } from "../../../../src/core/change/entitlements.ts";
 import { Impact } from "../../../../src/core/change/impact/impact.ts";
 import { compilePricing, trackedLimits } from "../../../../src/core/pricing/compile.ts";
 import type { CompiledPricing } from "../../../../src/core/pricing/compile.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createSide } from "../../../../src/core/change/holding.ts";
+import { createSide } from "../../../../src/core/change/entitlements.ts";
 import { lintPricing } from "../../../../src/core/change/lint/lint.ts";
 import { compilePricing, trackedLimits } from "../../../../src/core/pricing/compile.ts";
 import { evaluateBoolean, prepareEvaluation } from "../../../../src/core/pricing/evaluate.ts";

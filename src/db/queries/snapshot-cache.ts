@@ -1,10 +1,17 @@
 import type { KeyScope, PlatformRole } from "../../core/access/caller.ts";
-import type { AtOnce } from "../../core/at-once.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { leastRecentlyUsed } from "../../core/least-recently-used.ts";
 import { createBatch } from "../postgres/batch.ts";
-import type { Changes } from "../postgres/changes.ts";
+import type { Invalidations } from "../postgres/invalidations.ts";
 import type { Connection } from "../postgres/connect.ts";
-import { keyOf, readBalances, readSubjects, type SeenLevel, type Subject, type SubjectName } from "./subjects.ts";
+import {
+  endUserKey,
+  readBalances,
+  readSnapshots,
+  type SeenLevel,
+  type ContractSnapshot,
+  type EndUserName,
+} from "./contract-snapshots.ts";
 
 export interface OrganizationKeyRow {
   keyId: string;
@@ -27,27 +34,27 @@ export interface UserRow {
  * while changes of them are told (see changes.ts): without that, each answer was read after it was asked for. Balances are
  * read after they were asked for always.
  */
-export interface Lookups {
+export interface SnapshotCache {
   /** What is kept is there at once. */
-  organizationKey(keyHash: string): AtOnce<OrganizationKeyRow | null>;
-  userByKey(keyHash: string): AtOnce<UserRow | null>;
+  organizationKey(keyHash: string): MaybePromise<OrganizationKeyRow | null>;
+  userByKey(keyHash: string): MaybePromise<UserRow | null>;
   /** The end user's contract with its balances as they are now. */
-  subject(name: SubjectName): AtOnce<Subject | null>;
+  snapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
   /** The same with balances as they were last seen, which may be at once and out of date. */
-  lastSeen(name: SubjectName): AtOnce<Subject | null>;
+  cachedSnapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
   /** Takes note of balances that are newer than those of `before`, which was seen here; without `after`, forgets them. */
-  saw(name: SubjectName, before: Subject, after: Subject | undefined): void;
+  replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
 }
 
 /** Every request begins here: a caller is told in time that the database does not answer. */
-const GROUPING = { maxAsks: 500, lanes: 2, patienceMs: 2000 };
+const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
 /** About 1 kB each. */
-const MAX_SUBJECTS = 50_000;
+const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
 
 /** Without `changes`, which edge runtimes cannot follow, nothing is kept. */
-export function createLookups({ client }: Connection, changes?: Changes): Lookups {
-  const kept = createKept(changes);
+export function createSnapshotCache({ client }: Connection, changes?: Invalidations): SnapshotCache {
+  const kept = createCacheStore(changes);
   /** One statement for all the keys asked for, each once. */
   const byHash = <Row extends { hash: string }, Found extends object>(
     read: (hashes: string[]) => Promise<readonly Row[]>,
@@ -59,23 +66,23 @@ export function createLookups({ client }: Connection, changes?: Changes): Lookup
       const rows = new Map((await read([...new Set(hashes)])).map((row) => [row.hash, found(row)]));
       if (mayKeep()) for (const [hash, row] of rows) keys.put(hash, row);
       return hashes.map((hash) => rows.get(hash) ?? null);
-    }, GROUPING);
+    }, BATCHING);
     return (hash: string) => keys.get(hash) ?? ask(hash);
   };
-  const whole = createBatch<SubjectName, Subject | null>(async (names) => {
+  const readWhole = createBatch<EndUserName, ContractSnapshot | null>(async (names) => {
     const mayKeep = kept.begin();
-    const found = await readSubjects(client, names);
+    const found = await readSnapshots(client, names);
     if (mayKeep()) for (const [key, subject] of found) kept.put(key, subject);
-    return names.map((name) => found.get(keyOf(name)) ?? null);
-  }, GROUPING);
-  const balances = createBatch<Subject, SeenLevel[] | null>(async (known) => {
+    return names.map((name) => found.get(endUserKey(name)) ?? null);
+  }, BATCHING);
+  const balances = createBatch<ContractSnapshot, SeenLevel[] | null>(async (known) => {
     const found = await readBalances(client, known);
     return known.map(({ contractId }) => found.get(contractId) ?? null);
-  }, GROUPING);
-  const withBalances = async (name: SubjectName, key: string, known: Subject) => {
+  }, BATCHING);
+  const withBalances = async (name: EndUserName, key: string, known: ContractSnapshot) => {
     const levels = await balances(known);
     // Its own row has changed: then so may have everything else.
-    if (levels === null) return whole(name);
+    if (levels === null) return readWhole(name);
     // The same object for the same state, so that what is made from it can be kept with it.
     if (levels.every((level, i) => level === known.levels[i])) return known;
     const now = { ...known, levels };
@@ -101,50 +108,50 @@ export function createLookups({ client }: Connection, changes?: Changes): Lookup
         from users where previous_api_key_hash = any(${hashes})`,
       ({ id, username, role, expiresAtMs }) => ({ id, username, role, expiresAtMs }),
     ),
-    subject: (name) => {
-      const key = keyOf(name);
+    snapshot: (name) => {
+      const key = endUserKey(name);
       const known = kept.get(key);
-      if (known === undefined) return whole(name);
+      if (known === undefined) return readWhole(name);
       return known.levels.length === 0 ? known : withBalances(name, key, known);
     },
-    lastSeen: (name) => kept.get(keyOf(name)) ?? whole(name),
-    saw: (name, before, after) => kept.replace(keyOf(name), before, after),
+    cachedSnapshot: (name) => kept.get(endUserKey(name)) ?? readWhole(name),
+    replaceCached: (name, before, after) => kept.replace(endUserKey(name), before, after),
   };
 }
 
 /** What may be kept in memory, and for how long. */
-function createKept(changes: Changes | undefined) {
+function createCacheStore(changes: Invalidations | undefined) {
   /** By contract, so that a change finds it; the second map leads from names to contracts. */
-  const subjects = leastRecentlyUsed<{ key: string; subject: Subject }>(MAX_SUBJECTS);
-  const contractIds = leastRecentlyUsed<string>(MAX_SUBJECTS);
+  const subjects = leastRecentlyUsed<{ key: string; subject: ContractSnapshot }>(MAX_SNAPSHOTS);
+  const contractIds = leastRecentlyUsed<string>(MAX_SNAPSHOTS);
   const keyMaps: { clear(): void }[] = [];
-  let told = 0;
+  let applied = 0;
   changes?.follow((change) => {
-    told += 1;
+    applied += 1;
     if (change.of === "contract") subjects.delete(change.contractId);
     if (change.of === "contracts" || change.of === "everything") subjects.clear();
     if (change.of === "keys" || change.of === "everything") for (const map of keyMaps) map.clear();
   });
-  const isLive = () => changes?.isLive() ?? false;
+  const isLive = () => changes?.isFresh() ?? false;
   const find = (key: string) => {
     const contractId = contractIds.get(key);
     const entry = contractId === undefined ? undefined : subjects.get(contractId);
     return entry?.key === key ? entry.subject : undefined;
   };
-  const put = (key: string, subject: Subject) => {
+  const put = (key: string, subject: ContractSnapshot) => {
     contractIds.put(key, subject.contractId);
     subjects.put(subject.contractId, { key, subject });
   };
   return {
     /** To be called before reading; tells afterwards whether what was read may be kept: no change came meanwhile. */
     begin: () => {
-      const before = told;
-      return () => told === before && isLive();
+      const before = applied;
+      return () => applied === before && isLive();
     },
     get: (key: string) => (isLive() ? find(key) : undefined),
     put,
     /** Only when nothing has changed since `before` was found. */
-    replace: (key: string, before: Subject, after: Subject | undefined) => {
+    replace: (key: string, before: ContractSnapshot, after: ContractSnapshot | undefined) => {
       if (find(key) !== before) return;
       if (after === undefined) subjects.delete(before.contractId);
       else put(key, after);

@@ -3,13 +3,13 @@ import type { Caller } from "../../core/access/caller.ts";
 import type { Database } from "../../db/postgres/connect.ts";
 
 /** The `action` of audit entries about denied attempts. */
-export const REFUSED_ACTION = "access.refuse";
+export const DENIED_ACTION = "access.refuse";
 
 /** Entries that one process writes per flush. Further attempts are summed up in one more entry. */
 const MAX_ENTRIES = 20;
 
 /** A mutating request that was answered with 401 or 403. */
-export interface Refusal {
+export interface DeniedAttempt {
   caller: Caller;
   /**
    * The target organization. Its log gets the entry only if the caller belongs to it; otherwise only the platform's log
@@ -26,8 +26,8 @@ export interface Refusal {
  * Aggregates denied attempts in memory, and writes them to the audit log once per minute. Any number of identical
  * attempts makes one entry per minute. A flush writes at most `MAX_ENTRIES` + 1 entries.
  */
-export interface Refusals {
-  note(refusal: Refusal, now: Date): void;
+export interface DeniedAttempts {
+  record(refusal: DeniedAttempt, now: Date): void;
   /** Writes the pending entries. After a failure they stay for the next flush. */
   flush(): Promise<void>;
 }
@@ -44,14 +44,14 @@ interface Entry {
 }
 
 /** Creates an aggregator for this database. The owner calls `flush` every minute and before shutdown. */
-export function createRefusals(db: Database): Refusals {
+export function createDeniedAttempts(db: Database): DeniedAttempts {
   let pending = new Map<string, Entry>();
   const add = (key: string, entry: Entry) => {
     const known = pending.get(key);
     pending.set(key, { ...entry, attempts: entry.attempts + (known?.attempts ?? 0) });
   };
   return {
-    note: ({ caller, organizationId, route, status, requestId }, at) => {
+    record: ({ caller, organizationId, route, status, requestId }, at) => {
       const actorId = caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null;
       const key = [caller.kind, actorId, organizationId, route, status].join(" ");
       const full = !pending.has(key) && pending.size >= MAX_ENTRIES;
@@ -71,7 +71,7 @@ export function createRefusals(db: Database): Refusals {
               or exists (select from members where organization_id = "organizationId" and user_id = "actorId")
               or exists (select from organizations where id = "organizationId" and owner_id = "actorId")
               then "organizationId" end,
-            "actorKind", "actorId", ${REFUSED_ACTION}, target,
+            "actorKind", "actorId", ${DENIED_ACTION}, target,
             json_build_object('status', status, 'attempts', attempts), "requestId"
           from json_to_recordset(${JSON.stringify([...taken.values()])}::json) as given ("at" timestamptz,
             "organizationId" text, "actorKind" text, "actorId" text, target text, status int, attempts int, "requestId" text)`);

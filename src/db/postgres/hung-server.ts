@@ -6,7 +6,7 @@ import postgres from "postgres";
  */
 
 /** How often the connections of a pool are looked at. */
-const TURN_MS = 200;
+const CHECK_INTERVAL_MS = 200;
 /** For how long the server's own time-out may be overdue. */
 const GRACE_MS = 2000;
 
@@ -22,35 +22,35 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 /**
  * Watches a pool, at no cost to its statements. When one is not answered for a moment and a connection of its own is not
- * either, the server is silent: all that is under way fails within `patienceMs` (as CONNECTION_CLOSED, because it may have
+ * either, the server is silent: all that is under way fails within `timeoutMs` (as CONNECTION_CLOSED, because it may have
  * been carried out) and what comes fails at once (as CONNECT_TIMEOUT), until the server says something. A statement that
  * the server should have ended by itself after `statementMs` fails alone. Returns what ends the watch.
  */
-export function watchForSilence(
+export function detectHungServer(
   databaseUrl: string,
   client: postgres.Sql,
-  bounds: { patienceMs: number; statementMs: number | undefined },
+  bounds: { timeoutMs: number; statementMs: number | undefined },
 ): () => void {
   const connections = connectionsOf(client);
   const options = client.options as object as { silent?: boolean };
   const maxAgeMs = bounds.statementMs ? bounds.statementMs + GRACE_MS : Infinity;
   /** What each connection waits for, and since when as far as was seen. */
   const waits = new Map<DriverConnection, { for: object; since: number }>();
-  let asking = false;
-  let heardAt = -Infinity;
+  let probing = false;
+  let lastAnswerAt = -Infinity;
 
-  const ask = async () => {
-    asking = true;
+  const checkServer = async () => {
+    probing = true;
     const before = connections.map((connection) => connection.current);
-    const silent = !(await hasWord(databaseUrl, bounds.patienceMs * 0.45));
+    const silent = !(await probe(databaseUrl, bounds.timeoutMs * 0.45));
     // An answer to anything else is a word too.
     const moved = connections.some((connection, i) => before[i] && connection.current !== before[i]);
-    if (!silent || moved) heardAt = performance.now();
+    if (!silent || moved) lastAnswerAt = performance.now();
     options.silent = silent && !moved;
     if (options.silent) for (const connection of connections) connection.drop();
-    asking = false;
+    probing = false;
   };
-  const look = () => {
+  const checkConnections = () => {
     const now = performance.now();
     let oldest = 0;
     for (const connection of connections) {
@@ -61,15 +61,15 @@ export function watchForSilence(
       else if (now - known.since > maxAgeMs) connection.drop();
       else oldest = Math.max(oldest, now - known.since);
     }
-    const doubtful = oldest >= 2 * TURN_MS && now - heardAt > bounds.patienceMs * 0.35;
-    if (!asking && (options.silent === true || doubtful)) void ask();
+    const doubtful = oldest >= 2 * CHECK_INTERVAL_MS && now - lastAnswerAt > bounds.timeoutMs * 0.35;
+    if (!probing && (options.silent === true || doubtful)) void checkServer();
   };
-  const timer = setInterval(look, TURN_MS);
+  const timer = setInterval(checkConnections, CHECK_INTERVAL_MS);
   return () => clearInterval(timer);
 }
 
 /** Whether the server says anything, be it that it refuses, to somebody who comes now. */
-async function hasWord(databaseUrl: string, patienceMs: number): Promise<boolean> {
+async function probe(databaseUrl: string, timeoutMs: number): Promise<boolean> {
   const client = postgres(databaseUrl, {
     max: 1,
     fetch_types: false,
@@ -82,7 +82,7 @@ async function hasWord(databaseUrl: string, patienceMs: number): Promise<boolean
   );
   // Turn by turn, so that a process that was held up itself still looks at what has arrived meanwhile.
   const late = async () => {
-    for (let turns = Math.ceil(patienceMs / 50); turns > 0; turns -= 1) await pause(50);
+    for (let turns = Math.ceil(timeoutMs / 50); turns > 0; turns -= 1) await pause(50);
     return false;
   };
   const word = await Promise.race([said, late()]);

@@ -3,7 +3,7 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 
 /** What one contract has of one service, and what it has consumed of it. */
-export interface Holder {
+export interface Subscriber {
   contractId: string;
   pricingId: string;
   plan: string | null;
@@ -13,7 +13,7 @@ export interface Holder {
 }
 
 /** Contracts of any of these services: all of them, or those on these versions, among these contracts. */
-export interface HolderFilter {
+export interface SubscriberFilter {
   serviceIds: readonly string[];
   pricingIds?: readonly string[] | undefined;
   contractIds?: readonly string[] | undefined;
@@ -22,16 +22,16 @@ export interface HolderFilter {
 const among = (column: string, values: readonly string[] | undefined) =>
   values === undefined ? sql`` : sql` and ${isAnyOf(sql.raw(column), values)}`;
 
-const ofThese = ({ serviceIds, pricingIds, contractIds }: HolderFilter) =>
+const ofThese = ({ serviceIds, pricingIds, contractIds }: SubscriberFilter) =>
   sql`${isAnyOf(sql`cs.service_id`, serviceIds)}${among("cs.pricing_id", pricingIds)}${among("cs.contract_id", contractIds)}`;
 
 /** Their ids, as a query. */
-export function holdersOf(filter: HolderFilter): SQL {
+export function subscribersOf(filter: SubscriberFilter): SQL {
   return sql`select cs.contract_id from contract_services cs where ${ofThese(filter)}`;
 }
 
 /** How many contracts there are. */
-export async function countHolders(db: Database, filter: HolderFilter): Promise<number> {
+export async function countSubscribers(db: Database, filter: SubscriberFilter): Promise<number> {
   const [row] = await db.execute<{ count: number }>(
     sql`select count(*)::integer as count from contract_services cs where ${ofThese(filter)}`,
   );
@@ -39,10 +39,10 @@ export async function countHolders(db: Database, filter: HolderFilter): Promise<
 }
 
 /** What contracts have, each combination once: without their usage, which makes reading them slow. */
-export async function listHoldings(
+export async function listConfigurations(
   db: Database,
-  filter: HolderFilter,
-): Promise<Pick<Holder, "contractId" | "pricingId" | "plan" | "addOns">[]> {
+  filter: SubscriberFilter,
+): Promise<Pick<Subscriber, "contractId" | "pricingId" | "plan" | "addOns">[]> {
   const rows = await db.execute<{
     contract_id: string;
     pricing_id: string;
@@ -56,7 +56,7 @@ export async function listHoldings(
     contractId: row.contract_id,
     pricingId: row.pricing_id,
     plan: row.plan,
-    addOns: row.add_ons === null ? null : (JSON.parse(row.add_ons) as Holder["addOns"]),
+    addOns: row.add_ons === null ? null : (JSON.parse(row.add_ons) as Subscriber["addOns"]),
   }));
 }
 
@@ -64,7 +64,11 @@ export async function listHoldings(
  * Reads contracts as they are at this moment, a thousand at a time: memory does not grow with how many there are. Call it
  * inside a transaction, whose cursor it uses, and once at a time.
  */
-export async function* readHolders(tx: Database, filter: HolderFilter, now: Date): AsyncGenerator<Holder[]> {
+export async function* readSubscribers(
+  tx: Database,
+  filter: SubscriberFilter,
+  now: Date,
+): AsyncGenerator<Subscriber[]> {
   await tx.execute(sql`
     declare holders no scroll cursor for
     select cs.contract_id, cs.pricing_id, cs.plan, cs.add_ons, (
@@ -80,8 +84,8 @@ export async function* readHolders(tx: Database, filter: HolderFilter, now: Date
       contract_id: string;
       pricing_id: string;
       plan: string | null;
-      add_ons: Holder["addOns"];
-      usage: Holder["usage"] | null;
+      add_ons: Subscriber["addOns"];
+      usage: Subscriber["usage"] | null;
     }>(sql`fetch 1000 from holders`);
     if (rows.length === 0) break;
     yield rows.map((row) => ({

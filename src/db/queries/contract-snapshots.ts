@@ -5,7 +5,7 @@ import type { Database } from "../postgres/connect.ts";
 import type { usageLevels } from "../schema.ts";
 
 /** The contracted service of a subject, with the address of its compiled pricing. */
-export interface SubjectService {
+export interface SnapshotService {
   serviceId: string;
   /** Lower-case name. */
   key: string;
@@ -27,27 +27,27 @@ export type Level = Pick<
 export type SeenLevel = Level & { version: string };
 
 /** Everything about one end user's contract that an evaluation needs. */
-export interface Subject {
+export interface ContractSnapshot {
   contractId: string;
   /** Changes with every change of the contract's row. */
   version: string;
   endDate: Date;
   autoRenew: boolean;
   renewalDays: number;
-  services: SubjectService[];
-  /** Ordered by position and service: see {@link stampOf}. */
+  services: SnapshotService[];
+  /** Ordered by position and service: see {@link versionTag}. */
   levels: SeenLevel[];
 }
 
 /** Names one contract. */
-export interface SubjectName {
+export interface EndUserName {
   organizationId: string;
   userId: string;
 }
 
 type LevelJson = Omit<SeenLevel, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null };
 
-interface SubjectJson extends Record<string, unknown> {
+interface SnapshotRow extends Record<string, unknown> {
   organization_id: string;
   user_id: string;
   id: string;
@@ -55,11 +55,11 @@ interface SubjectJson extends Record<string, unknown> {
   end_date: string;
   auto_renew: boolean;
   renewal_days: number;
-  services: SubjectService[] | null;
+  services: SnapshotService[] | null;
   levels: LevelJson[] | null;
 }
 
-/** What a contract `c` contracts, as a list of {@link SubjectService}; null for nothing. */
+/** What a contract `c` contracts, as a list of {@link SnapshotService}; null for nothing. */
 export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
         'serviceId', s.id, 'key', s.name_key, 'disabled', s.disabled, 'pricingId', p.id, 'version', p.version,
         'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) order by cs.position)
@@ -69,7 +69,7 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
       where cs.contract_id = c.id)`);
 
 /** One statement, so that plan, versions and balances are of one moment. */
-const subjectsOf = (organizationIds: SQL, userIds: SQL): SQL => sql`
+const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
   select c.organization_id, c.user_id, c.id, c.xmin::text as version, c.end_date, c.auto_renew, c.renewal_days,
     ${SERVICES_JSON} as services,
     (select json_agg(json_build_object(
@@ -83,7 +83,7 @@ const subjectsOf = (organizationIds: SQL, userIds: SQL): SQL => sql`
 
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
-function toSubject(row: SubjectJson): Subject {
+function toSnapshot(row: SnapshotRow): ContractSnapshot {
   return {
     contractId: row.id,
     version: row.version,
@@ -100,32 +100,36 @@ function toSubject(row: SubjectJson): Subject {
 }
 
 /** The subject of (organization, end user) in one round trip; undefined when there is no such contract. */
-export async function loadSubject(db: Database, organizationId: string, userId: string): Promise<Subject | undefined> {
-  const rows = await db.execute<SubjectJson>(subjectsOf(sql`array[${organizationId}]`, sql`array[${userId}]`));
-  return rows[0] === undefined ? undefined : toSubject(rows[0]);
+export async function loadSnapshot(
+  db: Database,
+  organizationId: string,
+  userId: string,
+): Promise<ContractSnapshot | undefined> {
+  const rows = await db.execute<SnapshotRow>(selectSnapshots(sql`array[${organizationId}]`, sql`array[${userId}]`));
+  return rows[0] === undefined ? undefined : toSnapshot(rows[0]);
 }
 
-const SUBJECTS = new PgDialect().sqlToQuery(subjectsOf(sql.raw("$1"), sql.raw("$2"))).sql;
+const SELECT_SNAPSHOTS = new PgDialect().sqlToQuery(selectSnapshots(sql.raw("$1"), sql.raw("$2"))).sql;
 
 /** The two lists of names as the statements here take them. */
-export function columnsOf(names: readonly SubjectName[]): [string[], string[]] {
+export function columnsOf(names: readonly EndUserName[]): [string[], string[]] {
   return [names.map((name) => name.organizationId), names.map((name) => name.userId)];
 }
 
 /** A key for one name that no other name has. */
-export function keyOf({ organizationId, userId }: SubjectName): string {
+export function endUserKey({ organizationId, userId }: EndUserName): string {
   return `${organizationId} ${userId}`;
 }
 
 /** Many subjects by their keys, by one prepared statement; absent ones are missing from the map. */
-export async function readSubjects(
+export async function readSnapshots(
   client: postgres.ISql,
-  names: readonly SubjectName[],
-): Promise<Map<string, Subject>> {
-  const unique = [...new Map(names.map((name) => [keyOf(name), name])).values()];
-  const rows = await client.unsafe<SubjectJson[]>(SUBJECTS, columnsOf(unique), { prepare: true });
+  names: readonly EndUserName[],
+): Promise<Map<string, ContractSnapshot>> {
+  const unique = [...new Map(names.map((name) => [endUserKey(name), name])).values()];
+  const rows = await client.unsafe<SnapshotRow[]>(SELECT_SNAPSHOTS, columnsOf(unique), { prepare: true });
   return new Map(
-    rows.map((row) => [keyOf({ organizationId: row.organization_id, userId: row.user_id }), toSubject(row)]),
+    rows.map((row) => [endUserKey({ organizationId: row.organization_id, userId: row.user_id }), toSnapshot(row)]),
   );
 }
 
@@ -133,12 +137,12 @@ export async function readSubjects(
  * Names the state of a contract and its balances: as long as the database computes the same for it, nothing about them
  * has changed. Built there in the function faregate_consume.
  */
-export function stampOf({ version, levels }: Subject): string {
+export function versionTag({ version, levels }: ContractSnapshot): string {
   return [version, ...levels.map((level) => level.version)].join(" ");
 }
 
 /** What {@link readBalances} knows of a contract before it asks. */
-export type Known = Pick<Subject, "contractId" | "version" | "levels">;
+export type KnownVersions = Pick<ContractSnapshot, "contractId" | "version" | "levels">;
 
 interface BalancesRow {
   id: string;
@@ -151,7 +155,10 @@ interface BalancesRow {
  * The levels of contracts as they are now, by contract id, a third of the work of reading all about them. Missing are
  * those whose rest has changed too: they must be read anew.
  */
-export async function readBalances(client: postgres.ISql, known: readonly Known[]): Promise<Map<string, SeenLevel[]>> {
+export async function readBalances(
+  client: postgres.ISql,
+  known: readonly KnownVersions[],
+): Promise<Map<string, SeenLevel[]>> {
   const ids = [...new Set(known.map((one) => one.contractId))];
   const rows = await client<BalancesRow[]>`select id, version, levels from faregate_balances(${ids}::text[])`;
   const found = new Map(rows.map((row) => [row.id, row]));

@@ -1,11 +1,11 @@
 import { eq } from "drizzle-orm";
-import { type AtOnce, goOn } from "../../core/at-once.ts";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { renewedEnd } from "../../core/period.ts";
 import { findPlan } from "../../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../../core/pricing/evaluate.ts";
 import { grant } from "../../core/pricing/subscription.ts";
 import { recordEvent } from "../../db/queries/outbox.ts";
-import { loadSubject, type Subject } from "../../db/queries/subjects.ts";
+import { loadSnapshot, type ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { boundaryAfter, isDue, lockSubject, renewDue } from "../../db/queries/usage.ts";
 import { contracts } from "../../db/schema.ts";
@@ -24,7 +24,7 @@ const EXPIRED =
 
 /** A contract ready for evaluation: its entitlements and its current balances. */
 export interface Prepared {
-  subject: Subject;
+  contract: ContractSnapshot;
   evaluation: Evaluation;
   /** `<service>-<limit>` -> consumed. */
   usage: Map<string, number>;
@@ -40,11 +40,11 @@ export function evaluatedOrganization(ctx: Context): string {
  * due. Source: contract features-events §2, contracts §12.
  * @throws Failure notFound without a contract; invalid when it has expired.
  */
-export function prepareSubject(ctx: Context, userId: string): AtOnce<Prepared> {
-  return goOn(ctx.lookups.subject({ organizationId: evaluatedOrganization(ctx), userId }), (subject) => {
-    if (subject === null) throw contractNotFound(userId);
-    if (needsRenewal(subject, ctx.now())) return withLockedSubject(ctx, userId, async (_, prepared) => prepared);
-    return prepare(ctx, subject);
+export function prepareContract(ctx: Context, userId: string): MaybePromise<Prepared> {
+  return chain(ctx.snapshots.snapshot({ organizationId: evaluatedOrganization(ctx), userId }), (contract) => {
+    if (contract === null) throw contractNotFound(userId);
+    if (needsRenewal(contract, ctx.now())) return withLockedContract(ctx, userId, async (_, prepared) => prepared);
+    return prepare(ctx, contract);
   });
 }
 
@@ -55,13 +55,13 @@ export function prepareSubject(ctx: Context, userId: string): AtOnce<Prepared> {
 export function prepareFor(
   ctx: Context,
   { userId, featureId, mode }: { userId: string; featureId?: string; mode: Mode },
-): AtOnce<Prepared> {
-  return goOn(ctx.lookups.lastSeen({ organizationId: evaluatedOrganization(ctx), userId }), (seen) => {
+): MaybePromise<Prepared> {
+  return chain(ctx.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId }), (seen) => {
     if (seen === null) throw contractNotFound(userId);
     const now = ctx.now();
-    if (isOver(seen, now) || hasDue(seen, now)) return prepareSubject(ctx, userId);
-    return goOn(evaluationOf(ctx, seen), (evaluation) =>
-      readsUsage(evaluation, mode, featureId) ? prepareSubject(ctx, userId) : preparedOf(seen, evaluation),
+    if (isOver(seen, now) || hasDue(seen, now)) return prepareContract(ctx, userId);
+    return chain(evaluationOf(ctx, seen), (evaluation) =>
+      readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(seen, evaluation),
     );
   });
 }
@@ -70,19 +70,19 @@ export function prepareFor(
  * True if the contract or a balance has reached the end of its period.
  * @throws Failure invalid for an expired contract that does not renew.
  */
-export function needsRenewal(subject: Subject, now: Date): boolean {
-  return isExpired(subject, now) || hasDue(subject, now);
+export function needsRenewal(contract: ContractSnapshot, now: Date): boolean {
+  return isExpired(contract, now) || hasDue(contract, now);
 }
 
-function hasDue(subject: Subject, now: Date): boolean {
-  return subject.levels.some((level) => isDue(level, now));
+function hasDue(contract: ContractSnapshot, now: Date): boolean {
+  return contract.levels.some((level) => isDue(level, now));
 }
 
 /**
  * Locks the contract until `work` and its transaction end. Balances, plan and versions are current under the lock, and
  * all writes of `work` are atomic.
  */
-export async function withLockedSubject<T>(
+export async function withLockedContract<T>(
   ctx: Context,
   userId: string,
   work: (ctx: Context, prepared: Prepared) => Promise<T>,
@@ -92,64 +92,64 @@ export async function withLockedSubject<T>(
     // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
     const found = await lockSubject(ctx.db, organizationId, userId);
     const now = ctx.now();
-    const subject = found ? await loadSubject(ctx.db, organizationId, userId) : undefined;
-    if (subject === undefined) throw contractNotFound(userId);
-    const renewed = isExpired(subject, now) ? await renewContract(ctx, subject, now) : subject;
-    const levels = await renewDue(ctx.db, subject.contractId, subject.levels, { operationId: newId(now), now });
+    const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
+    if (contract === undefined) throw contractNotFound(userId);
+    const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;
+    const levels = await renewDue(ctx.db, contract.contractId, contract.levels, { operationId: newId(now), now });
     const result = await work(ctx, await prepare(ctx, { ...renewed, levels }));
-    if (renewed !== subject) {
+    if (renewed !== contract) {
       await recordEvent(ctx.db, organizationId, {
         code: "CONTRACT_RENEWED",
-        details: { contractId: subject.contractId, userId, endDate: renewed.endDate.toISOString() },
+        details: { contractId: contract.contractId, userId, endDate: renewed.endDate.toISOString() },
       });
     }
     return result;
   });
 }
 
-export function prepare(ctx: Resources, subject: Subject): AtOnce<Prepared> {
-  return goOn(evaluationOf(ctx, subject), (evaluation) => preparedOf(subject, evaluation));
+export function prepare(ctx: Resources, contract: ContractSnapshot): MaybePromise<Prepared> {
+  return chain(evaluationOf(ctx, contract), (evaluation) => preparedOf(contract, evaluation));
 }
 
-function preparedOf(subject: Subject, evaluation: Evaluation): Prepared {
-  return { subject, evaluation, usage: usageOf(subject) };
+function preparedOf(contract: ContractSnapshot, evaluation: Evaluation): Prepared {
+  return { contract, evaluation, usage: usageOf(contract) };
 }
 
-function isOver(subject: Subject, now: Date): boolean {
-  return now.getTime() > subject.endDate.getTime();
+function isOver(contract: ContractSnapshot, now: Date): boolean {
+  return now.getTime() > contract.endDate.getTime();
 }
 
-function isExpired(subject: Subject, now: Date): boolean {
-  if (!isOver(subject, now)) return false;
-  if (!subject.autoRenew) throw new Failure("invalid", EXPIRED);
+function isExpired(contract: ContractSnapshot, now: Date): boolean {
+  if (!isOver(contract, now)) return false;
+  if (!contract.autoRenew) throw new Failure("invalid", EXPIRED);
   return true;
 }
 
-async function renewContract(ctx: Context, subject: Subject, now: Date): Promise<Subject> {
-  const endDate = renewedEnd(subject.endDate, subject.renewalDays, now);
-  await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, subject.contractId));
-  await recordStates(ctx.db, { contractIds: [subject.contractId], cause: "renewal", now });
-  return { ...subject, endDate };
+async function renewContract(ctx: Context, contract: ContractSnapshot, now: Date): Promise<ContractSnapshot> {
+  const endDate = renewedEnd(contract.endDate, contract.renewalDays, now);
+  await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, contract.contractId));
+  await recordStates(ctx.db, { contractIds: [contract.contractId], cause: "renewal", now });
+  return { ...contract, endDate };
 }
 
 /**
  * Computes the contract as renewed at that moment, without writing.
  * @throws Failure invalid when it had expired.
  */
-export function asRenewed(subject: Subject, at: Date): Subject {
+export function asRenewed(contract: ContractSnapshot, at: Date): ContractSnapshot {
   return {
-    ...subject,
-    endDate: isExpired(subject, at) ? renewedEnd(subject.endDate, subject.renewalDays, at) : subject.endDate,
-    levels: subject.levels.map((level) =>
+    ...contract,
+    endDate: isExpired(contract, at) ? renewedEnd(contract.endDate, contract.renewalDays, at) : contract.endDate,
+    levels: contract.levels.map((level) =>
       isDue(level, at) ? { ...level, consumed: 0, resetAt: boundaryAfter(level, at) ?? null } : level,
     ),
   };
 }
 
-function usageOf(subject: Subject): Map<string, number> {
+function usageOf(contract: ContractSnapshot): Map<string, number> {
   const usage = new Map<string, number>();
-  for (const service of subject.services) {
-    for (const level of subject.levels) {
+  for (const service of contract.services) {
+    for (const level of contract.levels) {
       if (level.serviceId === service.serviceId) usage.set(`${service.key}-${level.limitName}`, level.consumed);
     }
   }
@@ -157,29 +157,29 @@ function usageOf(subject: Subject): Map<string, number> {
 }
 
 /** Keyed by the identity of the services list, which is immutable. */
-const evaluations = new WeakMap<Subject["services"], Evaluation>();
+const evaluations = new WeakMap<ContractSnapshot["services"], Evaluation>();
 
-function evaluationOf(ctx: Resources, subject: Subject): AtOnce<Evaluation> {
-  return evaluations.get(subject.services) ?? findEvaluation(ctx, subject);
+function evaluationOf(ctx: Resources, contract: ContractSnapshot): MaybePromise<Evaluation> {
+  return evaluations.get(contract.services) ?? findEvaluation(ctx, contract);
 }
 
 /**
  * Finds or builds the evaluation of a subscription. All its inputs are immutable, so it is cached under a key of them.
  */
-async function findEvaluation(ctx: Resources, subject: Subject): Promise<Evaluation> {
-  const evaluation = await makeEvaluation(ctx, subject);
-  evaluations.set(subject.services, evaluation);
+async function findEvaluation(ctx: Resources, contract: ContractSnapshot): Promise<Evaluation> {
+  const evaluation = await makeEvaluation(ctx, contract);
+  evaluations.set(contract.services, evaluation);
   return evaluation;
 }
 
-async function makeEvaluation(ctx: Resources, subject: Subject): Promise<Evaluation> {
-  const key = JSON.stringify(subject.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
+async function makeEvaluation(ctx: Resources, contract: ContractSnapshot): Promise<Evaluation> {
+  const key = JSON.stringify(contract.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
   const kept = ctx.pricingCache.evaluation(key);
   if (kept !== undefined) return kept;
-  const disabled = subject.services.find((service) => service.disabled);
+  const disabled = contract.services.find((service) => service.disabled);
   if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
-  const compiled = await compiledPricings(ctx, subject.services);
-  const contracted = subject.services.map((service): ContractedService => {
+  const compiled = await compiledPricings(ctx, contract.services);
+  const contracted = contract.services.map((service): ContractedService => {
     const pricing = compiled.get(service.hash);
     if (pricing === undefined) {
       throw new Failure("notFound", `Pricing version ${service.version} not found for service ${service.key}`);

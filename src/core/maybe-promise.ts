@@ -3,9 +3,9 @@
  * microtask, which adds up on the path of every request. Functions with this type may throw or reject; an async
  * function that awaits them handles both.
  */
-export type AtOnce<T> = T | Promise<T>;
+export type MaybePromise<T> = T | Promise<T>;
 
 /** Continues with a value, synchronously when it is available. */
-export function goOn<T, R>(value: AtOnce<T>, next: (value: T) => AtOnce<R>): AtOnce<R> {
+export function chain<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

@@ -32,7 +32,7 @@ export interface Side {
 }
 
 /** The entitlements of a subscriber with one configuration. */
-export interface Holding {
+export interface Entitlements {
   readonly side: Side;
   readonly configuration: Configuration;
   readonly grant: Grant;
@@ -71,7 +71,7 @@ export function* sideSteps(pricing: CompiledPricing, serviceName: string): Steps
 }
 
 /** Computes the grant of a configuration. Does not check that the configuration is a valid subscription. */
-export function holdingOf(side: Side, configuration: Configuration): Holding {
+export function entitlementsOf(side: Side, configuration: Configuration): Entitlements {
   const { pricing, serviceName } = side;
   const granted = grant(pricing, configuration.plan, configuration.addOns);
   return {
@@ -83,22 +83,22 @@ export function holdingOf(side: Side, configuration: Configuration): Holding {
 }
 
 /** Maximum cached values over all holdings of one side, at about 100 bytes each. */
-const MAX_REMEMBERED_VALUES = 400_000;
+const MAX_CACHED_VALUES = 400_000;
 
 /**
- * Returns a memoized {@link holdingOf} for the duration of one comparison. Clears its cache when full, which bounds
+ * Returns a memoized {@link entitlementsOf} for the duration of one comparison. Clears its cache when full, which bounds
  * memory. Looks up by object identity first, which is cheaper than the configuration's key.
  */
-export function rememberHoldings(side: Side): (configuration: Configuration) => Holding {
+export function memoizeEntitlements(side: Side): (configuration: Configuration) => Entitlements {
   const { features, usageLimits } = side.pricing.pricing;
-  const max = Math.max(8, Math.floor(MAX_REMEMBERED_VALUES / (features.length + usageLimits.length + 8)));
-  let byIdentity = new WeakMap<Configuration, Holding>();
-  const known = new Map<string, Holding>();
+  const max = Math.max(8, Math.floor(MAX_CACHED_VALUES / (features.length + usageLimits.length + 8)));
+  let byIdentity = new WeakMap<Configuration, Entitlements>();
+  const known = new Map<string, Entitlements>();
   return (configuration) => {
     const same = byIdentity.get(configuration);
     if (same !== undefined) return same;
     const key = configurationKey(configuration);
-    const holding = known.get(key) ?? holdingOf(side, configuration);
+    const holding = known.get(key) ?? entitlementsOf(side, configuration);
     if (known.size >= max) {
       known.clear();
       byIdentity = new WeakMap();

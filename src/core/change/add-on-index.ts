@@ -1,5 +1,5 @@
 import type { CompiledPricing } from "../pricing/compile.ts";
-import type { Side } from "./holding.ts";
+import type { Side } from "./entitlements.ts";
 
 /** Index from features and limits to the positions of the add-ons that change them. */
 interface AddOnIndex {
