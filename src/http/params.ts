@@ -1,4 +1,3 @@
-import { z } from "zod";
 import { scopeOf } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
 import type { AppContext } from "./context.ts";
@@ -60,15 +59,6 @@ export function cursorPage(c: AppContext): { before: number | undefined; limit: 
   }
   return { before: before === undefined ? undefined : Number(before), limit: number };
 }
-
-const isMoment = (text: string) => !Number.isNaN(Date.parse(text));
-/** Field expiresAt of a body: ISO 8601, or null for never. */
-export const expiry = z
-  .string("The expiresAt field must be an ISO 8601 date or null")
-  .max(40, "The expiresAt field must be an ISO 8601 date or null")
-  .regex(/^\d{4}-\d{2}-\d{2}T/, "The expiresAt field must be an ISO 8601 date or null")
-  .refine(isMoment, "The expiresAt field must be an ISO 8601 date or null")
-  .nullable();
 
 const INSTANT = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(?:Z|([+-]\d{2})(?::?(\d{2}))?)?)?$/;
 

@@ -1,12 +1,13 @@
 import { expectTypeOf, test } from "vitest";
 import type { z } from "zod";
 import type * as read from "../../src/admin/answers.ts";
-import type * as documented from "../../src/http/answers.ts";
+import type * as documentedAnswers from "../../src/wire/answers.ts";
+import type * as documentedUsers from "../../src/wire/users.ts";
+
+type documented = typeof documentedAnswers & typeof documentedUsers;
 
 /** Type of a response body according to the server's own schema. */
-type Answer<Name extends keyof typeof documented> = (typeof documented)[Name] extends z.ZodType
-  ? z.output<(typeof documented)[Name]>
-  : never;
+type Answer<Name extends keyof documented> = documented[Name] extends z.ZodType ? z.output<documented[Name]> : never;
 
 test("the console's types accept every response that the server documents", () => {
   expectTypeOf<Answer<"signedIn">>().toExtend<read.SignedIn>();

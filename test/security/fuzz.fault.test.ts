@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { OPERATIONS, type Operation } from "../../src/http/openapi.ts";
+import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
+import type { Operation } from "../../src/wire/operation.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { createTenants, keepState, nameOf, pathOf, sampleOf, type Tenants } from "./tenants.ts";
@@ -184,7 +185,7 @@ async function send(operations: readonly Operation[], asked: Request): Promise<n
     if (given !== undefined && given !== "" && given !== "." && given !== "..") odd[name] = wellFormed(given);
   }
   const path = pathOf(operation, { ...target, ...odd, ...(odd["key"] === undefined ? {} : { featureId: odd["key"] }) });
-  const known = [...Object.keys(operation.query ?? {}), "organizationId", "limit", "q"];
+  const known = [...Object.keys(operation.query?.shape ?? {}), "organizationId", "limit", "q"];
   const parameters = [
     query.slice(1),
     ...asked.query.map(([name, value]) => `${known[name % known.length]}=${encoded(value)}`),

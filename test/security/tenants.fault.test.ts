@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { OPERATIONS, type Operation } from "../../src/http/openapi.ts";
+import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
+import type { Operation } from "../../src/wire/operation.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { ROWS } from "./tenant-rows.ts";
 import { createTenants, keepState, nameOf, pathOf, sampleOf, stateOf, type Tenant, type Tenants } from "./tenants.ts";

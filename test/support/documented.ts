@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { failure, ofrepBulkFailure, ofrepFailure } from "../../src/http/answers.ts";
-import { OPERATIONS, type Operation } from "../../src/http/openapi.ts";
+import { failure, ofrepBulkFailure, ofrepFailure } from "../../src/wire/answers.ts";
+import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
+import type { Operation } from "../../src/wire/operation.ts";
 
 /** Any documented shape of an error, for paths outside of the interface. */
 const ANY_FAILURE = z.union([failure, ofrepFailure, ofrepBulkFailure]);
@@ -37,14 +38,14 @@ export function expectDocumented(method: string, at: string, status: number, bod
   // Scripts belong to the two documented pages.
   if (path.endsWith(".js")) return;
   if (operation === undefined) throw new Error(`${where}, but it is not documented`);
-  const schema = operation.answers[status];
-  if (schema === undefined) throw new Error(`${where}; documented are ${Object.keys(operation.answers).join(", ")}`);
+  const answer = operation.answers[status];
+  if (answer === undefined) throw new Error(`${where}; documented are ${Object.keys(operation.answers).join(", ")}`);
   if (method === "HEAD" || operation.mediaType !== undefined) return;
   if (operation.alsoAs !== undefined && typeof body === "string") return;
-  if (schema === null) {
+  if (answer === null) {
     if (body !== undefined) throw new Error(`${where} with a body`);
     return;
   }
-  const read = schema.safeParse(body);
+  const read = answer.schema.safeParse(body);
   if (!read.success) throw new Error(`${where} with a body that is not documented: ${read.error.message}`);
 }

@@ -19,7 +19,8 @@ import {
 } from "../../operations/accounts/organizations.ts";
 import { type AppEnv, context, fieldOf, type AppContext } from "../context.ts";
 import { bodyOf, fieldsOf } from "../body.ts";
-import { expiry, leadingInteger, momentOf, nearOf, queryParameter } from "../params.ts";
+import { expiry } from "../../wire/common.ts";
+import { leadingInteger, momentOf, nearOf, queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 /** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */

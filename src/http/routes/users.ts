@@ -1,6 +1,4 @@
 import { Hono } from "hono";
-import { z } from "zod";
-import { hasAllowedCharacters } from "../../core/access/username.ts";
 import {
   authenticate,
   changeRole,
@@ -16,61 +14,9 @@ import {
 } from "../../operations/accounts/users.ts";
 import { addressOf, type AppEnv, context, logRequest, type AppContext } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { expiry, leadingInteger, momentOf, queryParameter } from "../params.ts";
+import { credentials, keyRotation, newRole, newUser, userChange } from "../../wire/users.ts";
+import { leadingInteger, momentOf, queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
-
-const MAX_PASSWORD_BYTES = 256;
-const encoder = new TextEncoder();
-
-/** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
-const text = (required: string, wrongType: string) =>
-  z.string({ error: (issue) => (issue.input === undefined ? required : wrongType) });
-
-const username = text("Username is required", "Username must be a string")
-  .trim()
-  .refine(
-    (name) => {
-      const characters = name.length > 60 ? name.length : Array.from(name).length;
-      return characters >= 3 && characters <= 30;
-    },
-    // The next check takes two seconds of the event loop for 1.9 MB.
-    { error: "Username must be between 3 and 30 characters", abort: true },
-  )
-  .refine(hasAllowedCharacters, "The username contains characters that are not allowed");
-
-const fitsHashing = (password: string) =>
-  password.length <= MAX_PASSWORD_BYTES && encoder.encode(password).length <= MAX_PASSWORD_BYTES;
-const givenPassword = text("Password is required", "Password must be a string").refine(
-  fitsHashing,
-  `Password must have at most ${MAX_PASSWORD_BYTES} bytes`,
-);
-const password = text("Password is required", "Password must be a string")
-  .refine((secret) => Array.from(secret.slice(0, 10)).length >= 5, "Password must have at least 5 characters")
-  .refine((secret) => !/\s/.test(secret), "Password cannot contain whitespace")
-  .refine(fitsHashing, `Password must have at most ${MAX_PASSWORD_BYTES} bytes`);
-
-const role = (required: string) =>
-  z.enum(["ADMIN", "USER"], {
-    error: (issue) => (issue.input === undefined ? required : "Role must be one of: ADMIN, USER"),
-  });
-
-export const credentials = z.object({
-  username: text("Username is required", "Username must be a string"),
-  password: givenPassword,
-});
-export const newUser = z.object({ username, password, role: role("").optional() });
-export const userChange = z.object({
-  username: username.optional(),
-  password: password.optional(),
-  role: role("").optional(),
-});
-const MAX_OVERLAP_SECONDS = 30 * 86_400;
-const OVERLAP = `The overlapSeconds field must be a whole number from 0 to ${MAX_OVERLAP_SECONDS}`;
-export const keyRotation = z.object({
-  overlapSeconds: z.int(OVERLAP).min(0, OVERLAP).max(MAX_OVERLAP_SECONDS, OVERLAP).optional(),
-  expiresAt: expiry.optional(),
-});
-export const newRole = z.object({ role: role("Role is required") });
 
 /** Where a call that hashes a password comes from, so that it waits fairly and not after its client has left. */
 const clientOf = (c: AppContext) => ({ address: addressOf(c), signal: c.req.raw.signal });

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { gateRule, gateRules } from "../core/change/impact/gate.ts";
+import { amounts, id, message, moment, pagination } from "./common.ts";
 import { EVENT_CODES } from "../core/event-messages.ts";
 
 /*
@@ -7,28 +8,6 @@ import { EVENT_CODES } from "../core/event-messages.ts";
  * Strict: a field that is not here must not be on the wire.
  */
 
-const id = z
-  .string()
-  .regex(/^[0-9a-f]{24}$/)
-  .describe("24 lower-case hex digits");
-const moment = z.iso.datetime({ precision: 3 }).describe("ISO 8601, UTC, milliseconds");
-const amounts = z.record(z.string(), z.number());
-
-export const message = z.strictObject({ message: z.string() });
-
-const role = z.enum(["ADMIN", "USER"]);
-const userSafe = z.strictObject({ _id: id, id, username: z.string(), createdAt: moment, updatedAt: moment });
-/** The full view for the user itself and platform ADMINs, the safe one for others. */
-export const user = z.union([userSafe.extend({ apiKey: z.string(), role }), userSafe]);
-export const signedIn = z.strictObject({ username: z.string(), apiKey: z.string(), role });
-export const me = z.strictObject({ username: z.string(), role });
-export const userUpdated = z.strictObject({ username: z.string(), role, createdAt: moment, updatedAt: moment });
-export const userKey = z.strictObject({ apiKey: z.string() });
-export const userKeyDetails = z.strictObject({
-  expiresAt: moment.nullable(),
-  lastUsedAt: moment.nullable(),
-  previousUntil: moment.nullable(),
-});
 export const organizationKey = z.strictObject({
   id,
   scope: z.enum(["ALL", "MANAGEMENT", "EVALUATION"]),
@@ -80,6 +59,7 @@ export const overview = z.strictObject({
   services: z.number(),
   activeVersions: z.number(),
 });
+export { message };
 const actor = z.strictObject({
   kind: z.enum(["user", "key", "anonymous"]),
   id: id.nullable(),
@@ -101,15 +81,6 @@ export const auditPage = z.strictObject({
   ),
   next: z.number().nullable().describe("The value of before for the next page; null on the last one"),
 });
-
-const pagination = z.strictObject({
-  offset: z.number(),
-  limit: z.number(),
-  total: z.number(),
-  page: z.number(),
-  pages: z.number(),
-});
-export const userPage = z.strictObject({ data: z.array(user), pagination });
 
 export const organizationListed = z.strictObject({
   id,

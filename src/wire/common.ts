@@ -1,0 +1,64 @@
+import { z } from "zod";
+
+/** Shapes that several resources share. Answers are strict: a field that is not here must not be on the wire. */
+
+export const id = z
+  .string()
+  .regex(/^[0-9a-f]{24}$/)
+  .describe("24 lower-case hex digits");
+export const moment = z.iso.datetime({ precision: 3 }).describe("ISO 8601, UTC, milliseconds");
+export const amounts = z.record(z.string(), z.number());
+export const message = z.strictObject({ message: z.string() }).meta({ id: "Message" });
+export const pagination = z
+  .strictObject({
+    offset: z.number(),
+    limit: z.number(),
+    total: z.number(),
+    page: z.number(),
+    pages: z.number(),
+  })
+  .meta({ id: "Pagination" });
+
+/** Example values that belong together: one organization, its service Tasker, and its end user ada. */
+export const EXAMPLE = {
+  organizationId: "65f0c0ffee00000000000001",
+  userObjectId: "65f0c0ffee00000000000002",
+  apiKeyId: "65f0c0ffee00000000000003",
+  serviceId: "65f0c0ffee00000000000004",
+  pricingId: "65f0c0ffee00000000000005",
+  contractId: "65f0c0ffee00000000000006",
+  webhookId: "65f0c0ffee00000000000007",
+  createdAt: "2025-06-15T10:00:00.000Z",
+  updatedAt: "2025-06-15T10:00:00.000Z",
+  userKey: `usr_${"0123456789abcdef".repeat(4)}`,
+  organizationKey: `org_${"0123456789abcdef".repeat(4)}`,
+} as const;
+
+/** Every parameter that occurs in a path, by name. */
+export const PATH_PARAMETERS: Readonly<Record<string, { description: string; example: string }>> = {
+  organizationId: { description: "Id of the organization", example: EXAMPLE.organizationId },
+  username: { description: "Name of the user", example: "margaret" },
+  apiKeyId: { description: "Id of the organization key, or the key itself", example: EXAMPLE.apiKeyId },
+  serviceName: { description: "Name of the service, in any case", example: "tasker" },
+  pricingVersion: { description: "Version of the pricing", example: "1.0.0" },
+  userId: { description: "Your own id of the end user", example: "ada" },
+  featureId: { description: "`<service>-<feature>`, the service in lower case", example: "tasker-board" },
+  webhookId: { description: "Id of the webhook", example: EXAMPLE.webhookId },
+  deliveryId: { description: "Id of the delivery", example: "42" },
+  key: { description: "`<service>-<feature>`, the service in lower case", example: "tasker-board" },
+};
+
+export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");
+export const offsetParameter = z.int().min(0).default(0).describe("Rows to skip; replaces page when greater than 0");
+/** Rows per page, up to the listing's own maximum. */
+export const limitParameter = (byDefault: number, max?: number) =>
+  (max === undefined ? z.int().min(1) : z.int().min(1).max(max)).default(byDefault).describe("Rows per page");
+
+const EXPIRY = "The expiresAt field must be an ISO 8601 date or null";
+/** Field expiresAt of a body: ISO 8601, or null for never. */
+export const expiry = z
+  .string(EXPIRY)
+  .max(40, EXPIRY)
+  .regex(/^\d{4}-\d{2}-\d{2}T/, EXPIRY)
+  .refine((text) => !Number.isNaN(Date.parse(text)), EXPIRY)
+  .nullable();
