@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Operation } from "../../src/http/openapi.ts";
+import type { Operation } from "../../src/wire/operation.ts";
 import type { TestApi, TestUser } from "../support/api.ts";
 import { insertUsers } from "../support/builders.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
