@@ -36,7 +36,12 @@ export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody =
   const failure = asFailure(error);
   if (failure !== undefined) {
     if (needsOperator(failure.cause)) {
-      logRequest(c, "error", "the database refuses, and will until an operator acts: npm run doctor", failure.cause);
+      logRequest(
+        c,
+        "error",
+        "the database rejects connections until an operator acts; run npm run doctor",
+        failure.cause,
+      );
     } else if (failure.code === "unavailable") logRequest(c, "warn", "the database is unavailable", failure.cause);
     if (failure.retryAfterSeconds !== undefined)
       c.get("request").headers["Retry-After"] = String(failure.retryAfterSeconds);

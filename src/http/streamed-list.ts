@@ -23,7 +23,7 @@ export function replyList(c: AppContext, batches: AsyncIterable<readonly object[
             isFirst = false;
           }
         } catch (error) {
-          logRequest(c, "error", "a list was not written to its end", error);
+          logRequest(c, "error", "the response was not sent completely", error);
           controller.error(error);
         }
       },

@@ -122,8 +122,7 @@ function isUnreadableJson(code: string, error: object): boolean {
 export const needsOperator = (error: unknown): boolean => troubleOf(error) === "refused";
 
 /** Appended to the message when the commit is uncertain. */
-const UNCERTAIN =
-  "If this call was to change something, that may have happened or not: send it again with the same Idempotency-Key, or look first";
+const UNCERTAIN = "The change may have been saved: retry with the same Idempotency-Key, or check first";
 
 /** Converts a database error to the Failure for the caller; undefined for a bug of ours. */
 export function asFailure(error: unknown): Failure | undefined {

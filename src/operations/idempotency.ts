@@ -40,17 +40,14 @@ export async function doOnce(
     if (held === undefined || held.status === null) {
       throw new Failure(
         "unavailable",
-        "The first call with this Idempotency-Key is not answered yet. Please try again",
+        "The first request with this Idempotency-Key is still in progress. Please try again",
         {
           retryAfterSeconds: 1,
         },
       );
     }
     if (held.fingerprint !== fingerprint) {
-      throw new Failure(
-        "unprocessable",
-        "The Idempotency-Key was used for another request before: send a new key with a new request",
-      );
+      throw new Failure("unprocessable", "This Idempotency-Key was already used for a different request");
     }
     return { status: held.status, body: held.body, replayed: true };
   });

@@ -116,7 +116,7 @@ describe("faregate test", () => {
   it("exits with 2 when the expectations cannot be used", async () => {
     expect(await faregate("test", "pricing.yml", "odd.expectations.yml")).toMatchObject({
       code: 2,
-      err: expect.stringContaining("odd.expectations.yml:2:5 There is no plan GOLD"),
+      err: expect.stringContaining("odd.expectations.yml:2:5 Unknown plan GOLD"),
     });
     const absent = await faregate("test", "narrower.yml");
     expect(absent).toMatchObject({ code: 2, err: "faregate: narrower.expectations.yml does not exist.\n" });

@@ -362,7 +362,7 @@ describe("the answer of a past moment", () => {
     ["that is empty", "POST", "/features/bob", "", 400, "at must be an ISO 8601 date"],
     ["of nobody", "POST", "/features/nobody", "used", 404, "Contract with userId nobody not found"],
     ["and a token", "POST", "/features/bob/pricing-token", "used", 400, "token cannot be issued"],
-    ["and a revert", "POST", "/features/bob/tasker-board?revert=true", "used", 400, "a revert is done now"],
+    ["and a revert", "POST", "/features/bob/tasker-board?revert=true", "used", 400, "cannot be combined with 'revert'"],
   ] as const)("a moment %s is refused: %s %s", async (_, method, path, given, status, sentence) => {
     const answer = await api.call(method, at(when[given] ?? given, path), { key });
     expect(answer.status).toBe(status);
@@ -373,7 +373,7 @@ describe("the answer of a past moment", () => {
     const asked = { key, body: { "tasker-maxTasks": 1 } };
     const answer = await api.call("POST", at(when["used"] ?? "", "/features/bob/tasker-board"), asked);
     expect(answer.status).toBe(400);
-    expect(answer.body["error"]).toMatch("the past cannot be consumed");
+    expect(answer.body["error"]).toMatch("cannot be combined with consumption");
   });
 
   it("is nobody else's: another organization's contract is not found", async () => {
@@ -395,9 +395,7 @@ describe("the answer of a past moment", () => {
     // As a release does that keeps no record.
     await client`update contract_services set plan = 'BASIC' where contract_id = ${made.id}`;
     const changed = await evaluate(at(start, "old"));
-    expect(changed.body["error"]).toBe(
-      `INVALID DATA: The record of the contract of old is not complete since ${start}`,
-    );
+    expect(changed.body["error"]).toBe(`INVALID DATA: The record of the contract of old is incomplete since ${start}`);
     await client`delete from contracts where id = ${made.id}`;
   });
 

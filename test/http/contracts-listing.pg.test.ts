@@ -262,7 +262,7 @@ describe("with contracts in every state and some near a limit,", () => {
   test("across organizations limits are not looked at, and states are", async () => {
     expect(await api.call("GET", "/contracts?near=0.8", { key: api.callers.platformAdmin.key })).toMatchObject({
       status: 400,
-      body: { error: "INVALID DATA: near can only be asked within an organization" },
+      body: { error: "INVALID DATA: near requires an organization" },
     });
     expect((await list("?state=renewing", api.callers.platformAdmin.key)).ids).toEqual(["kim"]);
   });

@@ -97,7 +97,7 @@ describe("the rules", () => {
     [[{ rule: "noFeatureLost", atMost: {} }], /^rules\[0\]\.atMost: Give percent, contracts, or both$/],
     [
       [{ rule: "noQuotaLost", features: ["a"] }],
-      /^rules\[0\]\.features: features is for the rule noFeatureLost alone$/,
+      /^rules\[0\]\.features: features applies only to the rule noFeatureLost$/,
     ],
     [[{ rule: "noFeatureLost", more: 1 }], /^rules\[0\]: /],
   ])("%j are refused with 422, naming the place", async (rules, error) => {

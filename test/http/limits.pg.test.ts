@@ -188,7 +188,7 @@ describe("webhooks lead to the public internet only, which is said when they are
     "https://[fd00::1]/",
   ])("%s is refused", async (url) => {
     const { key } = api.callers.all;
-    const error = "INVALID DATA: The url must lead to the public internet";
+    const error = "INVALID DATA: The url must resolve to a public address";
     expect(await api.call("POST", "/webhooks", { key, body: { url } })).toMatchObject({ status: 400, body: { error } });
     const made = await api.call<{ id: string }>("POST", "/webhooks", { key, body: { url: "https://192.0.43.8/" } });
     expect(made.status).toBe(201);

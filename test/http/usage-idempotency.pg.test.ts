@@ -110,7 +110,7 @@ describe("with an Idempotency-Key", () => {
     await take("same");
     expect(await again()).toMatchObject({
       status: 422,
-      body: { error: "The Idempotency-Key was used for another request before: send a new key with a new request" },
+      body: { error: "This Idempotency-Key was already used for a different request" },
     });
     expect(await consumed(api, key, userId)).toBe(1);
   });

@@ -42,7 +42,7 @@ test("while somebody holds a contract its consumers wait for a bounded time, the
   for (const answer of refused) {
     expect(answer.status).toBe(503);
     expect(answer.headers.get("retry-after")).toBe("1");
-    expect(answer.body).toEqual({ error: "The contract is being changed by others. Please try again" });
+    expect(answer.body).toEqual({ error: "The contract is locked by other requests. Please try again" });
   }
   expect(waited).toBeGreaterThan(2900);
   expect(waited).toBeLessThan(5000);

@@ -51,7 +51,7 @@ it.each([
   [{ url: "hooks" }, 400, "INVALID DATA: The url is not a valid address"],
   [{ url: "http://hooks.example/" }, 400, "INVALID DATA: The url must begin with https://"],
   [{ url: "ftp://hooks.example/" }, 400, "INVALID DATA: The url must begin with https://"],
-  [{ url: "https://me:secret@hooks.example/" }, 400, "INVALID DATA: The url must not have a name or password in it"],
+  [{ url: "https://me:secret@hooks.example/" }, 400, "INVALID DATA: The url must not contain credentials"],
   [{ url: `https://hooks.example/${"x".repeat(2048)}` }, 400, "INVALID DATA: The url is not a valid address"],
   [{ url, codes: [] }, 422, /^The codes field must be null or a non-empty list of PRICING_CREATED, /],
   [{ url, codes: ["NOPE"] }, 422, /^The codes field must be null or a non-empty list of PRICING_CREATED, /],

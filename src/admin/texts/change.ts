@@ -23,7 +23,7 @@ export const compare = {
   enough: (version: string) => `The version ${version} is enough.`,
   notEnough: (version: string) => `The version ${version} does not say so.`,
   compared: (configurations: string, plans: string) => `Compared ${configurations} configurations of ${plans} plans.`,
-  capped: (names: string) => `Too many add-ons at once to compare completely: ${names}.`,
+  capped: (names: string) => `Not every combination of add-ons was compared for ${names}.`,
   matrix: "Gains and losses per configuration",
   matrixLead: "Where a change takes add-ons, the fewest with which it shows are named.",
   what: "What",
@@ -37,7 +37,7 @@ export const compare = {
   added: "added",
   removed: "removed",
   nothing: "nothing",
-  unknown: "changed in a way that cannot be followed",
+  unknown: "changed; its effect cannot be determined",
 } as const;
 
 /** Texts of the wizard for archiving, activating, disabling and novating all contracts. */

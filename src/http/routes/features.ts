@@ -81,15 +81,15 @@ export const featureRoutes = new Hono<AppEnv>()
     const dryRun = flag(c, "dryRun");
     const at = instantOf(c, "at");
     if (flag(c, "revert")) {
-      if (at !== undefined) throw new Failure("invalid", "INVALID DATA: at is for asking: a revert is done now");
-      if (dryRun) throw new Failure("invalid", "INVALID DATA: A revert cannot be a dry run");
+      if (at !== undefined) throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with 'revert'");
+      if (dryRun) throw new Failure("invalid", "INVALID DATA: 'revert' cannot be combined with 'dryRun'");
       return revert(c, { ...input, latest: flag(c, "latest") });
     }
     const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
     const ask = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, ...input };
     if (at === undefined) return evaluate(c, ask);
     if (!dryRun && Object.keys(expected).length > 0) {
-      throw new Failure("invalid", "INVALID DATA: at is for asking: the past cannot be consumed, but in a dry run");
+      throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");
     }
     return chain(evaluateOneAt(context(c), { ...ask, at }), (answer) => json(c, answer));
   });

@@ -34,7 +34,7 @@ export function healthRoutes(health: Health): Hono<AppEnv> {
   return routes.get("/metrics", async (c) => {
     if (!(await isToken(c.req.header("authorization"), metricsToken))) {
       c.get("request").headers["WWW-Authenticate"] = "Bearer";
-      return json(c, { error: "METRICS_TOKEN is asked for as a Bearer token" }, 401);
+      return json(c, { error: "Send METRICS_TOKEN as a Bearer token" }, 401);
     }
     const type = "text/plain; version=0.0.4; charset=utf-8";
     return reply(c, (await health.metrics?.()) ?? "", 200, { ...NO_STORE, "Content-Type": type });

@@ -57,7 +57,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
         stopping: resources.stopping,
         heartbeatMs,
         maxStallMs: c.get("server").settings.maxStreamStallMs ?? MAX_STALL_MS,
-        onError: (error) => logRequest(c, "warn", "a stream cannot read the outbox for now", error),
+        onError: (error) => logRequest(c, "warn", "an event stream failed to read the outbox", error),
       });
       return c.body(body, 200, HEADERS);
     } catch (error) {
@@ -132,7 +132,7 @@ function streamOf(
         controller.enqueue(encoder.encode(text));
         stalled = setTimeout(() => {
           end();
-          controller.error(new Error("the client does not read its stream"));
+          controller.error(new Error("the client stopped reading its stream"));
         }, options.maxStallMs);
         return undefined;
       },

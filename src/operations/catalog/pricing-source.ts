@@ -104,7 +104,7 @@ export async function readUpload(
 export async function fetchPricing(ctx: Context, address: unknown): Promise<PricingSource> {
   if (typeof address !== "string" || !URL.canParse(address)) throw new Failure("invalid", "Invalid URL");
   if (ctx.download === undefined) {
-    throw new Failure("invalid", "This server takes pricings as files only: URLs cannot be fetched safely here");
+    throw new Failure("invalid", "This server accepts pricings only as files: it cannot fetch URLs safely");
   }
   return { text: await ctx.download(address, maxPricingBytes(ctx)), url: address };
 }

@@ -126,7 +126,7 @@ function readPaging(ctx: Context, query: ContractQuery): Paging {
 async function nearCondition(ctx: Context, { organizationId, near }: ContractQuery): Promise<SQL | undefined> {
   if (near === undefined) return undefined;
   if (organizationId === undefined) {
-    throw new Failure("invalid", "INVALID DATA: near can only be asked within an organization");
+    throw new Failure("invalid", "INVALID DATA: near requires an organization");
   }
   const caps = await numericLimitsOf(ctx, organizationId);
   return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.now() });

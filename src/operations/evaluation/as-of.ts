@@ -73,7 +73,7 @@ async function findPast(ctx: Context, address: ContractAddress, at: Date): Promi
   if (!record.isComplete) {
     throw new Failure(
       "invalid",
-      `INVALID DATA: The record of the contract of ${userId} is not complete since ${state.since.toISOString()}`,
+      `INVALID DATA: The record of the contract of ${userId} is incomplete since ${state.since.toISOString()}`,
     );
   }
   return { row, state, asOf: { at, since: state.since, cause: state.cause, until: state.until } };

@@ -75,7 +75,7 @@ export function createConsume(
     try {
       const key = endUserKey(ask);
       const usual = shards[shardOf(key)];
-      if (usual === undefined) throw new Error("there is no such lane");
+      if (usual === undefined) throw new Error("no shard with this number");
       const deadline = Date.now() + LOCK_WAIT_MS;
       for (let pause = 1; ; pause = Math.min(pause * 2, 50)) {
         // Joins the existing lock waiters of this contract, to preserve the order of arrival.
@@ -98,7 +98,7 @@ type Shard = (ask: QueuedEvaluation) => Promise<Verdict>;
 type Verdict = FeatureAnswer | "busy" | "alone";
 
 function tooBusy(): Failure {
-  return new Failure("unavailable", "The contract is being changed by others. Please try again", {
+  return new Failure("unavailable", "The contract is locked by other requests. Please try again", {
     retryAfterSeconds: 1,
   });
 }

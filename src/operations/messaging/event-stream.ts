@@ -42,7 +42,7 @@ export async function openEventReader(
     recheck: async (caller) => {
       const now = await filterOf({ ...ctx, caller }, input.organizationId);
       if (JSON.stringify(now) !== JSON.stringify(filter))
-        throw new Failure("forbidden", "What this key may read changed");
+        throw new Failure("forbidden", "The key's permissions changed");
     },
     next: async (signal) => {
       for (;;) {

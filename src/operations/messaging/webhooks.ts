@@ -113,8 +113,8 @@ function checkedUrl(ctx: Context, text: string): string {
   if (url.protocol !== "https:" && !(isAllowed && url.protocol === "http:")) {
     throw refused("The url must begin with https://");
   }
-  if (!isAllowed && isPrivateHost(ctx, url.hostname)) throw refused("The url must lead to the public internet");
-  if (url.username !== "" || url.password !== "") throw refused("The url must not have a name or password in it");
+  if (!isAllowed && isPrivateHost(ctx, url.hostname)) throw refused("The url must resolve to a public address");
+  if (url.username !== "" || url.password !== "") throw refused("The url must not contain credentials");
   url.hash = "";
   return url.href;
 }

@@ -15,7 +15,7 @@ const SUBJECT_WORDS: Readonly<Record<Subject, string>> = {
 };
 
 const CLASS_TITLES: Readonly<Record<ChangeClass, string>> = {
-  incompatible: "Incompatible: to be looked at by a person",
+  incompatible: "Incompatible: needs a human decision",
   narrowing: "Narrowing: subscribers get less",
   widening: "Widening: subscribers get more",
   neutral: "Neutral: nothing changes for subscribers",
@@ -50,7 +50,7 @@ export function describeChange(change: Change): string {
   const side = mode === undefined ? "" : ` (${mode})`;
   const field = aspect === "value" || aspect === "access" ? "" : ` ${aspect}`;
   const text = `${what}${field}${side}${where === "" ? "" : ` ${where}`}: `;
-  if (unknown === true) return `${text}changed in a way that cannot be followed`;
+  if (unknown === true) return `${text}changed; its effect cannot be determined`;
   // Long texts are not quoted; the pricing has them.
   if (String(before).length + String(after).length > 160) return `${text}changed`;
   return `${text}${shown(before)} → ${shown(after)}`;
@@ -71,7 +71,7 @@ function headOf({ from, to }: PricingDiff): string {
 function spaceOf({ space }: PricingDiff): string {
   const compared = `Compared ${space.configurations} configurations of ${space.plans} plans`;
   if (space.complete) return `${compared}; all others follow from these.`;
-  return `${compared}. Too many add-ons at once to compare completely: ${space.capped.join(", ")}.`;
+  return `${compared}. Not every combination of add-ons was compared for ${space.capped.join(", ")}.`;
 }
 
 function ofClass({ changes }: PricingDiff, wanted: ChangeClass): readonly Change[] {

@@ -81,7 +81,7 @@ class Reader {
 
   #onlyKeys(section: Section, allowed: readonly string[]): void {
     for (const [key, { at }] of section.map.entries)
-      if (!allowed.includes(key)) section.failAt(key, at, `${key} is not known here; known are ${allowed.join(", ")}`);
+      if (!allowed.includes(key)) section.failAt(key, at, `${key} is unknown. Allowed: ${allowed.join(", ")}`);
   }
 
   #readOne(parent: Section, item: TreeEntry, path: string): Expectation {
@@ -100,12 +100,10 @@ class Reader {
       section.fail("plan", `plan must be a name. Received: ${shown(plan)}`);
     else if (refused === undefined) this.#checkPlan(section, plan);
     const addOns = this.#numbers(section, "addOns", (addOn) =>
-      refused !== undefined || findAddOn(this.#pricing, addOn) !== undefined
-        ? undefined
-        : `There is no add-on ${addOn}`,
+      refused !== undefined || findAddOn(this.#pricing, addOn) !== undefined ? undefined : `Unknown add-on ${addOn}`,
     );
     const usage = this.#numbers(section, "usage", (limit) => {
-      if (!this.#pricing.usageLimits.has(limit)) return `There is no usage limit ${limit}`;
+      if (!this.#pricing.usageLimits.has(limit)) return `Unknown usage limit ${limit}`;
       if (this.#tracked.has(limit)) return undefined;
       return `The usage limit ${limit} is not counted: only RENEWABLE ones and those with trackable: true are`;
     });
@@ -129,8 +127,8 @@ class Reader {
 
   #checkPlan(section: Section, plan: string | null): void {
     const { plans } = this.#pricing;
-    if (plan !== null && findPlan(this.#pricing, plan) === undefined) section.fail("plan", `There is no plan ${plan}`);
-    if (plan === null && plans.size > 0) section.fail("plan", "The pricing has plans: say which one");
+    if (plan !== null && findPlan(this.#pricing, plan) === undefined) section.fail("plan", `Unknown plan ${plan}`);
+    if (plan === null && plans.size > 0) section.fail("plan", "Name a plan: the pricing has plans");
   }
 
   #refused(section: Section): string | true | undefined {
@@ -163,7 +161,7 @@ class Reader {
       const complaint =
         typeof value === "number" && value >= 0 && Number.isFinite(value)
           ? fault(name)
-          : `${name} must be a number, not negative. Received: ${shown(value)}`;
+          : `${name} must be a non-negative number. Received: ${shown(value)}`;
       if (complaint !== undefined) section.failAt(`${key}.${name}`, at, complaint);
       else if (typeof value === "number") numbers[name] = value;
     }
@@ -173,7 +171,7 @@ class Reader {
   #limitValues(section: Section, key: string): Record<string, LimitValue> {
     const values = emptyRecord<LimitValue>();
     for (const [name, { value, at }] of this.#entries(section, key)) {
-      if (!this.#pricing.usageLimits.has(name)) section.failAt(`${key}.${name}`, at, `There is no usage limit ${name}`);
+      if (!this.#pricing.usageLimits.has(name)) section.failAt(`${key}.${name}`, at, `Unknown usage limit ${name}`);
       else if (typeof value === "boolean" || (typeof value === "number" && !Number.isNaN(value)))
         values[name] = typeof value === "number" ? Math.min(value, 100_000_000) : value;
       else section.failAt(`${key}.${name}`, at, `${name} must be a number, true or false. Received: ${shown(value)}`);
@@ -185,7 +183,7 @@ class Reader {
     return this.#entries(section, "features").map(([feature, entry]) => {
       const line = this.#lineOf(entry.at);
       const path = `features.${feature}`;
-      if (!this.#pricing.features.has(feature)) section.failAt(path, entry.at, `There is no feature ${feature}`);
+      if (!this.#pricing.features.has(feature)) section.failAt(path, entry.at, `Unknown feature ${feature}`);
       if (typeof entry.value === "boolean") return { feature, line, eval: entry.value };
       if (!isMap(entry.value)) {
         section.failAt(path, entry.at, `${feature} must be true, false, or a map. Received: ${shown(entry.value)}`);
@@ -202,10 +200,10 @@ class Reader {
     const error = section.value("error");
     const hasError = section.map.entries.has("error");
     if (hasError && error !== null && typeof error !== "string")
-      section.fail("error", `error must be the code of an error, or null. Received: ${shown(error)}`);
+      section.fail("error", `error must be an error code or null. Received: ${shown(error)}`);
     const granted = isList(value) ? textItems(value) : isMap(value) ? undefined : value;
     if (value !== null && (granted === undefined || (typeof granted === "object" && !Array.isArray(granted))))
-      section.fail("value", `value must be what a feature may have. Received: ${shown(value)}`);
+      section.fail("value", `value must be a valid feature value. Received: ${shown(value)}`);
     const given = (key: string): boolean => section.value(key) !== null;
     const remaining = this.#limitValues(section, "remaining");
     for (const [name, left] of Object.entries(remaining))

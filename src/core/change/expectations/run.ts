@@ -77,7 +77,7 @@ function checkRefusal(pricing: CompiledPricing, serviceName: string, expectation
   const verdict = checkSubscription(pricing, { serviceName, version, ...configurationOf(plan, addOns) });
   const what = describeConfiguration(configurationOf(plan, addOns));
   if (verdict.ok)
-    return refused === undefined ? undefined : [{ line, message: `${what} can be subscribed to, and should not` }];
+    return refused === undefined ? undefined : [{ line, message: `${what} can be contracted but should be rejected` }];
   if (refused === true || refused === verdict.rule) return [];
   const wanted = refused === undefined ? "" : ` by ${refused}`;
   return [

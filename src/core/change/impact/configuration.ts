@@ -29,8 +29,8 @@ function usableHolding(side: Side, configuration: Configuration): Entitlements {
 }
 
 function problemOf(after: Side | undefined, target: Configuration | undefined): ConfigurationImpact["problem"] {
-  if (after === undefined) return { rule: "noTarget", message: "The service is taken away" };
-  if (target === undefined) return { rule: "noTarget", message: "There is no configuration to go to" };
+  if (after === undefined) return { rule: "noTarget", message: "The service is disabled" };
+  if (target === undefined) return { rule: "noTarget", message: "No configuration fits" };
   const { pricing, serviceName } = after;
   const verdict = checkSubscription(pricing, { serviceName, version: pricing.pricing.version, ...target });
   if (!verdict.ok) return { rule: verdict.rule, message: verdict.message };

@@ -9,17 +9,17 @@ const MEASURES = {
   /** Nobody loses a feature that they could use at some level of consumption. */
   noFeatureLost: "lose a feature",
   /** Every feature that is on for a contract now stays on right after the change. */
-  nothingTurnedOff: "find a feature off that is on now",
+  nothingTurnedOff: "lose a feature that is on now",
   /** No usage limit is lowered, renewed less often, or removed. */
   noQuotaLost: "lose quota",
   /** Afterwards, the consumption of every contract is within its limits. */
-  nobodyAboveLimit: "end above a limit",
+  nobodyAboveLimit: "are above a limit afterwards",
   /** Like `nobodyAboveLimit`, but ignores contracts that are already above a limit. */
-  nobodyNewlyAboveLimit: "come to be above a limit",
+  nobodyNewlyAboveLimit: "newly exceed a limit",
   /** No price rises or becomes incomparable. */
   noPriceRise: "pay more",
   /** Nobody gets less of anything. */
-  nobodyLoses: "get less of something",
+  nobodyLoses: "lose something",
 } as const;
 
 export type GateMeasure = keyof typeof MEASURES;
@@ -60,7 +60,7 @@ export const gateRule = z
   })
   .superRefine(({ rule, features, limits, byMoreThanPercent }, context) => {
     const misplaced = (path: string, wanted: GateMeasure): void => {
-      context.addIssue({ code: "custom", path: [path], message: `${path} is for the rule ${wanted} alone` });
+      context.addIssue({ code: "custom", path: [path], message: `${path} applies only to the rule ${wanted}` });
     };
     if (features !== undefined && rule !== "noFeatureLost") misplaced("features", "noFeatureLost");
     if (limits !== undefined && rule !== "noQuotaLost") misplaced("limits", "noQuotaLost");

@@ -226,13 +226,13 @@ function lintLimits({ pricing, expressions, tracked }: Side, report: Report): vo
       report(
         "unread-limit",
         ["usageLimits", name],
-        `${name} is counted, but no expression compares its consumption with it, so it holds nobody back. Read it in the expression of the feature that it limits.`,
+        `${name} is counted, but no expression compares its consumption with it, so it restricts nobody. Read it in the expression of the feature that it limits.`,
       );
     else
       report(
         "unread-value",
         ["usageLimits", name],
-        `No expression reads ${name}: nothing but your own application can enforce it.`,
+        `No expression reads ${name}: only your own application can enforce it.`,
       );
   }
 }

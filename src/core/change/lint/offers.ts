@@ -63,7 +63,7 @@ function lintAddOn(side: Side, space: Space, holdingAt: HoldingAt, key: string, 
       "unreachable-add-on",
       path,
       `The add-on ${name} can be contracted with no plan: ${
-        plans.length === 0 ? "it is available for none" : "what it depends on is not available with it, or excluded"
+        plans.length === 0 ? "it is available for no plan" : "what it depends on is not available with it, or excluded"
       }. Correct availableFor, dependsOn and excludes, or remove it.`,
     );
     return;

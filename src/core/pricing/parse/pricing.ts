@@ -140,7 +140,7 @@ function repeatsAreShort(
     section.failAt(
       `features.${item?.key ?? name}`,
       item?.entry.at ?? section.at,
-      `The values of the features are too long for ${plans} plans, which repeat each of them: up to the feature ${name}, whose value has ${length} characters, they count as ${weight} values, where ${MAX_CELLS} are accepted`,
+      `The values of the features are too long for ${plans} plans, which repeat each of them: up to the feature ${name}, whose value has ${length} characters, they count as ${weight} values, at most ${MAX_CELLS} are accepted`,
     );
     return false;
   }
@@ -194,7 +194,7 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
   const addOnItems = maps.items("addOns");
   const cells = planItems.length * Math.max(featureItems.length + limitItems.length, addOnItems.length);
   if (cells > MAX_CELLS) {
-    section.fail("plans", `The plans and their values are too many: ${cells}, where ${MAX_CELLS} are accepted`);
+    section.fail("plans", `The pricing has too many plan values: ${cells}, at most ${MAX_CELLS} are accepted`);
     return { ...header, syntaxVersion: version, features, usageLimits, plans: [], addOns: [] };
   }
   if (!repeatsAreShort(section, features, featureItems, { limits: limitItems.length, plans: planItems.length }))

@@ -82,7 +82,7 @@ expectations:
       "7: export: expected the value false, is true",
       "2: expected the limit seats to be 9, is 5",
       "11: FREE + extraSeats × 2 cannot be subscribed to (addOnUnavailable: Add-on extraSeats is not available for plan FREE in the request organization)",
-      "14: PRO can be subscribed to, and should not",
+      "14: PRO can be contracted but should be rejected",
       "16: PRO + extraSeats × 3 cannot be subscribed to (addOnQuantity: Add-on extraSeats quantity 3 is not valid. It must be between 2 and 6, and a multiple of 2 in the request organization), not by addOnDependency",
     ]);
   });
@@ -111,18 +111,18 @@ expectations:
     expect(result.ok).toBe(false);
     if (result.ok) return;
     expect(result.problems.map(({ line, path, message }) => `${line} ${path}: ${message}`)).toEqual([
-      "1 expectation: expectation is not known here; known are pricing, expectations",
-      "3 expectations.0.plan: There is no plan GOLD",
-      "4 expectations.0.addOns.loudest: There is no add-on loudest",
-      "5 expectations.0.usage.tasks: tasks must be a number, not negative. Received: -1",
-      "5 expectations.0.usage.seats: seats must be a number, not negative. Received: many",
+      "1 expectation: expectation is unknown. Allowed: pricing, expectations",
+      "3 expectations.0.plan: Unknown plan GOLD",
+      "4 expectations.0.addOns.loudest: Unknown add-on loudest",
+      "5 expectations.0.usage.tasks: tasks must be a non-negative number. Received: -1",
+      "5 expectations.0.usage.seats: seats must be a non-negative number. Received: many",
       "5 expectations.0.usage.quality: The usage limit quality is not counted: only RENEWABLE ones and those with trackable: true are",
-      "5 expectations.0.usage.stars: There is no usage limit stars",
-      "7 expectations.0.features.bord: There is no feature bord",
-      "8 expectations.0.features.board.evl: evl is not known here; known are eval, value, limit, remaining, error",
-      "8 expectations.0.features.board.remaining.stars: There is no usage limit stars",
+      "5 expectations.0.usage.stars: Unknown usage limit stars",
+      "7 expectations.0.features.bord: Unknown feature bord",
+      "8 expectations.0.features.board.evl: evl is unknown. Allowed: eval, value, limit, remaining, error",
+      "8 expectations.0.features.board.remaining.stars: Unknown usage limit stars",
       "9 expectations.0.features.export: export must be true, false, or a map. Received: maybe",
-      "10 expectations.1.plan: The pricing has plans: say which one",
+      "10 expectations.1.plan: Name a plan: the pricing has plans",
       "11 expectations.1.server: server must be true or false. Received: sometimes",
       "10 expectations.1.features: An expectation must say what is expected: features, limits, or refused",
       "13 expectations.2.features: An expectation must say what is expected: features, limits, or refused",
