@@ -27,13 +27,13 @@ import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 import { traceContextOf, type Tracing } from "./tracing.ts";
 
-/** A request that took longer is worth a line. */
+/** Requests slower than this are logged. */
 const SLOW_SECONDS = 1;
 
-/** Last words of routes that stand where others have a parameter. */
+/** Final segments that are literal where other routes have a parameter. */
 export const API_ENDINGS = ["/pricing-token"] as const;
 
-/** A literal and not a spread or an assignment of one: V8 makes it five times faster, and every request has it. */
+/** Kept as one object literal: V8 creates it five times faster than a spread, and every request needs it. */
 const securityHeaders = (requestId: string): Record<string, string> => ({
   "x-request-id": requestId,
   "Content-Security-Policy":
@@ -51,24 +51,24 @@ const securityHeaders = (requestId: string): Record<string, string> => ({
 });
 
 /**
- * The whole REST application, for any runtime. `open` returns the resources of a request and is the only seam to it;
- * bindings are whatever the runtime passes as the second argument of fetch.
+ * Creates the REST application for any runtime. `open` returns the resources of a request. `bindings` is the second
+ * argument that the runtime passes to fetch.
  */
 export function createApp(options: {
   open: (bindings: unknown) => Resources | Promise<Resources>;
   settings: HttpSettings;
   log?: Log;
-  /** Without it there is only the specification's healthcheck. */
+  /** Default: only the specification's health check. */
   health?: Health;
-  /** Told of each request. */
+  /** Counts each request. */
   metrics?: Pick<RequestMetrics, "record">;
-  /** Follows each request that is not a preflight. */
+  /** Traces each request that is not a preflight. */
   tracing?: Tracing | undefined;
-  /** Files of the reference page; without it there is the document but no page. */
+  /** Files of the reference page. Default: the document without a page. */
   readAsset?: ReadAsset;
-  /** Files of the built console; without it there is none. */
+  /** Files of the built console. Default: no console. */
   readConsole?: ReadAsset;
-  /** Bounds of event streams, where they are not the usual ones. */
+  /** Bounds of event streams, for tests. */
   streams?: Parameters<typeof streamRoutes>[0];
 }): Hono<AppEnv> {
   const { settings } = options;
@@ -84,7 +84,7 @@ export function createApp(options: {
   const measure = (c: AppContext, status: number) => {
     const seconds = (performance.now() - c.get("request").startedAt) / 1000;
     const isTrouble = status >= 500 || seconds > SLOW_SECONDS;
-    // The pattern, never the path: what paths contain is somebody's.
+    // Log the route pattern, never the path, which contains ids and names.
     const route = routePath(c, -1);
     if (status === 401 || status === 403) recordDenied(c, route, status);
     metrics?.record(c.req.method, route, status, seconds);
@@ -96,7 +96,7 @@ export function createApp(options: {
       milliseconds: Math.round(seconds * 1000),
     });
   };
-  // Two middlewares and not one a concern: each costs every request a level of promises and a match in the router.
+  // Only two middlewares: each adds promises and a route match to every request.
   app.use(async (c, next) => {
     const given = c.req.header("x-request-id");
     const requestId = given !== undefined && /^[\w.-]{1,64}$/.test(given) ? given : crypto.randomUUID();
@@ -118,7 +118,7 @@ export function createApp(options: {
     if (read !== undefined) await read;
     request.reachedHandlers = true;
     await next();
-    // An answer that a route made in its own way, a stream for one.
+    // Applies the headers where a route created its own Response, such as a stream.
     if (!request.headersApplied) for (const [name, value] of Object.entries(request.headers)) c.header(name, value);
     measure(c, c.res.status);
     return undefined;
@@ -137,7 +137,7 @@ export function createApp(options: {
     return (async () => {
       await admitted;
       await next();
-      // Who is told that a change is made finds it in the next request: what is kept of it here has gone by then.
+      // Read-your-writes: wait until this process has dropped its stale cache entries before answering.
       if (isChange) await c.get("resources").invalidationsApplied?.();
     })();
   });
@@ -164,14 +164,14 @@ export function createApp(options: {
   app.notFound((c) => answerError(new Failure("notFound", `Cannot ${c.req.method} ${c.req.path}`), c));
   app.onError((error, c) => {
     const answer = answerError(error, c, isOfrep(c.req.path) ? ofrepFailure : undefined);
-    // Refused before it got past the first middleware, which then does not see how it ends.
+    // The first middleware does not measure a request that failed before it reached the handlers.
     if (!c.get("request").reachedHandlers) measure(c, answer.status);
     return answer;
   });
   return app;
 }
 
-/** The health of a process that answers nothing else. */
+/** Creates the application of a process that serves only its health. */
 export function createHealthApp(baseUrlPath: string, health: Health): Hono<AppEnv> {
   const server = { settings: { allowedOrigins: [], baseUrlPath }, log: undefined };
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, baseUrlPath) });
@@ -186,7 +186,7 @@ export function createHealthApp(baseUrlPath: string, health: Health): Hono<AppEn
   return app;
 }
 
-/** The path without the sub-path prefix and without one trailing slash; still percent-encoded, as rules and routes see it. */
+/** Strips the sub-path prefix and one trailing slash. The result stays percent-encoded, as rules and routes expect. */
 function normalisePath(url: string, baseUrlPath: string): string {
   const start = url.indexOf("/", url.indexOf("://") + 3);
   const end = url.slice(start).search(/[?#]/);
@@ -232,7 +232,7 @@ function originHeaders(settings: HttpSettings): (c: AppContext) => string | unde
   };
 }
 
-/** With the headers that every answer to this origin has, and those that only a preflight has. */
+/** Answers a CORS preflight. */
 function preflight(c: AppContext, origin: string | undefined): Response {
   const { headers } = c.get("request");
   for (const name of ["Vary", "Access-Control-Allow-Credentials"]) c.header(name, headers[name]);

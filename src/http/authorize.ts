@@ -8,25 +8,25 @@ import { addressOf, context, type AppContext } from "./context.ts";
 
 export const API_PREFIX = "/api/v1";
 
-/** The path that rules and messages speak of: without the prefix; undefined outside of it. */
+/** Returns the path without the API prefix, as rules and messages use it. Undefined outside the API. */
 export function apiPath(path: string): string | undefined {
   if (path === API_PREFIX) return "/";
   return path.startsWith(`${API_PREFIX}/`) ? path.slice(API_PREFIX.length) : undefined;
 }
 
-/** Whether the path belongs to OFREP, a protocol that fixes its own paths, bodies and ways to send a key. */
+/** True for paths of OFREP, a protocol with its own paths, bodies and key header. */
 export function isOfrep(path: string): boolean {
   return path.startsWith("/ofrep/");
 }
 
-/** The value of x-api-key; for OFREP that of `Authorization: Bearer` too, which anywhere else may be meant for somebody else. */
+/** Returns the key of x-api-key. OFREP also accepts `Authorization: Bearer`; elsewhere a proxy may own that header. */
 function sentKey(c: AppContext): string | undefined {
   const key = c.req.header("x-api-key");
   if (key || !isOfrep(c.req.path)) return key;
   return /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
 }
 
-/** Turns the key into `c.get("caller")`; a key that is present and wrong is refused everywhere, public routes included. */
+/** Stores the key's owner in `c.get("caller")`. Rejects an unknown key on every route, including public ones. */
 export function authenticate(c: AppContext): MaybePromise<void> {
   try {
     const caller = identifyCaller(c.get("resources"), sentKey(c));
@@ -42,7 +42,7 @@ export function authenticate(c: AppContext): MaybePromise<void> {
   }
 }
 
-/** An unknown key is refused less politely to who tries many. */
+/** Returns 429 instead of 401 once an address has tried too many unknown keys. */
 function unknownKeyError(c: AppContext, error: unknown): unknown {
   if (!(error instanceof Failure) || error.code !== "unauthenticated") return error;
   return unknownKeyFailure(
@@ -53,15 +53,14 @@ function unknownKeyError(c: AppContext, error: unknown): unknown {
   );
 }
 
-/** Refuses callers who come more often than the operator wants. */
+/** Enforces the operator's limit of calls per second and key. */
 export function limitCalls(c: AppContext, callsPerSecond: number): void {
   limitKeyCalls(c.get("caller"), c.get("resources").now(), callsPerSecond);
 }
 
 /**
- * Asks the permission table, then, for a path inside an organization, whether it exists and what the caller is in it. What
- * is not refused is counted for analytics.
- * Route and rule are matched on the same path, so no spelling reaches a route that the table did not see.
+ * Checks the permission table, and the caller's role for paths inside an organization. Counts admitted calls for
+ * analytics. Rules and routes match the same path, so no spelling reaches a route that bypassed the table.
  */
 export function authorize(c: AppContext): MaybePromise<void> {
   const caller = c.get("caller");
@@ -80,7 +79,7 @@ export function authorize(c: AppContext): MaybePromise<void> {
   return countCall(c);
 }
 
-/** A path inside an organization that there is not was no refusal. Source: users-organizations §1.5, features-events §10. */
+/** Counts calls to unknown organizations too: they were not denied. Source: users-organizations §1.5, features-events §10. */
 async function countUnlessDenied(c: AppContext, admitted: Promise<void>): Promise<void> {
   const failure: unknown = await admitted.then(
     () => undefined,
@@ -108,12 +107,12 @@ async function requireRole(c: AppContext, organizationId: string, roles: readonl
   }
 }
 
-/** Notes an attempt to change something that was refused; the audit log has it within a minute. */
+/** Records a denied mutation. It reaches the audit log within a minute. */
 export function recordDenied(c: AppContext, route: string, status: number): void {
   const { method } = c.req;
   if (method === "GET" || method === "HEAD") return;
   const { deniedAttempts, now } = c.get("resources");
-  // Not there when the key itself was refused.
+  // Undefined if the key itself was rejected.
   const caller: Caller = c.get("caller") ?? { kind: "anonymous" };
   const named = /^\/organizations\/([^/]+)/.exec(apiPath(c.req.path) ?? "")?.[1] ?? "";
   const organizationId = caller.kind === "key" ? caller.organizationId : isIdentifier(named) ? named : null;
@@ -123,7 +122,7 @@ export function recordDenied(c: AppContext, route: string, status: number): void
   );
 }
 
-/** Counts what passed the gate for analytics; the answer never waits for it. */
+/** Counts an admitted call for analytics, without delaying the answer. */
 function countCall(c: AppContext): void {
   const { callCounter, now } = c.get("resources");
   const evaluates = isOfrep(c.req.path) || (apiPath(c.req.path) ?? "").startsWith("/features");

@@ -5,21 +5,24 @@ import { Failure, tooDeep } from "../operations/errors.ts";
 import { maxPricingBytes } from "../operations/catalog/pricing-source.ts";
 import type { AppContext } from "./context.ts";
 
-/** JSON and form bodies, where the operator has not said otherwise. */
+/** Default maximum size of JSON and form bodies. */
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
-/** How deeply a body may be nested, where the operator has not said otherwise. */
+/** Default maximum nesting depth of a body. */
 const MAX_DEPTH = 1000;
-/** More than anybody fills in; each costs several times what the same bytes do in JSON. */
+/** Maximum fields of a form. Parsing one costs several times as much as the same bytes of JSON. */
 const MAX_FORM_FIELDS = 10_000;
 const JSON_TYPE = "application/json";
-/** A multipart body may hold one file of the full size, and this as its wrapping. */
+/** Bytes that a multipart body may have beside its file. */
 const WRAPPING_BYTES = 64 * 1024;
 const TOO_LARGE = "File too large";
 
 const bodyTooLarge = (limit: number) =>
   `The request body is larger than ${limit % (1024 * 1024) === 0 ? `${limit / 1024 / 1024} MB` : `${limit / 1024} KB`}`;
 
-/** Reads a whole stream. Failure tooLarge past `limit` bytes, without reading on. */
+/**
+ * Reads a whole stream.
+ * @throws Failure tooLarge after `limit` bytes, without reading on.
+ */
 async function readBytes(
   chunks: AsyncIterable<Uint8Array>,
   limit: number,
@@ -41,7 +44,7 @@ async function readBytes(
   return bytes;
 }
 
-/** What comes of a body whose sender leaves, or whose framing is broken: nobody's error here. */
+/** Converts an aborted or broken transfer to a Failure, because it is not a server error. */
 async function received<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;
@@ -69,8 +72,8 @@ async function* streamOf(body: ReadableStream<Uint8Array>): AsyncIterable<Uint8A
 }
 
 /**
- * Fetch-style requests hide the body of a GET, which contract listings accept: where the runtime shows its own request
- * object (Node), read it from there. Source: contract README, decision 4.
+ * Returns the body of a GET, which contract listings accept but fetch-style requests hide. Only Node exposes it.
+ * Source: contract README, decision 4.
  */
 function hiddenBody(bindings: unknown): AsyncIterable<Uint8Array> | undefined {
   if (typeof bindings !== "object" || bindings === null || !("incoming" in bindings)) return undefined;
@@ -80,8 +83,9 @@ function hiddenBody(bindings: unknown): AsyncIterable<Uint8Array> | undefined {
 }
 
 /**
- * `a[b][c]=1` as nested objects, `a[]=1&a[]=2` and `a=1&a=2` as lists; without a prototype to pollute.
- * Names nested deeper than any body of the contract are left out. Failure tooLarge for more fields than any form has.
+ * Parses a form: `a[b][c]=1` yields nested objects, `a[]=1&a[]=2` and `a=1&a=2` yield lists. Objects have no prototype,
+ * which prevents pollution. Ignores names nested deeper than 8 levels.
+ * @throws Failure tooLarge for more than MAX_FORM_FIELDS fields.
  */
 function parseForm(text: string): Record<string, unknown> {
   if (text.split("&", MAX_FORM_FIELDS + 1).length > MAX_FORM_FIELDS) {
@@ -106,9 +110,9 @@ function parseForm(text: string): Record<string, unknown> {
   return root;
 }
 
-/** Whether lists and objects of a JSON text stand in each other deeper than this; brackets within strings are none. */
+/** True if lists and objects of a JSON text nest deeper than `limit`. Ignores brackets within strings. */
 function isDeeper(text: string, limit: number): boolean {
-  // So many brackets would not even fit into most bodies.
+  // Deeper nesting does not fit into a text this short.
   if (text.length <= 2 * limit) return false;
   let depth = 0;
   let isText = false;
@@ -150,8 +154,8 @@ async function parseArriving(
 }
 
 /**
- * Leaves the parsed body in `c.get("body")`: JSON or form, `{}` for an empty body or another content type.
- * Multipart is left for the routes that take a file. Source: contract users-organizations §1.2.
+ * Stores the parsed body in `c.get("body")`: JSON or form, `{}` for an empty body or another content type. Routes that
+ * take a file read multipart bodies themselves. Source: contract users-organizations §1.2.
  */
 export function readBody(c: AppContext): MaybePromise<void> {
   const contentType = c.req.header("content-type") ?? "";
@@ -169,7 +173,7 @@ export function readBody(c: AppContext): MaybePromise<void> {
       ? c.set("body", {})
       : parseArriving(c, contentType, readText(hidden, limit), maxBodyDepth);
   }
-  // No more than was declared can come: there is nothing to count, and runtimes read a whole body fastest themselves.
+  // The declared length bounds the body, and the runtime reads a whole body fastest.
   if (declared > 0) return parseArriving(c, contentType, c.req.raw.text(), maxBodyDepth);
   if (length === "0") return c.set("body", {});
   const stream = c.req.raw.body;
@@ -178,16 +182,17 @@ export function readBody(c: AppContext): MaybePromise<void> {
     : parseArriving(c, contentType, readText(streamOf(stream), limit), maxBodyDepth);
 }
 
-/** What a field of a form holds: its file's text, exactly as sent, or its plain text. */
+/** Field of a form: its file's text, exactly as sent, or its plain text. */
 export interface FormField {
   file?: string;
   text?: string;
 }
 
 /**
- * These fields of a multipart body, each with the most bytes that its file may have. Undefined for other content types.
- * Everything stays in memory: there is nothing to leave behind. Failure invalid for a file in another field, a second file
- * in one, a file that is not UTF-8 text, or a body that is not multipart after all; tooLarge for a file that is.
+ * Reads fields of a multipart body into memory. `maxBytes` bounds the file of each field. Undefined for other content
+ * types.
+ * @throws Failure invalid for a file in another field, a second file in one, a file that is not UTF-8, or a malformed
+ *   body; tooLarge for a file above its bound.
  */
 export async function readMultipart<Name extends string>(
   c: AppContext,
@@ -196,7 +201,7 @@ export async function readMultipart<Name extends string>(
   const contentType = c.req.header("content-type") ?? "";
   const stream = c.req.raw.body;
   if (!/^multipart\/form-data\b/i.test(contentType)) return undefined;
-  // All of them together, as large as the largest: whatever was let through before this is no larger.
+  // readBody has already rejected a larger Content-Length.
   const most = Math.max(...Object.values<number>(maxBytes)) + WRAPPING_BYTES;
   const bytes = stream === null ? new Uint8Array() : await received(readBytes(streamOf(stream), most, TOO_LARGE));
   const fields: Partial<Record<Name, FormField>> = {};
@@ -204,7 +209,7 @@ export async function readMultipart<Name extends string>(
   for (const part of partsOf(bytes, contentType, most)) {
     const { name } = part;
     const field = isWanted(name) ? (fields[name] ??= {}) : undefined;
-    // A form whose file input was left empty sends a file without a name and without content.
+    // An empty file input sends a file without name and content.
     if (part.isFile && (part.filename !== "" || part.size > 0)) {
       if (!isWanted(name) || field === undefined || field.file !== undefined) {
         throw new Failure("invalid", "Unexpected field");
@@ -220,11 +225,11 @@ export async function readMultipart<Name extends string>(
 
 function partsOf(bytes: Uint8Array, contentType: string, most: number): MultipartPart[] {
   const boundary = getMultipartBoundary(contentType);
-  // RFC 2046 allows 70 characters; searching for a boundary costs its length.
+  // RFC 2046 allows 70 characters; the cost of the search grows with the length.
   if (boundary === null || boundary.length > 70) throw malformed("INVALID DATA: Malformed multipart boundary");
   const start = openingLine(bytes, new TextEncoder().encode(`--${boundary}`));
   try {
-    // Multipart allows text before the first boundary; the parser does not.
+    // Multipart allows a preamble before the first boundary; the parser does not.
     return [
       ...parseMultipart(bytes.subarray(start), {
         boundary,
@@ -237,7 +242,7 @@ function partsOf(bytes: Uint8Array, contentType: string, most: number): Multipar
   }
 }
 
-/** Where the first line stands that begins with the delimiter; 0 when none does. */
+/** Returns the offset of the first line that starts with the delimiter; 0 if none does. */
 function openingLine(bytes: Uint8Array, delimiter: Uint8Array): number {
   const NEWLINE = 10;
   let line = 0;
@@ -258,16 +263,16 @@ function exactText(part: MultipartPart): string {
   }
 }
 
-/** The parsed body as far as it has fields, which a list has none of. */
+/** Returns the parsed body; `{}` for a list, which has no fields. */
 export function fieldsOf(c: AppContext): unknown {
   const body = c.get("body");
   return Array.isArray(body) ? {} : body;
 }
 
 /**
- * Checks the parsed body; 422 with the first failing check's sentence, in the order in which the schema lists its fields.
- * Unknown fields are dropped, so they can never be stored. A list is a body without fields, but to a schema that has a
- * sentence of its own for one.
+ * Validates the parsed body and drops unknown fields, so that they are never stored. A list counts as a body without
+ * fields unless the schema has its own sentence for a wrong type.
+ * @throws Failure unprocessable with the sentence of the first failing check, in the schema's order of fields.
  */
 export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>): T {
   const result = schema.safeParse(schema.def.error === undefined ? fieldsOf(c) : c.get("body"));

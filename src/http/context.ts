@@ -5,50 +5,50 @@ import { type Context, contextOf, type Resources } from "../operations/context.t
 import { type Trace, traceContextOf } from "./tracing.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
-/** What a line is about: fields of their own beside the message. */
+/** Structured fields of a log line, beside its message. */
 export type LogFields = Readonly<Record<string, string | undefined>>;
-/** Writes one structured line; fields never contain a key, a password or a token. */
+/** Writes one structured log line. Fields never contain a key, a password or a token. */
 export type Log = (level: LogLevel, message: string, detail?: unknown, about?: LogFields) => void;
 
-/** What an operator decides about the HTTP interface. */
+/** Operator settings of the HTTP interface. */
 export interface HttpSettings {
-  /** Exact origins; empty means every origin. `http://localhost:5403` is always allowed. */
+  /** Allowed origins, exactly; empty allows every origin. `http://localhost:5403` is always allowed. */
   allowedOrigins: readonly string[];
-  /** A sub-path such as `/space` under which everything is served too; empty for none. */
+  /** Additional sub-path that serves everything, such as `/space`; empty for none. */
   baseUrlPath: string;
-  /** True: every request is logged; otherwise those that failed or were slow. */
+  /** Logs every request. Default: only failed and slow ones. */
   logsRequests?: boolean;
-  /** Proxies in front, each of which adds itself to X-Forwarded-For; 0: that header is the client's invention. */
+  /** Number of proxies that append to X-Forwarded-For. 0 ignores the header, which clients can forge. */
   trustedProxies?: number;
-  /** Unknown keys a minute and address, in one process; 0: no limit; absent: the usual one. */
+  /** Unknown keys per minute and address, per process; 0 disables the limit. Default: see throttle.ts. */
   unknownKeysPerMinute?: number | undefined;
-  /** Calls a second and key, in one process; 0 or absent: no limit. */
+  /** Calls per second and key, per process. Default: unlimited. */
   keyCallsPerSecond?: number;
-  /** Largest body that is no file; absent: the usual one. */
+  /** Maximum size of a body other than a file, in bytes. Default: 2 MiB. */
   maxBodyBytes?: number;
-  /** Deepest nesting of a body; absent: the usual one. */
+  /** Maximum nesting depth of a body. Default: 1,000. */
   maxBodyDepth?: number;
-  /** Event streams at once, in one process; absent: the usual number. */
+  /** Maximum open event streams per process. Default: see routes/stream.ts. */
   maxStreams?: number;
-  /** Event streams without a key per address (IPv6: /64), and per key, in one process; 0: no limit. Default: 50, 100. */
+  /** Maximum event streams without a key per address (IPv6: /64), and per key; 0 disables. Default: 50, 100. */
   maxStreamsPerAddress?: number;
   maxStreamsPerKey?: number;
-  /** How long a stream may not be read; absent: the usual time. */
+  /** Closes a stream that its client has not read for this long. */
   maxStreamStallMs?: number;
 }
 
-/** What is known of a request before anybody is asked. */
+/** State of one request, from its arrival on. */
 export interface RequestState {
   id: string;
-  /** When it arrived, by `performance.now()`. */
+  /** Time of arrival, by `performance.now()`. */
   startedAt: number;
-  /** Headers of the answer, whatever it will be; a route may add to them. */
+  /** Headers of the answer. Routes may add to them. */
   headers: Record<string, string>;
-  /** True when the answer was made with them already. */
+  /** True once the Response was created with `headers`. */
   headersApplied: boolean;
-  /** True once nothing but routes and their middleware is left. */
+  /** True once the body is read and the handlers run. */
   reachedHandlers: boolean;
-  /** Only where requests are traced. */
+  /** Undefined unless requests are traced. */
   trace: Trace | undefined;
 }
 
@@ -56,10 +56,10 @@ export function newRequest(id: string, headers: Record<string, string>): Request
   return { id, startedAt: performance.now(), headers, headersApplied: false, reachedHandlers: false, trace: undefined };
 }
 
-/** What middleware leaves for routes. `body` is the parsed JSON or form; `{}` when there was none. */
+/** Values that the middleware sets for routes. `body` is the parsed JSON or form; `{}` without a body. */
 export interface AppEnv {
   Bindings: object;
-  /** Few and not one a fact: each is an entry of a map that every request fills. */
+  /** Few variables: each one is an entry of a map that every request fills. */
   Variables: {
     server: { settings: HttpSettings; log: Log | undefined };
     request: RequestState;
@@ -72,12 +72,12 @@ export interface AppEnv {
 /** Hono's context of one request. */
 export type AppContext = HonoContext<AppEnv>;
 
-/** The operation's context of this request. */
+/** Creates the operation's context of this request. */
 export function context(c: AppContext): Context {
   return contextOf(c.get("resources"), c.get("caller"), c.get("request").id);
 }
 
-/** Who sent this request, as far as that can be known; empty when it cannot. */
+/** Returns the client's IP address; empty if unknown. */
 export function addressOf(c: AppContext): string {
   const forwarded = forwardedAddress(c.req.header("x-forwarded-for"), c.get("server").settings.trustedProxies ?? 0);
   if (forwarded !== undefined) return forwarded;
@@ -87,16 +87,16 @@ export function addressOf(c: AppContext): string {
   return typeof address === "string" ? address : "";
 }
 
-/** A field of what may be an object; undefined otherwise. */
+/** Reads a field of an unknown value. Undefined if it is not an object with that field. */
 export function fieldOf(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null && name in value ? Reflect.get(value, name) : undefined;
 }
 
-/** Logs a line about this request; what it is about is only looked up now. */
+/** Logs a line with the fields of this request. */
 export function logRequest(c: AppContext, level: LogLevel, message: string, detail?: unknown): void {
   const log = c.get("server").log;
   if (log === undefined) return;
-  // Set by a middleware that a refused request has not reached.
+  // Undefined if the request failed before authentication.
   const caller: Caller | undefined = c.get("caller");
   log(level, message, detail, {
     request: c.get("request").id,

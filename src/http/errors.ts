@@ -4,7 +4,7 @@ import { asFailure, Failure, type FailureCode, needsOperator } from "../operatio
 import { json } from "./reply.ts";
 import { logRequest, type AppContext } from "./context.ts";
 
-/** The only place where a failure gets a number, but for those that OFREP numbers in another way. */
+/** Maps failures to HTTP statuses. OFREP overrides some of them. */
 const STATUS: Record<FailureCode, ContentfulStatusCode> = {
   invalid: 400,
   unauthenticated: 401,
@@ -17,10 +17,10 @@ const STATUS: Record<FailureCode, ContentfulStatusCode> = {
   unavailable: 503,
 };
 
-/** All that anybody is told of an error that is ours. */
+/** Public message of every unexpected error. Internal messages are only logged. */
 export const UNEXPECTED = "Internal server error";
 
-/** What an answer says of a failure; of an unexpected one nothing but that. */
+/** Creates the body for a failure. Undefined stands for an unexpected error. */
 export type FailureBody = (failure: Failure | undefined, c: AppContext) => object;
 
 const sentence: FailureBody = (failure) =>
@@ -29,8 +29,8 @@ const sentence: FailureBody = (failure) =>
     : { error: failure.message, details: failure.details, problems: failure.problems, gate: failure.gate };
 
 /**
- * Every error becomes `{"error": "<sentence>"}`, or another body, with its status; an unexpected one is logged with its
- * request id and answered with a fixed sentence, because internal messages are nobody else's business.
+ * Answers an error with `{"error": "<sentence>"}`, or the body of another protocol. Logs unexpected errors with their
+ * request id, and answers them with a fixed sentence that reveals nothing internal.
  */
 export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody = sentence): Response {
   const failure = asFailure(error);

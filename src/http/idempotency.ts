@@ -8,15 +8,15 @@ import { scope } from "./params.ts";
 
 const MAX_KEY_LENGTH = 255;
 
-/** What a route answers: a JSON value, or nothing. */
+/** Answer of a route: a JSON value, or no body. */
 interface Answer {
   status: 200 | 204;
   value?: unknown;
 }
 
 /**
- * Answers with what `work` says. With an `Idempotency-Key` header, `work` is done once: another call with the same key and
- * the same method, path, query and body within 24 hours gets the same status and body and `Idempotent-Replayed: true`.
+ * Runs `work` and answers with its result. With an `Idempotency-Key` header, `work` runs once: a retry with the same
+ * key, method, path, query and body within 24 hours gets the first answer and `Idempotent-Replayed: true`.
  */
 export function answerOnce(c: AppContext, work: (ctx: Context) => MaybePromise<Answer>): MaybePromise<Response> {
   const key = c.req.header("idempotency-key")?.trim();
@@ -51,7 +51,7 @@ function respond(c: AppContext, status: Answer["status"], body: string | null): 
   return replyJson(c, body ?? "null", status);
 }
 
-/** SHA-256 over everything that makes two requests the same; who sent it is not part of it. */
+/** Hashes method, path, query and body with SHA-256. The caller is not part of it: keys are stored per organization. */
 async function fingerprintOf(c: AppContext): Promise<string> {
   const { search } = new URL(c.req.url);
   const text = jsonText([c.req.method, c.req.path, search, c.get("body")]);

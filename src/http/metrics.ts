@@ -1,12 +1,12 @@
 /*
- * Numbers for Prometheus, in its text format: some sixty lines instead of a library that not every runtime has.
+ * Metrics in the text format of Prometheus. The client library does not run on every runtime.
  * Source: https://prometheus.io/docs/instrumenting/exposition_formats/
  */
 
 /** Upper bounds of the buckets of durations, in seconds. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5] as const;
 
-/** One number, or one a set of labels. */
+/** One metric: a number, or one number per set of labels. */
 export interface Metric {
   name: string;
   help: string;
@@ -14,10 +14,10 @@ export interface Metric {
   value: number | readonly (readonly [labels: Readonly<Record<string, string>>, value: number])[];
 }
 
-/** Counts requests by method, route pattern and status; what it is asked for a request costs two look-ups. */
+/** Counts requests by method, route pattern and status. Recording one request costs two map lookups. */
 export interface RequestMetrics {
   record(method: string, route: string, status: number, seconds: number): void;
-  /** The counts so far, in the text format. */
+  /** Formats the counts so far. */
   render(): string;
 }
 
@@ -25,7 +25,7 @@ interface Series {
   method: string;
   route: string;
   statuses: Map<number, number>;
-  /** One more than there are bounds: the last one is what was slower. */
+  /** One count per bound, and a last one for slower requests. */
   buckets: number[];
   seconds: number;
 }
@@ -82,7 +82,7 @@ export function createRequestMetrics(): RequestMetrics {
   };
 }
 
-/** One metric in the text format, with a newline at its end. */
+/** Formats one metric, with a final newline. */
 export function renderMetric({ name, help, type, value }: Metric): string {
   const samples = typeof value === "number" ? [[{}, value] as const] : value;
   const lines = samples.map(([labels, number]) => `${name}${labelsOf(labels)} ${number}`);

@@ -2,12 +2,15 @@ import { scopeOf } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
 import type { AppContext } from "./context.ts";
 
-/** The organization a call is about; undefined for a platform ADMIN who named none: then all of them. */
+/** Returns the organization of a call. Undefined, which means all, for a platform ADMIN who names none. */
 export function scope(c: AppContext): string | undefined {
   return scopeOf(c.get("caller"), { path: c.req.param("organizationId"), query: queryParameter(c, "organizationId") });
 }
 
-/** The organization a call is about, where it must be one. */
+/**
+ * Returns the organization of a call.
+ * @throws Failure invalid without one.
+ */
 export function organizationOf(c: AppContext): string {
   const organizationId = scope(c);
   if (organizationId === undefined) {
@@ -17,8 +20,9 @@ export function organizationOf(c: AppContext): string {
 }
 
 /**
- * A parameter of the query, undefined without it. Failure invalid for one that is repeated or bracketed: each is one text.
- * Parameters that nobody reads are ignored, however they are given. Source: contract users-organizations §1.2, §4.3.
+ * Reads a query parameter. Undefined if it is missing. Other parameters are ignored in any form.
+ * Source: contract users-organizations §1.2, §4.3.
+ * @throws Failure invalid for a repeated or bracketed parameter.
  */
 export function queryParameter(c: AppContext, name: string): string | undefined {
   const { url } = c.req;
@@ -32,8 +36,8 @@ export function queryParameter(c: AppContext, name: string): string | undefined 
 }
 
 /**
- * An integer read by its leading digits ("5abc" is 5), the nearest one that can be counted with; undefined when there are
- * none. Source: users-organizations §1.2.
+ * Parses leading digits as an integer: "5abc" is 5. Clamps to safe integers. Undefined without digits.
+ * Source: contract users-organizations §1.2.
  */
 export function leadingInteger(text: string | undefined): number | undefined {
   const digits = /^\s*([+-]?\d+)/.exec(text ?? "")?.[1];
@@ -41,7 +45,7 @@ export function leadingInteger(text: string | undefined): number | undefined {
   return Math.min(Math.max(Number(digits), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER);
 }
 
-/** The share of a limit from which on somebody is near it. */
+/** Reads `near`: the share of a limit from which consumption counts as near it. */
 export function nearOf(c: AppContext): number | undefined {
   const given = queryParameter(c, "near");
   if (given === undefined) return undefined;
@@ -49,7 +53,7 @@ export function nearOf(c: AppContext): number | undefined {
   throw new Failure("invalid", "INVALID DATA: near must be a number above 0 and up to 1");
 }
 
-/** The page of a list that is read from its newest entry on: at most `limit`, older than the one with the id `before`. */
+/** Reads the cursor of a list with the newest entry first: at most `limit` entries older than the id `before`. */
 export function cursorPage(c: AppContext): { before: number | undefined; limit: number } {
   const before = queryParameter(c, "before");
   const number = leadingInteger(queryParameter(c, "limit") ?? "20") ?? 0;
@@ -63,12 +67,12 @@ export function cursorPage(c: AppContext): { before: number | undefined; limit: 
 const INSTANT = /^(\d{4}-\d{2}-\d{2})(?:(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(?:Z|([+-]\d{2})(?::?(\d{2}))?)?)?$/;
 
 /**
- * The moment of an ISO 8601 date, or date and time, in UTC where it has no offset; undefined for anything else, and for a
- * year that cannot be stored.
+ * Parses an ISO 8601 date, or date and time; UTC without an offset. Undefined for other text, and for years outside 1 to
+ * 9999, which cannot be stored.
  */
 export function instantIn(text: string): Date | undefined {
   const [, day = "", time = "T00:00", hours = "+00", minutes = "00"] = INSTANT.exec(text) ?? [];
-  // A day that its month does not have would be one of the next month.
+  // Date.parse would move February 30 into March.
   const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day);
   const moment = new Date(`${day}${time}${hours}:${minutes}`);
   const year = moment.getUTCFullYear();
@@ -76,8 +80,9 @@ export function instantIn(text: string): Date | undefined {
 }
 
 /**
- * The same of a query parameter, undefined without it. The `+` of an offset may have become a space. Failure invalid for
- * anything else.
+ * Reads a query parameter as an ISO 8601 moment. Undefined if it is missing. Accepts an offset whose `+` was decoded to a
+ * space.
+ * @throws Failure invalid for other text.
  */
 export function instantOf(c: AppContext, name: string): Date | undefined {
   const text = queryParameter(c, name);
@@ -87,5 +92,5 @@ export function instantOf(c: AppContext, name: string): Date | undefined {
   throw new Failure("invalid", `INVALID DATA: ${name} must be an ISO 8601 date`);
 }
 
-/** The moment of a field that was checked. */
+/** Converts a validated ISO 8601 field. */
 export const momentOf = (text: string | null) => (text === null ? null : new Date(text));

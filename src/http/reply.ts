@@ -2,8 +2,8 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { AppContext } from "./context.ts";
 
 /**
- * An answer with the headers that every answer has. A Response of our own instead of `c.body`, whose merging of headers
- * costs more than everything else that a small answer needs.
+ * Creates the Response with the headers of every answer. It does not use `c.body`, because merging headers there costs
+ * more than the rest of a small answer.
  */
 export function reply(
   c: AppContext,
@@ -17,7 +17,7 @@ export function reply(
   return new Response(body, { status, headers: request.headers });
 }
 
-/** The same for a text that is JSON, with the content type that the contract asks for everywhere. */
+/** Answers with JSON text, and the content type that the contract requires. */
 export function replyJson(
   c: AppContext,
   text: string,
@@ -28,7 +28,7 @@ export function replyJson(
   return reply(c, text, status, headers);
 }
 
-/** The texts of frozen answers, so that they are not written out again. */
+/** Caches the JSON text of frozen values. */
 const texts = new WeakMap<object, string>();
 
 function textOf(value: unknown): string {
@@ -38,7 +38,7 @@ function textOf(value: unknown): string {
   return text;
 }
 
-/** A value as an answer. One that is frozen is written out once, however often it is given: what it holds must not change either. */
+/** Answers with a value as JSON. A frozen value is serialized once, so its nested objects must not change either. */
 export function json(c: AppContext, value: unknown, status: ContentfulStatusCode = 200): Response {
   return replyJson(c, textOf(value), status);
 }

@@ -1,27 +1,30 @@
 import { Failure } from "../operations/errors.ts";
 
-/** Who opens a stream: the key and the account that it belongs to, or an address without a key. */
+/** Opener of a stream: a key with its account, or an address without a key. */
 export type StreamHolder = { keyId: string; accountId: string } | { address: string };
 
-/** Limits of one process; 0: none. */
+/** Limits of one process; 0 disables a limit. */
 export interface StreamLimits {
   total: number;
   perAddress: number;
   perKey: number;
 }
 
-/** Seconds after which a client that was refused should try again. */
+/** Retry-After of a rejected stream. */
 const RETRY_SECONDS = 5;
-/** Parts of all places: for streams without a key, and for the keys of one account, its organizations' included. */
+/** Shares of all places: streams without a key, and one account with the keys of its organizations. */
 const WITHOUT_KEY = 1 / 2;
 const PER_ACCOUNT = 1 / 4;
 
 /**
- * The places of one process for event streams. Streams without a key get at most half of them, so that the other half is
- * reserved for keys, and no account gets more than a quarter.
+ * Event streams that one process may keep open. Streams without a key get at most half of the places, which reserves
+ * the other half for keys. No account gets more than a quarter.
  */
 export interface StreamPlaces {
-  /** Takes a place; returns how to leave it, which counts once. Failure tooManyRequests, unavailable. */
+  /**
+   * Takes a place, and returns an idempotent function that frees it.
+   * @throws Failure tooManyRequests or unavailable.
+   */
   take(holder: StreamHolder, limits: StreamLimits): () => void;
 }
 
@@ -41,7 +44,7 @@ export function createStreamPlaces(): StreamPlaces {
         if (of(`account ${holder.accountId}`) >= Math.ceil(total * PER_ACCOUNT)) throw tooMany("for this account");
       } else {
         names.push("without key");
-        // An address that is not known is not counted.
+        // Unknown addresses are not counted.
         if (holder.address !== "") names.push(`address ${holder.address}`);
         if (perAddress > 0 && of(`address ${holder.address}`) >= perAddress) throw tooMany("from this address");
         if (of("without key") >= Math.ceil(total * WITHOUT_KEY)) throw full();

@@ -2,8 +2,8 @@ import { reply } from "./reply.ts";
 import { logRequest, type AppContext } from "./context.ts";
 
 /**
- * A JSON list as an answer, written batch by batch as the client reads it: one batch is in memory, however long the list. A
- * failure after the first byte breaks the connection, so that nobody takes half a list for all of it.
+ * Answers with a JSON list, written batch by batch as the client reads it, so that memory holds one batch. A failure
+ * after the first byte breaks the connection, because a truncated list must not look complete.
  */
 export function replyList(c: AppContext, batches: AsyncIterable<readonly object[]>): Response {
   const encoder = new TextEncoder();

@@ -1,6 +1,6 @@
-/** Told of each request, for whoever follows requests from service to service. */
+/** Creates one span per request, for distributed tracing. */
 export interface Tracing {
-  /** The request's part of its caller's trace, or the beginning of a new one. */
+  /** Continues the caller's trace, or starts a new one. */
   start(method: string, caller: TraceContext | undefined): Trace;
 }
 
@@ -10,14 +10,14 @@ export interface Trace {
   end(answer: { route: string; status: number; requestId: string }): void;
 }
 
-/** Where a caller stands in its trace. Source: https://www.w3.org/TR/trace-context/#traceparent-header */
+/** A caller's span. Source: https://www.w3.org/TR/trace-context/#traceparent-header */
 export interface TraceContext {
   traceId: string;
   spanId: string;
   flags: number;
 }
 
-/** What header traceparent says; undefined when it is not one. */
+/** Parses the header traceparent. Undefined if it is invalid. */
 export function traceContextOf(traceparent: string | undefined): TraceContext | undefined {
   if (traceparent === undefined) return undefined;
   const [, traceId, spanId, flags] = /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})$/.exec(traceparent) ?? [];
