@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** Lets this much time go by. */
+/** Advances the clock by this many milliseconds. */
 function wait(ms: number): void {
   now += ms;
   api.setNow(new Date(now));
@@ -30,7 +30,7 @@ const moment = () => new Date(now).toISOString();
 const at = (when: string, path: string) => `${path}${path.includes("?") ? "&" : "?"}at=${when.replaceAll("+", "%2B")}`;
 const evaluate = (path: string) => api.call("POST", `/features/${path}`, { key });
 
-/** What is asked of features at every moment: in both modes and shapes, and some with what is left. */
+/** Requests that evaluate features at every moment: both modes, all answer shapes, some with remaining amounts. */
 const ASKED = [
   "ada",
   "ada?details=true",
@@ -41,7 +41,7 @@ const ASKED = [
 
 type Said = { status: number; body: unknown }[];
 
-/** The same questions about a moment, without the account of how they were answered. */
+/** The same requests for a past moment, without the `asOf` part of the answer. */
 async function featuresAt(when: string): Promise<Said> {
   const answers: Said = [];
   for (const path of ASKED) {
@@ -128,7 +128,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.constantFrom("disable", "compact").map((kind) => ({ kind })),
 );
 
-/** Whatever the step's call answers is fine: a refusal changes nothing, and that must be so in the past as well. */
+/** The answer of the step does not matter: a rejected call changes nothing, now or in the past. */
 async function take({ kind, ...step }: Step): Promise<unknown> {
   const call = (method: "PUT" | "POST" | "DELETE", path: string, body?: unknown) =>
     api.call(method, path, { key, ...(body === undefined ? {} : { body }) });
@@ -211,7 +211,7 @@ test("whatever happened, each moment is answered later as it was answered then",
           [featuresAt, featuresNow],
         ] as const) {
           wait(1);
-          // Asked about this very moment first: a live evaluation writes down what was due.
+          // Ask about the present first: a live evaluation records the renewals that were due.
           const before = await ask(moment());
           const answers = await askNow();
           expect({ one, answers: before }).toEqual({ one, answers });
@@ -239,7 +239,7 @@ test("whatever happened, each moment is answered later as it was answered then",
 }, 120_000);
 
 describe("the answer of a past moment", () => {
-  /** When each thing happened to bob. */
+  /** Times of bob's steps. */
   const when: Record<string, string> = {};
   const happened = (name: string) => {
     when[name] = moment();
@@ -294,7 +294,7 @@ describe("the answer of a past moment", () => {
   });
 
   it("is that of a version's own content, after it was deleted and another one has its name", async () => {
-    // By a process that has never read it.
+    // A second process, whose cache is empty.
     const resources = { ...api.resources, pricingCache: createPricingCache() };
     const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
     const answer = await app.request(at(when["contracted"] ?? "", "/api/v1/features/bob?details=true"), {
@@ -392,7 +392,7 @@ describe("the answer of a past moment", () => {
     const before = await evaluate(at(when["used"] ?? "", "old"));
     expect(before.status).toBe(400);
     expect(before.body["error"]).toBe(`INVALID DATA: The record of the contract of old starts at ${start}`);
-    // As a release does that keeps no record.
+    // Simulates a release that keeps no record.
     await client`update contract_services set plan = 'BASIC' where contract_id = ${made.id}`;
     const changed = await evaluate(at(start, "old"));
     expect(changed.body["error"]).toBe(`INVALID DATA: The record of the contract of old is incomplete since ${start}`);

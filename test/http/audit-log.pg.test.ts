@@ -12,7 +12,7 @@ afterAll(() => api.close());
 
 type Page = { data: AuditEntry[]; next: number | null; error?: string };
 
-/** What the platform ADMIN reads of one request. */
+/** Reads the audit log of one request as the platform ADMIN. */
 async function entriesOf(requestId: string): Promise<AuditEntry[]> {
   const rows = await api.database.connection.client<{ id: string }[]>`
     select id from audit_log where request_id = ${requestId} order by id`;
@@ -20,7 +20,7 @@ async function entriesOf(requestId: string): Promise<AuditEntry[]> {
   return body.data.filter((entry) => rows.some((row) => Number(row.id) === entry.id)).toReversed();
 }
 
-/** What changes nothing that belongs here: the ledger and the event log have what some of these do, others only tell. */
+/** Calls without an audit entry: the ledger or the event log records some, the others only read. */
 const ELSEWHERE = [
   "POST /users/authenticate",
   "POST /features/:userId",
@@ -168,7 +168,7 @@ describe("reading it", () => {
 });
 
 describe("a name that is longer than an entry of an index", () => {
-  /** Nothing that could be compressed, and characters of four bytes. */
+  /** Incompressible text of four-byte characters. */
   const long = (seed: number) =>
     Array.from({ length: 2700 }, (_, i) => String.fromCodePoint(0x20000 + ((i * 7919 + seed * 104729) % 40000))).join(
       "",

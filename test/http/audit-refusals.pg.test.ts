@@ -12,7 +12,7 @@ interface Page {
   data: AuditEntry[];
 }
 
-/** What the log has of refusals once they are written. */
+/** Reads the entries about denied attempts after they are flushed. */
 async function refusals(key: string, path = "/audit-log"): Promise<AuditEntry[]> {
   await api.resources.deniedAttempts.flush();
   const answer = await api.call<Page>("GET", `${path}?action=access&limit=100`, { key });
@@ -75,7 +75,7 @@ describe("attempts to change something that are refused", () => {
     expect(entries.map(({ actor, after }) => [actor.kind, actor.id, after]).toSorted()).toEqual(
       Array.from({ length: 3 }, () => ["anonymous", null, { status: 401, attempts: 1 }]),
     );
-    // Neither a key nor a password nor a path.
+    // The log contains neither a key nor a password nor a path.
     expect(JSON.stringify(entries)).not.toMatch(/usr_|guess-work|nobody|users\/admin/);
   });
 
@@ -103,7 +103,7 @@ describe("attempts to change something that are refused", () => {
   });
 });
 
-/** The parts of a plan that are looked at. */
+/** Fields of a query plan that the tests read. */
 interface Plan {
   "Node Type": string;
   "Rows Removed by Filter"?: number;
@@ -115,7 +115,7 @@ describe("each filter of a log of 200,000 entries finds its page without reading
   const ORGANIZATION = "aaaaaaaaaaaaaaaaaaaaaaaa";
   beforeAll(async () => {
     const { client } = api.database.connection;
-    // Old before new; one organization has half of it; what is looked for is rare, and old.
+    // Inserts old rows before new ones; one organization owns half of them; the rows that match are rare and old.
     await client`
       insert into audit_log (at, organization_id, actor_kind, actor_id, action, target)
       select '2024-01-01'::timestamptz + n * interval '3 minutes',

@@ -5,7 +5,7 @@ import { pricingText } from "../support/pricings.ts";
 import { contract, contractOf, FAMILIES, type FamilyCalls, familyCalls, use } from "../support/service-calls.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/** A report as it comes back, as far as these tests read it. */
+/** Fields of a report that these tests read. */
 interface Report {
   action: string;
   pricingVersion: string | null;
@@ -35,7 +35,7 @@ afterAll(async () => {
   await api.close();
 });
 
-/** FREE has 100 tasks and loses none, PRO loses its export and has 50 tasks left. */
+/** FREE has 100 tasks and loses none; PRO loses its export and gets 50 tasks. */
 const NARROWER = {
   version: "2.0.0",
   createdAt: "2025-04-01",
@@ -169,7 +169,7 @@ describe.each(FAMILIES)("%s/{serviceName}", (family) => {
 
     test("proposes the best fit to each group, and goes there where nothing else is said", async () => {
       const { body } = await ask({ action: "archive", pricingVersion: "1.0.0" });
-      // Nothing has both: 7 seats with the export, and 100 tasks.
+      // No configuration has both: 7 seats with the export, and 100 tasks.
       expect(body.counts).toMatchObject({ contracts: 4, losing: 1 });
       const places = body.groups.map(({ configuration, target, chosenBy }) => [configuration.plan, target, chosenBy]);
       expect(places).toContainEqual(["FREE", { plan: "FREE", addOns: {} }, "bestFit"]);

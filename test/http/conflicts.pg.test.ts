@@ -6,8 +6,8 @@ import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 /*
- * Transactions that Postgres undoes for the sake of others. A trigger says so as often as a test wants, with the codes of a
- * deadlock and of a serialization failure; a sequence, which no transaction takes back, counts how often it was asked.
+ * Postgres rolls transactions back with a deadlock or serialization failure. A trigger raises these codes as often as a
+ * test wants; a sequence, which survives the rollback, counts the attempts.
  */
 
 let api: TestApi;
@@ -41,7 +41,7 @@ beforeEach(async () => {
   await contract(api, api.callers.all.key, user);
 });
 
-/** Lets the next so many attempts fail. */
+/** Makes the next attempts fail. */
 async function lose(times: number, code = "40P01"): Promise<void> {
   await api.database.connection.client`update trouble set times = ${times}, code = ${code}`;
   await api.database.connection.client`alter sequence attempts restart`;
@@ -52,7 +52,7 @@ async function attempts(): Promise<number> {
   return row?.n ?? 0;
 }
 
-/** Everything that a change of these tests touches. */
+/** Tables that the changes of these tests write. */
 const TABLES = [
   "users",
   "organizations",
@@ -66,7 +66,7 @@ async function contents(): Promise<string[]> {
   const { client } = api.database.connection;
   return Promise.all(
     TABLES.map(async (table) => {
-      // Of a key only when it was used is written meanwhile.
+      // `last_used_at` is written at any time, so it is left out.
       const [row] = await client.unsafe<{ text: string }[]>(`
         select coalesce(string_agg(r, '|' order by r), '') as text
         from (select (to_jsonb(t) - 'api_key_last_used_at')::text as r from ${table} t) rows`);
@@ -128,7 +128,7 @@ const CHANGES: [what: string, ask: () => ReturnType<TestApi["call"]>][] = [
 it.each(CHANGES)("%s that loses to others three times is made all the same, and once", async (what, ask) => {
   const before = retriedTransactions();
   for (const code of ["40P01", "40001"]) {
-    // The same change in its second turn, where it can be made twice.
+    // Repeats the change where a second one is possible.
     if (code === "40001" && what.startsWith("a new contract")) user = `${user}-again`;
     if (code === "40001" && what.includes("with a key")) user = `user-${(users += 1)}`;
     if (code === "40001" && what.includes("with a key")) await contract(api, api.callers.all.key, user);

@@ -31,7 +31,7 @@ const novation = {
   subscriptionAddOns: {},
 };
 
-/** Everything that the database knows about the other organization's contract. */
+/** Every row of the database about the other organization's contract. */
 async function foreignState(): Promise<unknown> {
   const { client } = api.database.connection;
   return client`

@@ -9,7 +9,7 @@ import { ADD_ONS_ONLY, contract, contractFor, type ContractBody, tasker, upload 
 let api: TestApi;
 let key: string;
 
-/** userId, username, first name, last name, email, group, and what is contracted. */
+/** Columns: userId, username, first name, last name, email, group, contracted services. */
 type Text = string | undefined;
 const PEOPLE: [string, string, Text?, Text?, Text?, Text?, object?][] = [
   ["u1", "zoe", "Zoe", "Álvarez", "zoe@example.org", "team"],

@@ -5,7 +5,7 @@ import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 const CALLERS = 16;
-/** Whichever is reached first. */
+/** Stops at the first bound that is reached. */
 const CALLS = 1500;
 const MAX_MS = 20_000;
 
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** A generator of numbers that is the same in every run, so that a failure can be looked for again. */
+/** Seeded generator, so that a failure can be reproduced. */
 function seeded(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -50,7 +50,7 @@ test("every kind of change of the same few contracts and services at once never 
     (random) => api.call("PUT", `/contracts?groupId=g${random(2)}`, { key, body: maps(random) }),
     (random, user) =>
       api.call("POST", "/contracts", { key, body: contractFor(user, { ...maps(random), groupId: `g${random(2)}` }) }),
-    // Seldom, so that most of what the others ask for is there.
+    // Rarely, so that most targets of the other calls exist.
     (random, user) => api.call(random(3) === 0 ? "DELETE" : "GET", `/contracts/${user}`, { key }),
     (random, user) =>
       api.call("PUT", `/contracts/${user}/usageLevels`, { key, body: { alpha: { maxTasks: random(3) - 1 } } }),
@@ -76,7 +76,7 @@ test("every kind of change of the same few contracts and services at once never 
         body: yamlUpload(tasker({ name: "Beta", version: "2" })),
       });
     },
-    // An organization with contracts comes and goes beside them.
+    // Creates and deletes an organization with contracts meanwhile.
     async (random) => {
       if (random(5) > 0) return api.call("GET", "/healthcheck");
       const made = await api.newOrganization(api.callers.outsider, `Passing ${(organizations += 1)}`);
@@ -119,7 +119,7 @@ test("every kind of change of the same few contracts and services at once never 
       }
     }),
   );
-  // First, because what was logged names the cause.
+  // Assert the log first, because it names the cause.
   expect(api.logged.filter((line) => line.level === "error" || line.level === "warn")).toEqual([]);
   const failed = answers.filter((answer) => answer.status >= 500 || answer.status === 0);
   expect(failed).toEqual([]);

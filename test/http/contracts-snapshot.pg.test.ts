@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterEach(() => api.call("DELETE", "/contracts", { key }));
 afterAll(() => api.close());
 
-/** What `read` answers when `change` is made after it has begun: it cannot go past the table, which is locked meanwhile. */
+/** Runs `change` while `read` is blocked on a locked table, and returns the answer of `read`. */
 async function readDuring<T>(table: string, read: () => Promise<T>, change: string): Promise<T> {
   const { client } = api.database.connection;
   let answer: Promise<T> | undefined;
@@ -32,7 +32,7 @@ async function readDuring<T>(table: string, read: () => Promise<T>, change: stri
   return answer;
 }
 
-/** What a novation changes, and one contract less. */
+/** Novates contracts and deletes one. */
 const CHANGE = `
   update contracts set start_date = '2026-01-01T00:00:00Z' where user_id = 'read';
   update contract_services set plan = 'BASIC';

@@ -3,7 +3,7 @@ import { createTestApi, type Answer, type TestApi } from "../support/api.ts";
 import { contract, type ContractBody, show, tasker, upload } from "../support/contracting.ts";
 
 const NOON = new Date("2025-06-15T12:00:00.000Z");
-/** When whoever held the contract before is done. */
+/** Time at which the previous lock holder commits. */
 const LATER = new Date("2025-06-15T12:00:05.000Z");
 
 let api: TestApi;
@@ -20,7 +20,7 @@ afterEach(async () => {
   await api.call("DELETE", "/services", { key });
 });
 
-/** Begins `doing` while `lock` is held by somebody else, who is done at LATER and says so by `last`. */
+/** Starts `doing` while another transaction holds `lock` and commits at LATER with `last`. */
 async function waiting<T>(lock: string, doing: () => Promise<T>, last = ""): Promise<T> {
   const { client } = api.database.connection;
   let answer: Promise<T> | undefined;
@@ -47,7 +47,7 @@ const novation = {
 };
 const heldContract = "select 1 from contracts where user_id = 'held' for update";
 
-/** When the contract came into each of its states. */
+/** Start times of the contract's states. */
 async function moments(): Promise<Date[]> {
   const rows = await api.database.connection.client<{ since: Date }[]>`
     select since from contract_states join contracts c on c.id = contract_id where user_id = 'held' order by contract_states.id`;
@@ -66,7 +66,7 @@ test.each<[what: string, doing: () => Promise<Answer<unknown>>, services: object
 ])("%s that waited for a contract begins when it holds it", async (_, doing, contractedServices) => {
   await upload(api, key, tasker());
   await contract(api, key, "held", { groupId: "waiting" });
-  // As somebody else's novation leaves it, whose moment lies between the beginning and the end of the wait.
+  // Writes the state that a concurrent novation leaves, whose time lies within the wait.
   const changed = "update contracts set start_date = '2025-06-15T12:00:03Z' where user_id = 'held'";
   expect((await waiting(heldContract, doing, changed)).status).toBeLessThan(300);
   expect(await show(api, key, "held")).toMatchObject({

@@ -284,7 +284,7 @@ describe("creating a contract", () => {
 
   const plan = { tasker: "PRO" };
   const version = { tasker: "1.0.0" };
-  /** Status at novation, where it differs from creation, message, maps. Source: contract contracts §4.3, §6. */
+  /** Columns: status at novation where it differs from creation, message, maps. Source: contract contracts §4.3, §6. */
   const RULES: [novation: number, rule: string, services: object, plans: object, addOns: object][] = [
     [
       404,
@@ -590,7 +590,7 @@ describe("novating a contract", () => {
       status: 404,
       body: { error: sentence },
     });
-    // Held and archived at once: only a re-enabled service leaves a contract there, so the state is made by hand.
+    // Only re-enabling a service leaves a contract on an archived version, so the test creates the state directly.
     await api.database.connection.client`update pricings set availability = 'archived' where version = '2.0.0'
       and service_id = (select id from services where name = 'Old')`;
     expect(await novate("older", maps({ old: "2.0.0" }, { old: "BASIC" }))).toMatchObject({ status: 200 });

@@ -20,7 +20,7 @@ beforeAll(async () => {
   });
 });
 afterAll(() => api.close());
-// Each test begins eight days after the one before: it finds nothing of it.
+// Each test starts eight days after the previous one, so that it sees none of its counts.
 beforeEach(() => {
   hours += 200;
   api.setNow(new Date(NOON + hours * HOUR));
@@ -67,7 +67,7 @@ it("each refusal of one feature counts, asked for or consumed, with what it was 
     ],
   };
   expect(await report()).toEqual(expected);
-  // Sums go on across flushes.
+  // Counts accumulate across flushes.
   await ask("eve", "tasker-sla");
   expect(await report()).toMatchObject({ total: 8, features: [{}, {}, { total: 2 }] });
   const overview = await api.call("GET", at(api.callers.organizationId, "overview"), {

@@ -10,8 +10,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createDownload, isPublicAddress } from "../../src/entries/platform/download.ts";
 
 /*
- * Every listener stands on this machine, so what must not be reached would be reached if the rules had a hole: the tests
- * of refusals assert that no connection arrived.
+ * All listeners run on this machine, so a gap in the rules would let requests through. Tests of rejections assert that
+ * no connection arrived.
  */
 
 const open: { close(): unknown; closeAllConnections?(): void }[] = [];
@@ -247,7 +247,7 @@ describe("certificates", () => {
   test("one of a trusted authority is accepted for its own name only", { timeout: 20_000 }, async () => {
     const { port } = await secure();
     const module = fileURLToPath(new URL("../../src/entries/platform/download.ts", import.meta.url));
-    // Trust is read when a process starts.
+    // A process reads its trusted certificates at start.
     const script = `
       import { createDownload } from ${JSON.stringify(module)};
       const download = createDownload({ allowedHosts: ["localhost", "127.0.0.1"] });

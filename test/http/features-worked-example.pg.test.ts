@@ -5,7 +5,7 @@ import { createKeyring, deriveTokenKey } from "../../src/operations/credentials.
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/** The pricing and the calls of contract features-events §8, in its order; each test builds on the one before. */
+/** Pricing and calls of contract features-events §8, in order. Each test builds on the previous one. */
 const TASKER = `
 saasName: Tasker
 syntaxVersion: "3.0"

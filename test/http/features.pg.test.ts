@@ -9,7 +9,7 @@ let userId: string;
 
 const START = new Date("2025-06-15T12:00:00.000Z");
 
-/** Features whose expressions are odd, each in its own way. Source: contract features-events §2.2, §3. */
+/** Features with unusual expressions. Source: contract features-events §2.2, §3. */
 const ODD = `
 saasName: Odd-One
 syntaxVersion: "3.0"

@@ -40,7 +40,7 @@ afterAll(async () => {
 
 const setRules = (rules: unknown, key = api.callers.owner.key) =>
   api.call<{ rules: object[]; error?: string }>("PUT", `${base}/gate`, { key, body: { rules } });
-/** Two contracts of 1.0.0, of which one has the export that PRO of 2.0.0 has not. */
+/** Two contracts on 1.0.0. One has the export that PRO of 2.0.0 lacks. */
 beforeEach(async () => {
   expect((await setRules([])).status).toBe(200);
   name = `Gated${(services += 1)}`;
@@ -239,7 +239,7 @@ test("activating is held against the rules, and moves nobody", async () => {
   expect(body.data).toMatchObject([
     { action: "activate", pricingVersion: "1.0.0", rules: [{ passed: true }], report: { counts: { affected: 0 } } },
   ]);
-  // Who is above a limit already is so after the change, too.
+  // The contracts above a limit are above it before the change too.
   await api.call("PUT", at("/pricings/1.0.0"), { key: owner.key, body: { subscriptionPlan: "PRO" } });
   await api.call("PUT", `/contracts/${user}/usageLevels`, {
     key: api.callers.all.key,

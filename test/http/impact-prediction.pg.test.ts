@@ -9,7 +9,7 @@ import { type ContractAnswer } from "../support/service-calls.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import "../support/property-seed.ts";
 
-/* What the dry run says of a change is what evaluation answers once it is made: random pricings, contracts and changes. */
+/* The dry run must predict what evaluation answers after the change, for random pricings, contracts and changes. */
 
 interface Flips {
   client: number;
@@ -56,7 +56,7 @@ const scenario = fc.record({
   ),
 });
 
-/** One organization with both versions and contracts on the first. */
+/** Creates an organization with both versions, and contracts on the first. */
 class Stage {
   readonly #key: string;
   readonly users: string[] = [];
@@ -90,7 +90,7 @@ class Stage {
     await this.must("PUT", `/contracts/${userId}/usageLevels`, { acme: amounts });
   }
 
-  /** What is on for a contract, as `feature mode`; nothing where evaluation is refused. */
+  /** Features that are on for a contract, as `feature mode`; empty where evaluation fails. */
   async on(userId: string): Promise<Set<string>> {
     const on = new Set<string>();
     for (const mode of ["client", "server"]) {
@@ -105,7 +105,7 @@ class Stage {
   }
 }
 
-/** What the report says goes off or on, `feature mode` -> how many contracts. */
+/** Features that the report turns off or on: `feature mode` -> number of contracts. */
 function foretold(features: Report["groups"][number]["features"], way: "turnedOff" | "turnedOn"): Map<string, number> {
   const found = new Map<string, number>();
   for (const each of features)
@@ -168,7 +168,7 @@ test("the dry run of any change foretells what evaluation answers after it, cont
       if (done.status >= 300) {
         seen.refused += 1;
         expect(done.status).toBeLessThan(500);
-        // A target is refused for what the report says, or because the search for it was cut off.
+        // A target is rejected for the reason that the report gives, or because its search was cut off.
         if (!(done.body.error ?? "").includes("cannot be certified"))
           expect(report.counts["unplaced"]).toBeGreaterThan(0);
         expect(is).toEqual(was);

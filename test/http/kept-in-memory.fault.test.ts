@@ -8,7 +8,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { consumed, contract, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 
-/* Two applications over one database, as two processes are, each keeping keys and contracts: neither may answer from the past. */
+/* Two applications over one database cache keys and contracts, like two processes. Neither may return stale data. */
 
 let api: TestApi;
 const opened: {
@@ -57,8 +57,8 @@ const basic = { subscriptionPlans: { tasker: "BASIC" } };
 const toPro = { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: "PRO" }, subscriptionAddOns: {} };
 
 /**
- * How long the other application goes on to answer as before, in ms. Without the turns of the event loop, answers from
- * memory would follow one another so closely that no notification is read in between.
+ * Measures how long the other application returns stale answers, in ms. Yields to the event loop, because back-to-back
+ * cached answers would starve its notifications.
  */
 async function seenWithin(check: () => Promise<boolean>): Promise<number> {
   const started = performance.now();
@@ -166,7 +166,7 @@ test("fractions that a double cannot hold are summed by the database, whatever i
 
 test("a group of which some are counted before the rest loses to another transaction counts nobody twice", async () => {
   const { key } = api.callers.all;
-  // Enough that each of the two groups at work has some of them.
+  // Large enough that both batches in progress contain some of them.
   const users = Array.from({ length: 16 }, (_, i) => `grouped-${i}`);
   const consumeAll = (which: number, of: readonly string[]) =>
     Promise.all(
@@ -174,7 +174,7 @@ test("a group of which some are counted before the rest loses to another transac
     );
   for (const user of users) await contract(api, key, user);
   await consumeAll(0, users);
-  // The other application counts: what the first one has seen of half of them is over now, and it is not told.
+  // The other application consumes, which makes half of the first one's cache stale without a notification.
   const stale = users.filter((_, i) => i % 4 < 2);
   await consumeAll(1, stale);
   const { client } = api.database.connection;

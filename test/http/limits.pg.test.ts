@@ -17,7 +17,7 @@ afterAll(() => api.close());
 let minutes = 0;
 beforeEach(() => api.setNow(new Date(Date.UTC(2025, 5, 15, 10, (minutes += 2)))));
 
-/** The application with these settings, as a process with connections of its own would have it. */
+/** Creates the application with these settings and its own connections, like another process. */
 function appWith(settings: Partial<HttpSettings>) {
   return createApp({ open: () => api.resources, settings: { allowedOrigins: [], baseUrlPath: "", ...settings } });
 }
@@ -296,7 +296,7 @@ it("nesting is taken as deep as the operator allows, of bodies and of pricings; 
       headers: { "x-api-key": platformAdmin.key, "content-type": "application/json" },
       body: `{"key":"${crypto.randomUUID()}","value":${value}}`,
     });
-  // The body itself is one level.
+  // The body itself counts as one level.
   expect((await keep(nest(15, '"[[[[[[[[\\"[[[[[[["'))).status).toBe(200);
   const refused = await keep(nest(16));
   expect(refused.status).toBe(400);

@@ -6,7 +6,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { contract, contractOf, FAMILIES, type FamilyCalls, familyCalls, use } from "../support/service-calls.ts";
 
-/** A novation's answer, as far as these tests read it. */
+/** Fields of a novation's answer that these tests read. */
 interface Novated {
   targetVersion: string;
   novatedContracts: number;
@@ -30,7 +30,7 @@ afterEach(() => expectBalancesMatchLedger(api.database));
 afterAll(() => api.close());
 
 const NOW = new Date("2025-06-15T10:00:00.000Z");
-/** FREE has fewer tasks, PRO is dearer, BIG is new and has everything. */
+/** FREE has fewer tasks, PRO costs more, BIG is new and has everything. */
 const SECOND = {
   version: "2.0.0",
   createdAt: "2025-04-01",
@@ -401,7 +401,7 @@ describe("beside consumption", () => {
     });
     const inAll = () => [...granted.values()].reduce((sum, count) => sum + count, 0);
     let rounds = 0;
-    // There and back, until enough was consumed beside it, however fast that is here.
+    // Novates back and forth until enough consumption has run meanwhile, on a machine of any speed.
     while (rounds < 12 || rounds % 2 === 1 || inAll() <= 100) {
       rounds += 1;
       const answer = await to.call<Novated>("POST", "/Raced/novations", { pricingVersion: `v${rounds % 2}` });

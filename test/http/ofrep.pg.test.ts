@@ -3,8 +3,8 @@ import { ADD_ONS_ONLY, consume, consumed, contract, tasker, upload } from "../su
 import { type Answer, createTestApi, type TestApi } from "../support/api.ts";
 
 /*
- * OpenFeature's Remote Evaluation Protocol. Source: open-feature/protocol, service/openapi.yaml and the guidelines for providers
- * beside it. Every answer is also held against the OpenAPI document by `call`.
+ * OpenFeature's Remote Evaluation Protocol. Source: open-feature/protocol, service/openapi.yaml and the guidelines for
+ * providers next to it. `call` holds every answer against the OpenAPI document too.
  */
 
 const FLAGS = "/ofrep/v1/evaluate/flags";
@@ -23,7 +23,7 @@ interface Flag {
 let api: TestApi;
 let key: string;
 
-/** One feature that works between two that cannot be evaluated and one without an expression. */
+/** One working feature between two that cannot be evaluated and one without an expression. */
 const BROKEN = `
 saasName: Broken
 syntaxVersion: "3.0"

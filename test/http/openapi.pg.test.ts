@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** `GET /users/{}`: parameters have names of their own in the router and in the document. */
+/** `GET /users/{}`: router and document name parameters differently. */
 const shape = (method: string, path: string) => `${method} ${path.replace(/\{\w+\}|:\w+/g, "{}")}`;
 
 test("every route is documented, and every documented call has a route", () => {

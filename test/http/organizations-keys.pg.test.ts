@@ -191,7 +191,7 @@ describe("who is shown which key (§6.3)", () => {
     ["evaluator", []],
     ["outsider", []],
   ];
-  /** Every answer that holds an organization: method, path below it, body. */
+  /** Calls that return an organization: method, path below it, body. */
   const PAYLOADS: [string, Method, string, unknown][] = [
     ["reading it", "GET", "", undefined],
     ["renaming it", "PUT", "", { name: "Acme" }],
@@ -241,7 +241,7 @@ describe("who is shown which key (§6.3)", () => {
     const left = await api.call<Organization>("DELETE", `${organization}/members/leaver`, { key: leaver.key });
     expect(left.status).toBe(200);
     expect(JSON.stringify(left.body)).not.toMatch(/org_[0-9a-f]{16,}/);
-    // A manager who demotes itself, and an owner who gives the organization away.
+    // A manager demotes itself, and an owner transfers the organization.
     const { key: managerKey } = callers.manager;
     const demoted = await api.call<Organization>("PUT", `${organization}/members/manager`, {
       key: managerKey,

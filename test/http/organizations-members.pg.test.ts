@@ -33,7 +33,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 beforeEach(() => place(undefined));
 
-/** Makes the target a member with this role, or none, without asking anybody. */
+/** Sets the target's role directly, or removes it. */
 async function place(role: Role | undefined): Promise<void> {
   const { db } = api.resources;
   const { organizationId } = callers;
@@ -45,7 +45,7 @@ const change = (key: string, username: string, role: unknown) =>
   api.call<Organization>("PUT", `${path}/${username}`, { key, body: { role } });
 const remove = (key: string, username: string) => api.call<Organization>("DELETE", `${path}/${username}`, { key });
 
-/** Contract §5.1: roles that each caller may add; may take from; may give; may remove. */
+/** Contract §5.1: roles that each caller may add, take from, give, remove. */
 const RIGHTS: [keyof Callers, Role[], Role[], Role[], Role[]][] = [
   ["platformAdmin", [...ROLES], [...ROLES], [...ROLES], [...ROLES]],
   ["owner", [...ROLES], [...ROLES], [...ROLES], [...ROLES]],
@@ -75,7 +75,7 @@ describe.each(RIGHTS)("%s, by the table of members (§5.1),", (who, addable, fro
       await place(old);
       const answer = await change(key(), "target", role);
       const allowed = from.includes(old) && to.includes(role);
-      // An unchanged role is a conflict for everybody who may change members at all.
+      // An unchanged role is a conflict for every caller who may change members.
       const status = to.length === 0 ? 403 : old === role ? 409 : allowed ? 200 : 403;
       expect(answer.status).toBe(status);
       const [row] = await api.resources.db.select().from(members).where(eq(members.userId, target.id));

@@ -444,7 +444,7 @@ describe("updating an organization (§4.6)", () => {
       { username: other.username, role: "MANAGER" },
       { username: from.username, role: "ADMIN" },
     ]);
-    // To somebody who is no member yet, by a platform ADMIN; then the old owner leaves.
+    // A platform ADMIN transfers it to a user who is not a member; then the old owner leaves.
     const outsider = await newUser("outside");
     expect((await update(id, admin.key, { owner: outsider.username })).body.members).toEqual([
       { username: other.username, role: "MANAGER" },
@@ -461,7 +461,7 @@ describe("updating an organization (§4.6)", () => {
     const { id } = await api.newOrganization(from);
     const answer = await update(id, from.key, { owner: to.username, default: true });
     expect(answer).toMatchObject({ status: 200, body: { owner: to.username, default: true } });
-    // Switched on, the flag cannot be switched off.
+    // The default flag cannot be switched off.
     const error = `CONFLICT: The proposed owner ${to.username} already has a default organization.`;
     expect(await update(id, to.key, { default: false })).toMatchObject({ status: 409, body: { error } });
   });

@@ -55,7 +55,7 @@ it("contracts are counted by where they are in their billing periods, and versio
 it("who is near a limit is known by plan and add-ons, nearest first, each once", async () => {
   const addOns = { subscriptionAddOns: { tasker: { extraTasks: 2 } }, billingPeriod: { renewalDays: 365 } };
   await contract(api, key, "more", addOns);
-  // 16 of 20 are four fifths; 16 of 20 + 2 × 10 are not.
+  // 16 of 20 is 80 %; 16 of 20 + 2 × 10 is not.
   for (const user of ["ada", "more"]) await use(user, { maxTasks: 16 });
   await use("bob", { maxTasks: 15, maxExports: 11 });
   expect((await ask()).body.near).toEqual({
@@ -76,7 +76,7 @@ it("who is near a limit is known by plan and add-ons, nearest first, each once",
   });
   expect((await ask("?near=0.4")).body.near).toMatchObject({ share: 0.4, total: 3 });
   expect((await ask("?near=1")).body.near).toMatchObject({ total: 1 });
-  // Another month: what was used of the last one is no reason to worry.
+  // Next month, last month's consumption no longer counts.
   api.setNow(new Date(START + 40 * DAY));
   expect((await ask()).body.near).toMatchObject({ total: 1, users: [{ userId: "bob" }] });
   api.setNow(new Date(START + 2 * DAY));

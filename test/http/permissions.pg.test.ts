@@ -170,7 +170,7 @@ GET /nonexistent-route                                            X X X X X X X 
 PATCH /healthcheck                                                X X X X X X X X X X
 `;
 
-/** Bodies under which only a permission check can refuse with 401 or 403. */
+/** Bodies that only a permission check rejects with 401 or 403. */
 const BODIES: Record<string, unknown> = {
   "PUT /users/{username}": { role: "USER" },
   "PUT /users/{username}/role": { role: "USER" },
@@ -249,7 +249,7 @@ describe("the matrix of callers and routes", () => {
             body,
           });
           const letter = letterOf(answer.status, answer.body?.error ?? answer.body?.errorDetails ?? "");
-          // The test event is not found for most (contract README, decision 6): which is no denial.
+          // The test event answers 404 to most callers (contract README, decision 6), which is no denial.
           return path === "/events/test-event" && letter === "4" ? "y" : letter;
         }),
       );

@@ -31,7 +31,7 @@ const EMPTY_FALLBACK =
 describe.each(FAMILIES)("PUT %s/{serviceName}/pricings/{pricingVersion}", (family) => {
   let to: FamilyCalls;
   const mine = (name: string) => `${name} ${FAMILIES.indexOf(family)}`;
-  /** A service with active versions 1.0.0 and 2.0.0. */
+  /** Creates a service with the active versions 1.0.0 and 2.0.0. */
   const withTwo = async (name: string) => {
     const first = await to.create({ name });
     if (first.status === 201) await to.add({ name, version: "2.0.0", createdAt: "2025-04-01" });

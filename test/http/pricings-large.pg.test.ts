@@ -3,7 +3,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { repeatedByPlans } from "../support/hostile-pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/** Each version has 1.2 MB once every plan has its values. */
+/** Each version takes 1.2 MB with the values of every plan. */
 const VERSIONS = ["1.0.0", "2.0.0", "3.0.0"];
 
 let api: TestApi;

@@ -11,7 +11,7 @@ import { yamlUpload } from "../support/uploads.ts";
 let api: TestApi;
 let server: Server;
 let origin: string;
-/** What the remote host has, by path, and how often it was asked. */
+/** Files of the remote host by path, and the number of requests. */
 const remote = new Map<string, { status: number; text: string }>();
 let asked = 0;
 
@@ -32,7 +32,7 @@ afterAll(async () => {
   server.close();
 });
 
-/** Puts a text at the remote host and returns its address. */
+/** Serves a text at the remote host and returns its address. */
 function publish(path: string, text: string, status = 200): string {
   remote.set(path, { status, text });
   return `${origin}${path}`;

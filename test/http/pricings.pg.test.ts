@@ -42,7 +42,7 @@ describe.each(FAMILIES)("%s/{serviceName}/pricings", (family) => {
       expect(events).toEqual([{ code: "PRICING_CREATED", details: { serviceName: name, pricingVersion: "2.0.0" } }]);
     });
 
-    // In the order in which they are checked: each row also has every later fault that it can have.
+    // Rows in the order of the checks; each row also has every later fault that it can have.
     const NAME = "Checked";
     const odd = { plans: `\n  "a b": { price: 0, unit: u, features: null }`, addOns: " {}" };
     test.each<[string, string, () => unknown, number, string]>([

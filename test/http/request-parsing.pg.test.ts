@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(async () => {
   server.closeAllConnections();
   server.close();
-  // Whatever was sent, the server never lost its way.
+  // The server survives every request.
   expect(api.logged.filter(({ level }) => level === "error")).toEqual([]);
   await api.close();
 });
@@ -374,7 +374,7 @@ describe("query parameters", () => {
 });
 
 describe("over a real connection", () => {
-  /** Sends bytes as they are and returns what came back until the server closed or fell silent. */
+  /** Sends raw bytes, and returns the answer until the server closes or falls silent. */
   function raw(head: string[], body: string | Uint8Array = "", end = true): Promise<string> {
     return new Promise((resolve, reject) => {
       const socket = connect(port, "127.0.0.1");

@@ -18,7 +18,7 @@ routes.forEach(({ method, path }, i) => {
   trie.add(method, path, i);
 });
 
-/** The handlers in their order, each with the parameters that it would be given. */
+/** Matched handlers in order, each with its parameters. */
 function found(result: Result<number>): [number, Record<string, string>][] {
   const [handlers, stash] = result;
   return handlers.map(([handler, params]) => [

@@ -27,7 +27,7 @@ it("what was consumed before a service was renamed can be reverted under its new
   api.setNow(new Date(start.getTime() + 121_000));
   const reverted = await api.call("POST", "/features/ada/task-master-board?revert=true", { key });
   expect(reverted.status).toBe(204);
-  // The first was consumed more than two minutes ago.
+  // The first consumption is older than two minutes.
   expect(await used("task-master")).toBe(3);
   expect((await checkLedger(api.resources.db)).violations).toEqual([]);
 });

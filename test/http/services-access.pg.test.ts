@@ -23,7 +23,7 @@ describe("the order of checks", () => {
   const ORG = "/organizations/{org}/services";
   type Who = keyof Callers | `key ${string}` | undefined;
 
-  // Each call also has every later fault that it can have, such as a body that no check would accept.
+  // Each call also has every later fault that it can have, such as an invalid body.
   test.each<[string, Who, Method, string, number, string]>([
     ["a key of another kind", "key abc", "PUT", "/services/x", 401, BAD_PREFIX],
     ["a key of another kind on a path without rule", "key abc", "PATCH", "/services", 401, BAD_PREFIX],
@@ -75,7 +75,7 @@ test("a version that a contract still holds is not deleted: 409, and nothing has
   await to.create({ name: "Held" });
   await to.add({ name: "Held", version: "2.0.0" });
   await contract(api, "holder", { Held: { version: "1.0.0", plan: "FREE" } });
-  // Archiving novates, so only data from elsewhere can hold an archived version.
+  // Archiving novates contracts, so only a direct write can leave a contract on an archived version.
   await api.database.connection.db.execute(sql`
     update pricings set availability = 'archived'
     where version = '1.0.0' and service_id = (select id from services where name = 'Held')`);
@@ -90,7 +90,7 @@ test("a failure of the server tells nobody what failed, and leaves nothing half 
   await to.create({ name: "Breaking" });
   await to.add({ name: "Breaking", version: "2.0.0" });
   await contract(api, "breaking", { Breaking: { version: "1.0.0", plan: "FREE" } });
-  // The last statement of each change is its event: when that fails, everything before it must be undone.
+  // Each change records its event in the last statement, so a failing event must roll back everything before it.
   const { db } = api.database.connection;
   await db.execute(sql`alter table outbox add constraint broken check (false) not valid`);
   try {

@@ -13,7 +13,7 @@ import {
 } from "../support/service-calls.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/** More than one page of the reference service, which looked at the first 20 only. */
+/** More than one page of the reference service, which processed only the first 20 contracts. */
 const MANY = 21;
 
 let api: TestApi;
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterEach(() => expectBalancesMatchLedger(api.database));
 afterAll(() => api.close());
 
-/** A service with many contracts of its own, and as many that hold `Other` too; all of them with use. */
+/** Creates a service with many contracts of its own and as many that also hold `Other`, all with consumption. */
 async function populate(name: string): Promise<{ alone: string[]; shared: string[] }> {
   const key = name.toLowerCase();
   await to.create({ name });
@@ -220,7 +220,7 @@ describe("moving between owners", () => {
   });
 });
 
-/** What §6.3 of the contract asks of contracts whose service is taken away. */
+/** Contract §6.3: contracts of a removed service. */
 async function expectRemoved(users: { alone: string[]; shared: string[] }, key: string, when: string): Promise<void> {
   const later = new Date(Date.parse(when) + 7 * 86_400_000).toISOString();
   for (const user of users.alone) {

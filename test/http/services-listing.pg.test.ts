@@ -5,7 +5,7 @@ import { contract, FAMILIES, type FamilyCalls, familyCalls, type ServiceAnswer }
 import { yamlUpload } from "../support/uploads.ts";
 
 let api: TestApi;
-/** In byte order: upper case before lower case, letters beyond ASCII last. */
+/** Byte order: upper case before lower case, letters beyond ASCII last. */
 const NAMES = ["100% sure", "A.B", "A_B", "Abc", "Back\\slash", "Zoom", "[x]", "a+b", "abcd", "zoom (pro)", "Éclair"];
 beforeAll(async () => {
   api = await createTestApi();
@@ -22,7 +22,7 @@ const list = async (to: FamilyCalls, query = "") => {
   return answer.body.map(({ name }) => name);
 };
 
-/** How many statements the database got while `work` ran. */
+/** Counts the statements that `work` sends to the database. */
 async function queriesDuring(work: () => Promise<unknown>): Promise<number> {
   const options = api.database.connection.client.options as { debug?: unknown };
   let count = 0;

@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterEach(() => expectBalancesMatchLedger(api.database));
 afterAll(() => api.close());
 
-/** How many answers had each status: `{ 201: 1, 400: 19 }`. */
+/** Number of answers per status: `{ 201: 1, 400: 19 }`. */
 function statuses(answers: readonly Answer<unknown>[]): Record<number, number> {
   const counts: Record<number, number> = {};
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
@@ -154,7 +154,7 @@ test("archiving while contracts are made, novated and used ends with none on an 
       where p.availability = 'archived'`);
     expect([...astray]).toEqual([]);
     await to.call("PUT", `/${name}/pricings/${old}?availability=active`);
-    // Everybody begins the next round on the version that it archives.
+    // Every contract starts the next round on the version that the round archives.
     for (const user of users) await api.call("PUT", `/contracts/${user}`, { key, body: subscription(next, "PRO") });
   }
 });

@@ -23,7 +23,7 @@ const created = (serviceName: string, pricingVersion: string) => ({
 
 describe.each(FAMILIES)("%s", (family) => {
   let to: FamilyCalls;
-  // Names are per family, because both families share the organization.
+  // Names are unique per family of routes, because both families share the organization.
   const mine = (name: string) => `${name} ${FAMILIES.indexOf(family)}`;
   beforeAll(() => {
     to = familyCalls(api, family);

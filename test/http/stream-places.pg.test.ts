@@ -16,7 +16,7 @@ afterEach(async () => {
 });
 afterAll(() => api.close());
 
-/** An application behind one proxy, so that each request can say whose it is. */
+/** Creates an application behind one proxy, so that each request can choose its address. */
 const application = (settings: Partial<HttpSettings> = {}) =>
   createApp({
     open: () => api.resources,
@@ -24,7 +24,7 @@ const application = (settings: Partial<HttpSettings> = {}) =>
   });
 type App = ReturnType<typeof application>;
 
-/** Opens so many streams; those that are given stay open until `close`. */
+/** Opens this many streams. Accepted ones stay open until `close`. */
 async function open(
   app: App,
   count: number,
@@ -57,7 +57,7 @@ it("one address gets 50 streams without a key, and others still get theirs, with
     body: { error: "Too many event streams are open from this address. Please try again later" },
   });
   expect((await open(app, 1, { from: "192.0.2.2" })).statuses).toEqual({ 200: 1 });
-  // Behind one office, and with keys.
+  // Clients of one office share an address, and use keys.
   const { all, owner } = api.callers;
   for (const { key } of [all, owner])
     expect((await open(app, 5, { from: "192.0.2.1", key })).statuses).toEqual({ 200: 5 });
@@ -132,7 +132,7 @@ it("a HEAD request, a refused stream and a client that hangs up at once leave no
     await new Promise<void>((resolve) => {
       const request = get({ port, host: "127.0.0.1", path, agent: false });
       request.on("error", () => {}).once("close", resolve);
-      // Some before the request is read, some while the key is looked up, some in the middle of the answer.
+      // Clients leave before the request is read, during the key lookup, and during the answer.
       request.once("socket", (socket) => socket.once("connect", () => setTimeout(() => request.destroy(), i % 5)));
     });
   }

@@ -27,7 +27,7 @@ const contracted = (userId: string): RecordedEvent => ({
   details: { contractId: "0123456789abcdef01234567", userId },
 });
 
-/** Records these for an organization, in one transaction; returns the id of the last. */
+/** Records events for an organization in one transaction. Returns the id of the last one. */
 async function record(organizationId: string | null, ...events: RecordedEvent[]): Promise<number> {
   await api.database.connection.db.transaction((tx) =>
     recordEvents(
@@ -40,16 +40,16 @@ async function record(organizationId: string | null, ...events: RecordedEvent[])
 
 interface Opened {
   response: Response;
-  /** Everything received so far. */
+  /** Text received so far. */
   text: () => string;
-  /** Waits until the text has this in it. */
+  /** Waits until the text contains this. */
   until(part: string): Promise<void>;
-  /** Resolves when the server ends it. */
+  /** Resolves when the server ends the stream. */
   ended: Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens the stream of an application. */
+/** Opens a stream of an application. */
 async function open(
   options: { key?: string; query?: string; lastEventId?: number | string; app?: TestApi["app"] } = {},
 ): Promise<Opened> {
@@ -87,7 +87,7 @@ async function open(
   return stream;
 }
 
-/** The ids of the events in a stream's text, those without data left out. */
+/** Ids of the events in a stream's text, without those that have no data. */
 const idsIn = (text: string) =>
   [...text.matchAll(/^id: (\d+)\ndata: (?!\{"id":\d+\})/gm)].map((match) => Number(match[1]));
 
@@ -164,11 +164,11 @@ it("a comment and the position come while nothing happens; a full process turns 
   const app = createApp({
     open: () => api.resources,
     settings: { allowedOrigins: [], baseUrlPath: "" },
-    // Half of them are reserved for keys.
+    // Half of the places are reserved for keys.
     streams: { maxStreams: 4, heartbeatMs: 50 },
   });
   const first = await open({ app, lastEventId: await newest() });
-  // Not this stream's business, and yet nothing that it has to look at again.
+  // Events of other organizations, which the stream must skip without reading them again.
   const passed = await record("o", contracted("u"));
   await first.until(`:\nid: ${passed}\n\n`);
   await open({ app });
@@ -186,7 +186,7 @@ it("a stream that is not read for longer than the operator allows is given up", 
     streams: { heartbeatMs: 20 },
   });
   const stalled = (await app.request("/api/v1/events/stream")).body?.getReader();
-  // Where it stands, and a first heartbeat; then nothing more is taken.
+  // The stream sends its position and a first heartbeat; then the client stops reading.
   for (let piece = 0; piece < 2; piece += 1) expect((await stalled?.read())?.done).toBe(false);
   await expect(stalled?.closed).rejects.toThrow("the client stopped reading its stream");
   expect((await open({ app })).response.status).toBe(200);

@@ -5,7 +5,10 @@ import { deriveTokenKey } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi, type TestOrganization, type TestUser } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 
-/* Source: contract tokens-and-leases §2.1, §2.4 and cases 1, 3, 4, 5, 7. A is the victim's organization, B the stranger's. */
+/*
+ * A is the victim's organization, B the stranger's. Source: contract tokens-and-leases §2.1, §2.4 and cases 1, 3, 4, 5,
+ * 7.
+ */
 
 let api: TestApi;
 let a: string;
@@ -88,7 +91,7 @@ test("a token without an organization is valid for a platform ADMIN only", async
   expect(await verdict(a, text)).toEqual(refused("The token names no organization"));
   expect(await verdict(stranger.key, text)).toEqual(refused("The token names no organization"));
   expect(await verdict(api.callers.platformAdmin.key, text)).toEqual(VALID);
-  // A list is no organization either, whatever is in it.
+  // A list is not a valid audience, whatever it contains.
   expect(await verdict(a, await sign({ aud: [api.callers.organizationId] }))).toEqual(
     refused("The token names no organization"),
   );

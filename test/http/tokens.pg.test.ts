@@ -43,7 +43,7 @@ async function token(userId: string, query = "", as = key): Promise<string> {
   return String(answer.body["pricingToken"]);
 }
 
-/** What the published React client reads: atob without base64url conversion. */
+/** Decodes as the published React client does: atob without base64url conversion. */
 const read = (text: string) => JSON.parse(atob(text.split(".")[1] ?? "")) as Claims;
 
 interface Claims {

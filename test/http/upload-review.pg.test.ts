@@ -6,12 +6,12 @@ import { eventsDuring } from "../support/invariants.ts";
 import { FAMILIES, type FamilyCalls, familyCalls } from "../support/service-calls.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/* What an upload is told beside what it always was: warnings, and whether the pricing meets its expectations. */
+/* Uploads answer with warnings and with the result of the pricing's expectations. */
 
 const sample = (name: string) => readFileSync(new URL(`../../src/samples/${name}`, import.meta.url), "utf8");
 const PRICING = sample("tasker.yml");
 const EXPECTATIONS = sample("tasker.expectations.yml");
-/** PRO with a hundred tasks less, which three of the expectations are not content with. */
+/** PRO with a hundred tasks fewer, which breaks three expectations. */
 const LESS = PRICING.replace("value: 200", "value: 100");
 
 let api: TestApi;

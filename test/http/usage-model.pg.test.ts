@@ -6,8 +6,8 @@ import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import "../support/property-seed.ts";
 
 /*
- * Everything that moves a balance, in random order, beside a model that is a few maps. Amounts are whole and small and the
- * period is a day, so that limits, windows and boundaries are met all the time.
+ * Applies every operation that moves a balance in random order, and compares with a model of a few maps. Amounts are
+ * small integers and the period is a day, so that limits, windows and boundaries occur often.
  */
 
 const DAY = 86_400_000;
@@ -18,7 +18,7 @@ const FEATURES: Record<string, string[]> = { board: ["maxTasks"], bulk: ["maxTas
 interface Level {
   consumed: number;
   resetAt: number | undefined;
-  /** Tells the rows of this level and period from those before. */
+  /** Separates the rows of this level and period from earlier ones. */
   period: number;
 }
 interface Taken {
@@ -58,7 +58,7 @@ class Model {
     }
   }
 
-  /** What the answer says. */
+  /** Expected answer of the model. */
   consume(
     feature: string,
     amount: number,

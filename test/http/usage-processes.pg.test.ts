@@ -6,7 +6,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { consumed, contract, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 
-/* Several applications, each with a pool and groups of its own, over one database: as several processes are. */
+/* Several applications with their own pools and batches share one database, like several processes. */
 
 const LIMIT = 900;
 

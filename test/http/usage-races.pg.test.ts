@@ -40,7 +40,7 @@ beforeEach(async () => {
 });
 afterEach(() => expectBalancesMatchLedger(api.database));
 
-/** `times` calls at once. */
+/** Sends this many calls concurrently. */
 const atOnce = <T>(times: number, work: (i: number) => Promise<T>) =>
   Promise.all(Array.from({ length: times }, (_, i) => work(i)));
 const put = (path: string, body: unknown) =>

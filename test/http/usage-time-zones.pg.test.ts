@@ -3,8 +3,8 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, show, tasker, upload } from "../support/contracting.ts";
 
 /*
- * The server's local time must not matter: clocks that change, and Apia, which left out a whole day. Setting TZ changes the
- * zone of a running Node process.
+ * The server's local time must not matter, with daylight saving and in Apia, which skipped a whole day. Setting TZ
+ * changes the zone of a running Node process.
  */
 const ZONES = ["UTC", "America/Sao_Paulo", "Europe/Madrid", "Pacific/Apia"];
 const before = process.env["TZ"];
@@ -28,7 +28,7 @@ afterAll(async () => {
   await api.close();
 });
 
-/** Created; evaluated at; what is then the end of the billing period, the monthly and the daily reset. */
+/** Columns: creation, evaluation, then the end of the billing period, the monthly and the daily reset. */
 const CASES: [created: string, evaluated: string, end: string, monthly: string, daily: string][] = [
   [
     "2024-01-31T23:30:00.000Z",
@@ -70,13 +70,13 @@ const CASES: [created: string, evaluated: string, end: string, monthly: string, 
 describe.each(ZONES)("in the time zone %s", (zone) => {
   beforeAll(async () => {
     process.env["TZ"] = zone;
-    // What sessions have that do not say otherwise: those that this ends begin anew with it.
+    // Default time zone of sessions. Terminating them makes the pool reconnect with it.
     const { client } = api.database.connection;
     await client.unsafe(`alter database "${new URL(api.database.url).pathname.slice(1)}" set timezone = '${zone}'`);
     await client`
       select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
     await client`select pg_terminate_backend(pg_backend_pid())`.catch(() => {});
-    // Until the pool has heard of it.
+    // Wait until the pool notices.
     await new Promise((resolve) => setTimeout(resolve, 200));
   });
 

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
-/** Keeps the contract's lock, as a long novation would, until released. */
+/** Holds the contract's row lock, like a long novation, until released. */
 async function hold(userId: string): Promise<() => Promise<unknown>> {
   let release = () => {};
   const released = new Promise<void>((done) => (release = done));

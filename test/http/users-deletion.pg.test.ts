@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 let made = 0;
-/** Fresh users named after their part, so that tests do not meet each other's. */
+/** Creates new users named after their role, so that tests do not collide. */
 const cast = (...parts: string[]) =>
   insertUsers(
     api.resources,

@@ -33,7 +33,7 @@ describe("failed sign-ins (contract README, decision 18)", () => {
       expect(answer.headers.get("retry-after")).toBe("40");
       expect(answer.body).toEqual({ error: "Too many failed sign-in attempts. Please try again later" });
     }
-    // Whoever holds a key works on, and other names are not concerned.
+    // Existing keys keep working, and other names are unaffected.
     expect((await api.call("GET", "/users/me", { key: user.key })).status).toBe(200);
     expect((await signIn("owner", "password")).status).toBe(200);
     api.setNow(new Date(start + 60_001));
@@ -136,7 +136,7 @@ describe("the first ADMIN (§1.10)", () => {
     expect(owned).toMatchObject([{ name: "admin's Organization", isDefault: true }]);
     const signedIn = await signIn("su", "p");
     expect(signedIn).toMatchObject({ status: 200, body: { username: "su", role: "ADMIN" } });
-    // Its name is too short for a sign-up and can be changed all the same (D23).
+    // The name is too short for a sign-up, but the user can still be changed (D23).
     const key = String((signedIn.body as Record<string, unknown>)["apiKey"]);
     const renamed = await api.call("PUT", "/users/su", { key, body: { username: "superuser" } });
     expect(renamed).toMatchObject({ status: 200, body: { username: "superuser" } });

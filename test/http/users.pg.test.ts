@@ -500,7 +500,7 @@ describe("updating users (§3.8)", () => {
       ["Renaming", "marta"],
     ]);
     expect(body.data[1]?.members).toEqual([{ username: "after", role: "MANAGER" }]);
-    // Whoever takes the freed name inherits nothing (C9).
+    // A new user with the freed name inherits nothing (C9).
     const heir = await api.newUser("before");
     const inherited = await api.call<{ data: { name: string }[] }>("GET", "/organizations", { key: heir.key });
     expect(inherited.body.data).toHaveLength(1);

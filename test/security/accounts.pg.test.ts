@@ -6,7 +6,7 @@ import { fillUsernameSkeletons } from "../../src/operations/accounts/username-sk
 import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
-/* What a stranger with an account, or with none, can do to the accounts of others. */
+/* Attacks on other accounts by a stranger with or without an account. */
 
 let api: TestApi;
 beforeAll(async () => {
@@ -64,12 +64,12 @@ describe("look-alike names (contract README, decision 23)", () => {
       expect(await signUp(username)).toMatchObject(similar);
       expect(await signUp(username, api.callers.platformAdmin.key)).toMatchObject(similar);
     }
-    // All of one script, and still the same picture.
+    // One script only, but the same glyphs.
     expect((await signUp("раура")).status).toBe(201);
     expect(await signUp("paypa")).toMatchObject(similar);
-    // The accent typed as a character of its own.
+    // The accent as a separate combining character.
     expect(await signUp("Jose\u0301")).toMatchObject(similar);
-    // The same name stays what it was.
+    // The normalized name is unchanged.
     expect(await signUp("modern-1")).toMatchObject({ status: 404 });
   });
 
@@ -135,7 +135,7 @@ describe("lock-out (contract README, decision 22)", () => {
     const { username } = await api.newUser("botnet");
     const { rateCounters } = await import("../../src/db/schema.ts");
     await signIn(username, "wrong", "198.51.100.9");
-    // 499 more from elsewhere, as other processes would have counted them.
+    // Adds 499 failures, as other processes would count them.
     await api.resources.db.update(rateCounters).set({ count: 500 });
     const answer = await signIn(username, "password", "192.0.2.55");
     expect(answer).toMatchObject({ status: 429 });
@@ -154,7 +154,7 @@ describe("password hashing", () => {
       if (answer.status === 200) changed += 1;
       return answer.status;
     });
-    // The flood has arrived: slots taken, the account's share of the queue waiting.
+    // The flood has arrived: hashing slots are taken, and the account's share of the queue waits.
     await expect.poll(hashesWaiting).toBeGreaterThanOrEqual(10);
     const before = changed;
     expect((await signIn("platform-admin", "password", "192.0.2.1")).status).toBe(200);

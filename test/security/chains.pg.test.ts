@@ -5,7 +5,7 @@ import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { pricingText } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/* The seven ways through the reference service, from end to end: each begins where an attacker does. */
+/* The seven attack chains of the audit of the reference service, each from its entry point to its end. */
 
 let api: TestApi;
 beforeAll(async () => {
@@ -221,7 +221,7 @@ test("K7: an end user gets no more than the limit: not by waiting, not at once, 
   expect(statuses(answers)).toEqual({ 200: 50 });
   expect(answers.filter(({ body }) => body.eval)).toHaveLength(20);
   expect(await used()).toBe(20);
-  // A period later the counter begins once, not at every question.
+  // After the period the counter resets once, not at every request.
   api.setNow(new Date("2025-07-20T10:00:00Z"));
   for (const amount of [7, 7]) expect((await use(amount)).body.eval).toBe(true);
   expect(await used()).toBe(14);

@@ -8,7 +8,7 @@ import { contract, tasker, upload } from "../support/contracting.ts";
 import { startRestServer } from "../support/event-server.ts";
 import { pricingText } from "../support/pricings.ts";
 
-/* Rows of the audit that no other test shows to be closed: see holes.ts. */
+/* Rows of the audit that no other test covers; see holes.ts. */
 
 const ALLOWED = "https://console.example";
 let api: TestApi;
@@ -140,7 +140,7 @@ describe("G8: other people's pages", () => {
 });
 
 describe("H4: what a process needs", () => {
-  /** The remote ends of a process's open TCP connections, as address:port in hexadecimal. */
+  /** Remote ends of a process's open TCP connections, as address:port in hexadecimal. */
   function peersOf(pid: number): string[] {
     const inodes = new Set(
       readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {

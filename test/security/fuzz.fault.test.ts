@@ -7,15 +7,14 @@ import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { createTenants, keepState, nameOf, pathOf, sampleOf, type Tenants } from "./tenants.ts";
 
 /*
- * Every operation with valid requests that were damaged, and with nonsense: never a 5xx, an answer in time, no rejection
- * that nobody handles, and a database whose invariants hold. The gate asks the same each time; `npm run test:fuzz`
- * asks more, and something else each time, and FUZZ_SEED repeats its run.
+ * Sends damaged valid requests and nonsense to every operation. Asserts no 5xx, no hang, no unhandled rejection, and a
+ * database whose invariants hold. FUZZ_CASES raises the number of cases, and FUZZ_SEED reproduces a run.
  */
 
-/** Cases a group of routes; the gate's number fits into its minutes. */
+/** Cases per group of routes. The default fits into the gate's minutes. */
 const CASES = Number(process.env["FUZZ_CASES"] ?? 1000);
 const SEED = Number(process.env["FUZZ_SEED"] ?? 1);
-/** An answer that takes longer is a hang; the machine may be busy with other things. */
+/** A slower answer counts as a hang. Generous, because the machine may be busy. */
 const HANG_MS = 10_000;
 
 let api: TestApi;
@@ -94,7 +93,7 @@ const nastyValue = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
 );
 
-/** One way to damage a value: the place is chosen by numbers, so that any seed fits any body. */
+/** One way to damage a value. Numbers choose the place, so that any seed fits any body. */
 interface Damage {
   at: number[];
   kind: "replace" | "remove" | "add" | "wrap";
@@ -125,7 +124,7 @@ function damaged(value: unknown, { at, kind, value: odd, name }: Damage): unknow
   return kind === "wrap" ? [value] : odd;
 }
 
-/** With `__proto__` as a name like any other. */
+/** Treats `__proto__` as an ordinary name. */
 function objectOf(entries: readonly (readonly [string, unknown])[]): object {
   const made = {};
   for (const [name, value] of entries) {
@@ -161,14 +160,14 @@ const damagedRequest = fc.record({
   ),
 });
 type Request = typeof damagedRequest extends fc.Arbitrary<infer T> ? T : never;
-/** One in six is left whole, so that damage meets a server at work and not only its doorkeeper, whatever the seed. */
+/** Leaves one request in six intact, so that damaged ones also meet a server with changing data. */
 const WHOLE = { segments: [], damages: [], query: [], raw: null, type: "application/json", header: null };
 const request: fc.Arbitrary<Request> = fc.oneof(
   { weight: 5, arbitrary: damagedRequest },
   { weight: 1, arbitrary: damagedRequest.map((asked) => ({ ...asked, ...WHOLE, foreign: false })) },
 );
 
-/** What a URL or a body can carry: a lone half of a character cannot be sent. */
+/** Replaces lone surrogates, which neither a URL nor a body can carry. */
 const wellFormed = (text: string) => text.replaceAll(/\p{Surrogate}/gu, "\ufffd");
 const encoded = (text: string) => encodeURIComponent(wellFormed(text));
 
@@ -237,9 +236,9 @@ async function send(operations: readonly Operation[], asked: Request): Promise<n
   return answer.status;
 }
 
-/** Sign-up and sign-in hash for a fifth of a second: what they refuse before that is asked in users-malformed.pg.test.ts. */
+/** Sign-up and sign-in hash for 200 ms; users-malformed.pg.test.ts covers what they reject before that. */
 const HASHING = new Set(["POST /users", "POST /users/authenticate"]);
-/** Groups in which nothing succeeds here: the reference page has its files from an entry. */
+/** Groups without a successful call here: the reference page gets its files from an entry point. */
 const NEVER = new Set(["docs"]);
 const groups = new Map<string, Operation[]>();
 for (const operation of OPERATIONS) {
@@ -259,7 +258,7 @@ test.each([...groups])(
         const status = await send(operations, asked);
         if (status < 300) succeeded += 1;
         cases += 1;
-        // A change may have taken away what the next request is about.
+        // A change may have removed the target of the next request.
         if (cases % 50 === 0) {
           await expectBalancesMatchLedger(api.database);
           await restore();

@@ -1,12 +1,12 @@
-/** A way to take one guard away: `find` stands once in the file below src/. */
+/** Removes one guard. `find` occurs once in the file below src/. */
 export interface Guard {
   file: string;
   what: string;
   find: string;
   put: string;
-  /** A second place, where one alone would change nothing. */
+  /** A second place, for guards that are checked twice. */
   also?: { find: string; put: string };
-  /** The shortest test that misses it: a file below test/, and of its titles those that match. */
+  /** The smallest test that detects the removal: a file below test/, and a pattern of its titles. */
   test: { file: string; title?: string };
 }
 
@@ -19,13 +19,13 @@ const guard = (file: string, what: string, find: string, put: string, test: Test
   test,
 });
 const inFile = (file: string): Test => ({ file });
-/** Of the matrix, the operations that match. */
+/** Operations of the tenant matrix that match. */
 const matrix = (title: string): Test => ({ file: "security/tenants.fault.test.ts", title });
 
-/** Every place in the file that a guard's removal changes. */
+/** Every place in the file that the removal changes. */
 export const placesOf = ({ find, put, also }: Guard) => [{ find, put }, ...(also === undefined ? [] : [also])];
 
-/** Predicates that keep tenants and roles apart. Each must be missed by a test when it is gone: npm run test:guards. */
+/** Predicates that keep tenants and roles apart. `npm run test:guards` removes each one, and a test must fail. */
 export const GUARDS: readonly Guard[] = [
   guard(
     "http/authorize.ts",
@@ -45,7 +45,7 @@ export const GUARDS: readonly Guard[] = [
     "http/authorize.ts",
     "who has no role in it is refused",
     "if (role === undefined) {",
-    // Only not to refuse here would change nothing: nobody's role is none of the rule's either.
+    // Both checks go, because either one alone still rejects a caller without a role.
     "if (role === undefined) return;\n  if (role === undefined) {",
     matrix("GET /organizations/\\{organizationId\\}/contracts$"),
   ),

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { expect, it } from "vitest";
 import { HOLES } from "./holes.ts";
 
-/** Rows of the audit by section; E13 to E15 do not exist. */
+/** Rows of the audit per section; E13 to E15 do not exist. */
 const SECTIONS: Record<string, number> = { K: 7, A: 14, B: 13, C: 11, D: 10, E: 17, F: 13, G: 9, H: 6, I: 5, J: 5 };
 const ROWS = Object.entries(SECTIONS)
   .flatMap(([letter, count]) => Array.from({ length: count }, (_, i) => `${letter}${i + 1}`))

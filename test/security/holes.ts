@@ -1,10 +1,10 @@
-/** Where a hole is shown to be closed: a test file below test/ and a piece of the title as it is written there. */
+/** Test that shows a hole to be closed: a file below test/ and a part of its title. */
 export interface Proof {
   file: string;
   title: string;
 }
 
-/** What was wrong in the reference service, by the row of the audit, and what fails if it were so here. */
+/** Defects of the reference service, by row of the audit, each with the test that would fail here. */
 export type Hole = [id: string, hole: string, proofs: readonly Proof[]];
 
 const at = (file: string, title: string): Proof => ({ file, title });
@@ -498,7 +498,7 @@ export const HOLES: readonly Hole[] = [
     "F11",
     "availability by omission",
     [
-      // The contract keeps the default; what is given must be one of the two.
+      // The contract keeps the default. A given value must be one of the two.
       at("http/pricings-availability.pg.test.ts", "a missing availability archives"),
       at("http/pricings-availability.pg.test.ts", "an empty availability"),
     ],
@@ -553,7 +553,7 @@ export const HOLES: readonly Hole[] = [
     "G7",
     "unknown callers' bodies are parsed",
     [
-      // The contract puts a malformed body before a missing key: they are bounded and cheap instead.
+      // The contract checks a malformed body before a missing key, so bodies are bounded and cheap to parse.
       closed("G7:"),
       at("http/request-parsing.pg.test.ts", "a declared 3 MB is refused with 413 before it is sent"),
     ],

@@ -20,7 +20,7 @@ afterAll(() => api.close());
 
 const setRules = (rules: object[]) => api.call("PUT", `${base}/gate`, { key: api.callers.owner.key, body: { rules } });
 
-/** A service with one contract; its name and the user's id. */
+/** Creates a service with one contract. Returns the service's name and the user's id. */
 async function serviceWithContract(): Promise<{ name: string; user: string }> {
   created += 1;
   const name = `Movable ${created}`;

@@ -6,17 +6,17 @@ import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { type Guard, GUARDS, placesOf } from "./guards.ts";
 
 /*
- * `npm run test:guards [-- text]`: takes each guard away in turn, in a copy, and runs the test that must miss it; with a text,
- * only those whose file or description holds it. Before that the tests run as they are: one that fails by itself misses
- * nothing. Exits 1 when a guard is not missed, or a run breaks or takes too long, which proves nothing either way.
+ * `npm run test:guards [-- text]` removes each guard in a copy, and runs the test that must detect it. A text selects
+ * guards by file or description. First it runs the tests unchanged, because a test that fails by itself proves nothing.
+ * Exits 1 when a removal stays undetected, or a run breaks or times out.
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");
-/** For the tests of one guard; the first run has those of all. */
+/** Time limit for the tests of one guard. The first run covers those of all guards. */
 const PATIENCE_MS = 180_000;
 const FIRST_PATIENCE_MS = 1_200_000;
 
-/** What came of a run: a test failed, all passed, or it ended in another way. */
+/** Outcome of a run: a test failed, all passed, or the run broke. */
 interface Outcome {
   kind: "failed" | "passed" | "broken";
   about: string;

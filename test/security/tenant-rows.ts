@@ -124,7 +124,7 @@ POST /webhooks/{webhookId}/deliveries/{deliveryId}/resend                       
 POST /webhooks/{webhookId}/secret                                                        kkkbfffffssf kkksfffffnnf - kkknfffffnnf
 `;
 
-/** By method and path, the four words of an operation. */
+/** Expected results of an operation, by method and path. */
 export const ROWS: ReadonlyMap<string, string> = new Map(
   TABLE.trim()
     .split("\n")

@@ -48,18 +48,18 @@ interface Told {
   status: number;
   headers: Headers;
   body: string;
-  /** What was sent: a refusal may repeat it. */
+  /** Texts of the request, which an error may repeat. */
   sent: string;
 }
 
-/** One call about what `target` names, in the organization that `at` names. */
+/** Calls one operation about the rows of `target`, in the organization that `at` names. */
 async function ask(operation: Operation, caller: number, target: Tenant, at: Tenant): Promise<Told> {
   const who = callers[caller];
   if (who === undefined) throw new Error(`no caller ${caller}`);
   const subject = { ...target, organizationId: at.organizationId };
   const { query = "", body } = sampleOf(operation, subject, who);
   let path = `${pathOf(operation, subject)}${query}`;
-  // A key that names another organization must be answered as if it had not.
+  // A key that names another organization gets the answer that it gets without naming it.
   if (target !== tenants.own && !operation.path.includes("{organizationId}")) {
     path += `${query === "" ? "?" : "&"}organizationId=${target.organizationId}`;
   }
@@ -82,12 +82,15 @@ async function ask(operation: Operation, caller: number, target: Tenant, at: Ten
 }
 
 let minute = 0;
-/** The foreign tenant's rows, as they were put back last. */
+/** State of the foreign tenant's rows after the last restore. */
 let untouched: string;
 
-/** What every caller is told; fails when somebody but the platform ADMIN learns of the foreign tenant or changes it. */
+/**
+ * Collects the answers of every caller. Fails if a caller other than the platform ADMIN learns of the foreign tenant or
+ * changes it.
+ */
 async function askAll(operation: Operation, target: Tenant, at: Tenant): Promise<Told[]> {
-  // Limits a minute are no matter here.
+  // Raise the limits per minute, which are not under test.
   api.setNow(new Date(Date.UTC(2025, 5, 15, 10, (minute += 1))));
   const isWrite = operation.method !== "GET";
   const asked = [...callers.keys()];
@@ -120,7 +123,7 @@ async function askAll(operation: Operation, target: Tenant, at: Tenant): Promise
 
 const wordOf = (answers: readonly Told[]) => answers.map(({ status }) => letterOf(status)).join("");
 
-/** The body without the names that the request was about. */
+/** Removes the names that the request itself contained. */
 function withoutNames({ body }: Told, target: Tenant): string {
   const names = Object.values(target)
     .filter((name) => name.length > 3)
@@ -128,7 +131,7 @@ function withoutNames({ body }: Told, target: Tenant): string {
   return names.reduce((text, name) => text.replaceAll(new RegExp(name, "gi"), "…"), body);
 }
 
-/** Users may be looked up by anybody who has a user key: contract users-organizations §3.4. */
+/** Any user key may look up users: contract users-organizations §3.4. */
 const PUBLIC_TARGETS = /^\w+ \/users\//;
 
 test("every operation has a row, and every row an operation", () => {

@@ -5,7 +5,7 @@ import { insertUsers } from "../support/builders.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/** What the parameters of a path stand for in one tenant, and what else a request about it needs. */
+/** Values of one tenant for path parameters, and other values that its requests need. */
 export interface Tenant {
   organizationId: string;
   serviceName: string;
@@ -20,18 +20,18 @@ export interface Tenant {
   token: string;
 }
 
-/** Two tenants with one of everything each, and names of what is nobody's. */
+/** Two tenants with one of everything each, and names that do not exist. */
 export interface Tenants {
   own: Tenant;
   foreign: Tenant;
   missing: Tenant;
-  /** Texts that stand in the foreign tenant's rows and nowhere else. */
+  /** Texts that occur only in the foreign tenant's rows. */
   markers: readonly string[];
 }
 
 const ABSENT = "f".repeat(24);
 
-/** Fills the organization of the test's callers, and another one that none of them but the platform ADMIN may see. */
+/** Fills the organization of the test's callers, and another one that only the platform ADMIN may see. */
 export async function createTenants(api: TestApi): Promise<Tenants> {
   const { owner, organizationId, all } = api.callers;
   const [colleague, stranger] = await insertUsers(api.resources, ["colleague", "stranger", "freelancer"]);
@@ -131,7 +131,7 @@ async function fillTenant(
   };
 }
 
-/** What to send to an operation so that it succeeds for who may, about what `target` names. */
+/** Request that makes an operation about `target` succeed for an authorized caller. */
 export interface Sample {
   query?: string;
   body?: unknown;
@@ -147,10 +147,10 @@ const subscription = ({ serviceName }: Tenant) => ({
 });
 const inGroup = ({ groupId }: Tenant) => `?groupId=${groupId}`;
 
-/** By method and path; those inside an organization take the one of their path without it where they have none. */
+/** By method and path. Operations inside an organization use the sample of their path without it. */
 const SAMPLES: Record<string, Build> = {
   "GET /users": () => ({ query: "?q=colleague" }),
-  // These two hash for a fifth of a second whoever asks: that they may be called is seen in their 422.
+  // These two hash for 200 ms for every caller, so a 422 shows that the call is allowed.
   "POST /users": () => ({ body: {} }),
   "POST /users/authenticate": () => ({ body: {} }),
   "PUT /users/{username}": () => ({ body: { username: "renamed" } }),
@@ -201,10 +201,13 @@ const SAMPLES: Record<string, Build> = {
 
 const INSIDE = "/organizations/{organizationId}";
 
-/** The name of an operation in tables. */
+/** Name of an operation in tables. */
 export const nameOf = ({ method, path }: Pick<Operation, "method" | "path">): string => `${method} ${path}`;
 
-/** What to send to this operation; throws for one that has a body and no sample, so that a new one cannot be forgotten. */
+/**
+ * Returns the request for this operation.
+ * @throws Error for an operation with a body and no sample, so that a new one cannot be missed.
+ */
 export function sampleOf(operation: Operation, target: Tenant, caller: { username: string }): Sample {
   const { method, path } = operation;
   const outside = path.startsWith(INSIDE) ? path.slice(INSIDE.length) : path;
@@ -215,7 +218,7 @@ export function sampleOf(operation: Operation, target: Tenant, caller: { usernam
   return {};
 }
 
-/** The path of an operation about what `target` names. */
+/** Path of an operation about the rows of `target`. */
 export function pathOf(operation: Operation, target: Tenant): string {
   const values: Record<string, string> = { ...target, key: target.featureId };
   return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
@@ -246,7 +249,7 @@ const TABLES = [
   "pricing_decisions",
 ];
 
-/** Remembers the rows of every table that requests change, and puts them back. */
+/** Saves the rows of every table that requests change. Returns a function that restores them. */
 export async function keepState(api: TestApi): Promise<{ restore(): Promise<void> }> {
   const { client } = api.database.connection;
   await client.unsafe(
@@ -264,7 +267,7 @@ export async function keepState(api: TestApi): Promise<{ restore(): Promise<void
   };
 }
 
-/** A digest of every row that speaks of this tenant, in any table but those of the whole instance. */
+/** Hashes every row of this tenant, in all tables except those of the whole instance. */
 export async function stateOf(api: TestApi, tenant: Tenant): Promise<string> {
   const ids = [tenant.organizationId, tenant.webhookId, tenant.apiKeyId, tenant.userId, tenant.serviceName];
   const { db } = api.database.connection;
