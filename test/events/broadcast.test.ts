@@ -173,7 +173,7 @@ describe("a thousand clients", () => {
   it("get every message once and in order, and others are served in between", async () => {
     const codes = ["PRICING_CREATED", "PRICING_ARCHIVED", "PRICING_ACTIVED", "SERVICE_DISABLED"];
     for (const code of codes) broadcast.publish({ code, details: { serviceName: "Tasker" } });
-    // Nobody has been made to wait for all of them: the last ones are still to be sent to.
+    // The loop yielded before it had sent to all clients: the last ones are still pending.
     let turns = 0;
     while (clients.some(({ frames }) => frames.length < 2 + codes.length)) {
       await new Promise((resolve) => setImmediate(resolve));

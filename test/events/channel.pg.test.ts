@@ -17,7 +17,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** What src/entries/events-node.ts puts together, without a process of its own. */
+/** Assembles the parts of src/entries/events-node.ts in this process. */
 async function openEventServer(): Promise<string> {
   const connection = connect(database.url, { maxConnections: 1 });
   const broadcast = createBroadcast({ baseUrlPath: "" });
@@ -79,6 +79,6 @@ it("an event reaches a client long before the poll would find it", async () => {
     delays.push(performance.now() - committed);
   }
   client.close();
-  // 25 ms is the aim on an idle machine; others compute here at the same time.
+  // The target is 25 ms on an idle machine; other tests compute at the same time.
   expect(delays.sort((a, b) => a - b)[15]).toBeLessThan(100);
 });

@@ -1,7 +1,7 @@
 import { createConnection } from "node:net";
 import { until } from "./raw-client.ts";
 
-/** A client that has stopped to read. */
+/** A client that has stopped reading. */
 export interface DeafClient {
   isClosed: () => boolean;
   destroy(): void;
@@ -24,7 +24,7 @@ export async function openDeaf(port: number): Promise<DeafClient> {
   socket.write(Uint8Array.from([0x81, 0x80 | text.length, 0, 0, 0, 0, ...text]));
   await until(() => received.includes("40/pricings,"), "the namespace");
   socket.pause();
-  // Who does not read learns of the end only when it writes.
+  // A client that does not read notices the end only when it writes.
   const poke = setInterval(() => {
     if (closed) clearInterval(poke);
     else socket.write(Uint8Array.from([0x8a, 0x80, 0, 0, 0, 0]));

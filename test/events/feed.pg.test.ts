@@ -23,7 +23,7 @@ const record = (serviceName: string) =>
     recordEvent(tx, "o", { code: "SERVICE_DISABLED", details: { serviceName } }),
   );
 
-/** A feed of its own, as an event server has one; `pollMs` is long, so that only notifications can be what moves it. */
+/** Creates a feed like an event server's. `pollMs` is long, so that only notifications advance it. */
 async function follow(options: { after?: number; pollMs?: number } = {}) {
   const connection = connect(database.url, { maxConnections: 1, applicationName: "feed-under-test" });
   const events: OutboxEvent[] = [];

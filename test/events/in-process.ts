@@ -10,23 +10,23 @@ import { createLog, type FollowedLog } from "../../src/events/log.ts";
 import type { Patience } from "../../src/events/slow-clients.ts";
 import type { TestDatabase } from "../support/database.ts";
 
-/** The address of the handshake below an origin. */
+/** URL of the handshake below an origin. */
 export const HANDSHAKE = "/events/?EIO=4&transport=websocket";
 
-/** What src/entries/process/event-server.ts puts together, without a process of its own. */
+/** Assembles the parts of src/entries/process/event-server.ts in this process. */
 export interface InProcessServer {
   /** `http://127.0.0.1:<port>`. */
   origin: string;
-  /** The handshake's address for raw clients. */
+  /** URL of the handshake for raw clients. */
   ws: string;
   log: FollowedLog;
   broadcast: Broadcast;
-  /** Bytes that had gathered for each client that was cut off. */
+  /** Buffered bytes of each client that was disconnected. */
   cut: number[];
   close(): Promise<void>;
 }
 
-/** Opens one over this database; `pollMs` is long, so that notifications are what moves it. */
+/** Opens an event server over this database. `pollMs` is long, so that only notifications advance it. */
 export async function openInProcess(
   database: TestDatabase,
   options: { pollMs?: number; findOrganization?: FindOrganization; patience?: Patience } = {},
@@ -52,7 +52,7 @@ export async function openInProcess(
       broadcast.publish(event);
     },
   });
-  // One that is closed before it listens is none of a test's business.
+  // Ignores a server that closes before it listens.
   listenForTestEvents(connection, broadcast.publishTest, () => {});
   const server = createServer();
   broadcast.attach(server);
@@ -76,7 +76,7 @@ export async function openInProcess(
   };
 }
 
-/** Records SERVICE_DISABLED of services with these names, each in a transaction of its own. */
+/** Records SERVICE_DISABLED of services with these names, each in its own transaction. */
 export async function disableServices(database: TestDatabase, names: readonly string[], organizationId = "o") {
   for (const serviceName of names) {
     await database.connection.db.transaction((tx) =>

@@ -7,7 +7,7 @@ import { until } from "./raw-client.ts";
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** A client that resumes: the ids it got, in the order in which it got them. */
+/** A client that resumes, with the ids that it received in order. */
 interface Resuming {
   ids: number[];
   resyncs: number;
@@ -55,8 +55,8 @@ function resumingStream(url: string): Resuming {
 }
 
 /**
- * Writes events while the event server and, in turn, its Postgres backends are killed so many times, without mercy.
- * Every client that resumes must end with each event exactly once, in order.
+ * Writes events while SIGKILL hits the event server and its Postgres backends in turn. Every client that resumes must
+ * end with each event exactly once, in order.
  */
 export async function expectNothingLost(options: { events: number; kills: number }): Promise<void> {
   const database: TestDatabase = await createTestDatabase();
@@ -70,7 +70,7 @@ export async function expectNothingLost(options: { events: number; kills: number
   let written = 0;
   const write = async () => {
     while (written < options.events) {
-      // Spread over all the kills, and in bursts.
+      // Distributes the events over all kills, in bursts.
       if (written > ((killed + 1) / options.kills) * options.events) await pause(20);
       else {
         const details = { serviceName: `S${written}` };

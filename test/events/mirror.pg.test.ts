@@ -17,7 +17,7 @@ let key: string;
 let mine: string;
 let other: TestOrganization;
 let seen = 0;
-/** What a mirror knows: facts by organization and contract. */
+/** State of a mirror: facts by organization and contract. */
 const mirror = new Map<string, Facts>();
 
 beforeAll(async () => {
@@ -39,20 +39,20 @@ afterAll(async () => {
 });
 beforeEach(() => recorded());
 
-/** The events of contracts since the last call, in order. */
+/** Returns the contract events since the last call, in order. */
 async function recorded(): Promise<Recorded[]> {
   const events = await readOutbox(api.database.connection.db, { after: seen, filter: {}, limit: 1000 });
   seen = events.at(-1)?.id ?? seen;
   return events.filter(({ code }) => code.startsWith("CONTRACT_"));
 }
 
-/** The contract as a mirror holds it. */
+/** Returns the contract as a mirror holds it. */
 function factsOf(contract: ContractBody): Facts {
   const { usageLevels: _, history: __, ...facts } = contract;
   return facts;
 }
 
-/** Contracts of both organizations, as GET shows them. */
+/** Returns the contracts of both organizations, as GET shows them. */
 async function shown(): Promise<Map<string, Facts>> {
   const contracts = new Map<string, Facts>();
   for (const organizationKey of [key, other.key]) {
@@ -62,7 +62,7 @@ async function shown(): Promise<Map<string, Facts>> {
   return contracts;
 }
 
-/** Replays events; those that carry no facts yet take them from `truth`. */
+/** Replays events. Takes facts that an event does not carry from `truth`. */
 function replay(events: readonly Recorded[], truth: ReadonlyMap<string, Facts>): void {
   for (const { code, organizationId, details } of events) {
     const place = `${organizationId} ${String(details["contractId"])}`;
@@ -167,7 +167,7 @@ describe("each change of a contract's facts raises exactly one event", () => {
         },
       },
     ]);
-    // To other letters of the same name: contracts name services in lower case.
+    // Renames in letter case only: contracts name services in lower case.
     expect((await put("/services/Short", { name: "SHORT" })).status).toBe(200);
     expect(await recorded()).toEqual([]);
     api.setNow(new Date("2025-06-16T10:00:00.000Z"));

@@ -10,25 +10,25 @@ interface RawSocket {
   close(): void;
 }
 
-// The WebSocket client that Socket.IO brings along; it comes without types.
+// The WebSocket client inside Socket.IO, which has no types.
 const WebSocketClient = createRequire(createRequire(import.meta.url).resolve("engine.io"))("ws") as new (
   url: string,
 ) => RawSocket;
 
-/** A WebSocket that speaks no protocol: frames as text, in order. */
+/** A WebSocket without a protocol: frames as text, in order. */
 export interface RawClient {
   frames: string[];
-  /** The code with which it was closed. */
+  /** Close code. */
   closed: Promise<number>;
   send(frame: string): void;
   close(): void;
-  /** Resolves at the moment when the next frame comes. */
+  /** Resolves when the next frame arrives. */
   next(): Promise<void>;
-  /** The frame at this place, waiting for it at most 5 s. */
+  /** Returns the frame at this index, after waiting at most 5 s. */
   frame(index: number): Promise<string>;
 }
 
-/** Connects; rejects when the server refuses the upgrade. */
+/** Connects. Rejects when the server refuses the upgrade. */
 export async function openRaw(url: string): Promise<RawClient> {
   const socket = new WebSocketClient(url);
   const frames: string[] = [];
@@ -64,7 +64,10 @@ export async function openPricings(url: string): Promise<RawClient> {
   return client;
 }
 
-/** Waits until a condition holds, at most `milliseconds`; fails with what was waited for. */
+/**
+ * Waits until a condition holds.
+ * @throws Error with `what` after `milliseconds`.
+ */
 export async function until(condition: () => boolean, what: string, milliseconds = 5000): Promise<void> {
   const deadline = Date.now() + milliseconds;
   while (!condition()) {

@@ -22,7 +22,7 @@ beforeEach(async () => {
   notified.length = 0;
 });
 
-/** What was recorded since the last call, in order; ids are checked to be without gaps. */
+/** Returns the events since the last call, in order, and checks that their ids have no gaps. */
 async function recorded(): Promise<{ code: string; details: Record<string, unknown>; mine: boolean }[]> {
   const rows = await api.database.connection.client<
     { id: string; code: string; details: Record<string, unknown>; organizationId: string }[]

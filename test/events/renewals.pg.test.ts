@@ -24,7 +24,7 @@ beforeEach(async () => {
 afterEach(() => expectBalancesMatchLedger(api.database));
 afterAll(() => api.close());
 
-/** The details of the renewals recorded since the last call. */
+/** Returns the details of the renewals since the last call. */
 async function renewals(): Promise<Record<string, unknown>[]> {
   const events = await readOutbox(api.database.connection.db, { after: seen, filter: {}, limit: 10_000 });
   seen = events.at(-1)?.id ?? seen;
@@ -80,7 +80,7 @@ it("sweeps and evaluations at once extend each of many contracts exactly once", 
     sweep(late),
     ...users.map((user) => consume(api, key, user, {})),
   ]);
-  // A contract that somebody held was left to them.
+  // The sweep skipped a contract that another transaction had locked.
   const rest = await sweep(late);
   const events = await renewals();
   const ids = events.map(({ contractId }) => String(contractId));

@@ -32,12 +32,12 @@ afterAll(() => database.drop());
 
 interface Told {
   ids: number[];
-  /** Names of what was received, in order: message ids, `position 3`, `resync 7`. */
+  /** Names the received messages, in order: message ids, `position 3`, `resync 7`. */
   all: string[];
   errors: string[];
 }
 
-/** Joins with this `auth` and writes down what comes. */
+/** Joins with this `auth` and records every message. */
 function join(auth: Record<string, unknown>, origin = server.origin): Told & { socket: Socket } {
   const told: Told = { ids: [], all: [], errors: [] };
   const socket = io(`${origin}/pricings`, { path: "/events", transports: ["websocket"], forceNew: true, auth });
@@ -97,7 +97,7 @@ it("beside it, a client without auth, or with one that asks for nothing, gets tw
 it("there is neither a gap nor a duplicate at the seam while events are being written, from memory and from the database", async () => {
   const COUNT = 400;
   await disableServices(database, range(1, 50).map(String));
-  // This one has nothing in memory of what was before it.
+  // A server whose memory holds none of the earlier events.
   const late = await openInProcess(database);
   const pool = connect(database.url, { maxConnections: 4 });
   const writing = Promise.all(
@@ -126,7 +126,7 @@ it("there is neither a gap nor a duplicate at the seam while events are being wr
 it("a client that is ahead of its server waits for it, and gets nothing twice", async () => {
   await disableServices(database, ["one"]);
   await until(() => server.log.position() === 1, "the feed");
-  // Written past the feed, which is not notified and polls once a minute.
+  // Written directly to the table: no notification, and the feed polls once per minute.
   await database.connection.client`with bumped as (update outbox_counter set last_id = 3 returning 1)
     insert into outbox (id, code, details) values (2, 'SERVICE_DISABLED', '{}'), (3, 'SERVICE_DISABLED', '{}')`;
   const ahead = join({ lastEventId: 3 });

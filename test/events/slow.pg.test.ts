@@ -38,7 +38,7 @@ it("clients that stop reading are cut off before they cost much; the others get 
   await until(() => server.cut.length === deaf.length, "the end of those that do not read", 10_000);
   expect(healthy.frames).toHaveLength(2 + COUNT);
   expect(server.broadcast.clientCount()).toBe(1);
-  // Had they been kept, 10 times 8 MB would wait for them, most of it in this process.
+  // If the server kept them, 10 times 8 MB would be buffered, mostly in this process.
   expect(process.memoryUsage().rss - before).toBeLessThan(80 * 1024 * 1024);
   expect(slowest).toBeLessThan(1000);
   healthy.close();
@@ -52,7 +52,7 @@ it.each([
   const { port } = new URL(strict.origin);
   const deaf = await openDeaf(Number(port));
   const healthy = await openPricings(strict.ws);
-  // Until it is more than the sockets of both sides take.
+  // Sends more than the socket buffers of both sides hold.
   for (let sent = 0; sent < 20; sent += 1) {
     strict.broadcast.publish({ code: "SERVICE_DISABLED", details: { serviceName: "x".repeat(1_000_000) } });
     await healthy.frame(2 + sent);

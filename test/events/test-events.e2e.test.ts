@@ -7,7 +7,7 @@ import { HANDSHAKE } from "./in-process.ts";
 import { openPricings, until } from "./raw-client.ts";
 import { openReceiver } from "./webhook-receiver.ts";
 
-/* Two event processes over one database: what is sent to one reaches the sockets of the other. */
+/* Two event processes share one database. An event that one sends reaches the sockets of the other. */
 
 let api: TestApi;
 let servers: RunningServer[];
@@ -35,11 +35,11 @@ const send = (key: string, body: object, { place = 0, query = "" } = {}) =>
     body: JSON.stringify(body),
   });
 const event = (serviceName: string) => ({ serviceName, pricingVersion: "1.0.0" });
-/** The number of rows of a table. */
+/** Returns the number of rows of a table. */
 const rows = async (table: string) =>
   (await api.database.connection.client.unsafe(`select count(*)::int as n from ${table}`))[0]?.["n"] as number;
 
-/** Joins with this `auth`; `all` has what arrives, the position as well. */
+/** Joins with this `auth`. `all` holds every message, including the position. */
 async function join(place: number, auth: Record<string, unknown>) {
   const all: unknown[] = [];
   const socket = io(`${at(place)}/pricings`, { path: "/events/", transports: ["websocket"], forceNew: true, auth });
@@ -82,7 +82,7 @@ it("a test event reaches connected plain sockets and the sender's organization, 
     id,
   });
   await until(() => ours.all.length === 2 && others.all.length === 1, "the organizations' own messages");
-  // The id is that of the event before: a client that resumes from it misses nothing.
+  // The id is that of the previous event, so a client that resumes from it misses nothing.
   expect(ours.all).toEqual([numbered("Ours", ours.position), numbered("Named", ours.position)]);
   expect(others.all).toEqual([numbered("Theirs", others.position)]);
   expect(mirror.all).toEqual([]);
@@ -114,7 +114,7 @@ it("a test event is kept in no log, stream or webhook", async () => {
   const socket = await plain(1);
   expect((await send(key, event("Fleeting"))).status).toBe(200);
   await socket.frame(2);
-  // A contract is a real event: where it has arrived, an earlier one would have.
+  // A contract creates a real event, and events arrive in order.
   const made = await api.database.connection.client`
     with bumped as (update outbox_counter set last_id = last_id + 1 returning last_id)
     insert into outbox (id, organization_id, code, details)
@@ -135,7 +135,7 @@ it("an organization sends ten test events per minute over all processes, whateve
   const path = `/organizations/${ours.id}/api-keys`;
   const made = await api.call<{ apiKeys: { key: string }[] }>("POST", path, { key: mine.key, body: { scope: "ALL" } });
   const keys = [ours.key, made.body.apiKeys.at(-1)?.key ?? ""];
-  // A minute may begin between two calls, and the count anew: twice ten fit then.
+  // A new minute may start between two calls and reset the count, so up to twice ten may pass.
   const statuses: number[] = [];
   let refused: Response | undefined;
   for (let turn = 0; turn < 21; turn += 1) {

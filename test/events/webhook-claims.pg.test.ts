@@ -7,7 +7,7 @@ const { db, client } = database.connection;
 afterAll(() => database.drop());
 beforeEach(() => client`truncate users, organizations, webhook_endpoints, webhook_deliveries cascade`);
 
-/** An account with organizations, endpoints of each, and deliveries that are due for each of those, 500 at a moment. */
+/** Creates an account with organizations, endpoints of each, and 500 due deliveries per moment. */
 const fill = async (owner: string, { organizations = 1, endpoints = 1, deliveries = 1 }) => {
   await client`
     insert into users (id, username, role, password_hash, api_key_hash, api_key_sealed, created_at, updated_at)
@@ -39,7 +39,7 @@ it("owners get equal shares, whatever they have due: one with a hundred organiza
   const counts = byOwner(claims);
   for (const owner of ["a", "b", "c", "d", "many"]) expect(counts[owner]).toBeGreaterThanOrEqual(6);
   expect(counts["many"]).toBeLessThanOrEqual(8);
-  // Within its share, its organizations take turns.
+  // Within the account's share, its organizations take turns.
   const turns = countBy(claims, ({ organizationId }) => organizationId);
   expect(Object.entries(turns).filter(([id, count]) => id.startsWith("many/") && count > 1)).toEqual([]);
 });
@@ -117,6 +117,6 @@ it("a claim reads a bounded number of rows, however many deliveries of one owner
   const claims = await claimDeliveries(db, { limit: 64, busy: [], shares: SHARES });
   await expect.poll(rowsRead, { timeout: 10_000 }).toBeGreaterThan(before);
   expect(byOwner(claims)).toEqual({ many: 16, a: 2 });
-  // Of 16 endpoints the 500 deliveries that became due first, and one of each endpoint.
+  // Claims the first due delivery of each of the 16 endpoints.
   expect((await rowsRead()) - before).toBeLessThan(10_000);
 });

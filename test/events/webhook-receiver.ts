@@ -1,23 +1,23 @@
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A request that arrived. */
+/** A received request. */
 export interface Received {
   headers: IncomingHttpHeaders;
   body: string;
   at: number;
 }
 
-/** Somebody who takes webhooks. */
+/** An HTTP server that receives webhooks. */
 export interface Receiver {
   url: string;
   received: Received[];
-  /** What to answer, for each request anew; undefined: nothing at all. */
+  /** Status per request. Undefined: never answers. */
   answer: (request: Received) => { status: number; headers?: Record<string, string> } | undefined;
   close(): Promise<void>;
 }
 
-/** Listens on a port of its own and answers 204. */
+/** Listens on a free port and answers 204. */
 export async function openReceiver(): Promise<Receiver> {
   const receiver: Receiver = { url: "", received: [], answer: () => ({ status: 204 }), close: async () => {} };
   const server: Server = createServer((request, response) => {

@@ -7,7 +7,7 @@ import { createTestApi, type TestApi, type TestUser } from "../support/api.ts";
 import { until } from "./raw-client.ts";
 import { openReceiver, type Receiver } from "./webhook-receiver.ts";
 
-/* Real receivers: some accept a request and never answer it. A request's own timeout is ten seconds, as in production. */
+/* Real receivers, some of which never answer. The request time-out is ten seconds, as in production. */
 
 let api: TestApi;
 const workers: Webhooks[] = [];
@@ -16,7 +16,7 @@ beforeAll(async () => {
   api = await createTestApi({ settings: { webhookAllowedHosts: ["127.0.0.1"] } });
 });
 afterEach(async () => {
-  // Ends what hangs, so that stopping the workers does not wait for it.
+  // Aborts hanging requests, so that stopping the workers does not wait for them.
   await Promise.all(receivers.splice(0).map((receiver) => receiver.close()));
   await Promise.all(workers.splice(0).map((worker) => worker.stop()));
   await api.database.connection.client`delete from webhook_endpoints`;
@@ -39,7 +39,9 @@ const receive = async (answers: boolean): Promise<Receiver> => {
   receivers.push(receiver);
   return receiver;
 };
-/** An organization of this user with so many webhooks at this receiver; the receiver sees which organization it is. */
+/**
+ * Creates an organization of this user with this many webhooks at the receiver, which can tell the organizations apart.
+ */
 const add = async (owner: TestUser, { url }: Receiver, count: number): Promise<string> => {
   const { id, key } = await api.newOrganization(owner);
   for (let i = 0; i < count; i += 1) {
@@ -54,13 +56,13 @@ const disable = async (organizationIds: readonly string[], count: number) => {
   await api.database.connection.db.transaction((tx) => recordEvents(tx, organizationIds.flatMap(of)));
   for (const worker of workers) worker.wake();
 };
-/** How many attempts are over. */
+/** Number of finished attempts. */
 const settled = async () =>
   (
     await api.database.connection.client`
       select count(*)::int as n from webhook_deliveries where status <> 'pending' or duration_ms is not null`
   )[0]?.["n"] as number;
-/** Waits until a receiver gets no more, and says how many requests it has. */
+/** Waits until a receiver gets no more requests, and returns their number. */
 const atRest = async ({ received }: Receiver): Promise<number> => {
   for (;;) {
     const before = received.length;
@@ -80,7 +82,7 @@ it("sixty receivers of one account that never answer hold a quarter of the place
   expect(await atRest(hanging)).toBe(16);
   await disable([tenant], 5);
   await until(() => healthy.received.length === 10, "the other tenant's deliveries", 8000);
-  // All that while the hostile account's requests were in flight: none had timed out and made room.
+  // The hostile account's requests were in flight all the time: none had timed out and freed its place.
   expect(await settled()).toBeLessThanOrEqual(10);
   expect(hanging.received).toHaveLength(16);
 });

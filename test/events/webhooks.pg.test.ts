@@ -29,7 +29,7 @@ afterEach(async () => {
   await api.database.connection.client`delete from webhook_endpoints`;
 });
 
-/** A worker as an event server has one; in a hurry. */
+/** Creates a worker like an event server's, with short time-outs. */
 function work(times: Partial<WebhookTimes> = {}, allowedHosts = ["127.0.0.1"]): Webhooks {
   const worker = startWebhooks({
     db: api.resources.db,
@@ -56,7 +56,7 @@ const deliveries = async (id: string) =>
   (await api.call<DeliveryView[]>("GET", `/webhooks/${id}/deliveries?limit=100`, { key: key() })).body;
 
 const names = (count: number) => Array.from({ length: count }, (_, i) => `S${i}`);
-/** Records it and lets the workers know, as the feed of an event server does. */
+/** Records an event and notifies the workers, as the feed of an event server does. */
 const disable = async (serviceNames: readonly string[], organizationId: string | null = api.callers.organizationId) => {
   const event = (serviceName: string) => ({ code: "SERVICE_DISABLED", details: { serviceName } }) as const;
   await api.database.connection.db.transaction((tx) =>
@@ -92,7 +92,7 @@ it("an event arrives as JSON under the headers of Standard Webhooks, with a sign
   );
 });
 
-/** Asks until the answer is as wished. */
+/** Polls until the answer matches. */
 async function until2<T>(ask: () => Promise<T>, wished: (answer: T) => boolean): Promise<T> {
   const deadline = Date.now() + 5000;
   for (;;) {
@@ -237,7 +237,7 @@ it("after a rotation both secrets sign, the old one for a day", async () => {
   const { id, secret } = await add();
   const rotated = await api.call<{ secret: string }>("POST", `/webhooks/${id}/secret`, { key: key() });
   expect(rotated.body.secret).not.toBe(secret);
-  // The server's clock stands in the past, the database's does not.
+  // The server's clock is in the past, the database's is not.
   await api.database.connection.client`update webhook_endpoints set previous_secret_until = now() + interval '1 hour'`;
   work();
   await disable(["one"]);

@@ -6,19 +6,16 @@ import { type RunningServer, startRestServer, testKeyring } from "../support/eve
 import { type HeavyPricing, heavyPricing } from "../support/heavy-pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
-/*
- * One tenant asks for what takes minutes of processor time. The process, a server of its own over the same database, goes on
- * answering everybody else.
- */
+/* One tenant requests minutes of processor time from a real server process. It must keep answering everyone else. */
 
-/** Others may wait for a slice and the noise of a busy machine, and never for an analysis, which takes seconds. */
+/** Other tenants may wait for one slice and machine noise, but never for an analysis, which takes seconds. */
 const LONGEST_GAP_MS = 1_500;
 const MAX_RSS_MB = 600;
 const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 
 let api: TestApi;
 let server: RunningServer;
-/** Another tenant, with a contract that is evaluated. */
+/** Another tenant, whose contract is evaluated. */
 let other: string;
 beforeAll(async () => {
   api = await createTestApi({ resources: { keyring: await testKeyring(), now: () => new Date() } });
@@ -46,7 +43,7 @@ async function send(method: string, path: string, key: string, body?: FormData |
   });
 }
 
-/** Asks another tenant's question again and again while the attack runs; the answers, and the longest wait for one. */
+/** Repeats another tenant's request during the attack. Returns the answers and the longest wait. */
 async function meanwhile<T>(attack: () => Promise<T>): Promise<{ result: T; answers: number; longestMs: number }> {
   const over = new AbortController();
   let [answers, longestMs] = [0, 0];

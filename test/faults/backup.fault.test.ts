@@ -14,7 +14,7 @@ import { createDebianCluster, debianPostgres, startDebianPostgres } from "../sup
 import { TEST_SECRETS } from "../support/event-server.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 
-/* The drill: back up beside a system that serves, restore elsewhere, reconcile, serve from the copy. */
+/* The recovery drill: back up a serving system, restore it elsewhere, reconcile, and serve from the copy. */
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -24,7 +24,7 @@ interface Done {
   errors: string;
 }
 
-/** `npm run <name> -- <folder>`, without npm. */
+/** Runs `npm run <name> -- <folder>` without npm. */
 function command(name: "backup" | "restore", target: string, environment: Record<string, string>): Promise<Done> {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([variable]) => !/^(npm_|VITE|NODE_|PG|DATABASE_URL)/.test(variable)),
@@ -103,7 +103,7 @@ describe("the embedded database", () => {
     };
     const { consumed } = shown.usageLevels.tasker.maxTasks;
     expect(consumed).toBeGreaterThanOrEqual(before);
-    // Eight were under way when the last one before was counted, and eight when the backup had ended.
+    // Eight calls were in flight when the last count before was taken, and eight when the backup ended.
     expect(consumed).toBeLessThanOrEqual(after + 16);
     expect((await api("/features/ada/tasker-board", key, { "tasker-maxTasks": 1 })).status).toBe(200);
     copy.process.kill("SIGTERM");

@@ -14,8 +14,8 @@ import { MIGRATIONS, withDatabase } from "../support/postgres-server.ts";
 import { contractUsers } from "../support/seed.ts";
 
 /*
- * What a caller is told while Postgres works and refuses, for reasons that only an operator mends: a full disk, a standby,
- * a grant that is gone, a database that is closed; and when two transactions contradict each other. Real ones of each.
+ * Answers while Postgres runs but rejects work until an operator acts: full disk, standby, missing grant, closed
+ * database; and serialization conflicts. Each condition is real.
  */
 
 const ROLES = fileURLToPath(new URL("../../src/db/roles.sql", import.meta.url));
@@ -87,7 +87,7 @@ const rename = (firstName: string, server = rest) => ask("PUT", "/contracts/ada/
 const consume = (server = rest) => ask("POST", "/features/ada/tasker-board", { "tasker-maxTasks": 1 }, server);
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Asks until the answer is 200; any other than the expected refusal fails. */
+/** Repeats the request until the answer is 200. Fails on any other error than the expected one. */
 async function untilDone(call: () => Promise<Told>): Promise<void> {
   for (let attempt = 0; ; attempt += 1) {
     const told = await call();
@@ -118,7 +118,7 @@ describe("where Postgres refuses", () => {
     try {
       await server.client.unsafe("alter database faregate_test allow_connections false");
       await server.client`select pg_terminate_backend(pid) from pg_stat_activity where datname = 'faregate_test'`;
-      // The first may be the ones that were cut off.
+      // The first connections may be the ones that were cut.
       await rename("Ada");
       await pause(300);
       expect(await rename("Ada")).toEqual(REFUSED);
@@ -203,13 +203,13 @@ describe("where Postgres refuses", () => {
         }),
       );
       expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
-      // Otherwise nothing was at odds.
+      // Proves that there were conflicts.
       expect(await repeatedBy(strict)).toBeGreaterThan(0);
       if (statuses.has(503)) expect(strict.output()).toContain("40001");
       expect(await levels()).toMatchObject({
         tasker: { maxTasks: { consumed: done }, maxExports: { consumed: done } },
       });
-      // With one other at a time, which is done when this one is done again, both are made.
+      // With one concurrent transaction, which commits before the retry, both succeed.
       for (let round = 0; round < 20; round += 1) {
         const both = await Promise.all(
           [strict, round % 2 === 0 ? rest : strict].map((server) =>

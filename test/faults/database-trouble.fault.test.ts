@@ -19,11 +19,11 @@ import { contractUsers } from "../support/seed.ts";
 import { tasker } from "../support/contracting.ts";
 
 /*
- * What a caller is told while Postgres is away, frozen, full, read-only or at odds with itself, through a REST process and
- * an event server of their own. The figures are those of the plan; what is measured here shares its cores with all the rest.
+ * Answers while Postgres is down, frozen, full, read-only or in conflict, through real REST and event processes. Bounds
+ * are those of the plan; the test shares its cores with others.
  */
 
-/** An answer that takes longer than this is a hang. */
+/** A slower answer counts as a hang. */
 const PATIENCE_MS = 2500;
 
 let folder: string;
@@ -63,7 +63,7 @@ interface Told {
   tookMs: number;
 }
 
-/** One call; fails when there is no answer at all, or none in time. */
+/** Sends one request. Fails without an answer in time. */
 async function ask(
   path: string,
   init: { method?: string; body?: unknown; server?: RunningServer; once?: string } = {},
@@ -99,7 +99,7 @@ const CALLS: [path: string, init: { method?: string; body?: unknown }][] = [
 
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Every call is 503 with Retry-After in time, from both processes; nothing of the driver is told. */
+/** Every call is 503 with Retry-After in time, from both processes, without internals of the driver. */
 async function expectUnavailable(calls = CALLS): Promise<void> {
   const answers = await Promise.all(
     [rest, events].flatMap((server) => calls.map(([path, init]) => ask(path, { ...init, server }))),
@@ -108,7 +108,7 @@ async function expectUnavailable(calls = CALLS): Promise<void> {
     expect({ status, retryAfter, body }).toEqual({
       status: 503,
       retryAfter: expect.stringMatching(/^[15]$/),
-      // What has been sent when the connection goes may have been carried out, and the caller is told so.
+      // A statement in flight when the connection breaks may have been executed, and the answer says so.
       body: expect.stringMatching(
         /^\{"error":"The service is temporarily unavailable. Please try again"(,"details":"If this call was .*")?\}$/,
       ),
@@ -117,7 +117,7 @@ async function expectUnavailable(calls = CALLS): Promise<void> {
   }
 }
 
-/** Both processes are the ones that were started, and serve again; how long that took from now. */
+/** Both original processes serve again. Returns the time until then. */
 async function untilServed(): Promise<number> {
   const from = performance.now();
   for (const server of [rest, events]) {
@@ -137,7 +137,7 @@ async function untilServed(): Promise<number> {
 
 const postmaster = () => Number.parseInt(readFileSync(join(folder, "postgres", "postmaster.pid"), "utf8"), 10);
 
-/** The server's processes that serve clients, by what they are called. */
+/** Postgres backends that serve clients, by application name. */
 function sessions(): number[] {
   const parent = String(postmaster());
   return readdirSync("/proc")
@@ -169,7 +169,7 @@ describe("while Postgres", () => {
       const port = Number(new URL(postgres.url).port);
       postgres = await startEmbeddedPostgres({ dataDir: folder, password: "sesame", port });
     }
-    // A second is the aim; three times as much, because other work shares this machine's cores.
+    // The target is one second. Three times as much is allowed, because other work shares the cores.
     expect(await untilServed()).toBeLessThan(3000);
   });
 
@@ -187,7 +187,7 @@ describe("while Postgres", () => {
     const frozen = [postmaster(), ...sessions()];
     for (const pid of frozen) process.kill(pid, "SIGSTOP");
     try {
-      // What is kept in memory may be used for less than a second after the last sign of life.
+      // Cached values may be used for less than a second after the last heartbeat.
       await pause(1000);
       await expectUnavailable();
       await expectUnavailable();
@@ -232,7 +232,7 @@ describe("while Postgres", () => {
         expect(answer.retryAfter).toBe("1");
         expect(answer.tookMs).toBeLessThan(PATIENCE_MS);
       }
-      // Sent and without a word since: nobody knows, and the answer says so.
+      // A statement was sent and got no answer: its outcome is unknown, and the answer says so.
       expect(slow.filter(({ told: answer }) => answer.body.includes("Idempotency-Key")).length).toBeGreaterThan(0);
     } finally {
       for (const pid of frozen) process.kill(pid, "SIGCONT");
@@ -272,7 +272,7 @@ describe("while Postgres", () => {
     await untilServed();
     const hogs: Connection[] = [];
     try {
-      // Until nobody gets in any more: what the processes lose meanwhile is taken by others.
+      // Takes every free connection, including those that the processes lose meanwhile.
       for (let refused = 0; refused < 3;) {
         await admin.client`
           select pg_terminate_backend(pid) from pg_stat_activity
@@ -295,7 +295,7 @@ describe("while Postgres", () => {
   it("has two transactions wait for each other, neither caller sees more than a wait or 503, and both may try again", async () => {
     await untilServed();
     const statuses = new Set<number>();
-    // The locks of a consumption in the opposite order, again and again.
+    // Takes the locks of a consumption in the opposite order, repeatedly.
     const over = new AbortController();
     const opponent = (async () => {
       while (!over.signal.aborted) {
@@ -340,7 +340,7 @@ describe("while Postgres", () => {
       let told: Promise<Told> | undefined;
       await admin.client
         .begin(async (tx) => {
-          // The process looks for a deadlock sooner, so that it is the one to be undone.
+          // The process has the shorter deadlock_timeout, so that Postgres rolls back its transaction.
           await tx`set local deadlock_timeout = '4s'`;
           await tx`select 1 from usage_levels order by limit_name desc for update`;
           told = ask("/contracts/ada/usageLevels", { method: "PUT", body: { tasker: { maxTasks: 1 } } });
@@ -353,7 +353,7 @@ describe("while Postgres", () => {
             .toHaveLength(1);
           await tx`select 1 from contracts for update`;
         })
-        // Unless the machine was too slow for that: then the other one was undone.
+        // On a very slow machine Postgres may roll back the other transaction instead.
         .catch(() => {});
       expect((await told)?.status).toBe(200);
       done += 1;
@@ -377,7 +377,7 @@ it("a process whose listener is silent while the rest of the database works serv
       const firstName = `Ada ${round}`;
       await admin.client`update contracts set first_name = ${firstName} where user_id = 'ada'`;
       expect(JSON.parse((await ask("/contracts/ada")).body)).toMatchObject({ userContact: { firstName } });
-      // The other process changes something, which this one is not told of.
+      // The other process changes a contract, and this process gets no notification.
       await ask("/contracts/ada", {
         method: "PUT",
         server: events,

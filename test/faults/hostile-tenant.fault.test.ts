@@ -12,19 +12,18 @@ import {
 } from "../support/hostile-tenant.ts";
 
 /*
- * While one tenant attacks, another one evaluates and an orchestrator looks after the process. Bounds are of processor time of
- * the server's main thread between a request and its answer: however slow the machine is, that is what the attack made
- * others wait for.
+ * One tenant attacks while another one evaluates and an orchestrator probes the process. Bounds are processor time of
+ * the server's main thread between request and answer, which does not depend on the speed of the machine.
  */
 
 const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 const COMPUTING = { evaluation: 100, live: 250 };
-/** A process without worker threads reads a file of two megabytes in one go. */
+/** A process without worker threads parses a file of 2 MB in one piece. */
 const READING = { evaluation: 250, live: 500 };
 const MAX_PEAK_MB = 600;
-/** Enough evaluations for the slowest of a hundred to say something. */
+/** Enough evaluations for a meaningful slowest one of a hundred. */
 const MIN_ATTACK_MS = 3_000;
-/** An attack that is still at work after so long is no worse afterwards. */
+/** An attack that still runs after this time gets no worse. */
 const MAX_ATTACK_MS = 20_000;
 
 let database: TestDatabase;
@@ -39,12 +38,12 @@ beforeEach(async () => {
   server = await startRestServer(REST, database.url);
 });
 afterEach(async () => {
-  // One that is still held up could not drain.
+  // A blocked process could not drain.
   server.process.kill("SIGKILL");
   await server.stop();
 });
 
-/** How often each status was answered. */
+/** Number of answers per status. */
 function counted(statuses: readonly number[]): Record<number, number> {
   const counts: Record<number, number> = {};
   for (const status of statuses) counts[status] = (counts[status] ?? 0) + 1;
@@ -75,7 +74,7 @@ async function expectOthersServed(attack: Attack, most: typeof COMPUTING): Promi
   expect(figures.peakMB, told).toBeLessThan(MAX_PEAK_MB);
   expect(figures.evaluationP99, told).toBeLessThan(most.evaluation);
   expect(figures.live, told).toBeLessThan(most.live);
-  // Refused, cut short or told to come again: never a fault of the server's.
+  // Rejected, truncated or deferred, but never a server error.
   expect(
     seen.attack.filter((status) => status === 0 || status === 500),
     told,

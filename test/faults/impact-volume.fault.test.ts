@@ -2,11 +2,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 
-/* What a change does to 100,000 contracts of one service, no two with the same usage, is told in ten seconds. */
+/* Impact over 100,000 contracts of one service, each with different usage, takes at most ten seconds. */
 
 const CONTRACTS = 100_000;
 const MAX_MS = 10_000;
-/** For so long, at most, nobody else has his turn. */
+/** Maximum time without yielding to other requests. */
 const MAX_BLOCKED_MS = 500;
 
 let api: TestApi;
@@ -31,7 +31,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => api.close());
 
-/** Begins to watch the event loop; what it returns ends that, with the longest time in milliseconds that others had no turn. */
+/** Watches the event loop. Returns a function that stops it and returns the longest block in milliseconds. */
 function watchPauses(): () => number {
   let longest = 0;
   let last = performance.now();
@@ -121,6 +121,6 @@ test("all of them are novated in one transaction, with what belongs to each, and
       (select count(*)::integer from outbox where code = 'CONTRACT_NOVATED') as events`;
   const all = CONTRACTS;
   expect(kept).toEqual({ moved: all, history: all, states: all, audited: all, events: all });
-  // Rows of so many contracts come in one piece.
+  // Reads rows of many contracts in one piece.
   expect(longest).toBeLessThan(10 * MAX_BLOCKED_MS);
 }, 240_000);

@@ -12,8 +12,8 @@ import { spread } from "../support/seed.ts";
 import { yamlUpload } from "../support/uploads.ts";
 
 /*
- * What the database does for each route, over 100,000 contracts in 1,000 organizations: no statement may read a large table
- * from one end to the other. Plans are those that ran, as auto_explain tells them.
+ * Query plans of each route over 100,000 contracts in 1,000 organizations: no statement may scan a large table.
+ * auto_explain reports the plans that ran.
  */
 
 const ORGANIZATIONS = 1000;
@@ -129,7 +129,7 @@ function scans(plan: Plan): string[] {
   return [...own, ...(plan.Plans ?? []).flatMap(scans)];
 }
 
-/** Where the clock of the tests stands. */
+/** Time of the tests' clock. */
 const THEN = "2025-06-15T10:00:00Z";
 const body = (value: unknown) => JSON.stringify(value);
 const CALLS: [title: string, method: string, path: string, body?: string | FormData][] = [

@@ -3,7 +3,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { contract, type FamilyCalls, familyCalls } from "../support/service-calls.ts";
 
-/** More than a statement may have parameters. */
+/** More than the parameters that one statement may have. */
 const MANY = 66_000;
 
 let api: TestApi;
@@ -11,12 +11,12 @@ let to: FamilyCalls;
 beforeAll(async () => {
   api = await createTestApi();
   to = familyCalls(api, "/services");
-  // Without usage limits, whose rows would only cost the test time.
+  // Without usage limits, whose rows would only slow the test down.
   const lean = { name: "Large", usageLimits: " {}", features: `\n  export: { valueType: BOOLEAN, defaultValue: false, type: DOMAIN }`, addOns: " {}" }; // prettier-ignore
   await to.create(lean);
   await to.add({ ...lean, version: "2.0.0", createdAt: "2025-04-01" });
   await contract(api, "model", { Large: { version: "1.0.0", plan: "PRO" } });
-  // Copies of one contract made by the interface: making them one by one would take minutes.
+  // Copies one contract in SQL: creating them through the API would take minutes.
   const { client } = api.database.connection;
   await client`
     insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew, renewal_days)

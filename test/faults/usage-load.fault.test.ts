@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 import { contractUsers } from "../support/seed.ts";
 
-/* One counter, 64 callers, 500 units each, through two REST processes over one database. */
+/* 64 callers consume 500 units each from one counter, through two REST processes over one database. */
 
 const CALLERS = 64;
 const UNITS = 500;

@@ -13,9 +13,9 @@ import { MIGRATIONS } from "../support/postgres-server.ts";
 import { contractUsers } from "../support/seed.ts";
 
 /*
- * The REST process and Postgres are killed with -9 in turn while many clients consume. A client with an Idempotency-Key
- * sends again until it is answered 200: each of its units is counted once. A client without one can only say what was
- * acknowledged: all of that is counted, and nothing that was never sent.
+ * SIGKILL hits the REST process and Postgres in turn while many clients consume. A client with an Idempotency-Key
+ * retries until 200: each unit counts once. For clients without one, every acknowledged unit counts, and no unit that
+ * was never sent.
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -92,7 +92,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** One attempt to consume one call and three bytes; its status, 0 when the connection broke. */
+/** Consumes one call and three bytes. Returns the status; 0 when the connection broke. */
 async function attempt(userId: string, idempotencyKey?: string): Promise<number> {
   try {
     const answer = await fetch(url(`/features/${userId}/meter-call`), {

@@ -42,7 +42,7 @@ export interface TestOrganization {
   key: string;
 }
 
-/** One caller of each kind, around one organization that is nobody's default. */
+/** One caller of each kind, around one organization that is no user's default. */
 export interface Callers {
   /** The organization of the roles and keys below. */
   organizationId: string;
@@ -180,7 +180,7 @@ function caller(app: Hono<AppEnv>): TestApi["call"] {
   };
 }
 
-/** Casts to the shape that the test expects; its assertions are the check. */
+/** Casts to the shape that the test expects; its assertions check it. */
 function shapedAs<T>(value: unknown): T {
   return value as T;
 }

@@ -3,7 +3,7 @@ import { failure, ofrepBulkFailure, ofrepFailure } from "../../src/wire/answers.
 import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
 import type { Operation } from "../../src/wire/operation.ts";
 
-/** Any documented shape of an error, for paths outside of the interface. */
+/** Any documented shape of an error, for paths outside the API. */
 const ANY_FAILURE = z.union([failure, ofrepFailure, ofrepBulkFailure]);
 
 const patterns = OPERATIONS.map((operation) => ({

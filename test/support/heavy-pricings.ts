@@ -1,4 +1,4 @@
-/* Small texts that cost much: every limit is extended by every add-on, so that selections multiply. */
+/* Small pricings with expensive analyses: every add-on extends every limit, so that selections multiply. */
 
 const header = (name: string, version: string) => `saasName: ${name}
 syntaxVersion: "3.0"
@@ -16,13 +16,13 @@ export interface HeavyPricing {
   limits: number;
   plans: number;
   addOns: number;
-  /** Added to every limit's value, so that two versions differ. */
+  /** Offset of every limit's value, so that two versions differ. */
   extra?: number;
-  /** Pads every description, for a long text. */
+  /** Pads every description to reach a size. */
   padding?: string;
 }
 
-/** A pricing in which each feature reads one of the limits, and each add-on extends all of them. */
+/** Builds a pricing in which each feature reads one limit, and each add-on extends all of them. */
 export function heavyPricing(heavy: HeavyPricing): string {
   const { name, version = "1.0.0", features, limits, plans, addOns, extra = 0, padding = "" } = heavy;
   const read = (index: number) => `limit${index % limits}`;

@@ -7,7 +7,7 @@ import { testKeyring } from "./event-server.ts";
 import * as pricings from "./hostile-pricings.ts";
 import { yamlUpload } from "./uploads.ts";
 
-/* One tenant attacks a server process, another one evaluates: what the other one sees of it. Linux. */
+/* One tenant attacks a server process while another one evaluates and measures. Needs Linux. */
 
 const VICTIM = `saasName: Quiet
 syntaxVersion: "3.0"
@@ -22,29 +22,29 @@ plans:
   ALL: {price: 0, features: null}
 `;
 
-/** One request of the attacker, `path` below his organization's services. */
+/** One request of the attacker; `path` is relative to the organization's services. */
 interface HostileCall {
   readonly path: string;
   readonly upload?: () => string;
   readonly body?: object;
-  /** The key that it needs at least; an EVALUATION key reads. */
+  /** Minimum scope of its key. An EVALUATION key reads. */
   readonly scope: "ALL" | "EVALUATION";
 }
 
 export interface Attack {
   readonly name: string;
-  /** Versions of one service that are there before, uploaded elsewhere. */
+  /** Versions of one service that exist before the attack, uploaded by another process. */
   readonly versions?: readonly (() => string)[];
-  /** Whether the attacker has one contract of `plan0` and every add-on of that service. */
+  /** True if the attacker has one contract with `plan0` and every add-on of that service. */
   readonly contract?: true;
-  /** As many versions more as this, each a copy of the first one. */
+  /** Number of additional versions, each a copy of the first one. */
   readonly copies?: number;
   readonly call: HostileCall;
-  /** How many calls the attacker makes at a time. */
+  /** Concurrent calls of the attacker. */
   readonly callsAtOnce: number;
 }
 
-/** One more than one organization may have computed at a time. */
+/** One more than an organization may run concurrently. */
 const CALLS_AT_ONCE = 3;
 const { extensions } = pricings;
 const diff = { path: "/hostile/diff?from=1.0.0&to=2.0.0", scope: "EVALUATION" } as const;
@@ -57,7 +57,7 @@ const upload = (make: () => string): HostileCall => ({ path: "", upload: make, s
 const together = (callsAtOnce: number, attacks: readonly Omit<Attack, "callsAtOnce">[]): readonly Attack[] =>
   attacks.map((attack) => ({ ...attack, callsAtOnce }));
 
-/** What takes long to work out. */
+/** Attacks by expensive computation. */
 export const COMPUTATIONS: readonly Attack[] = together(CALLS_AT_ONCE, [
   { name: "a diff over many quantities of six add-ons", versions: versionsOf({}), call: diff },
   { name: "a diff over 600 add-ons", versions: versionsOf({ addOns: 600, limits: 2, maxQuantity: 10 }), call: diff },
@@ -83,7 +83,7 @@ export const COMPUTATIONS: readonly Attack[] = together(CALLS_AT_ONCE, [
   { name: "an upload of formulas that compare long texts", call: upload(() => pricings.longComparisons()) },
 ]);
 
-/** What multiplies a text. */
+/** Attacks by repetition. */
 export const REPETITIONS: readonly Attack[] = together(1, [
   { name: "a long text behind 4,000 aliases", call: upload(() => pricings.repeatedByAliases()) },
   { name: "a long text that 4,000 mistakes quote", call: upload(() => pricings.repeatedInProblems()) },
@@ -102,11 +102,14 @@ export const REPETITIONS: readonly Attack[] = together(1, [
 export interface Tenants {
   readonly victimKey: string;
   readonly attackerKeys: Readonly<Record<"ALL" | "EVALUATION", string>>;
-  /** Leaves to the attacker what the attack needs, and nothing else. */
+  /** Removes all other data, so that the attacker has only what the attack needs. */
   prepare(attack: Attack): Promise<void>;
 }
 
-/** Fills an empty, migrated database with both tenants, in this process: what attacks need must cost the attacked one nothing. */
+/**
+ * Fills an empty, migrated database with both tenants. Runs in this process, so that the preparation costs the server
+ * nothing.
+ */
 export async function createTenants(connection: Connection): Promise<Tenants> {
   const resources = createResources(connection, {
     keyring: await testKeyring(),
@@ -167,23 +170,23 @@ export async function createTenants(connection: Connection): Promise<Tenants> {
   };
 }
 
-/** Processor time of a process's main thread since its start, in milliseconds: what others on the machine take is not in it. */
+/** Returns the processor time of a process's main thread, in milliseconds. Load of other processes does not count. */
 function mainThreadMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
 }
 
-/** The most memory a process has held since its start, in MB. */
+/** Returns the peak memory of a process, in MB. */
 export function peakMegabytesOf(pid: number): number {
   return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 }
 
-/** Requests of one kind while the attack was on. */
+/** Requests of one kind during the attack. */
 export interface Seen {
-  /** How long each answer took. */
+  /** Duration of each request. */
   readonly tookMs: number[];
-  /** How long the server's main thread computed between each request and its answer. */
+  /** Processor time of the server's main thread between each request and its answer. */
   readonly computedMs: number[];
-  /** Those without an answer of 200. */
+  /** Answers other than 200. */
   failed: number;
 }
 
@@ -191,13 +194,13 @@ export interface Observation {
   readonly evaluation: Seen;
   readonly live: Seen;
   readonly peakMB: number;
-  /** Status of each of the attacker's calls, 0 for those that were not answered. */
+  /** Status of each of the attacker's calls; 0 without an answer. */
   readonly attack: readonly number[];
-  /** What the first of them was answered, its beginning. */
+  /** Start of the first answer's body. */
   readonly answer: string;
 }
 
-/** An answer later than this is none. */
+/** A later answer counts as missing. */
 const PROBE_TIMEOUT_MS = 5_000;
 const PAUSE_MS = 5;
 
@@ -206,8 +209,8 @@ export function percentile(values: readonly number[], share: number): number {
 }
 
 /**
- * Attacks for at least `minMs` and watches until the last of them is answered, `maxMs` at most; ends early
- * when nobody else is answered.
+ * Attacks for at least `minMs`, and measures until the last attack is answered, at most `maxMs`. Stops early when the
+ * other tenant gets no answers.
  */
 export async function watchAttack(
   server: { url: string; pid: number },
@@ -228,7 +231,7 @@ export async function watchAttack(
       seen.tookMs.push(performance.now() - started);
       if (!isOk) {
         seen.failed += 1;
-        // Nobody else is answered any more: there is nothing left to find out.
+        // The other tenant gets no answers any more, which decides the test.
         ended.abort();
         break;
       }
@@ -242,7 +245,7 @@ export async function watchAttack(
     headers: { "x-api-key": victimKey, "content-type": "application/json" },
     body: "{}",
   };
-  // What a first request costs is not the attack's.
+  // Warms up, because the first request costs more.
   for (let i = 0; i < 20; i += 1) {
     for (const [path, init] of [
       [`${url}/features/ada/quiet-call`, evaluate],
@@ -271,7 +274,7 @@ export async function watchAttack(
             : { body: JSON.stringify(call.body) }),
         signal: AbortSignal.any([ended.signal, AbortSignal.timeout(maxMs)]),
       });
-      // Some answers are larger than a string may be.
+      // Some answers exceed the maximum string length.
       for await (const chunk of response.body ?? [])
         answer ||= new TextDecoder().decode((chunk as Uint8Array).slice(0, 500));
       return response.status;
@@ -293,7 +296,7 @@ export async function watchAttack(
   return { live: seenLive, evaluation: seenEvaluation, attack, answer, peakMB: peakMegabytesOf(server.pid) };
 }
 
-/** A multipart body made beforehand: making it takes time of the process that also measures. */
+/** Prepares the multipart body beforehand, because this process also measures. */
 async function formBytes(text: string): Promise<{ bytes: ArrayBuffer; type: string }> {
   const made = new Response(yamlUpload(text));
   return { bytes: await made.arrayBuffer(), type: made.headers.get("content-type") ?? "" };

@@ -9,7 +9,7 @@ import { migrate } from "../../src/db/migrate.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Server on which tests may create databases, and the migrated database that they clone. */
+    /** Server on which tests may create databases, and the migrated template that they clone. */
     postgres: { url: string; template: string };
   }
 }
