@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { rolldown } from "rolldown";
 
 /*
- * Writes the npm package to dist/package: ESM, CommonJS and declarations, file by file as in src, so that bundlers drop what is not
- * used and `"use client"` stays where it is; the command line is one file of its own. Its manifest is the root's without the server:
- * `npm publish ./dist/package`.
+ * Writes the npm package to dist/package: ESM, CommonJS and declarations, file by file as in src. Bundlers can then
+ * drop unused files, and `"use client"` keeps its place. The command line is one bundled file. The manifest is the
+ * root's without the server: `npm publish ./dist/package`.
  */
 
 const ROOT = join(import.meta.dirname, "..");
@@ -33,7 +33,7 @@ for (const format of ["esm", "cjs"]) {
   if (tsc.status !== 0) process.exit(1);
 }
 
-// The compiler rewrites extensions in JavaScript only, and older compilers do not look for `x.d.ts` behind `./x.ts`.
+// The compiler rewrites extensions only in JavaScript, and older compilers do not find `x.d.ts` behind `./x.ts`.
 for (const file of filesOf(".d.ts")) {
   const text = readFileSync(file, "utf8");
   writeFileSync(file, text.replace(/(from |import\()"(\.\.?\/[^"]+)\.tsx?"/g, '$1"$2.js"'));
@@ -74,7 +74,7 @@ write("package.json", {
 write("cjs/package.json", { type: "commonjs", sideEffects: false });
 copyFileSync(join(ROOT, "LICENSE"), join(TARGET, "LICENSE"));
 
-/** One file with everything it needs, so that who installs the package for its library does not install a command line's libraries. */
+/** Bundles the command line with its libraries, so that users of the client library do not install them. */
 async function bundleCommand(command: string, source: string): Promise<string> {
   const build = await rolldown({ input: join(ROOT, source), cwd: ROOT, platform: "node", logLevel: "warn" });
   const { output } = await build.generate({ format: "esm", codeSplitting: false });
@@ -92,7 +92,7 @@ async function bundleCommand(command: string, source: string): Promise<string> {
   return `./${path}`;
 }
 
-/** Removes the declarations that no entry leads to: they describe what nobody can import. */
+/** Removes declarations that no entry imports. */
 function pruneDeclarations(format: string): void {
   const reached = new Set<string>();
   const reach = (file: string) => {

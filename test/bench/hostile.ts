@@ -10,8 +10,8 @@ import { COMPUTATIONS, createTenants, percentile, REPETITIONS, watchAttack } fro
 import type { BenchRow } from "./pricing.ts";
 
 /*
- * What a tenant sees of another one's attacks, by the clock: only on a machine that does nothing else. The fault test holds the
- * same attacks to processor time.
+ * Measures by wall clock how one tenant's attacks delay another tenant. Needs an otherwise idle machine; the fault test
+ * bounds the same attacks in processor time.
  */
 
 const MIGRATIONS = fileURLToPath(new URL("../../src/db/migrations", import.meta.url));

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { PricingDiff } from "../../src/core/change/diff/diff.ts";
 import { runFaregate } from "./io.ts";
 
-/* The three commands around a change of pricing: they need files alone, no server and no database. */
+/* The three commands for changing a pricing need only files, no server and no database. */
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const TASKER = readFileSync(join(ROOT, "src/samples/tasker.yml"), "utf8");

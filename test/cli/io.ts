@@ -1,12 +1,12 @@
 import { runCli } from "../../src/cli/cli.ts";
 import type { Io } from "../../src/cli/command.ts";
 
-/** What a run of the command line left behind. */
+/** Result of one run of the command line. */
 export interface Run {
   code: number;
   out: string;
   err: string;
-  /** The files there are afterwards. */
+  /** Files after the run. */
   files: Record<string, string>;
 }
 

@@ -91,7 +91,7 @@ describe("the process's local time", () => {
   });
 
   it("whatever the zone of the process, every boundary is the same moment", () => {
-    // Around the changes of clocks, the day that Apia left out, and ends of months, at odd minutes.
+    // Odd minutes around daylight-saving changes, Apia's skipped day, and ends of months.
     const moments = ["2011-12-29T10:30:00Z", "2018-11-04T02:59:59Z", "2024-01-31T23:30:00Z", "2025-03-30T00:59:00Z"];
     const periods = PERIOD_UNITS.flatMap((unit) => [1, 7, 1.5].map((value) => ({ unit, value })));
     const all = () =>

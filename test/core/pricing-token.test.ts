@@ -38,7 +38,7 @@ describe("limit and used of one feature are numbers or null:", () => {
   });
 });
 
-/** What the published React client does with the middle part: the browser's atob, and nothing about base64url. */
+/** Decodes the payload as the published React client does: the browser's atob, without base64url conversion. */
 function readLikeABrowser(payload: string): unknown {
   const bytes = new TextEncoder().encode(payload);
   const base64url = Buffer.from(bytes).toString("base64url");

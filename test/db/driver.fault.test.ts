@@ -7,8 +7,8 @@ import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 
 /*
- * What src/entries/build/patch-driver.ts repairs. Without it, on postgres.js 3.4.9: 48 uncaught exceptions in 6 kills, and a
- * pool that takes no statement for 9 s or more after four of the six.
+ * Covers the defects that src/entries/build/patch-driver.ts repairs. Without it, postgres.js 3.4.9 threw 48 uncaught
+ * exceptions in 6 kills, and its pool took no statement for 9 s or more after four of them.
  */
 
 let dataDir: string;
@@ -53,7 +53,7 @@ it("under load, a database killed twice costs failed statements and nothing else
     await client.begin(async (tx) => {
       await tx`insert into ledger values (${id})`;
       await tx`update counters set a = a + 1`;
-      // Long enough for the connection to be lost and made anew while this transaction thinks it is still on.
+      // Long enough for the driver to lose and reopen the connection while this transaction still runs.
       if (id % 7 === 0) await pause(150);
       await tx`update counters set b = b + 1`;
     });
@@ -84,9 +84,9 @@ it("under load, a database killed twice costs failed statements and nothing else
   const [sums] = await client`select a, b, (select count(*)::int from ledger) as rows from counters`;
   expect(uncaught).toEqual([]);
   expect(wrong).toBe(0);
-  // Three times as long as it takes here, because other work shares this machine's cores.
+  // Three times the usual duration, because other work shares the cores.
   expect(Math.max(...silences)).toBeLessThan(3000);
-  // All or nothing; a commit whose acknowledgement was lost counts as well.
+  // All or nothing. A commit whose acknowledgement was lost counts too.
   expect(sums?.["a"]).toBe(sums?.["rows"]);
   expect(sums?.["b"]).toBe(sums?.["rows"]);
   expect(sums?.["rows"]).toBeGreaterThanOrEqual(acknowledged);
@@ -102,7 +102,7 @@ it("a connection that is ended while it asks for the types of arrays costs a sta
     client.on("data", (data) => {
       if (cuts === 0 || !data.includes("typarray")) return void server.write(data);
       cuts -= 1;
-      // As Postgres says it when it is shut down.
+      // Postgres sends this when it shuts down.
       const fields = Buffer.from("SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0");
       const head = Buffer.from([0x45, 0, 0, 0, fields.length + 4]);
       client.end(Buffer.concat([head, fields]));

@@ -2,12 +2,12 @@ import { readdirSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { MIGRATIONS } from "../support/postgres-server.ts";
 
-/** What the release before cannot live with; a default or a validated constraint apart. */
+/** Changes that break the previous release, except a default or a validated constraint. */
 const TAKES_AWAY =
   /\b(drop\s+(column|table|type|view|function)|rename\s+(to|column|constraint)|alter\s+column\s+\S+\s+(type|set\s+data\s+type|set\s+not\s+null)|truncate)\b/i;
 const SAYS_SO = /^-- contract: \d+\.\d+\.\d+ was the last to /m;
 
-/** Statements that take something away without a word; tables of the same migration are its own business. */
+/** Statements that remove something implicitly. Tables created by the same migration are exempt. */
 function silentlyTaken(sql: string): string[] {
   const made = [...sql.matchAll(/create table "?(\w+)"?/gi)].map(([, name]) => name ?? "");
   return sql

@@ -9,7 +9,7 @@ const database: TestDatabase = await createTestDatabase();
 const { client } = database.connection;
 afterAll(() => database.drop());
 
-/** The same database, with the ids between which each statement reads the outbox. */
+/** Wraps the database and records the range of ids that each statement reads from the outbox. */
 function watched() {
   const ranges: [number, number][] = [];
   const logQuery = (text: string, parameters: unknown[]) => {

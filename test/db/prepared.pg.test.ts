@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-/** The statements with this marker that the only connection of the pool has prepared. */
+/** Lists the prepared statements with this marker on the pool's only connection. */
 async function prepared(db: Database, marker: string): Promise<number> {
   const [row] = await db.execute<{ count: string }>(
     sql`select count(*) as count from pg_prepared_statements where statement like ${`%${marker}%`} and statement not like '%pg_prepared%'`,

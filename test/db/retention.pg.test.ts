@@ -27,7 +27,7 @@ it("old movements become one sum a balance; balances, reverts and new use are as
   for (let i = 1; i <= 5; i += 1) expect((await consume("ada", i)).status).toBe(200);
   expect((await consume("bob", 7)).status).toBe(200);
   api.setNow(now);
-  // Both begin a new month, which is a movement too, and use some of it.
+  // Both start a new month, which is a movement too, and consume.
   expect((await consume("ada", 20)).status).toBe(200);
   const movements = async () => (await checkLedger(api.resources.db)).movements;
   const before = await movements();
@@ -134,7 +134,7 @@ it("states of a contract that were over before the ledger begins go with its nex
     asked.map(({ body }) => body),
   );
   expect((await at(57)).body["error"]).toMatch("INVALID DATA: The record of usage starts at");
-  // Who did not change keeps the state that lasts.
+  // A contract without changes keeps its current state.
   expect((await at(34, "dora")).status).toBe(200);
 });
 

@@ -11,7 +11,10 @@ import { startEventServer } from "../support/event-server.ts";
 import { callStep, changeAccounts, changeServices, type Take } from "../support/every-change.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 
-/* src/db/roles.sql, as its head says: before the first migration and after it, then everything as the roles that it makes. */
+/*
+ * Applies src/db/roles.sql as its header says: before the first migration and after it. Then runs everything as its
+ * roles.
+ */
 
 const ROLES = fileURLToPath(new URL("../../src/db/roles.sql", import.meta.url));
 const name = `faregate_roles_${crypto.randomUUID().replaceAll("-", "")}_test`;

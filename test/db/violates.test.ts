@@ -5,7 +5,7 @@ test.each([
   ["23505", "users_username_unique", true],
   ["23503", "users_username_unique", true],
   ["23505", "users_other_unique", false],
-  // An entry that is too long for the index of that name.
+  // Error for an entry that is too long for this index.
   ["54000", "users_username_unique", false],
 ])("an error %s that names %s violates it: %s", (code, constraint, expected) => {
   const cause = Object.assign(new Error("from the server"), { code, constraint_name: constraint });

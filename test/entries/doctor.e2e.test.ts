@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-/** `npm run doctor`, without npm: its exit code, and its findings as [state, what, sentence]. */
+/** Runs `npm run doctor` without npm. Returns its exit code and its findings as [state, subject, sentence]. */
 function examine(environment: Record<string, string>): Promise<{ code: number; findings: string[][]; output: string }> {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([variable]) => !/^(npm_|VITE|NODE_)/.test(variable)),
@@ -52,7 +52,7 @@ it("finds what works, and says what could be better", async () => {
   ]) {
     expect(findings.map(([state, name]) => `${state} ${name}`)).toContain(`ok ${what}`);
   }
-  // The tests' own server has one role, which may do everything.
+  // The tests' server has a single role with all privileges.
   expect(findings).toContainEqual(["warn", "role", expect.stringMatching(/is a superuser\. src\/db\/roles\.sql/)]);
   expect(findings).toContainEqual(["warn", "settings", expect.stringMatching(/^ALLOWED_ORIGINS is not set/)]);
   expect(output).toMatch(/\d+ looked at: 0 do not work, \d+ could be better\.\n$/);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { DRIVER_BUILDS, REPAIRS } from "../../src/entries/build/patch-driver.ts";
 import { TEST_SECRETS } from "../support/event-server.ts";
 
-/* A copy of the project as `npm ci --ignore-scripts` leaves it: the driver as it was published. */
+/* Copies the project as `npm ci --ignore-scripts` leaves it, with the published driver. */
 
 const ROOT = resolve(import.meta.dirname, "../..");
 let project: string;
@@ -29,7 +29,7 @@ afterAll(() => rmSync(project, { recursive: true, force: true }));
 
 function takeRepairsAway(repairs: typeof REPAIRS): void {
   for (const build of DRIVER_BUILDS) {
-    // The last edit first, because some stand in the text of another.
+    // Reverts the last edit first, because edits may overlap.
     for (const { file, find, put } of repairs.toReversed()) {
       const path = join(project, "node_modules/postgres", build, file);
       const text = readFileSync(path, "utf8");
@@ -46,7 +46,7 @@ function run(program: string, given: readonly string[]) {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(npm_|VITE|NODE_)/.test(name)),
   );
-  // Nobody listens there: whoever is not refused fails in another way.
+  // Nothing listens there, so a process that starts fails in another way.
   const environment = { ...TEST_SECRETS, DATABASE_URL: "postgres://ada:sesame@127.0.0.1:1/rates" };
   const options = { cwd: project, env: { ...inherited, ...environment }, encoding: "utf8", timeout: 100_000 } as const;
   const { status, stdout, stderr } = spawnSync(program, given, options);

@@ -17,7 +17,7 @@ beforeEach(async () => {
 });
 afterEach(() => drain(0));
 
-/** Writes bytes and returns everything that comes back until the connection is closed. */
+/** Writes bytes and returns everything received until the connection closes. */
 function exchange(text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1", () => socket.write(text));

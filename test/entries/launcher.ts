@@ -14,19 +14,19 @@ export interface Launcher {
   process: ChildProcess;
   output: () => string;
   errors: () => string;
-  /** Its exit code, or the signal that ended it. */
+  /** Exit code, or the signal that ended it. */
   exit: Promise<number | string>;
 }
 
-/** The data folder's parent and the ports of the test that runs; new for each. */
+/** Parent of the data folder, and the ports, of the running test; new for each test. */
 export let folder: string;
 export let ports: { PORT: string; EVENTS_PORT: string };
 const launched: Launcher[] = [];
 
-/** Gives each test of a file a folder and ports of its own, and ends what it left running there. */
+/** Gives each test of a file its own folder and ports, and ends the processes that it left there. */
 export function useLaunchers(): void {
   beforeEach(async () => {
-    // 0700: as root, a folder that the user postgres may not enter, which is what a clone in `mktemp -d` is.
+    // Mode 0700, like a clone in `mktemp -d`: the user postgres may not enter it when root runs the test.
     folder = mkdtempSync(join(tmpdir(), "faregate-start-"));
     ports = { PORT: await freePort(), EVENTS_PORT: await freePort() };
   });
@@ -40,7 +40,7 @@ export function useLaunchers(): void {
   });
 }
 
-/** A port that nobody uses at this moment. */
+/** Returns a port that is free at this moment. */
 export function freePort(): Promise<string> {
   return new Promise((resolve) => {
     const probe = createServer();
@@ -51,7 +51,7 @@ export function freePort(): Promise<string> {
   });
 }
 
-/** Starts it in the folder, with an embedded database unless the environment says otherwise. */
+/** Starts it in the folder. Default: with an embedded database. */
 export function launch(environment: Record<string, string | undefined> = {}): Launcher {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(npm_|VITE|NODE_)/.test(name)),
@@ -85,7 +85,7 @@ export async function until(condition: () => boolean | Promise<boolean>, what: (
   }
 }
 
-/** Starts it and waits until it has told how to sign in. */
+/** Starts it and waits until it has printed how to sign in. */
 export async function launchAndWait(environment: Record<string, string | undefined> = {}): Promise<Launcher> {
   const launcher = launch(environment);
   await until(
@@ -96,7 +96,9 @@ export async function launchAndWait(environment: Record<string, string | undefin
   return launcher;
 }
 
-/** Process numbers whose command line or working directory speaks of this folder, the launcher and its children included. */
+/**
+ * Process ids whose command line or working directory contains this folder, including the launcher and its children.
+ */
 export function processesOn(where: string): number[] {
   const { stdout } = spawnSync("ps", ["-eo", "pid=,args="], { encoding: "utf8" });
   return stdout
@@ -105,7 +107,7 @@ export function processesOn(where: string): number[] {
     .map((line) => Number.parseInt(line, 10));
 }
 
-/** The launcher's children that run this script. */
+/** Process ids of the launcher's children that run this script. */
 export function childOf(launcher: Launcher, script: string): number {
   const { stdout } = spawnSync("ps", ["-eo", "pid=,ppid=,args="], { encoding: "utf8" });
   const line = stdout
@@ -114,7 +116,7 @@ export function childOf(launcher: Launcher, script: string): number {
   return line === undefined ? -1 : Number.parseInt(line, 10);
 }
 
-/** Whether there is such a process; one that has ended and is not yet waited for is none. */
+/** True if the process exists and is not a zombie. */
 export const alive = (pid: number) => {
   try {
     process.kill(pid, 0);
@@ -124,7 +126,7 @@ export const alive = (pid: number) => {
   }
 };
 
-/** Asks for the ADMIN's key. */
+/** Signs in and returns the ADMIN's key. */
 export const signIn = (password: string, port = ports.PORT) =>
   fetch(`http://127.0.0.1:${port}/api/v1/users/authenticate`, {
     method: "POST",
@@ -132,14 +134,14 @@ export const signIn = (password: string, port = ports.PORT) =>
     body: JSON.stringify({ username: "admin", password }),
   });
 
-/** Whether REST answers there. */
+/** True if REST answers there. */
 export const healthy = (port: string) =>
   fetch(`http://127.0.0.1:${port}/api/v1/healthcheck`).then(
     (answer) => answer.ok,
     () => false,
   );
 
-/** The address of the embedded database, as it is now. */
+/** Current URL of the embedded database. */
 export async function databaseUrl(): Promise<string> {
   const { databasePassword } = JSON.parse(readFileSync(join(folder, "data", "secrets.json"), "utf8")) as {
     databasePassword: string;

@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { createLog } from "../../src/entries/process/log.ts";
 
-/** The one line that this writes. */
+/** Returns the one line that this writes. */
 function lineOf(write: (log: ReturnType<typeof createLog>) => void): string {
   const written = vi.spyOn(process.stdout, "write").mockReturnValue(true);
   try {

@@ -10,7 +10,7 @@ import {
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
 
-/* A whole process under traffic: what it writes to its log, what it says while it drains, what it refuses. */
+/* A real process under traffic: its log, its drain, and what it rejects. */
 
 let database: TestDatabase;
 let server: RunningServer;
@@ -82,7 +82,7 @@ it("no password, key, token or secret gets into the log, whatever becomes of the
   const secret = String(hook.body["secret"]);
   expect(secret).toMatch(/^whsec_/);
   await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
-  // What the server did not expect: the statement fails with everything that it was to write.
+  // An unexpected error: the statement fails, and its values must not reach the log.
   await database.connection.client`alter table users rename column username to name_of_user`;
   const broken = await call("POST", "/users", undefined, { username: "eve-the-new", password: `${PASSWORD}-new` });
   await database.connection.client`alter table users rename column name_of_user to username`;

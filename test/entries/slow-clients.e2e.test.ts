@@ -4,8 +4,8 @@ import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer } from "../support/event-server.ts";
 
 /*
- * Clients that are slow on purpose, over bare connections to a whole process whose operator has set short times: each is
- * cut when its time is over, and not before; others are answered meanwhile.
+ * Slow clients over bare connections to a process with short time-outs. Each one is disconnected after its time-out and
+ * not before, and other clients get answers meanwhile.
  */
 
 const LIMITS = {
@@ -14,7 +14,7 @@ const LIMITS = {
   IDLE_TIMEOUT: "3",
   HEADER_LIMIT_KB: "8",
 };
-/** The process looks once a second, and the machine may be busy. */
+/** The process checks once per second, and the machine may be busy. */
 const LATE_MS = 8000;
 
 let database: TestDatabase;
@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const port = () => Number(new URL(server.url).port);
 
-/** Sends this, then `drop` ten times a second; what came back and when the other side ended it. */
+/** Sends a text, then `drop` ten times per second. Returns the answer and when the other side closed. */
 function send(text: string, drop = ""): Promise<{ received: string; tookMs: number }> {
   return new Promise((resolve) => {
     const from = performance.now();

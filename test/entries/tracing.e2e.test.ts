@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { startEventServer, startRestServer } from "../support/event-server.ts";
 
-/* Whole processes that send what they did to a collector, as OpenTelemetry's own packages send it. */
+/* Real processes export spans to a collector that speaks OpenTelemetry's protocol. */
 
 interface Span {
   traceId: string;
@@ -83,7 +83,7 @@ it("each request is a span of its caller's trace, with the route's pattern and n
   });
   const failed = received.find(({ span }) => span.name === "POST /api/v1/users/authenticate");
   expect(failed?.span).toMatchObject({ status: { code: 2 } });
-  // It had no caller's: the log names the one that it began.
+  // Without a caller's trace, the log names the new one.
   expect(failed?.span.parentSpanId ?? "").toBe("");
   const lines = server.output().split("\n");
   expect(lines.find((line) => line.includes("unexpected error"))).toContain(failed?.span.traceId);

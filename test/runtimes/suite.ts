@@ -374,7 +374,7 @@ interface Answer {
   at(path: string): unknown;
 }
 
-/** A diff of two small files that takes seconds: others are answered meanwhile, and it is answered itself. */
+/** A diff of two small files that takes seconds: other requests are answered meanwhile, and it completes. */
 /** The proxy of `wrangler dev` reports a connection that the Worker closed early as a restart. */
 const isCutByWrangler = (status: number, text: string) =>
   status === 503 && text.startsWith("Your worker restarted mid-request");

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Caller } from "../../../src/core/access/caller.ts";
 import { checkPermission, findRule, PERMISSION_RULES } from "../../../src/core/access/permissions.ts";
 
-/** What the table says of a path of the interface. */
+/** Decision of the table for a path of the API. */
 const deny = (caller: Caller, method: string, path: string, namesOrganization: boolean) =>
   checkPermission(findRule(method, path), caller, method, path, namesOrganization);
 

@@ -6,8 +6,8 @@ import { allowsQuantity, checkSubscription } from "../../../src/core/pricing/sub
 import type { Configuration } from "../../../src/core/change/configuration.ts";
 
 /*
- * Small pricings in which everything may depend on everything: few names, so that two of them have much in common, and
- * few quantities, so that every configuration can be listed.
+ * Small pricings in which everything may depend on everything. Few names make two of them overlap, and few quantities
+ * keep every configuration listable.
  */
 
 export const FEATURES = ["board", "export", "sla", "rank"] as const;
@@ -116,10 +116,10 @@ const addOn = fc
     },
     { requiredKeys: ["price", "dependsOn", "excludes", "features", "usageLimits", "usageLimitsExtensions"] },
   )
-  // Quantities stay few, so that every configuration can be listed.
+  // Few quantities, so that every configuration can be listed.
   .map((parts) => ({ subscriptionConstraints: { minQuantity: 1, maxQuantity: 2 }, ...parts }));
 
-/** Keeps only the names that the pricing has, so that it is accepted. */
+/** Drops names that the pricing lacks, so that the parser accepts it. */
 function consistent(parts: Parts): Parts {
   const only = (values: unknown, names: Record<string, unknown>) =>
     Object.fromEntries(Object.entries((values ?? {}) as object).filter(([name]) => Object.hasOwn(names, name)));
@@ -182,12 +182,12 @@ const rawParts = fc.record({
   addOns: fc.record(Object.fromEntries(ADD_ONS.map((name) => [name, addOn])), { requiredKeys: [] }),
 });
 
-/** Pricings of the service Acme; fast-check shrinks them to what matters. */
+/** Pricings of the service Acme, which fast-check shrinks to a minimal example. */
 export const smallPricing: fc.Arbitrary<Pricing> = rawParts.map((parts) =>
   pricingFrom(consistent(structuredClone(parts) as Parts)),
 );
 
-/** Two pricings: with nothing in common but names, or the second with much of the first, as a next version has. */
+/** Pairs of pricings: unrelated, or the second derived from the first like a next version. */
 export const twoContents: fc.Arbitrary<readonly [object, object]> = fc
   .tuple(rawParts, rawParts, fc.integer({ min: 0, max: 3 }))
   .map(([one, other, common]) => {
@@ -204,7 +204,7 @@ export const twoPricings: fc.Arbitrary<readonly [Pricing, Pricing]> = twoContent
   ([one, other]) => [pricingFrom(one), pricingFrom(other)] as const,
 );
 
-/** The file that has this content. */
+/** Formats the content as a file. */
 export function fileOf(content: object, header: object = {}): string {
   return JSON.stringify({
     saasName: "Acme",
@@ -217,14 +217,14 @@ export function fileOf(content: object, header: object = {}): string {
   });
 }
 
-/** The pricing that this content makes, through the parser: nothing is tested that could not be uploaded. */
+/** Parses the content, so that tests cover only pricings that could be uploaded. */
 export function pricingFrom(content: object, header: object = {}): Pricing {
   const result = parsePricing(fileOf(content, header), new Date("2026-01-01T00:00:00Z"));
   if (!result.ok) throw new Error(result.problems.map((each) => `${each.path}: ${each.message}`).join("\n"));
   return result.pricing;
 }
 
-/** Every configuration that may be subscribed to, one by one, with every quantity up to five. */
+/** Lists every valid configuration, with quantities up to five. */
 export function everyConfiguration(pricing: CompiledPricing): Configuration[] {
   const found: Configuration[] = [];
   const plans = pricing.pricing.plans.length === 0 ? [undefined] : pricing.pricing.plans.map((plan) => plan.name);

@@ -4,10 +4,10 @@ import { load } from "js-yaml";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
 
-/** The day on which every case takes place. */
+/** Current date of every case. */
 export const TODAY = new Date("2026-01-01T00:00:00Z");
 
-/** One rule of the language as data; `cases/README.md` explains the fields. */
+/** One rule of the language as data. `cases/README.md` explains the fields. */
 export interface Case {
   readonly name: string;
   readonly text?: string;
@@ -36,7 +36,7 @@ const FOLDER = fileURLToPath(new URL("cases/", import.meta.url));
 
 export const CASE_FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".yml"));
 
-/** The cases of one file, each with its whole text and what the file says for all of them. */
+/** The cases of one file, each with its whole text and the fields that the file shares. */
 export function readCases(file: string): readonly (Case & { readonly text: string })[] {
   const { template, cases, ...shared } = load(readFileSync(FOLDER + file, "utf8")) as {
     template: string;
@@ -53,7 +53,7 @@ export function readCases(file: string): readonly (Case & { readonly text: strin
   });
 }
 
-/** What stands at a path of keys joined by dots. */
+/** Returns the value at a path of keys joined by dots. */
 export function at(value: unknown, path: string): unknown {
   let current = value;
   for (const key of path.split(".")) {
@@ -63,7 +63,7 @@ export function at(value: unknown, path: string): unknown {
   return current;
 }
 
-/** The pricing of an acceptable text. */
+/** Parses an acceptable text. */
 export function accept(text: string): Pricing {
   const result = parsePricing(text, TODAY);
   if (!result.ok) throw new Error(result.problems.map((each) => `${each.line}: ${each.message}`).join("\n"));

@@ -15,7 +15,7 @@ import { pricingToWire } from "../../../src/core/pricing/wire.ts";
 import { accept, at, CASE_FILES, readCases, TODAY } from "./case-file.ts";
 import type { Case } from "./case-file.ts";
 
-/** As it comes back from the database. */
+/** Copies the model through JSON, as the database does. */
 function plain<Value>(value: Value): Value {
   return JSON.parse(JSON.stringify(value)) as Value;
 }
@@ -33,7 +33,7 @@ function expectValues(actual: unknown, wanted: Readonly<Record<string, unknown>>
   for (const [path, value] of Object.entries(wanted)) {
     const found = at(plain(actual), path);
     if (value === "~absent") expect({ [path]: found }).toEqual({ [path]: undefined });
-    // Compared as text where it is a map, so that the order of the fields counts.
+    // Compares maps as text, so that the order of fields counts.
     else expect(JSON.stringify({ [path]: found })).toBe(JSON.stringify({ [path]: value }));
   }
 }

@@ -8,13 +8,13 @@ import { accept, TODAY } from "./case-file.ts";
 const HEAD = `saasName: Acme\nsyntaxVersion: "3.0"\ncreatedAt: "2025-01-01"\ncurrency: USD\n`;
 const BOARD = `features:\n  board: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN}\n`;
 
-/** Time that this process has computed: what others on the machine take is not the parser's. */
+/** Returns this process's processor time, which other processes do not affect. */
 function computedMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
 }
 
-/** The first problem, and how long the verdict took. */
+/** Returns the first problem and the duration of the check. */
 function judge(text: string): { message: string | undefined; milliseconds: number; count: number } {
   const start = computedMs();
   const result = parsePricing(text, TODAY);
@@ -23,7 +23,7 @@ function judge(text: string): { message: string | undefined; milliseconds: numbe
   return { message: problems[0]?.message, milliseconds, count: problems.length };
 }
 
-/** The machine is shared, and slow for seconds on end: the fastest verdict of so many milliseconds is what the text costs. */
+/** On a shared machine, the fastest of many runs is the cost of the text. */
 const TRIES_MS = 20_000;
 function fastestOf(text: string): ReturnType<typeof judge> {
   const until = performance.now() + TRIES_MS;

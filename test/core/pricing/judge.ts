@@ -3,7 +3,7 @@ import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import * as hostile from "../../support/hostile-pricings.ts";
 import { TODAY } from "./case-file.ts";
 
-/* Reads one hostile pricing in a process of its own and prints what that took. Arguments: the name of the attack. */
+/* Reads one hostile pricing in its own process and prints the cost. Argument: the name of the attack. */
 
 const attack = Object.entries(hostile).find(([name]) => name === process.argv[2])?.[1];
 if (attack === undefined) throw new Error("there is no such attack");

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { TODAY } from "./case-file.ts";
 
-/** A pricing in which one name is as given; the others are ordinary. */
+/** Builds a pricing with one given name; the others are ordinary. */
 function pricing(names: { saas?: string; feature?: string; limit?: string; plan?: string; addOn?: string }): string {
   const { saas = "Acme", feature = "boards", limit = "seats", plan = "PRO", addOn = "extra" } = names;
   return `

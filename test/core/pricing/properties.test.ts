@@ -20,7 +20,7 @@ import "../../support/property-seed.ts";
 
 const TEXTS = CASE_FILES.flatMap((file) => readCases(file).map((each) => each.text));
 
-/** Texts near acceptable ones: a case with pieces removed, doubled, swapped or overwritten. */
+/** Mutations of valid texts: pieces removed, doubled, swapped or overwritten. */
 const mutated = fc
   .tuple(
     fc.constantFrom(...TEXTS),
@@ -63,7 +63,7 @@ const mutated = fc
     }, text),
   );
 
-/** Everything that can be asked of an accepted pricing, asked. */
+/** Runs every query on an accepted pricing. */
 function useUp(pricing: Pricing): void {
   const compiled = compilePricing(JSON.parse(JSON.stringify(pricing)) as Pricing);
   JSON.stringify(pricingToWire(pricing, { organizationId: "o", version: "v" }));
@@ -170,7 +170,7 @@ describe("parsing, compiling and evaluating", { timeout: 60_000 }, () => {
   });
 });
 
-/** Expressions as text, built from the grammar, over three features and two limits of every type. */
+/** Expressions as text, generated from the grammar, over three features and two limits of every type. */
 const expression = fc.letrec<{ node: string; leaf: string; chain: string }>((tie) => ({
   leaf: fc.constantFrom(
     "pricingContext['features']['isOn']",
@@ -237,7 +237,7 @@ plans:
   PRO: {price: 1, features: }
 `;
 
-/** What JavaScript itself says of the text, with the keys rewritten as the reference rewrites them. */
+/** Evaluates the text as JavaScript, with the keys rewritten as the reference rewrites them. */
 function oracle(text: string, values: ReturnType<typeof contexts>): unknown {
   const rewritten = text
     .replaceAll(/(pricingContext\['(?:features|usageLimits)'\]\[')/g, "$1svc-")
@@ -256,7 +256,7 @@ describe("the expression language", { timeout: 60_000 }, () => {
     let compared = 0;
     fc.assert(
       fc.property(expression, (text) => {
-        // The bounds on length and nesting are the language's own, not JavaScript's.
+        // The bounds on length and nesting belong to the language, not to JavaScript.
         fc.pre(text.length <= 4_000 && parseExpression(text).ok);
         const features = pricing.features.map((feature) =>
           feature.name === "test" ? { ...feature, expression: text } : feature,

@@ -15,9 +15,9 @@ import { repeatedByPlans } from "../../support/hostile-pricings.ts";
 import { accept, TODAY } from "./case-file.ts";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
-/** More than the process needs for itself and a text of two megabytes; far less than any of these pricings once took. */
+/** More than the process needs with a text of two megabytes; far less than these pricings once took. */
 const MAX_PEAK_MB = 256;
-/** A process that computes for longer is stopped, which fails the test. */
+/** A process that computes for longer is killed, which fails the test. */
 const TIMEOUT_MS = 25_000;
 const MAX_PROCESSOR_MS = 2_500;
 
@@ -28,7 +28,7 @@ interface Verdict {
   paths: string[];
 }
 
-/** What a process of its own, which may not hold much, says of a hostile pricing. */
+/** Result for a hostile pricing in a process with little memory. */
 async function judge(attack: keyof typeof hostile): Promise<Verdict> {
   const child = ["--import", "tsx", "--expose-gc", "--max-old-space-size=256", "test/core/pricing/judge.ts", attack];
   const { stdout } = await promisify(execFile)(process.execPath, child, {
@@ -119,7 +119,7 @@ describe("the size of a model", () => {
   it.each(["plain", 'quo"te\\', "\b\t\n\u000b\f\r\u0001", "é", "語", "😀", ""])("counts %j as JSON does", (text) => {
     const data = { [text]: [text, 1, -0.5, true, null, { text }], absent: undefined };
     const bytes = new TextEncoder().encode(JSON.stringify(data)).length;
-    // A comma after the last item as well, never less than there are.
+    // Counts a comma after the last item too, so the result is an upper bound.
     expect(jsonBytes(data, 1_000)).toBeGreaterThanOrEqual(bytes - 3);
     expect(jsonBytes(data, 1_000)).toBeLessThanOrEqual(bytes + 5);
   });

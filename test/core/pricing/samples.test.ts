@@ -11,7 +11,9 @@ import { accept, TODAY } from "./case-file.ts";
 const root = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url));
 const read = (path: string): string => readFileSync(root(path), "utf8");
 
-/** file, saasName, version, features, limits, renewable limits, plans, add-ons: what the collection's own list says. */
+/**
+ * Columns: file, saasName, version, features, limits, renewable limits, plans, add-ons; from the collection's own list.
+ */
 const WILD = [
   ["planable-2019", "Planable", "2019-5-23", 5, 4, 0, 3, 0],
   ["overleaf-2025", "Overleaf - Individual", "2025", 16, 1, 0, 3, 0],

@@ -18,7 +18,7 @@ test("ten failures within a minute are answered, the eleventh is told when to co
   expect(refusal).toBeInstanceOf(Failure);
   expect(refusal).toMatchObject({ code: "tooManyRequests", retryAfterSeconds: 30 });
   expect(await succeed("eleven")).toBe("signed in");
-  // The oldest failure is forgotten after a minute, one after the other.
+  // Each failure expires a minute after it happened.
   moment = 60_000;
   expect(await fail("ten")).toBeUndefined();
   await expect(fail("ten")).rejects.toThrow(Failure);

@@ -5,7 +5,7 @@ const address = (key: string): Requester => ({ key, kind: "anonymous" });
 const account = (key: string): Requester => ({ key, kind: "user" });
 const admin: Requester = { key: "admin", kind: "platformAdmin" };
 
-/** Takes every slot until `open` is called, so that whatever is asked for meanwhile waits in the queue. */
+/** Occupies every slot until `open` is called, so that further work queues. */
 function closeQueue(): { open: () => void; closed: Promise<unknown> } {
   let open = () => {};
   const gate = new Promise<void>((resolve) => (open = resolve));

@@ -18,7 +18,7 @@ function rankOf(before: Side, after: Side, configuration: Configuration, target:
   return [...measuresOf(loss), ...costsOf(after.pricing, configuration, target)];
 }
 
-/** Every target that is offered, one by one. */
+/** Enumerates every offered target. */
 function everyTarget(after: Side, configuration: Configuration): Configuration[] {
   const offered = offers(configuration);
   return everyConfiguration(after.pricing).filter(({ plan, addOns }) => {
@@ -37,7 +37,7 @@ const scenario = fc.tuple(twoPricings, fc.nat(9_999)).map(([[old, now], pick]) =
   return { before, after, configuration: sources[pick % sources.length] ?? { addOns: {} } };
 });
 
-/** The JSON value with one thing changed, in every place and every way. */
+/** Yields copies of a JSON value with one change each, in every place and every way. */
 function* mutations(value: unknown): Generator<unknown> {
   if (typeof value === "number") yield* [value + 1, value - 1, -value - 1, null, String(value)];
   else if (typeof value === "string")
@@ -139,7 +139,7 @@ describe("the best fit", { timeout: 120_000 }, () => {
         if (proposal === undefined) return;
         const sent: unknown = JSON.parse(JSON.stringify(proposal.certificate));
         for (const mutation of mutations(sent)) {
-          // What puts back what was there is no mutation.
+          // Skips changes that restore the original.
           if (canonical(mutation) === canonical(sent)) continue;
           const verdict = checkCertificate(mutation, { before, after, configuration });
           expect(verdict.ok, JSON.stringify(mutation)).toBe(false);

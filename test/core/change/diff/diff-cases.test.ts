@@ -19,7 +19,7 @@ function sample(name: string, ...edits: readonly (readonly [string, string])[]):
   return result.pricing;
 }
 
-/** The changes as lines, each after its class. */
+/** Formats the changes as lines, each after its class. */
 function changes(before: Pricing, after: Pricing): string[] {
   return diffPricings(before, after).changes.map((change) => `${change.class}: ${describeChange(change)}`);
 }
@@ -27,7 +27,7 @@ function changes(before: Pricing, after: Pricing): string[] {
 const TASKS = "subscriptionContext['tasks']";
 const LIMIT = "pricingContext['usageLimits']['tasks']";
 
-/** A pricing of one feature, `board`, and one limit, `tasks`. */
+/** Builds a pricing with one feature, `board`, and one limit, `tasks`. */
 function small(parts: {
   expression?: string;
   serverExpression?: string;

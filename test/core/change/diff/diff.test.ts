@@ -28,7 +28,7 @@ function mirror(changes: readonly Change[]): Change[] {
   }));
 }
 
-/** The pricing with its lists, and the keys of its records, in another order. */
+/** Shuffles the pricing's lists and the keys of its records. */
 function reordered(pricing: Pricing, seed: number): Pricing {
   const shuffle = <Item>(items: readonly Item[]): Item[] =>
     items
@@ -39,7 +39,7 @@ function reordered(pricing: Pricing, seed: number): Pricing {
     ...Object.keys(addOn.features),
     ...Object.keys(addOn.usageLimits),
   ]);
-  // Where two add-ons replace the same value, the order of the file decides which one counts.
+  // When two add-ons replace the same value, their order in the file decides.
   const movable = new Set(touched).size === touched.length;
   return {
     ...pricing,

@@ -26,7 +26,7 @@ function read(text: string, pricing = ACME): readonly Expectation[] {
   return result.expectations;
 }
 
-/** What is not as expected, as `line: message`. */
+/** Failed expectations as `line: message`. */
 function misses(text: string): string[] {
   return read(text).flatMap((each) =>
     runExpectation(ACME_SIDE, each).misses.map(({ line, message }) => `${line}: ${message}`),

@@ -32,7 +32,7 @@ function pricing(plans: Record<string, { price: number; tasks: number; export: b
   );
 }
 
-/** 100 contracts: PRO loses a feature and tasks and costs 10 % more, TEAM costs 1 % more, GONE has nowhere to go. */
+/** 100 contracts: PRO loses a feature and tasks and costs 10 % more, TEAM costs 1 % more, GONE has no target. */
 function report(): ImpactReport {
   const before = pricing({
     PRO: { price: 10, tasks: 100, export: true },

@@ -19,7 +19,7 @@ const usageLevels = fc.record({
 });
 type Levels = Record<string, number>;
 
-/** Every answer of the evaluation for one contract, the long way: by feature and mode. */
+/** Evaluates every feature and mode for one contract, without the report's shortcuts. */
 function answers(pricing: CompiledPricing, { plan, addOns }: Configuration, levels: Levels): Map<string, boolean> {
   const service = { serviceName: "acme", pricing, grant: grant(pricing, plan, addOns) };
   const evaluation = prepareEvaluation([service]);
@@ -151,7 +151,7 @@ describe("the impact of a change on contracts", { timeout: 120_000 }, () => {
       impact.add({ configuration: { plan: plans[index % plans.length] ?? "", addOns: {} }, usage });
     }
     const { counts, configurations } = impact.report();
-    // About two seconds of work, counted as such: other tests may have the cores at the same time.
+    // Two seconds of processor time, because other tests may use the cores.
     expect(process.cpuUsage(started).user / 1e6).toBeLessThan(10);
     expect(counts.contracts).toBe(100_000);
     expect(configurations).toHaveLength(plans.length);

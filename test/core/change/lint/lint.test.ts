@@ -27,7 +27,7 @@ function lint(body: string, head = HEAD): string[] {
 
 const ON = "pricingContext['features']['board']";
 
-/** A pricing whose only feature, on line 6, has this expression on line 10. */
+/** Builds a pricing whose only feature, on line 6, has this expression on line 10. */
 function withExpression(expression: string, more = ""): string {
   return `features:
   board:
@@ -153,7 +153,7 @@ plans:
     const result = parsePricing(source, new Date("2026-01-01T00:00:00Z"));
     if (!result.ok) throw new Error(name);
     const grave = lintPricing(result.pricing, source).filter((finding) => finding.severity !== "info");
-    // Beacon counts the calls of its interface for its bill alone.
+    // Beacon counts API calls only for billing.
     expect(grave.map(({ code, path }) => `${code} ${path}`)).toEqual(
       name === "beacon" ? ["unread-limit usageLimits.apiCalls"] : [],
     );
@@ -194,7 +194,7 @@ plans:
           }
         }
       }),
-      // Always the same ones: such findings are rare, and some have to be among them.
+      // A fixed seed: such findings are rare, and the sample must contain some.
       { numRuns: 40, seed: 7 },
     );
     expect(found.dead).toBeGreaterThan(0);
