@@ -1,13 +1,13 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "./postgres/connect.ts";
 
-/** A statement that finds every row that contradicts a rule; none must, in any state of the database. */
+/** A query that returns every row that violates a rule. It must return none, in any state of the database. */
 export interface Invariant {
   rule: string;
   violations: string;
 }
 
-/** Ledger and balance always agree: what a balance is, is the sum of what moved it. */
+/** Every balance equals the sum of its movements in the ledger. */
 export const LEDGER_INVARIANTS: readonly Invariant[] = [
   {
     rule: "each balance equals the sum of its movements",
@@ -38,7 +38,7 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
   },
 ];
 
-/** A balance that its movements do not explain. */
+/** A balance that differs from the sum of its movements. */
 export interface LedgerViolation {
   rule: string;
   contractId: string;
@@ -48,7 +48,7 @@ export interface LedgerViolation {
   moved: string;
 }
 
-/** How many balances and movements there are, and each balance that the ledger contradicts, of one moment of the database. */
+/** Counts balances and movements, and returns each balance that contradicts the ledger, from one database snapshot. */
 export async function checkLedger(
   db: Database,
 ): Promise<{ balances: number; movements: number; violations: LedgerViolation[] }> {

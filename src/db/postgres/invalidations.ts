@@ -1,7 +1,7 @@
 import postgres from "postgres";
 import { createBatch } from "./batch.ts";
 
-/** What has changed, as the triggers of migration 0004 announce it. */
+/** An invalidation, as the triggers of migration 0004 send it. */
 export type Invalidation =
   | { of: "contract"; contractId: string }
   | { of: "contracts" }
@@ -9,29 +9,29 @@ export type Invalidation =
   | { of: "everything" };
 
 /**
- * Changes of keys and contracts, whoever makes them, as they commit. What is kept in memory may be used while `isLive`,
- * and must go when a change says so; without it nothing may be kept.
+ * Receives invalidations of keys and contracts, from any process, in commit order. Caches may be used only while
+ * `isFresh()`, and must evict what an invalidation names.
  */
 export interface Invalidations {
-  /** Whether everything that committed up to a second ago has been told. */
+  /** True if every commit up to a second ago has been received. */
   isFresh(): boolean;
-  /** Calls back for each change; `everything` when some may have been missed. */
+  /** Calls back for each invalidation; `everything` when some may have been missed. */
   follow(listener: (change: Invalidation) => void): void;
-  /** Resolves when everything that committed before this call has been told, or nothing may be kept any more. */
+  /** Resolves when every earlier commit has been received, or caches are stale anyway. */
   invalidationsApplied(): Promise<void>;
   close(): Promise<void>;
 }
 
 const CHANNEL = "faregate_changes";
-/** How often the connection shows that it still listens. */
+/** Interval of heartbeats over the connection. */
 const HEARTBEAT_MS = 250;
-/** How long a beat is waited for, and how old the last one may be: a connection may be dead without a word. */
+/** Time-out of one heartbeat, and maximum age of the last one: a dead connection sends no error. */
 const HEARTBEAT_TIMEOUT_MS = 500;
 const MAX_STALENESS_MS = 900;
 
 /**
- * Listens on a connection of its own and reconnects by itself. Notifications arrive in the order of commits, so that a beat
- * that comes back proves that everything before it has come.
+ * Listens on its own connection and reconnects automatically. Notifications arrive in commit order, so a returned
+ * heartbeat proves that everything before it has arrived.
  */
 export function listenForInvalidations(
   databaseUrl: string,
@@ -63,7 +63,7 @@ export function listenForInvalidations(
     onnotice: () => {},
     connection: { application_name: `${options.applicationName}-changes` },
     onclose: onDisconnect,
-    // What the driver's own `listen` is made of; that one does not say when its connection is lost.
+    // Replaces the driver's `listen`, which does not report a lost connection.
     onnotify: (channel, payload) => {
       if (channel === heartbeatChannel && payload === awaited?.beat) awaited.arrived();
       if (channel === CHANNEL) notifyListeners(changeOf(payload));

@@ -1,23 +1,23 @@
 import { databaseError } from "./connect.ts";
 
-/** A deadlock, and a transaction that cannot be serialized: one of two is undone, so that the other can go on. */
+/** SQLSTATEs of a deadlock and a serialization failure: Postgres rolled back one of two transactions. */
 const RETRYABLE_CODES = new Set(["40P01", "40001"]);
-/** How often a transaction that lost is done again; who loses so often is told to come back. */
+/** Retries per transaction; then the caller gets a retryable error. */
 const MAX_RETRIES = 3;
-/** Nor is anything begun again this long after its beginning: finding a deadlock alone takes Postgres a second. */
+/** No retry starts later than this: detecting one deadlock alone takes Postgres a second. */
 const RETRY_BUDGET_MS = 3000;
-/** Longer from one time to the next, and never the same for two who lost to each other. */
+/** Linear back-off with jitter, so two deadlocked transactions do not collide again. */
 const BACKOFF_MS = 20;
 
 let retried = 0;
 
-/** Transactions that this process has done again. */
+/** Number of transactions that this process has retried. */
 export const retriedTransactions = (): number => retried;
 
 /**
- * Does `work`, one whole transaction and never two in a row, again when Postgres has undone it for the sake of another one:
- * up to three times within three seconds, each after a short pause. Any other error is thrown as it is. Whatever `work` does
- * outside of the database it does as often.
+ * Runs `work`, which must be exactly one transaction, and retries it after a deadlock or serialization failure. At most
+ * three retries within three seconds, each after a short back-off. Other errors are rethrown. Effects of `work` outside
+ * the database are repeated too.
  */
 export async function retrySerializationFailures<T>(work: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + RETRY_BUDGET_MS;

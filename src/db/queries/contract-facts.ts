@@ -8,15 +8,15 @@ import { type Addressed, recordEvents } from "./outbox.ts";
 import { contracts } from "../schema.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** Contracts that are read, and events that are written, per statement. */
+/** Contracts read, and events written, per statement. */
 const PAGE = 1000;
 
-/** SERVICES_JSON calls the contract's row by this name. */
+/** SERVICES_JSON refers to the contract's row by this alias. */
 const c = alias(contracts, "c");
 
 /**
- * The facts of contracts by id, as JSON text: an organization may have very many, and parsed they take several times as
- * much memory. Call it with the contracts locked, before they are changed.
+ * Reads the facts of contracts by id, as JSON text: parsed, the contracts of a large organization take several times
+ * the memory. Call it with the contracts locked, before the change.
  */
 export async function readFacts(db: Database, ids: readonly string[]): Promise<Map<string, string>> {
   const facts = new Map<string, string>();
@@ -36,11 +36,10 @@ export async function readFacts(db: Database, ids: readonly string[]): Promise<M
 }
 
 /**
- * Records what became of contracts since their facts were read: deleted ones as CONTRACT_DELETED, those that went to another
- * organization as CONTRACT_DELETED there and CONTRACT_CREATED here, changed ones as CONTRACT_UPDATED, the others not at all.
- * Events in `first` get the ids before these. Must be the transaction's last statement, like recordEvents: everything else
- * is read before the first event is written, because that takes the lock of all events.
- * Source: contract usage-records §6.
+ * Records what happened to contracts since their facts were read. Deleted ones become CONTRACT_DELETED, changed ones
+ * CONTRACT_UPDATED, and moved ones CONTRACT_DELETED in the old and CONTRACT_CREATED in the new organization. Events in
+ * `first` get lower ids. Must be the transaction's last statement, like recordEvents, because the first event takes the
+ * lock of all events. Source: contract usage-records §6.
  */
 export async function recordChanges(
   tx: Database,
@@ -62,10 +61,10 @@ export async function recordChanges(
   }
 }
 
-/** Guarantee: the text was written by recordChanges. */
+/** recordChanges wrote this text. */
 const addressedIn = (text: string): Addressed => JSON.parse(text) as Addressed;
 
-/** Guarantee: the text was written by readFacts. */
+/** readFacts wrote this text. */
 const factsIn = (text: string): ContractFacts => JSON.parse(text) as ContractFacts;
 
 const FACTS = [

@@ -4,10 +4,10 @@ import type postgres from "postgres";
 import type { Database } from "../postgres/connect.ts";
 import type { usageLevels } from "../schema.ts";
 
-/** The contracted service of a subject, with the address of its compiled pricing. */
+/** A contracted service, with the address of its compiled pricing. */
 export interface SnapshotService {
   serviceId: string;
-  /** Lower-case name. */
+  /** Service name in lower case. */
   key: string;
   disabled: boolean;
   pricingId: string;
@@ -17,29 +17,29 @@ export interface SnapshotService {
   addOns: Record<string, number> | null;
 }
 
-/** The balance of one tracked limit, with its renewal calendar. */
+/** Balance of one tracked limit, with its renewal calendar. */
 export type Level = Pick<
   typeof usageLevels.$inferSelect,
   "serviceId" | "limitName" | "consumed" | "anchor" | "resetAt" | "periodValue" | "periodUnit"
 >;
 
-/** A level as one statement read it, with what changes with every change of its row. */
+/** A level as read by one statement, with its row version. */
 export type SeenLevel = Level & { version: string };
 
-/** Everything about one end user's contract that an evaluation needs. */
+/** A contract and its balances: everything that an evaluation needs. */
 export interface ContractSnapshot {
   contractId: string;
-  /** Changes with every change of the contract's row. */
+  /** Row version of the contract. */
   version: string;
   endDate: Date;
   autoRenew: boolean;
   renewalDays: number;
   services: SnapshotService[];
-  /** Ordered by position and service: see {@link versionTag}. */
+  /** Ordered by position and service; see {@link versionTag}. */
   levels: SeenLevel[];
 }
 
-/** Names one contract. */
+/** Address of one contract. */
 export interface EndUserName {
   organizationId: string;
   userId: string;
@@ -59,7 +59,7 @@ interface SnapshotRow extends Record<string, unknown> {
   levels: LevelJson[] | null;
 }
 
-/** What a contract `c` contracts, as a list of {@link SnapshotService}; null for nothing. */
+/** Services of a contract `c`, as a JSON list of {@link SnapshotService}; null for none. */
 export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
         'serviceId', s.id, 'key', s.name_key, 'disabled', s.disabled, 'pricingId', p.id, 'version', p.version,
         'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) order by cs.position)
@@ -68,7 +68,7 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
       join pricings p on p.id = cs.pricing_id
       where cs.contract_id = c.id)`);
 
-/** One statement, so that plan, versions and balances are of one moment. */
+/** One statement, so that plan, versions and balances are consistent. */
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
   select c.organization_id, c.user_id, c.id, c.xmin::text as version, c.end_date, c.auto_renew, c.renewal_days,
     ${SERVICES_JSON} as services,
@@ -99,7 +99,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
   };
 }
 
-/** The subject of (organization, end user) in one round trip; undefined when there is no such contract. */
+/** Reads one contract in one round trip. Undefined if it does not exist. */
 export async function loadSnapshot(
   db: Database,
   organizationId: string,
@@ -111,17 +111,17 @@ export async function loadSnapshot(
 
 const SELECT_SNAPSHOTS = new PgDialect().sqlToQuery(selectSnapshots(sql.raw("$1"), sql.raw("$2"))).sql;
 
-/** The two lists of names as the statements here take them. */
+/** Splits names into the two columns that the statements take. */
 export function columnsOf(names: readonly EndUserName[]): [string[], string[]] {
   return [names.map((name) => name.organizationId), names.map((name) => name.userId)];
 }
 
-/** A key for one name that no other name has. */
+/** Returns a unique key for the name. */
 export function endUserKey({ organizationId, userId }: EndUserName): string {
   return `${organizationId} ${userId}`;
 }
 
-/** Many subjects by their keys, by one prepared statement; absent ones are missing from the map. */
+/** Reads many contracts with one prepared statement. Missing contracts are absent from the map. */
 export async function readSnapshots(
   client: postgres.ISql,
   names: readonly EndUserName[],
@@ -134,26 +134,26 @@ export async function readSnapshots(
 }
 
 /**
- * Names the state of a contract and its balances: as long as the database computes the same for it, nothing about them
- * has changed. Built there in the function faregate_consume.
+ * Identifies the state of a contract and its balances. An equal tag means that nothing has changed. The SQL function
+ * faregate_consume computes the same text.
  */
 export function versionTag({ version, levels }: ContractSnapshot): string {
   return [version, ...levels.map((level) => level.version)].join(" ");
 }
 
-/** What {@link readBalances} knows of a contract before it asks. */
+/** Input of {@link readBalances}: the cached versions of a contract. */
 export type KnownVersions = Pick<ContractSnapshot, "contractId" | "version" | "levels">;
 
 interface BalancesRow {
   id: string;
   version: string;
-  /** Row version, consumed and reset moment of each level, in the order of `Subject.levels`. */
+  /** Row version, consumption and reset time of each level, in the order of `ContractSnapshot.levels`. */
   levels: [string, number, string | null][] | null;
 }
 
 /**
- * The levels of contracts as they are now, by contract id, a third of the work of reading all about them. Missing are
- * those whose rest has changed too: they must be read anew.
+ * Reads only the current levels of cached contracts, at a third of the cost of a full read. Contracts whose own row has
+ * changed are absent: read them again in full.
  */
 export async function readBalances(
   client: postgres.ISql,

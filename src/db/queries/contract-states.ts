@@ -3,7 +3,7 @@ import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import { type Level, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** What brought a contract into a state; `record` where the record of an older contract begins. */
+/** Cause of a contract's state; `record` is the start of an older contract's record. */
 export type StateCause =
   | "creation"
   | "novation"
@@ -16,9 +16,9 @@ export type StateCause =
   | "record";
 
 /**
- * Writes down the state that these locked contracts are in from now on, in one statement however many they are. Call it after
- * every change of what they contract, of their billing periods, or of the names of their services: what a past moment is
- * answered from is nothing else. Balances, and reset moments that move with them, are in the ledger.
+ * Records the new state of locked contracts, in one statement. Call it after every change of their subscriptions,
+ * billing periods or service names, because queries about the past read only this. Balances and their reset times are
+ * in the ledger.
  */
 export async function recordStates(
   tx: Database,
@@ -39,10 +39,10 @@ export async function recordStates(
   `);
 }
 
-/** A contract as it was at a moment. */
+/** A contract's state at a past moment. */
 export interface PastState {
   since: Date;
-  /** When it was over; null while it lasts. */
+  /** End of the state; null while it lasts. */
   until: Date | null;
   cause: StateCause;
   startDate: Date;
@@ -50,19 +50,19 @@ export interface PastState {
   autoRenew: boolean;
   renewalDays: number;
   services: SnapshotService[];
-  /** With the balances of that moment; what was due then and not renewed yet is as it was. */
+  /** Balances of that moment, without renewals that were due but not yet applied. */
   levels: Level[];
 }
 
-/** What is known of a contract at a moment. */
+/** The record of a contract at a moment. */
 export interface ContractRecord {
-  /** Where the contract's record begins, and why there. */
+  /** Start of the contract's record, and its cause. */
   first: { since: Date; cause: StateCause };
-  /** Movements up to this moment are not kept one by one; null: all are. */
+  /** Movements up to this time are compacted; null if none are. */
   ledgerStart: Date | null;
-  /** Null before the first one. */
+  /** Null before the first state. */
   state: PastState | null;
-  /** False when the contract is not what the last record says, so that its present state began nobody knows when. */
+  /** False if the contract differs from its last recorded state, so that the start of its present state is unknown. */
   isComplete: boolean;
 }
 
@@ -85,8 +85,8 @@ interface Row extends Record<string, unknown> {
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
 /**
- * What the record says about a contract at a moment, in one statement; undefined when it says nothing. A balance is the sum
- * of its movements since it was last zero, which an index finds: one period's movements are read, however many there are.
+ * Reads the record of a contract at a moment, in one statement. Undefined without a record. A balance is the sum of its
+ * movements since it was last zero, which an index finds, so only one period's movements are read.
  */
 export async function readRecord(db: Database, contractId: string, at: Date): Promise<ContractRecord | undefined> {
   const moment = sql`${at.toISOString()}::timestamptz`;

@@ -9,7 +9,7 @@ import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** A contract as every endpoint shows it. Source: contract contracts §2. */
+/** A contract in response bodies. Source: contract contracts §2. */
 export interface ContractView {
   id: string;
   userContact: {
@@ -47,7 +47,7 @@ function userContact(row: ContractRow): ContractView["userContact"] {
   return contact;
 }
 
-/** By this name the texts of lists of what belongs to a contract call it. */
+/** The SQL texts of a contract's lists refer to the contract by this alias. */
 const c = alias(contracts, "c");
 
 const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
@@ -67,8 +67,8 @@ type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: stri
 type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
 
 /**
- * The contracts in the order given, with everything that belongs to them: one statement however many, so that what is shown
- * of each is of one moment. Those that are gone are left out.
+ * Reads contracts in the given order with everything that belongs to them, in one consistent statement. Omits deleted
+ * ones.
  */
 export async function viewContracts(db: Database, named: readonly { id: string }[]): Promise<ContractView[]> {
   if (named.length === 0) return [];
@@ -102,14 +102,14 @@ export async function viewContracts(db: Database, named: readonly { id: string }
   return ids.flatMap((id) => views.get(id) ?? []);
 }
 
-/** What belongs to a contract, each list in the order in which it is shown. */
+/** Lists that belong to a contract, in display order. */
 interface Belongings {
   contracted: readonly Pick<SnapshotService, "key" | "version" | "plan" | "addOns">[];
   levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
   past: readonly ContractView["history"][number][];
 }
 
-/** A contract's row with everything that belongs to it, as it is shown. */
+/** Builds the response body of a contract. */
 export function viewOf(row: ContractRow, { contracted, levels, past }: Belongings): ContractView {
   const view: ContractView = {
     id: row.id,
@@ -147,19 +147,19 @@ export function viewOf(row: ContractRow, { contracted, levels, past }: Belonging
   return view;
 }
 
-/** Sets an own property whatever its name: service names are user text, `__proto__` among the possible ones. */
+/** Defines an own property for any name: service names are user input, including `__proto__`. */
 function define<T>(target: Record<string, T>, key: string, value: T): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** Locks the contracts that match, in id order so that two callers cannot deadlock, until the transaction ends. */
+/** Locks the matching contracts until the transaction ends, ordered by id to prevent deadlocks. */
 export async function lockContracts(tx: Database, where: SQL | undefined): Promise<ContractRow[]> {
   return tx.select().from(contracts).where(where).orderBy(asc(contracts.id)).for("update");
 }
 
 /**
- * Locks the contracts that have these services, as lockContracts does. One that was waited for may have lost them to whoever
- * held it, and is not among them: what it is looked for by are rows of another table, which the lock does not look at again.
+ * Locks the contracts that have these services, like lockContracts. Re-reads after the lock, because a concurrent
+ * transaction may have removed the services, whose rows the lock does not cover.
  */
 export async function lockHolders(tx: Database, filter: SubscriberFilter): Promise<ContractRow[]> {
   const locked = await lockContracts(tx, sql`${contracts.id} in (${subscribersOf(filter)})`);
@@ -168,25 +168,25 @@ export async function lockHolders(tx: Database, filter: SubscriberFilter): Promi
   return locked.filter((row) => holders.has(row.id));
 }
 
-/** One service of a subscription, resolved to rows. */
+/** One service of a subscription, with its resolved rows. */
 export interface SubscribedService {
   serviceId: string;
   pricingId: string;
-  /** As sent; null when the service has no entry in `subscriptionPlans`. */
+  /** As sent; null without an entry in `subscriptionPlans`. */
   plan: string | null;
-  /** In the pricing's spelling; null when the service has no entry in `subscriptionAddOns`. */
+  /** In the pricing's spelling; null without an entry in `subscriptionAddOns`. */
   addOns: Record<string, number> | null;
-  /** The limits whose use is counted. */
+  /** Limits whose consumption is counted. */
   tracked: readonly TrackedLimit[];
 }
 
-/** A limit that has a usage level; with a period it renews. */
+/** A limit with a usage level. Renewable if it has a period. */
 export interface TrackedLimit {
   name: string;
   period?: Period | undefined;
 }
 
-/** The services of a subscription as one JSON parameter: a statement's text then does not depend on how many there are. */
+/** Passes the services of a subscription as one JSON parameter, so that the statement's text is constant. */
 function servicesParameter(next: readonly SubscribedService[]): string {
   return JSON.stringify(
     next.map(({ serviceId, pricingId, plan, addOns }, position) => ({
@@ -199,7 +199,7 @@ function servicesParameter(next: readonly SubscribedService[]): string {
   );
 }
 
-/** Their tracked limits, each with the first boundary of a period that starts at `now`. */
+/** Passes the tracked limits, each with the first boundary of a period that starts at `now`. */
 function limitsParameter(next: readonly SubscribedService[], now: Date): string {
   return JSON.stringify(
     next.flatMap(({ serviceId, tracked }) =>
@@ -221,10 +221,10 @@ const LIMIT_COLUMNS = sql.raw(
 );
 
 /**
- * Makes the subscription of each of these contracts exactly `next`, in a fixed number of statements however many there
- * are. Levels still tracked keep their balance and reset moment, missing ones start at zero, the rest go, each movement
- * with its ledger row. A kept level whose period changed is anchored at its kept reset moment.
- * Call it with the contracts locked. Source: contract contracts §6 step 4.
+ * Sets the subscription of these contracts to exactly `next`, in a constant number of statements. Levels still tracked
+ * keep balance and reset time, new ones start at zero, others are removed, each with its ledger row. A kept level whose
+ * period changed is anchored at its reset time. Call it with the contracts locked. Source: contract contracts §6 step
+ * 4.
  */
 export async function replaceSubscriptions(
   tx: Database,
@@ -233,7 +233,7 @@ export async function replaceSubscriptions(
   const { next } = input;
   const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
   await dropLevels(tx, { ...input, of: ofThese });
-  // Rows of services that stay must not be deleted: their levels would go with them.
+  // Deleting the rows of remaining services would cascade to their levels.
   const staying = isAnyOf(
     sql`service_id`,
     next.map((service) => service.serviceId),
@@ -242,7 +242,7 @@ export async function replaceSubscriptions(
   await addSubscriptions(tx, input);
 }
 
-/** The part of replaceSubscriptions that a contract without services needs: services and levels that are missing. */
+/** Inserts missing services and levels; sufficient for contracts without services. */
 export async function addSubscriptions(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
@@ -262,7 +262,7 @@ export async function addSubscriptions(
   await putLevels(tx, input);
 }
 
-/** Takes away the levels among `of` that nothing in `next` tracks, each with its ledger row. */
+/** Removes the levels among `of` that `next` does not track, each with its ledger row. */
 async function dropLevels(
   tx: Database,
   input: { of: SQL; next: readonly SubscribedService[]; now: Date; operationId: string },
@@ -281,7 +281,7 @@ async function dropLevels(
   await tx.execute(sql`delete from usage_levels where ${of} and ${leaving}`);
 }
 
-/** Adds the levels that are missing, at zero, and gives those that stay the period that they have now. */
+/** Inserts missing levels at zero, and updates the period of existing ones. */
 async function putLevels(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
@@ -308,7 +308,7 @@ async function putLevels(
   `);
 }
 
-/** Contracts that get the same of a service. */
+/** Contracts that get the same configuration of a service. */
 export interface Move {
   contractIds: readonly string[];
   plan: string | null;
@@ -316,9 +316,9 @@ export interface Move {
 }
 
 /**
- * Moves contracts to a version of a service that they have, in a number of statements that depends on how many different
- * moves there are and not on how many contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with
- * `reset` all begin at zero. Call it with the contracts locked.
+ * Moves contracts to another version of a service that they have. The number of statements depends on the number of
+ * moves, not of contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with `reset` all start
+ * at zero. Call it with the contracts locked.
  */
 export async function moveToVersion(
   tx: Database,
@@ -340,7 +340,7 @@ export async function moveToVersion(
     await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
     await tx.execute(sql`delete from usage_levels where ${of}`);
   } else {
-    // A period that is over is over in the new version too, which may have none.
+    // Reset an expired period first: the new version may have no period.
     const due = sql`${of} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
     await tx.execute(sql`
       insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
@@ -359,12 +359,12 @@ export async function moveToVersion(
   await putLevels(tx, { contractIds, next, now });
 }
 
-/** Days of a billing period, where nobody has said how many. */
+/** Default length of a billing period, in days. */
 export const USUAL_RENEWAL_DAYS = 30;
 
 /**
- * Starts the billing period of each of these contracts anew at `now`, for its own number of days, or the usual one where it
- * was left without services and so without days; with `exceptEnded` that of contracts which are over stays.
+ * Restarts the billing period of these contracts at `now`. Keeps each length; a contract that had no services gets the
+ * default. With `exceptEnded`, expired contracts keep theirs.
  */
 export async function restartBilling(
   tx: Database,
@@ -385,7 +385,7 @@ export async function restartBilling(
   `);
 }
 
-/** Appends to each contract's history what it subscribes to at this moment, from its billing start to `endDate`. */
+/** Appends the current subscription of each contract to its history, from its billing start to `endDate`. */
 export async function appendHistory(tx: Database, contractIds: readonly string[], endDate: Date): Promise<void> {
   if (contractIds.length === 0) return;
   await tx.execute(sql`
@@ -406,9 +406,9 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
 }
 
 /**
- * Writes the ledger rows that take every level of these services in these contracts back to zero, before they go, and
- * locks the levels: what is consumed between a look and the removal would be missing from the ledger. Levels at zero have
- * theirs too: a level of the same name that comes later must not be reverted by what this one consumed.
+ * Writes ledger rows that set every level of these services to zero before their removal. Locks the levels against
+ * concurrent consumption. Levels at zero get a row too, so that a later level of the same name cannot be reverted by
+ * old consumption.
  */
 export async function recordServiceRemoval(
   tx: Database,
@@ -427,8 +427,9 @@ export async function recordServiceRemoval(
 }
 
 /**
- * Takes services out of the contracts that have them, as a novation: history entry, billing period restarted, or ended where
- * nothing is left. Call it with the contracts locked. Source: contract services-pricings §6.3.
+ * Removes services from the contracts that have them, like a novation: appends the history, and restarts the billing
+ * period, or ends it where no service is left. Call it with the contracts locked. Source: contract services-pricings
+ * §6.3.
  */
 export async function removeServicesFromContracts(
   tx: Database,

@@ -4,7 +4,7 @@ import type { Database } from "../postgres/connect.ts";
 import { lockContracts } from "./contracts.ts";
 import { contracts, members, organizationKeys, organizations, services, users } from "../schema.ts";
 
-/** An organization with its first key, which always has the scope ALL. */
+/** A new organization with its first key, of scope ALL. */
 export interface NewOrganization {
   id: string;
   name: string;
@@ -15,8 +15,8 @@ export interface NewOrganization {
 }
 
 /**
- * Inserts an organization together with its key of scope ALL; call it inside a transaction.
- * Violates organizations_owner_fk for an unknown owner, organizations_one_default_per_owner for a second default one.
+ * Inserts an organization with its key of scope ALL. Call it inside a transaction. Violates organizations_owner_fk for
+ * an unknown owner, organizations_one_default_per_owner for a second default one.
  */
 export async function insertOrganization(tx: Database, row: NewOrganization): Promise<void> {
   const { key, ...organization } = row;
@@ -32,9 +32,9 @@ export async function insertOrganization(tx: Database, row: NewOrganization): Pr
 }
 
 /**
- * Deletes organizations with everything in them; call it inside a transaction.
- * The rows are locked first, so that nothing can be added to them meanwhile. Contracts go before services, because a
- * contract's references to services and pricings restrict their deletion.
+ * Deletes organizations with everything in them. Call it inside a transaction. Locks the rows first, so that nothing is
+ * added meanwhile. Deletes contracts before services, because their references restrict the deletion of services and
+ * pricings.
  */
 export async function deleteOrganizations(tx: Database, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
@@ -44,7 +44,7 @@ export async function deleteOrganizations(tx: Database, ids: readonly string[]):
     .where(inArray(organizations.id, [...ids]))
     .orderBy(asc(organizations.id))
     .for("update");
-  // Services before contracts, each in the order of ids, as everywhere: a novation or archiving under way is waited for.
+  // Locks services before contracts, each by id, in the global lock order; waits for novations in progress.
   await tx
     .select({ id: services.id })
     .from(services)
@@ -57,9 +57,9 @@ export async function deleteOrganizations(tx: Database, ids: readonly string[]):
 }
 
 /**
- * Takes every organization from an owner who is about to be deleted: each passes to the heir among its members, who then
- * is a member no more, and those without members are deleted. A default one stays so unless its heir has one already.
- * Call it inside the transaction that has locked the owner's row and that deletes it. Returns what became of each.
+ * Removes every organization from an owner who is about to be deleted. Each passes to its heir among the members, who
+ * stops being a member, or is deleted if it has no members. A default one stays default unless the heir already has
+ * one. Call it in the transaction that locked and deletes the owner's row. Returns what happened to each.
  */
 export async function passOnOrganizations(
   tx: Database,
@@ -101,7 +101,7 @@ export async function passOnOrganizations(
   return passedOn;
 }
 
-/** Locks the user too, so that a default organization that is being created for it is either seen here or waits. */
+/** Locks the user too, which serializes with a concurrent creation of its default organization. */
 async function ownsDefaultOrganization(tx: Database, userId: string): Promise<boolean> {
   await tx.select({ id: users.id }).from(users).where(eq(users.id, userId)).for("update");
   const [existing] = await tx

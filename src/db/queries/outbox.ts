@@ -4,12 +4,12 @@ import type { TransactionSql } from "postgres";
 import type { Database } from "../postgres/connect.ts";
 import { outbox, outboxCounter } from "../schema.ts";
 
-/** The NOTIFY channel; its payload is the event's id in decimal and nothing else. */
+/** NOTIFY channel. The payload is the event's id in decimal. */
 export const OUTBOX_CHANNEL = "faregate_events";
 
-/** A row of the outbox. */
+/** One row of the outbox. */
 export interface OutboxEvent {
-  /** Ascending by one in the order of commit, over the whole instance. */
+  /** Ascending without gaps in commit order, over the whole instance. */
   id: number;
   organizationId: string | null;
   code: string;
@@ -17,23 +17,22 @@ export interface OutboxEvent {
   createdAt: Date;
 }
 
-/** An event with whose it is; without an organization it is the instance's. */
+/** An event with its organization; null for events of the instance. */
 export interface Addressed {
   organizationId: string | null;
   event: RecordedEvent;
 }
 
-/** Records one event; see recordEvents. Without an organization it is the instance's. */
+/** Records one event; see recordEvents. Null stands for the instance. */
 export function recordEvent(tx: Database, organizationId: string | null, event: RecordedEvent): Promise<void> {
   return recordEvents(tx, [{ organizationId, event }]);
 }
 
 /**
- * Records events in the caller's transaction: they exist if and only if the change commits.
- * Must be the transaction's last statement: the ids come from a one-row counter whose lock is held until the commit, which
- * is what makes ids follow commit order without gaps (a sequence does not: a reader tailing `id > last` loses rows).
- * One statement, however many they are. Only public events NOTIFY, because that takes a lock of the whole server until the
- * commit; the others are found by the poll. NOTIFY is a hint: whoever follows the outbox reads the rows.
+ * Records events in the caller's transaction, so that they exist if and only if the change commits. Must be the
+ * transaction's last statement: a one-row counter, locked until the commit, assigns the ids in commit order without
+ * gaps. A sequence does not, and a reader of `id > last` would lose rows. Only public events NOTIFY, because NOTIFY
+ * takes a server-wide lock until the commit; polling finds the others.
  */
 export async function recordEvents(tx: Database, events: readonly Addressed[]): Promise<void> {
   if (events.length === 0) return;
@@ -54,7 +53,7 @@ export async function recordEvents(tx: Database, events: readonly Addressed[]): 
   if (recorded === undefined) throw notMigrated();
 }
 
-/** The same in a transaction of the bare driver, for events that are never announced. */
+/** Records events in a transaction of the bare driver, for events that are never announced. */
 export async function recordPrivately(tx: TransactionSql, events: readonly Addressed[]): Promise<void> {
   const recorded = await tx`
     with bumped as (
@@ -84,13 +83,13 @@ function notMigrated(): Error {
   return new Error("the outbox counter has no row: the schema is not migrated");
 }
 
-/** The ids there are: `newest` was the last to be given, below `oldest` everything is pruned. */
+/** Ids in the outbox: `newest` was assigned last; everything below `oldest` is pruned. */
 export interface OutboxRange {
   oldest: number;
   newest: number;
 }
 
-/** What the outbox holds at this moment; an empty one begins after its newest. */
+/** Returns the ids that the outbox holds; an empty one starts after its newest. */
 export async function outboxRange(db: Database): Promise<OutboxRange> {
   const [range] = await db
     .select({
@@ -102,12 +101,12 @@ export async function outboxRange(db: Database): Promise<OutboxRange> {
   return { newest: range.newest, oldest: range.oldest === null ? range.newest + 1 : Number(range.oldest) };
 }
 
-/** Text of details that is read at once, in bytes: private events carry whole contracts, which may be large. */
+/** Maximum bytes of event details per read: private events carry whole contracts. */
 const MAX_READ_BYTES = 16 * 1024 * 1024;
 
 /**
- * The events with ids in (after, upTo] that pass, in order: at most `limit`, and fewer where their details are longer than
- * `maxBytes` together, but one at least. What is pruned is missing: ask outboxRange afterwards.
+ * Reads events with ids in (after, upTo] that pass the filter, in order. Returns at most `limit`, or fewer if their
+ * details exceed `maxBytes`, but at least one. Pruned events are absent: check outboxRange afterwards.
  */
 export function readOutbox(
   db: Database,
@@ -140,38 +139,38 @@ export function readOutbox(
     .orderBy(asc(outbox.id));
 }
 
-/** Returns true when `readOutbox` may have cut this page for its length: a character takes at most three bytes. */
+/** True if `readOutbox` may have cut this page by size. A character takes at most three bytes. */
 export function mayBeCut(events: readonly OutboxEvent[]): boolean {
   const characters = events.reduce((sum, { details }) => sum + JSON.stringify(details).length, 0);
   return characters * 3 >= MAX_READ_BYTES;
 }
 
-/** A piece of the log for one reader. */
+/** A page of the log for one reader. */
 export interface EventPage {
   events: OutboxEvent[];
-  /** Where to go on: everything up to here that passes has been read. */
+  /** Position for the next read: every passing event up to here has been read. */
   position: number;
-  /** True when events after the asked place are gone, or that place does not exist: `position` is then the newest. */
+  /** True if events after the requested position are pruned, or it does not exist. `position` is then the newest id. */
   lost: boolean;
 }
 
-/** The log as one process follows it. */
+/** The event log as one process follows it. */
 export interface EventLog {
-  /** The id up to which this process has seen everything. */
+  /** Id up to which this process has read. */
   position(): number;
-  /** What passes after `after`, at most `limit`; never beyond `position()`. */
+  /** Returns at most `limit` passing events after `after`, never beyond `position()`. */
   read(after: number, filter: EventFilter, limit: number): Promise<EventPage>;
-  /** Resolves when there is something after `after`, or when the signal is aborted. */
+  /** Resolves when there is an event after `after`, or the signal is aborted. */
   moved(after: number, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Ids that one statement looks at. Without a bound, a reader that begins at 0 and whose filter passes little makes Postgres
- * read the whole outbox at once: 100,000 rows or more, on a connection that others wait for.
+ * Ids scanned per statement. Without a bound, a reader from 0 with a narrow filter would scan the whole outbox of
+ * 100,000 rows or more while others wait for the connection.
  */
 const SCANNED_IDS = 5000;
 
-/** Reads a page from the database in short statements; `upTo` is as far as the reader may go. */
+/** Reads a page from the database in short statements. `upTo` is the reader's upper bound. */
 export async function readPage(
   db: Database,
   input: { after: number; upTo?: number; filter: EventFilter; limit: number },
@@ -188,11 +187,11 @@ export async function readPage(
     if (events.length > 0 || before >= newestKnown) break;
     after = before;
   }
-  // Asked afterwards: what was there then was there while the rows were read.
+  // Read last, so that rows present now were also present during the read.
   const { oldest, newest } = await outboxRange(db);
   if (input.after > newest || input.after + 1 < oldest) return { events: [], position: newest, lost: true };
   const last = events.at(-1);
-  // A page that is not full may have been cut for its length: what is after it is asked for next.
+  // A page below the limit may have been cut by size; the next read continues after it.
   const position = last?.id ?? Math.max(before, input.after);
   return { events, position, lost: false };
 }

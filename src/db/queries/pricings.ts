@@ -5,28 +5,28 @@ import { pricings, services } from "../schema.ts";
 
 export type ServiceRow = typeof services.$inferSelect;
 
-/** How service names are compared and what contracts and feature ids call a service. Names are stored trimmed. */
+/** Returns the key of a service name, which comparisons, contracts and feature ids use. Names are stored trimmed. */
 export function serviceKey(name: string): string {
   return name.toLowerCase();
 }
 
-/** How versions are compared: `_` and `.` are the same, as they were in the reference service. */
+/** Returns the key of a version: `_` and `.` are equal, as in the reference service. */
 export function versionKey(version: string): string {
   return version.replaceAll("_", ".");
 }
 
-/** SHA-256 of the stored model, hex: equal content has an equal hash, in every process and for ever. */
+/** SHA-256 of the stored model in hex. Equal content has an equal hash in every process, permanently. */
 export function hashModel(model: Pricing): Promise<string> {
   return hashModelText(JSON.stringify(model));
 }
 
-/** {@link hashModel} of a model that is JSON already. */
+/** {@link hashModel} of a serialized model. */
 export async function hashModelText(text: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** The enabled service of that name in the organization, whole name, any letter case; optionally locked. */
+/** Finds the enabled service with this whole name, in any letter case. Optionally locks it. */
 export async function findService(
   db: Database,
   input: { organizationId: string; name: string; lock?: "update" | "share" },
@@ -45,7 +45,7 @@ export async function findService(
   return row;
 }
 
-/** One version of a service, without its content. */
+/** A version of a service, without its content. */
 export interface VersionRow {
   id: string;
   version: string;
@@ -54,7 +54,7 @@ export interface VersionRow {
   hash: string;
 }
 
-/** Every version of a service, the one to which archived contracts go first: the newest of its file's date. */
+/** Lists every version of a service by the date in its file, newest first: archived contracts move to the first. */
 export function listVersions(db: Database, serviceId: string): Promise<VersionRow[]> {
   return db
     .select({
@@ -69,7 +69,10 @@ export function listVersions(db: Database, serviceId: string): Promise<VersionRo
     .orderBy(desc(pricings.declaredAt), asc(pricings.position));
 }
 
-/** The JSON text of a version's model, which is not read here: a large one holds the event loop. Throws for an unknown id. */
+/**
+ * Returns a version's model as JSON text, unparsed, because parsing a large one blocks the event loop.
+ * @throws Error for an unknown id.
+ */
 export async function modelText(db: Database, pricingId: string): Promise<string> {
   const [row] = await db
     .select({ text: sql<string>`${pricings.model}::text` })
@@ -79,7 +82,7 @@ export async function modelText(db: Database, pricingId: string): Promise<string
   return row.text;
 }
 
-/** A service as every endpoint shows it. Source: contract services-pricings §3.1. */
+/** A service in response bodies. Source: contract services-pricings §3.1. */
 export interface ServiceView {
   name: string;
   organizationId: string;
@@ -89,7 +92,7 @@ export interface ServiceView {
   id: string;
 }
 
-/** The services in the order given with their versions in order of upload, in one query however many. */
+/** Reads the services in the given order, with their versions in order of upload, in one query. */
 export async function viewServices(db: Database, rows: readonly ServiceRow[]): Promise<ServiceView[]> {
   if (rows.length === 0) return [];
   const versions = await db

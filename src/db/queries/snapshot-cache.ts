@@ -17,7 +17,7 @@ export interface OrganizationKeyRow {
   keyId: string;
   organizationId: string;
   scope: KeyScope;
-  /** From when on the key is refused, in milliseconds since 1970; null for never. */
+  /** Time from which the key is rejected, in milliseconds since 1970; null for never. */
   expiresAtMs: number | null;
 }
 
@@ -25,37 +25,37 @@ export interface UserRow {
   id: string;
   username: string;
   role: PlatformRole;
-  /** The same, for the key that was asked for. */
+  /** Expiry of the requested key, which may be the previous one; null for never. */
   expiresAtMs: number | null;
 }
 
 /**
- * What every request asks first, by prepared statements that concurrent requests share. Keys and contracts are kept only
- * while changes of them are told (see changes.ts): without that, each answer was read after it was asked for. Balances are
- * read after they were asked for always.
+ * Caches keys and contracts, which every request reads first. Concurrent requests share prepared statements. Entries
+ * are served only while invalidations arrive (see invalidations.ts); otherwise every read goes to the database.
+ * Balances are always read from the database.
  */
 export interface SnapshotCache {
-  /** What is kept is there at once. */
+  /** Synchronous if cached. */
   organizationKey(keyHash: string): MaybePromise<OrganizationKeyRow | null>;
   userByKey(keyHash: string): MaybePromise<UserRow | null>;
-  /** The end user's contract with its balances as they are now. */
+  /** Returns the end user's contract with current balances. */
   snapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
-  /** The same with balances as they were last seen, which may be at once and out of date. */
+  /** Returns the contract with cached balances, which may be stale. Synchronous if cached. */
   cachedSnapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
-  /** Takes note of balances that are newer than those of `before`, which was seen here; without `after`, forgets them. */
+  /** Replaces the cached snapshot `before` by newer balances. Evicts it without `after`. */
   replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
 }
 
-/** Every request begins here: a caller is told in time that the database does not answer. */
+/** Every request starts here, so callers get an error soon when the database does not answer. */
 const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
 /** About 1 kB each. */
 const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
 
-/** Without `changes`, which edge runtimes cannot follow, nothing is kept. */
+/** Caches nothing without `changes`, which edge runtimes cannot receive. */
 export function createSnapshotCache({ client }: Connection, changes?: Invalidations): SnapshotCache {
   const kept = createCacheStore(changes);
-  /** One statement for all the keys asked for, each once. */
+  /** One statement for all requested keys, without duplicates. */
   const byHash = <Row extends { hash: string }, Found extends object>(
     read: (hashes: string[]) => Promise<readonly Row[]>,
     found: (row: Row) => Found,
@@ -81,9 +81,9 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
   }, BATCHING);
   const withBalances = async (name: EndUserName, key: string, known: ContractSnapshot) => {
     const levels = await balances(known);
-    // Its own row has changed: then so may have everything else.
+    // The contract's own row changed, so read everything again.
     if (levels === null) return readWhole(name);
-    // The same object for the same state, so that what is made from it can be kept with it.
+    // Returns the identical object while nothing changed: callers key WeakMaps by it.
     if (levels.every((level, i) => level === known.levels[i])) return known;
     const now = { ...known, levels };
     kept.replace(key, known, now);
@@ -119,9 +119,9 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
   };
 }
 
-/** What may be kept in memory, and for how long. */
+/** Creates the maps of cached entries, and evicts on invalidation. */
 function createCacheStore(changes: Invalidations | undefined) {
-  /** By contract, so that a change finds it; the second map leads from names to contracts. */
+  /** By contract id, which invalidations name. The second map leads from end users to contracts. */
   const subjects = leastRecentlyUsed<{ key: string; subject: ContractSnapshot }>(MAX_SNAPSHOTS);
   const contractIds = leastRecentlyUsed<string>(MAX_SNAPSHOTS);
   const keyMaps: { clear(): void }[] = [];
@@ -143,14 +143,17 @@ function createCacheStore(changes: Invalidations | undefined) {
     subjects.put(subject.contractId, { key, subject });
   };
   return {
-    /** To be called before reading; tells afterwards whether what was read may be kept: no change came meanwhile. */
+    /**
+     * Call it before a read. The returned function tells if the result may be cached: no invalidation arrived
+     * meanwhile.
+     */
     begin: () => {
       const before = applied;
       return () => applied === before && isLive();
     },
     get: (key: string) => (isLive() ? find(key) : undefined),
     put,
-    /** Only when nothing has changed since `before` was found. */
+    /** No effect if the entry was replaced since `before` was read. */
     replace: (key: string, before: ContractSnapshot, after: ContractSnapshot | undefined) => {
       if (find(key) !== before) return;
       if (after === undefined) subjects.delete(before.contractId);

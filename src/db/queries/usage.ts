@@ -6,13 +6,13 @@ import { usageLevels } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
 
 /*
- * Balances and their ledger. A contract's row is the lock of everything that belongs to it: whoever moves a balance holds
- * that row first, so two callers never wait for each other, and nothing that was read under it can change before the end.
+ * Balances and their ledger. A contract's row lock protects everything that belongs to it: every writer of a balance
+ * takes it first, which prevents deadlocks and keeps reads under it current.
  */
 
 /**
- * Locks the contract of (organization, end user) until the transaction ends; false when there is none. What is read
- * before the lock may be out of date once it is held: read after it.
+ * Locks one contract until the transaction ends. False if it does not exist. Read the contract after the lock: an
+ * earlier read may be stale.
  */
 export async function lockSubject(tx: Database, organizationId: string, userId: string): Promise<boolean> {
   const rows = await tx.execute(sql`
@@ -21,7 +21,7 @@ export async function lockSubject(tx: Database, organizationId: string, userId: 
   return rows.length > 0;
 }
 
-/** The levels of a contract, in a fixed order. */
+/** Reads the levels of a contract, in a fixed order. */
 export async function loadLevels(tx: Database, contractId: string): Promise<Level[]> {
   return tx
     .select()
@@ -30,7 +30,7 @@ export async function loadLevels(tx: Database, contractId: string): Promise<Leve
     .orderBy(asc(usageLevels.serviceId), asc(usageLevels.limitName));
 }
 
-/** True for the levels of the same limit of the same service. */
+/** True if both levels belong to the same limit of the same service. */
 export function sameLevel(
   a: { serviceId: string; limitName: string },
   b: { serviceId: string; limitName: string },
@@ -38,19 +38,19 @@ export function sameLevel(
   return a.serviceId === b.serviceId && a.limitName === b.limitName;
 }
 
-/** One movement of a level. */
+/** One movement of a balance. */
 export interface Movement<L extends Level = Level> {
   level: L;
   /**
-   * Added to the balance, which stays between zero and the largest number there is: the ledger gets what was really added.
-   * A renewal or reset takes it to zero all the same: a sum can have more digits than a number.
+   * Added to the balance, which is clamped to zero and the largest number; the ledger records the effective amount. A
+   * renewal or reset always yields exactly zero, because a sum can have more digits than a JavaScript number.
    */
   delta: number;
-  /** The next reset moment, when this movement also starts a new period. */
+  /** Next reset time, if the movement also starts a new period. */
   resetAt?: Date | undefined;
 }
 
-/** What the ledger says about movements. A renewal or reset takes a level to zero and voids what could be reverted before. */
+/** Ledger columns of movements. A renewal or reset sets a level to zero and makes earlier movements irreversible. */
 export interface LedgerEntry {
   kind: "consume" | "adjust" | "reset" | "renew";
   operationId: string;
@@ -59,8 +59,8 @@ export interface LedgerEntry {
 }
 
 /**
- * Applies movements to levels of a locked contract, each with its ledger row, in one statement; several movements of one
- * level add up. Sums are computed by the database in exact decimals; the returned levels carry the new balances.
+ * Applies movements to levels of a locked contract, each with its ledger row, in one statement. Movements of one level
+ * add up. The database sums in exact decimals; the returned levels carry the new balances.
  */
 export async function moveLevels<L extends Level>(
   tx: Database,
@@ -112,22 +112,21 @@ export async function moveLevels<L extends Level>(
   });
 }
 
-/** The boundary that follows `after` on the level's own calendar; undefined for a level that never resets. */
+/** Returns the next boundary after `after` on the level's calendar. Undefined for a level that never resets. */
 export function boundaryAfter(level: Level, after: Date): Date | undefined {
   const { anchor, periodUnit, periodValue } = level;
   if (anchor === null || periodUnit === null || periodValue === null) return undefined;
   return nextBoundary(anchor, { unit: periodUnit, value: periodValue }, after);
 }
 
-/** True for a level whose period ended before `now`. */
+/** True if the level's period ended before `now`. */
 export function isDue(level: Level, now: Date): boolean {
   return level.resetAt !== null && level.resetAt.getTime() < now.getTime();
 }
 
 /**
- * Starts a new period for each level of a locked contract whose period is over, however many were missed, and returns all
- * levels as they are then. A level is renewed once a period: whoever comes second reads it renewed.
- * Source: contract features-events §5.
+ * Starts a new period for each expired level of a locked contract, however many were missed. Returns all levels. Only
+ * the first caller per period renews. Source: contract features-events §5.
  */
 export async function renewDue<L extends Level>(
   tx: Database,
@@ -145,16 +144,16 @@ export async function renewDue<L extends Level>(
   return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
 }
 
-/** How long a consumption can be undone. */
+/** Time for which a consumption can be reverted. */
 export const REVERT_WINDOW_MS = 120_000;
 
-/** Makes what features of a service consumed in these locked contracts since then theirs under the service's new name. */
+/** Renames the feature ids of recent consumption after a service was renamed, so that it stays revertible. */
 export async function relabelFeatures(
   tx: Database,
   input: { contractIds: readonly string[]; serviceId: string; from: string; to: string; since: Date },
 ): Promise<void> {
   const old = `${input.from}-`;
-  // A new version of each contract's row: who decided on the old name decides again.
+  // Bumps the row version of each contract, so that decisions on the old name are retried.
   await tx.execute(sql`update contracts set updated_at = updated_at where ${isAnyOf(sql`id`, input.contractIds)}`);
   await tx.execute(sql`
     update usage_ledger set feature_id = ${`${input.to}-`}::text || substr(feature_id, length(${old}::text) + 1)
@@ -165,9 +164,9 @@ export async function relabelFeatures(
 }
 
 /**
- * Undoes what a feature consumed after `since`, of a locked contract: everything, or its newest operation. What is undone
- * already, or older than the last reset of its level, stays as it is. One statement: each amount is marked and taken back
- * once, together. Source: contract features-events §6.1.
+ * Reverts what a feature of a locked contract consumed after `since`: everything, or its latest operation. Skips
+ * amounts already reverted or older than the level's last reset. One statement marks and subtracts each amount exactly
+ * once. Source: contract features-events §6.1.
  */
 export async function revertFeature(
   tx: Database,
