@@ -11,6 +11,8 @@ const MAX_BODY_BYTES = 2 * 1024 * 1024;
 const MAX_DEPTH = 1000;
 /** More than anybody fills in; each costs several times what the same bytes do in JSON. */
 const MAX_FORM_FIELDS = 10_000;
+/** Twice the largest body of the contract, 1,000 records of ten fields. So many parse and validate in 35 ms. */
+const MAX_JSON_VALUES = 20_000;
 const JSON_TYPE = "application/json";
 /** A multipart body may hold one file of the full size, and this as its wrapping. */
 const WRAPPING_BYTES = 64 * 1024;
@@ -106,11 +108,16 @@ function parseForm(text: string): Record<string, unknown> {
   return root;
 }
 
-/** Whether lists and objects of a JSON text stand in each other deeper than this; brackets within strings are none. */
-function isDeeper(text: string, limit: number): boolean {
-  // So many brackets would not even fit into most bodies.
-  if (text.length <= 2 * limit) return false;
+/**
+ * Bounds a JSON text before parsing: 150,000 fields take 60 ms to parse and 300 ms to validate, in one go. An empty list
+ * or object counts as two values.
+ * @throws Failure invalid past `maxDepth` levels of nesting; tooLarge past MAX_JSON_VALUES.
+ */
+function checkStructure(text: string, maxDepth: number): void {
+  // So few characters hold neither.
+  if (text.length <= Math.min(2 * maxDepth, MAX_JSON_VALUES)) return;
   let depth = 0;
+  let values = 0;
   let isText = false;
   for (let i = 0; i < text.length; i += 1) {
     const found = text[i];
@@ -118,18 +125,21 @@ function isDeeper(text: string, limit: number): boolean {
       if (found === "\\") i += 1;
       else if (found === '"') isText = false;
     } else if (found === '"') isText = true;
-    else if (found === "[" || found === "{") depth += 1;
-    else if (found === "]" || found === "}") depth -= 1;
-    if (depth > limit) return true;
+    else if (found === ",") values += 1;
+    else if (found === "[" || found === "{") {
+      depth += 1;
+      values += 1;
+    } else if (found === "]" || found === "}") depth -= 1;
+    if (depth > maxDepth) throw tooDeep(undefined);
+    if (values > MAX_JSON_VALUES) throw new Failure("tooLarge", `The body has more than ${MAX_JSON_VALUES} values`);
   }
-  return false;
 }
 
 function parseBody(contentType: string, text: string, maxDepth: number): unknown {
   const mediaType = contentType === JSON_TYPE ? JSON_TYPE : contentType.split(";")[0]?.trim().toLowerCase();
   if (mediaType === "application/x-www-form-urlencoded") return parseForm(text);
   if (mediaType !== JSON_TYPE || text.trim() === "") return {};
-  if (isDeeper(text, maxDepth)) throw tooDeep(undefined);
+  checkStructure(text, maxDepth);
   let value: unknown;
   try {
     value = JSON.parse(text);
