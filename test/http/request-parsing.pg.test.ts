@@ -166,6 +166,17 @@ describe("bodies", () => {
     });
   });
 
+  test.each<[string, (values: number) => string]>([
+    ["fields", (values) => `{${Array.from({ length: values }, (_, i) => `"f${i}":"a,[{"`).join()}}`],
+    ["lists", (values) => `{"x":[${"[1],".repeat((values - 2) / 2 - 1)}[1]]}`],
+  ])("a JSON body of 20000 values, all of them %s, is read, and a larger one is refused", async (_, body) => {
+    expect((await put(body(20_000), JSON_TYPE)).status).toBe(404);
+    expect(await put(body(20_002), JSON_TYPE)).toMatchObject({
+      status: 413,
+      body: { error: "The body has more than 20000 values" },
+    });
+  });
+
   test("a whole contract may come as a form with nested keys", async () => {
     const form = new FormData();
     form.append("pricing", new Blob([pricingText({ name: "Formed" })]), "p.yml");
