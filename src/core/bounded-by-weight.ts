@@ -1,7 +1,14 @@
 import type { LeastRecentlyUsed } from "./least-recently-used.ts";
 
-/** A cache bounded by the sum of its entries' weights, in exact order of use. An entry heavier than `max` is not kept. */
-export function boundedByWeight<V>(max: number, weightOf: (value: V, key: string) => number): LeastRecentlyUsed<V> {
+/**
+ * Creates an LRU cache bounded by the sum of its entries' weights. Does not cache an entry heavier than `max`. Calls
+ * `onRemove` for each entry that is replaced, deleted or evicted.
+ */
+export function boundedByWeight<V>(
+  max: number,
+  weightOf: (value: V, key: string) => number,
+  onRemove?: (key: string, value: V) => void,
+): LeastRecentlyUsed<V> {
   const values = new Map<string, V>();
   let sum = 0;
   const remove = (key: string) => {
@@ -9,6 +16,7 @@ export function boundedByWeight<V>(max: number, weightOf: (value: V, key: string
     if (value === undefined) return;
     sum -= weightOf(value, key);
     values.delete(key);
+    onRemove?.(key, value);
   };
   return {
     get: (key) => {
@@ -31,8 +39,7 @@ export function boundedByWeight<V>(max: number, weightOf: (value: V, key: string
     },
     delete: remove,
     clear: () => {
-      values.clear();
-      sum = 0;
+      for (const key of values.keys()) remove(key);
     },
   };
 }

@@ -2,10 +2,10 @@ import { reply } from "./reply.ts";
 import { logRequest, type AppContext } from "./context.ts";
 
 /**
- * Answers with a JSON list, written batch by batch as the client reads it, so that memory holds one batch. A failure
+ * Answers with a list of JSON texts, written batch by batch as the client reads it, so that memory holds one batch. A failure
  * after the first byte breaks the connection, because a truncated list must not look complete.
  */
-export function replyList(c: AppContext, batches: AsyncIterable<readonly object[]>): Response {
+export function replyList(c: AppContext, batches: AsyncIterable<readonly string[]>): Response {
   const encoder = new TextEncoder();
   const reader = batches[Symbol.asyncIterator]();
   let isFirst = true;
@@ -19,7 +19,7 @@ export function replyList(c: AppContext, batches: AsyncIterable<readonly object[
             return controller.close();
           }
           for (const item of value) {
-            controller.enqueue(encoder.encode(`${isFirst ? "[" : ","}${JSON.stringify(item)}`));
+            controller.enqueue(encoder.encode(`${isFirst ? "[" : ","}${item}`));
             isFirst = false;
           }
         } catch (error) {

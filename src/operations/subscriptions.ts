@@ -1,4 +1,6 @@
 import { and, asc, eq, sql } from "drizzle-orm";
+import { parseJsonSteps } from "../core/json-steps.ts";
+import type { Pricing } from "../core/pricing/model.ts";
 import { compileSteps, trackedLimits } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
 import type { SubscribedService } from "../db/queries/contracts.ts";
@@ -178,7 +180,7 @@ export async function compiledPricings(ctx: Resources, rows: readonly { pricingI
   const missing = rows.filter((row) => compiled.get(row.hash) === undefined);
   if (missing.length > 0) {
     const models = await ctx.db
-      .select({ hash: pricings.modelHash, model: pricings.model })
+      .select({ hash: pricings.modelHash, model: sql<string>`${pricings.model}::text` })
       .from(pricings)
       .where(
         isAnyOf(
@@ -190,10 +192,12 @@ export async function compiledPricings(ctx: Resources, rows: readonly { pricingI
     const gone = missing.filter((row) => !models.some(({ hash }) => hash === row.hash)).map((row) => row.pricingId);
     if (gone.length > 0) {
       const { modelHash, model, id } = deletedPricings;
-      models.push(...(await ctx.db.select({ hash: modelHash, model }).from(deletedPricings).where(isAnyOf(id, gone))));
+      const columns = { hash: modelHash, model: sql<string>`${model}::text` };
+      models.push(...(await ctx.db.select(columns).from(deletedPricings).where(isAnyOf(id, gone))));
     }
-    for (const { hash, model } of models) {
-      compiled.set(hash, ctx.pricingCache.put(hash, await inSlices(compileSteps(model))));
+    for (const { hash, model: text } of models) {
+      const model = (await inSlices(parseJsonSteps(text))) as Pricing;
+      compiled.set(hash, ctx.pricingCache.put(hash, await inSlices(compileSteps(model)), text.length));
     }
   }
   return compiled;

@@ -199,7 +199,7 @@ test("where a runtime cannot fetch safely, an address is refused in one sentence
     const to = familyCalls(own, "/services");
     expect(await to.call("POST", "", { pricing: "https://example.org/p.yml" })).toMatchObject({
       status: 400,
-      body: { error: expect.stringContaining("files only") as unknown },
+      body: { error: expect.stringContaining("only as files") as unknown },
     });
     expect((await to.create()).status).toBe(201);
   } finally {

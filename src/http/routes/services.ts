@@ -8,7 +8,7 @@ import { updateService } from "../../operations/catalog/service-changes.ts";
 import * as services from "../../operations/catalog/services.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { json, reply } from "../reply.ts";
+import { json, reply, replyJson } from "../reply.ts";
 import { leadingInteger, organizationOf, queryParameter, scope } from "../params.ts";
 import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, targets, uploadOf } from "./change-bodies.ts";
@@ -106,14 +106,14 @@ export const serviceRoutes = new Hono<AppEnv>()
     const input = { ...addressed(c), status: queryParameter(c, "pricingStatus") };
     const { isLarge, batches } = await pricings.listPricings(context(c), input);
     if (isLarge) return replyList(c, batches);
-    for await (const batch of batches) return json(c, batch);
+    for await (const batch of batches) return replyJson(c, `[${batch.join(",")}]`, 200);
     return json(c, []);
   })
   .post("/:serviceName/pricings", async (c) =>
     json(c, await pricings.addPricing(context(c), { ...addressed(c), source: await uploadOf(c) }), 201),
   )
   .get("/:serviceName/pricings/:pricingVersion", async (c) =>
-    json(c, await pricings.showPricing(context(c), addressed(c))),
+    replyJson(c, await pricings.showPricing(context(c), addressed(c)), 200),
   )
   .get("/:serviceName/pricings/:pricingVersion/public-url", async (c) => {
     const path = await pricings.publicPath(context(c), addressed(c));

@@ -1,4 +1,6 @@
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
+import { parseJsonSteps, stringifySteps } from "../../core/json-steps.ts";
+import type { Pricing } from "../../core/pricing/model.ts";
 import { pricingToWire } from "../../core/pricing/wire.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { recordEvent } from "../../db/queries/outbox.ts";
@@ -15,6 +17,7 @@ import { deletedPricings, pricings } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
+import { inSlices } from "../state/analysis.ts";
 import { insertPricing, type PricingSource, readPricing, readUpload, type UploadReport } from "./pricing-source.ts";
 import {
   type PricingAddress,
@@ -24,18 +27,27 @@ import {
   viewService,
 } from "../service-address.ts";
 
-type PricingRow = typeof pricings.$inferSelect;
+/** Columns of a pricing's GET response. The model is read as text, because parsing a large one blocks the event loop. */
+const SHOWN = {
+  version: pricings.version,
+  yamlPath: pricings.yamlPath,
+  url: pricings.url,
+  model: sql<string>`${pricings.model}::text`,
+};
+type ShownRow = Pick<typeof pricings.$inferSelect, "version" | "yamlPath" | "url"> & { model: string };
 
 /**
- * Builds the GET response of a pricing, with `url` last as in the contract. Source: contract services-pricings §3.2.
+ * Builds the GET response of a pricing as JSON text, in slices, with `url` last as in the contract.
+ * Source: contract services-pricings §3.2.
  */
-function toWire(service: ServiceRow, row: PricingRow): Record<string, unknown> {
-  const wire = pricingToWire(row.model, {
+async function toWire(service: ServiceRow, row: ShownRow): Promise<string> {
+  const model = (await inSlices(parseJsonSteps(row.model))) as Pricing;
+  const wire = pricingToWire(model, {
     organizationId: service.organizationId,
     version: row.version,
     ...(row.yamlPath === null ? {} : { yamlPath: row.yamlPath }),
   });
-  return row.url === null ? wire : { ...wire, url: row.url };
+  return inSlices(stringifySteps(row.url === null ? wire : { ...wire, url: row.url }));
 }
 
 /** Bytes of models read at once. A larger model is read alone. */
@@ -58,13 +70,13 @@ function batchesOf(versions: readonly { id: string; bytes: number }[]): string[]
 }
 
 /**
- * Streams the versions of one availability in batches, oldest upload first. All of them together may exceed the memory
+ * Streams the versions of one availability as JSON texts, in batches, oldest upload first. All of them together may exceed the memory
  * of the process. `isLarge` means more than one batch. Source: contract services-pricings §4.7.
  */
 export async function listPricings(
   ctx: Context,
   input: { organizationId: string; serviceName: string; status: string | undefined },
-): Promise<{ isLarge: boolean; batches: AsyncIterable<Record<string, unknown>[]> }> {
+): Promise<{ isLarge: boolean; batches: AsyncIterable<string[]> }> {
   const status = input.status === undefined || input.status === "" ? "active" : input.status;
   if (status !== "active" && status !== "archived") throw new Failure("invalid", "Invalid pricing status");
   const service = await requireService(ctx, input);
@@ -77,28 +89,30 @@ export async function listPricings(
   async function* read() {
     for (const ids of batches) {
       const rows = await ctx.db
-        .select()
+        .select(SHOWN)
         .from(pricings)
         .where(inArray(pricings.id, ids))
         .orderBy(asc(pricings.position));
-      yield rows.map((row) => toWire(service, row));
+      const texts: string[] = [];
+      for (const row of rows) texts.push(await toWire(service, row));
+      yield texts;
     }
   }
   return { isLarge: batches.length > 1, batches: read() };
 }
 
-async function findPricing(ctx: Context, input: PricingAddress): Promise<{ service: ServiceRow; row: PricingRow }> {
+async function findPricing(ctx: Context, input: PricingAddress): Promise<{ service: ServiceRow; row: ShownRow }> {
   const service = await requireService(ctx, input);
   const [row] = await ctx.db
-    .select()
+    .select(SHOWN)
     .from(pricings)
     .where(and(eq(pricings.serviceId, service.id), eq(pricings.versionKey, versionKey(input.version))));
   if (row === undefined) throw versionNotFound(input);
   return { service, row };
 }
 
-/** Returns one version, active or archived. Source: contract services-pricings §4.9. */
-export async function showPricing(ctx: Context, input: PricingAddress) {
+/** Returns one version, active or archived, as JSON text. Source: contract services-pricings §4.9. */
+export async function showPricing(ctx: Context, input: PricingAddress): Promise<string> {
   const { service, row } = await findPricing(ctx, input);
   return toWire(service, row);
 }

@@ -156,26 +156,25 @@ function usageOf(contract: ContractSnapshot): Map<string, number> {
   return usage;
 }
 
-/** Keyed by the identity of the services list, which is immutable. */
-const evaluations = new WeakMap<ContractSnapshot["services"], Evaluation>();
+/** Cache keys by the identity of the services list, which is immutable. */
+const cacheKeys = new WeakMap<ContractSnapshot["services"], string>();
+
+/** Returns the key under which a subscription's evaluation is cached. It contains all inputs, which are immutable. */
+function cacheKeyOf({ services }: ContractSnapshot): string {
+  let key = cacheKeys.get(services);
+  if (key === undefined) {
+    key = JSON.stringify(services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
+    cacheKeys.set(services, key);
+  }
+  return key;
+}
 
 function evaluationOf(ctx: Resources, contract: ContractSnapshot): MaybePromise<Evaluation> {
-  return evaluations.get(contract.services) ?? findEvaluation(ctx, contract);
+  const key = cacheKeyOf(contract);
+  return ctx.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, key);
 }
 
-/**
- * Finds or builds the evaluation of a subscription. All its inputs are immutable, so it is cached under a key of them.
- */
-async function findEvaluation(ctx: Resources, contract: ContractSnapshot): Promise<Evaluation> {
-  const evaluation = await makeEvaluation(ctx, contract);
-  evaluations.set(contract.services, evaluation);
-  return evaluation;
-}
-
-async function makeEvaluation(ctx: Resources, contract: ContractSnapshot): Promise<Evaluation> {
-  const key = JSON.stringify(contract.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
-  const kept = ctx.pricingCache.evaluation(key);
-  if (kept !== undefined) return kept;
+async function createEvaluation(ctx: Resources, contract: ContractSnapshot, key: string): Promise<Evaluation> {
   const disabled = contract.services.find((service) => service.disabled);
   if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
   const compiled = await compiledPricings(ctx, contract.services);
@@ -202,5 +201,6 @@ async function makeEvaluation(ctx: Resources, contract: ContractSnapshot): Promi
       grant: grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
     };
   });
-  return ctx.pricingCache.keepEvaluation(key, prepareEvaluation(contracted));
+  const modelHashes = contract.services.map(({ hash }) => hash);
+  return ctx.pricingCache.keepEvaluation(key, prepareEvaluation(contracted), modelHashes);
 }
