@@ -6,7 +6,7 @@ import type { EventLog } from "../db/queries/outbox.ts";
 import type { SnapshotCache } from "../db/queries/snapshot-cache.ts";
 import { retrySerializationFailures } from "../db/postgres/retry.ts";
 import type { QueuedEvaluation } from "./evaluation/consumption.ts";
-import type { Keyring } from "./credentials.ts";
+import type { CompareBcrypt, Keyring } from "./credentials.ts";
 import type { FeatureAnswer } from "./evaluation/decision.ts";
 import type { Analysis } from "./state/analysis.ts";
 import type { CallCounter } from "./reports/analytics.ts";
@@ -34,6 +34,8 @@ export interface Resources {
   now: () => Date;
   /** Batches consumption across callers. Undefined inside a transaction, which must not wait for another one. */
   consume?: ((ask: QueuedEvaluation) => Promise<FeatureAnswer>) | undefined;
+  /** Compares a password with an imported hash in another thread. Default: on the event loop, in slices of 100 ms. */
+  compareBcrypt?: CompareBcrypt | undefined;
   /**
    * Fetches text from a public https address within 5 s, and checks every redirect again. Undefined where the runtime
    * cannot do that safely: pricings then come only as files.
@@ -110,6 +112,7 @@ export function contextOf(resources: Resources, caller: Caller, requestId?: stri
     settings: resources.settings,
     now: resources.now,
     consume: resources.consume,
+    compareBcrypt: resources.compareBcrypt,
     download: resources.download,
     isPublicAddress: resources.isPublicAddress,
     eventLog: resources.eventLog,

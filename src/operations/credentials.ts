@@ -206,17 +206,22 @@ export async function hashPassword(password: string): Promise<string> {
 
 const UNKNOWN_USER_SALT = new Uint8Array(16);
 
+/** Compares a password with a bcrypt hash. */
+export type CompareBcrypt = (password: string, hash: string) => Promise<boolean>;
+
+/** For runtimes without threads: runs on the event loop in slices of at most 100 ms. */
+const compareInSlices: CompareBcrypt = async (password, hash) => (await import("bcryptjs")).compare(password, hash);
+
 /** Hashes with a higher cost are rejected: a sign-in would block a core for seconds. */
 const MAX_BCRYPT_COST = 14;
 
 /**
  * Verifies a bcrypt hash imported from the reference service. bcrypt truncates passwords at 72 bytes. No runtime has it
- * built in, so it runs in JavaScript, in slices of at most 100 ms; the first sign-in replaces the hash. A wrong
- * password takes about as long as with other hashes.
+ * built in, so it runs in JavaScript; the first sign-in replaces the hash. A wrong password takes about as long as with
+ * other hashes.
  */
-async function verifyBcrypt(password: string, stored: string): Promise<boolean> {
+async function verifyBcrypt(password: string, stored: string, compare: CompareBcrypt): Promise<boolean> {
   const cost = Number(stored.slice(4, 6));
-  const { compare } = await import("bcryptjs");
   const isRight = cost <= MAX_BCRYPT_COST && (await compare(password, stored));
   if (!isRight) await slowHash(password, UNKNOWN_USER_SALT, ROUNDS / 2, ITERATIONS);
   return isRight;
@@ -231,8 +236,14 @@ export function isOutdated(stored: string): boolean {
  * Compares a password with its stored hash. Pass undefined for an unknown user, so that the answer takes equally long.
  * Takes 200 ms of one core: run it through hashing-queue.ts.
  */
-export async function verifyPassword(password: string, stored: string | undefined): Promise<boolean> {
-  if (stored !== undefined && /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(stored)) return verifyBcrypt(password, stored);
+export async function verifyPassword(
+  password: string,
+  stored: string | undefined,
+  compareBcrypt: CompareBcrypt = compareInSlices,
+): Promise<boolean> {
+  if (stored !== undefined && /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(stored)) {
+    return verifyBcrypt(password, stored, compareBcrypt);
+  }
   const [scheme, rounds, iterations, salt, hash] = (stored ?? "").split("$");
   if (scheme !== "pbkdf2x" || salt === undefined || hash === undefined) {
     await slowHash(password, UNKNOWN_USER_SALT, ROUNDS, ITERATIONS);

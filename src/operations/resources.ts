@@ -30,6 +30,7 @@ export function createResources(
     /** Pass one where threads exist; otherwise analyses run in slices. */
     analysis?: Analysis;
     isPublicAddress?: Resources["isPublicAddress"];
+    compareBcrypt?: Resources["compareBcrypt"];
   },
 ): Resources {
   const { changes, ...given } = options;

@@ -10,6 +10,7 @@ import { allowHashes } from "../../operations/state/hashing-queue.ts";
 import { createResources } from "../../operations/resources.ts";
 import { createAnalysis } from "../../operations/state/analysis.ts";
 import { openAnalysisPool, threadsOf } from "../platform/analysis-pool.ts";
+import { openBcryptPool } from "../platform/bcrypt-pool.ts";
 import { readAsset, readConsole } from "../platform/assets.ts";
 import type { Config, Secrets } from "./config.ts";
 import { createDownload, isPublicAddress } from "../platform/download.ts";
@@ -60,12 +61,14 @@ export async function openResources(
           memoryMb: config.ANALYSIS_MEMORY_MB,
           timeoutMs: config.ANALYSIS_TIMEOUT * 1000,
         });
+  const bcrypt = "Deno" in globalThis ? undefined : openBcryptPool(config.PASSWORD_HASHES);
   const resources = createResources(connection, {
     analysis: createAnalysis({ runInThread: pool?.run }),
     keyring: await createKeyring(secrets),
     settings: settingsOf(config),
     changes,
     isPublicAddress,
+    compareBcrypt: bcrypt?.compare,
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
   });
   let failing = false;
@@ -91,7 +94,7 @@ export async function openResources(
       clearInterval(timer);
       clearInterval(usesTimer);
       await Promise.race([Promise.all([flush(), flushUses()]), new Promise((resolve) => setTimeout(resolve, 2000))]);
-      await Promise.all([connection.close(), changes.close(), pool?.close()]);
+      await Promise.all([connection.close(), changes.close(), pool?.close(), bcrypt?.close()]);
     },
   };
 }

@@ -83,7 +83,7 @@ export async function authenticate(
   const user = await throttleSignInEverywhere(ctx, { name: input.username, address }, () =>
     hashing(ctx, client, async () => {
       const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
-      return (await verifyPassword(input.password, found?.passwordHash)) ? found : undefined;
+      return (await verifyPassword(input.password, found?.passwordHash, ctx.compareBcrypt)) ? found : undefined;
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
@@ -94,9 +94,16 @@ export async function authenticate(
   return { username: user.username, apiKey: current ?? (await renewApiKey(itself, user.id)), role: user.role };
 }
 
-/** Upgrades the password's hash, unless the password was changed meanwhile. */
+/**
+ * Upgrades the password's hash, unless the password was changed meanwhile. Skipped while the hashing queue is full,
+ * because the user has already signed in; the next sign-in tries again.
+ */
 async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
-  const passwordHash = await hashing(ctx, client, () => hashPassword(password));
+  const passwordHash = await hashing(ctx, client, () => hashPassword(password)).catch((error: unknown) => {
+    if (error instanceof Failure && error.code === "tooManyRequests") return undefined;
+    throw error;
+  });
+  if (passwordHash === undefined) return;
   await ctx.db
     .update(users)
     .set({ passwordHash })
