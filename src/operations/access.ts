@@ -5,6 +5,7 @@ import { members, organizations } from "../db/schema.ts";
 import type { Context, Resources } from "./context.ts";
 import { cacheHash, hashApiKey, type Keyring, MAX_KEY_LENGTH } from "./credentials.ts";
 import { Failure } from "./errors.ts";
+import type { Tenant } from "./state/analysis.ts";
 
 /**
  * Resolves an `x-api-key` header to a caller. A missing or empty value is an anonymous caller.
@@ -92,4 +93,18 @@ export function scopeOf(
   if (named.path !== undefined) return named.path;
   if (caller.kind === "key") return caller.organizationId;
   return named.query === "" ? undefined : named.query;
+}
+
+/** Returns the organization as requester of analyses; see state/analysis.ts. */
+export function tenantOf(ctx: Context, organizationId: string): Tenant {
+  return {
+    organizationId,
+    ownerId: async () => {
+      const [row] = await ctx.db
+        .select({ ownerId: organizations.ownerId })
+        .from(organizations)
+        .where(eq(organizations.id, organizationId));
+      return row?.ownerId ?? "";
+    },
+  };
 }

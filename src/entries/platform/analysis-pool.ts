@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { availableParallelism } from "node:os";
 import { Tinypool } from "tinypool";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
-import type { RunInThread } from "../../operations/state/analysis.ts";
+import { clientClosed, type RunInThread } from "../../operations/state/analysis.ts";
 import { Failure } from "../../operations/errors.ts";
 
 /** How many threads at most, their memory, and how long one task may take before its thread is ended. */
@@ -90,11 +90,11 @@ export function openAnalysisPool({ threads, memoryMb, timeoutMs }: PoolLimits): 
     const leave = () => ended.abort();
     signal?.addEventListener("abort", leave, { once: true });
     try {
-      if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
+      if (signal?.aborted === true) throw clientClosed();
       return await open().run(task, { signal: ended.signal });
     } catch (error) {
       if (error instanceof Failure) throw error;
-      if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
+      if (signal?.aborted === true) throw clientClosed();
       if (ended.signal.aborted || isOutOfMemory(error)) throw tooLarge(error);
       throw error;
     } finally {

@@ -1,3 +1,4 @@
+import { tenantOf } from "../access.ts";
 import { eq, sql } from "drizzle-orm";
 import type { ReadUpload as ParsedUpload } from "../../core/change/analysis.ts";
 import type { UploadReport } from "../../core/change/review.ts";
@@ -54,7 +55,7 @@ function analyseSource(
   source: PricingSource,
   reviews: boolean,
 ): Promise<ParsedUpload> {
-  return ctx.analysis.call(organizationId, (call) =>
+  return ctx.analysis.call(tenantOf(ctx, organizationId), (call) =>
     call.run({
       kind: "upload",
       text: source.text,

@@ -1,3 +1,4 @@
+import { tenantOf } from "../access.ts";
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
 import { parseJsonSteps, stringifySteps } from "../../core/json-steps.ts";
 import type { Pricing } from "../../core/pricing/model.ts";
@@ -137,7 +138,7 @@ async function diffText(
   if (kept !== undefined) return kept;
   const models = { before: await modelText(ctx.db, before.id), after: await after.text() };
   const { text } = await ctx.analysis.call(
-    organizationId,
+    tenantOf(ctx, organizationId),
     (call) => call.run({ kind: "diff", ...models, format, limitMs: DIFF_MS }),
     signal,
   );

@@ -16,7 +16,7 @@ import {
 import { listVersions, type ServiceRow, type VersionRow, versionKey } from "../../db/queries/pricings.ts";
 import type { HoldingComparison } from "../../core/change/compare.ts";
 import type { Verdict } from "../../core/change/best-fit/certificate.ts";
-import { inSlices, pause } from "../state/analysis.ts";
+import { clientClosed, inSlices, pause } from "../state/analysis.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type Answers, MissingAnswers, type Question, questionKey, type QuestionsAbout } from "./proposals.ts";
@@ -199,7 +199,7 @@ export async function assessChange(
   let since = performance.now();
   for await (const page of readSubscribers(ctx.db, plan.holders, ctx.now())) {
     for (const holder of page) {
-      if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
+      if (signal?.aborted === true) throw clientClosed();
       const counted = grouping.find(holder) ?? (await grouping.open(holder));
       counted?.impact.add({ configuration: counted.group.configuration, usage: holder.usage });
       counted?.group.contractIds.push(holder.contractId);

@@ -1,3 +1,5 @@
+import { clientClosed } from "../state/analysis.ts";
+import { tenantOf } from "../access.ts";
 import type { AssessedConfiguration, ConfigurationItem, HashedModel } from "../../core/change/analysis.ts";
 import { configurationKey } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
@@ -72,14 +74,14 @@ export async function answerQuestions(
   };
   const until = performance.now() + CALL_MS;
   await ctx.analysis.call(
-    service.organizationId,
+    tenantOf(ctx, service.organizationId),
     async (call) => {
       for (const version of new Set(questions.map((each) => each.version))) {
         const ofVersion = questions.filter((each) => each.version === version);
         const { after } = about;
         const [before, target] = [await load(version), after === undefined ? undefined : await load(after)];
         for (let at = 0; at < ofVersion.length; at += CHUNK) {
-          if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
+          if (signal?.aborted === true) throw clientClosed();
           const chunk = ofVersion.slice(at, at + CHUNK);
           const keys = chunk.map((each) =>
             JSON.stringify([service.nameKey, version.hash, after?.hash, each.configuration]),

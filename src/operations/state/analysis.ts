@@ -13,6 +13,8 @@ const SLICE_MS = 10;
 const SLICE_STEPS = 2_000;
 /** Concurrent calls per organization that need more than INLINE_MS. */
 export const CALLS_PER_ORGANIZATION = 2;
+/** The same for all organizations of one owner, so that more organizations do not give more threads. */
+export const CALLS_PER_OWNER = 4;
 /** Bounds the queue per organization: its length, and how long a call waits in it. */
 const MAX_WAITING = 4;
 const WAIT_MS = 1_000;
@@ -33,19 +35,24 @@ export interface AnalysisCall {
   run<Task extends AnalysisTask>(task: Task): Promise<AnalysisResult<Task>>;
 }
 
+/** The organization that requests an analysis. `ownerId` is read only if the analysis needs a slot. */
+export interface Tenant {
+  organizationId: string;
+  ownerId: () => Promise<string>;
+}
+
 /** Runs CPU-bound work without blocking the event loop. Only the pricings determine how large that work is. */
 export interface Analysis {
   /**
    * Runs `work` with a call that executes its tasks. Small tasks run inline; the first larger one takes one of the
-   * organization's slots.
+   * organization's slots, and one of its owner's.
    * @throws Failure tooManyRequests when no slot is free.
    */
-  call<T>(
-    organizationId: string,
-    work: (call: AnalysisCall) => Promise<T>,
-    signal?: AbortSignal | undefined,
-  ): Promise<T>;
+  call<T>(tenant: Tenant, work: (call: AnalysisCall) => Promise<T>, signal?: AbortSignal | undefined): Promise<T>;
 }
+
+/** Error of work whose client has closed the connection. Nobody receives it. */
+export const clientClosed = () => new Failure("invalid", "The client closed the request");
 
 /** Yields to the event loop. */
 export const pause = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
@@ -59,29 +66,33 @@ export async function inSlices<T>(steps: Steps<T>, signal?: AbortSignal | undefi
       if (done === true) return value;
     }
     await pause();
-    if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
+    if (signal?.aborted === true) throw clientClosed();
   }
 }
 
-/** Per-organization semaphore with a short, bounded queue. */
+/** Semaphore per key with a short, bounded queue. */
 class Places {
   readonly #taken = new Map<string, number>();
   readonly #waiting = new Map<string, (() => void)[]>();
+  readonly #max: number;
   readonly #mayWait: boolean;
+  readonly #whose: string;
 
-  constructor(mayWait: boolean) {
-    this.#mayWait = mayWait;
+  constructor(options: { max: number; mayWait: boolean; whose: string }) {
+    this.#max = options.max;
+    this.#mayWait = options.mayWait;
+    this.#whose = options.whose;
   }
 
-  async take(organizationId: string): Promise<void> {
-    const taken = this.#taken.get(organizationId) ?? 0;
-    if (taken < CALLS_PER_ORGANIZATION) {
-      this.#taken.set(organizationId, taken + 1);
+  async take(key: string): Promise<void> {
+    const taken = this.#taken.get(key) ?? 0;
+    if (taken < this.#max) {
+      this.#taken.set(key, taken + 1);
       return;
     }
-    const waiting = this.#waiting.get(organizationId) ?? [];
+    const waiting = this.#waiting.get(key) ?? [];
     if (!this.#mayWait || waiting.length >= MAX_WAITING) throw this.#refusal();
-    this.#waiting.set(organizationId, waiting);
+    this.#waiting.set(key, waiting);
     await new Promise<void>((resolve, reject) => {
       const next = () => {
         clearTimeout(timer);
@@ -97,24 +108,24 @@ class Places {
   }
 
   /** Passes the slot to the longest-waiting call. */
-  free(organizationId: string): void {
-    const next = this.#waiting.get(organizationId)?.shift();
+  free(key: string): void {
+    const next = this.#waiting.get(key)?.shift();
     if (next !== undefined) {
       next();
       return;
     }
-    const taken = (this.#taken.get(organizationId) ?? 1) - 1;
-    if (taken > 0) this.#taken.set(organizationId, taken);
+    const taken = (this.#taken.get(key) ?? 1) - 1;
+    if (taken > 0) this.#taken.set(key, taken);
     else {
-      this.#taken.delete(organizationId);
-      this.#waiting.delete(organizationId);
+      this.#taken.delete(key);
+      this.#waiting.delete(key);
     }
   }
 
   #refusal(): Failure {
     return new Failure(
       "tooManyRequests",
-      `Too many analyses of this organization at a time: at most ${CALLS_PER_ORGANIZATION}. Try again in ${RETRY_AFTER_SECONDS} seconds`,
+      `Too many analyses of ${this.#whose} at a time: at most ${this.#max}. Try again in ${RETRY_AFTER_SECONDS} seconds`,
       { retryAfterSeconds: RETRY_AFTER_SECONDS },
     );
   }
@@ -141,17 +152,30 @@ function runAtOnce<Task extends AnalysisTask>(task: Task): { value: AnalysisResu
  */
 export function createAnalysis(options: { runInThread?: RunInThread | undefined; mayWait?: boolean } = {}): Analysis {
   const { runInThread, mayWait = true } = options;
-  const places = new Places(mayWait);
+  const ofOrganizations = new Places({ max: CALLS_PER_ORGANIZATION, mayWait, whose: "this organization" });
+  const ofOwners = new Places({ max: CALLS_PER_OWNER, mayWait, whose: "this organization's owner" });
+  /** Takes both places. Returns a function that frees them. */
+  const takePlaces = async ({ organizationId, ownerId }: Tenant): Promise<() => void> => {
+    await ofOrganizations.take(organizationId);
+    try {
+      const owner = await ownerId();
+      await ofOwners.take(owner);
+      return () => {
+        ofOwners.free(owner);
+        ofOrganizations.free(organizationId);
+      };
+    } catch (error) {
+      ofOrganizations.free(organizationId);
+      throw error;
+    }
+  };
   return {
-    call: async (organizationId, work, signal) => {
-      let hasPlace = false;
+    call: async (tenant, work, signal) => {
+      let freePlaces: (() => void) | undefined;
       const run = async <Task extends AnalysisTask>(task: Task): Promise<AnalysisResult<Task>> => {
         const found = runAtOnce(task);
         if (found !== undefined) return found.value;
-        if (!hasPlace) {
-          await places.take(organizationId);
-          hasPlace = true;
-        }
+        freePlaces ??= await takePlaces(tenant);
         if (runInThread !== undefined) return runInThread(task, signal);
         const clocks = clocksOf(() => performance.now());
         return inSlices(analyse(task, clocks), signal);
@@ -159,7 +183,7 @@ export function createAnalysis(options: { runInThread?: RunInThread | undefined;
       try {
         return await work({ run });
       } finally {
-        if (hasPlace) places.free(organizationId);
+        freePlaces?.();
       }
     },
   };
