@@ -143,6 +143,7 @@ describe("creating an organization (§4.4)", () => {
     [{ name: 5, owner: 5 }, "Organization name must be a string"],
     [{ name: "", owner: "owner" }, "Organization name cannot be empty"],
     [{ name: "ab", owner: "owner" }, "Organization name must be at least 3 characters long"],
+    [{ name: "x".repeat(256), owner: "owner" }, "Organization name must be at most 255 characters long"],
     [{ name: "Acme" }, "Owner username is required"],
     [{ name: "Acme", owner: "" }, "Owner username is required"],
     [{ name: "Acme", owner: null }, "Owner username must be a string"],
