@@ -1,5 +1,5 @@
 import type { LookupAddress, LookupOptions } from "node:dns";
-import { lookup } from "node:dns";
+import { Resolver } from "node:dns/promises";
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { BlockList, isIP } from "node:net";
@@ -163,15 +163,37 @@ function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Prom
 
 type LookupDone = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
 
-/** Resolves a host at connect time, and fails if any of its addresses is not public. */
-export function publicLookup(host: string, options: LookupOptions, done: LookupDone): void {
-  lookup(host, { ...options, all: true }, (error, addresses) => {
-    const first = addresses?.[0];
-    if (error !== null || first === undefined) return done(error ?? new Error(`${host} has no address`), "");
-    if (!addresses.every(({ address }) => isPublicAddress(address))) return done(notPublicHost(host), "");
-    return options.all === true ? done(null, addresses) : done(null, first.address, first.family);
-  });
+/** Time-out of one DNS query, and the number of attempts. */
+const QUERY = { timeout: 2500, tries: 2 };
+
+/**
+ * Creates a lookup that fails if any address of the host is not public. Queries DNS directly: `dns.lookup` occupies one
+ * of libuv's four threads, so names that never resolve would delay all other lookups and password hashing.
+ * `servers`: DNS servers for tests. Default: those of the system.
+ */
+export function createPublicLookup(servers?: readonly string[]) {
+  return (host: string, options: LookupOptions, done: LookupDone): void => {
+    // Only hosts files and search domains resolve a name without a dot.
+    if (!host.includes(".") || host.endsWith(".localhost")) return done(notPublicHost(host), "");
+    const resolver = new Resolver(QUERY);
+    if (servers !== undefined) resolver.setServers(servers);
+    void Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]).then(([ipv4, ipv6]) => {
+      const found = (answer: PromiseSettledResult<string[]>, family: number): LookupAddress[] =>
+        answer.status === "fulfilled" ? answer.value.map((address) => ({ address, family })) : [];
+      const addresses = [...found(ipv4, 4), ...found(ipv6, 6)];
+      const [first] = addresses;
+      if (first === undefined) {
+        const cause: unknown = ipv4.status === "rejected" ? ipv4.reason : undefined;
+        return done(new Error(`${host} has no address`, { cause }), "");
+      }
+      if (!addresses.every(({ address }) => isPublicAddress(address))) return done(notPublicHost(host), "");
+      return options.all === true ? done(null, addresses) : done(null, first.address, first.family);
+    });
+  };
 }
+
+/** {@link createPublicLookup} over the system's DNS servers. */
+export const publicLookup = createPublicLookup();
 
 /** Creates the error for a host outside the public internet. */
 export function notPublicHost(host: string): Failure {
