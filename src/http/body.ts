@@ -173,7 +173,7 @@ export function readBody(c: AppContext): MaybePromise<void> {
   const declared = Number(length ?? 0);
   const isMultipart = contentType !== JSON_TYPE && /^multipart\/form-data\b/i.test(contentType);
   const { maxBodyBytes: limit = MAX_BODY_BYTES, maxBodyDepth = MAX_DEPTH } = c.get("server").settings;
-  if (declared > (isMultipart ? maxPricingBytes(c.get("resources")) + WRAPPING_BYTES : limit)) {
+  if (declared > (isMultipart ? maxPricingBytes({ resources: c.get("resources") }) + WRAPPING_BYTES : limit)) {
     throw new Failure("tooLarge", isMultipart ? TOO_LARGE : bodyTooLarge(limit));
   }
   if (isMultipart || contentType === "") return c.set("body", {});

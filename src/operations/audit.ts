@@ -83,7 +83,7 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
   await ctx.db.execute(sql`
     insert into audit_log
       (at, organization_id, actor_kind, actor_id, action, target, before, after, request_id)
-    select ${ctx.now().toISOString()}::timestamptz, organization_id, ${caller.kind}, ${actorId}, action, target,
+    select ${ctx.resources.now().toISOString()}::timestamptz, organization_id, ${caller.kind}, ${actorId}, action, target,
       nullif(before::text, 'null')::json, nullif(after::text, 'null')::json, ${ctx.requestId ?? null}
     from json_to_recordset(${rows}::json)
       as given (action text, organization_id text, target text, before json, after json)

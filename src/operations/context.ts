@@ -19,7 +19,7 @@ import type { DeniedAttempts } from "./state/denied-attempts.ts";
 export interface Resources {
   db: Database;
   snapshots: SnapshotCache;
-  /** Resolves once `lookups` reflects every earlier commit. Undefined where `lookups` caches nothing. */
+  /** Resolves once `snapshots` reflects every earlier commit. Undefined where `snapshots` caches nothing. */
   invalidationsApplied?: (() => Promise<void>) | undefined;
   keyring: Keyring;
   pricingCache: PricingCache;
@@ -32,8 +32,8 @@ export interface Resources {
   settings: Settings;
   /** The only clock: operations never read the system time themselves. */
   now: () => Date;
-  /** Batches consumption across callers. Undefined inside a transaction, which must not wait for another one. */
-  consume?: ((ask: QueuedEvaluation) => Promise<FeatureAnswer>) | undefined;
+  /** Batches consumption across callers. Never call it inside a transaction: its own transactions would wait for it. */
+  consume: (ask: QueuedEvaluation) => Promise<FeatureAnswer>;
   /** Compares a password with an imported hash in another thread. Default: on the event loop, in slices of 100 ms. */
   compareBcrypt?: CompareBcrypt | undefined;
   /**
@@ -81,58 +81,43 @@ export interface Settings {
   webhookAllowedHosts?: readonly string[] | undefined;
 }
 
-/** The resources plus the caller; every operation receives one. */
-export interface Context extends Resources {
+/** Where an operation runs: every operation receives one. */
+export interface Context {
+  /** The database, or the transaction's handle inside of one. */
+  db: Database;
   caller: Caller;
   /** Request id for the audit log; undefined outside of a request. */
-  requestId?: string | undefined;
+  requestId: string | undefined;
   /** Assessments computed before the change's transaction; see proposeFirst. */
   answers?: Answers | undefined;
+  /**
+   * Without `db`: a statement on a second connection inside a transaction would not see that transaction, and can
+   * deadlock the pool.
+   */
+  resources: Omit<Resources, "db">;
 }
 
-/**
- * Builds the context of one caller. Field by field, because V8 runs that many times faster than a spread, and every
- * request needs one.
- */
+/** Builds the context of one caller. */
 export function contextOf(resources: Resources, caller: Caller, requestId?: string): Context {
-  return {
-    caller,
-    requestId,
-    db: resources.db,
-    snapshots: resources.snapshots,
-    invalidationsApplied: resources.invalidationsApplied,
-    keyring: resources.keyring,
-    pricingCache: resources.pricingCache,
-    issuer: resources.issuer,
-    analysis: resources.analysis,
-    answers: undefined,
-    callCounter: resources.callCounter,
-    keyUses: resources.keyUses,
-    deniedAttempts: resources.deniedAttempts,
-    settings: resources.settings,
-    now: resources.now,
-    consume: resources.consume,
-    compareBcrypt: resources.compareBcrypt,
-    download: resources.download,
-    isPublicAddress: resources.isPublicAddress,
-    eventLog: resources.eventLog,
-    stopping: resources.stopping,
-  } satisfies Record<keyof Context, unknown>;
+  return { db: resources.db, caller, requestId, resources };
 }
+
+/** True inside `transaction` and `snapshot`. */
+export const isInTransaction = ({ db }: Pick<Context, "db">): boolean => db instanceof PgTransaction;
 
 /** Clamps a requested page size to the operator's maximum. */
-export const clampPageSize = ({ settings }: Pick<Resources, "settings">, limit: number): number =>
-  Math.min(limit, settings.maxPageSize ?? limit);
+export const clampPageSize = ({ resources }: Pick<Context, "resources">, limit: number): number =>
+  Math.min(limit, resources.settings.maxPageSize ?? limit);
 
 /**
  * Runs `work` in one transaction. Name the parameter `ctx`, so that it shadows the outer handle. Deadlocks and
- * serialization failures are retried a few times (see repeatLost), then thrown as retryable. So `work` must have no
+ * serialization failures are retried a few times (see retrySerializationFailures), then thrown as retryable. So `work` must have no
  * effects outside the transaction, and must not send anything. Inside another transaction it joins that one, and only
  * the outer one is retried.
  */
 export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
   const once = () => transactionOnce(ctx, work);
-  return ctx.db instanceof PgTransaction ? once() : retrySerializationFailures(once);
+  return isInTransaction(ctx) ? once() : retrySerializationFailures(once);
 }
 
 /**
@@ -140,7 +125,7 @@ export function transaction<T>(ctx: Context, work: (ctx: Context) => Promise<T>)
  * commit.
  */
 export function transactionOnce<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
-  return ctx.db.transaction((tx) => work({ ...ctx, db: tx, consume: undefined }));
+  return ctx.db.transaction((tx) => work({ ...ctx, db: tx }));
 }
 
 /**
@@ -148,8 +133,8 @@ export function transactionOnce<T>(ctx: Context, work: (ctx: Context) => Promise
  * one, with its isolation.
  */
 export function snapshot<T>(ctx: Context, read: (ctx: Context) => Promise<T>): Promise<T> {
-  if (ctx.db instanceof PgTransaction) return read(ctx);
-  return ctx.db.transaction((tx) => read({ ...ctx, db: tx, consume: undefined }), {
+  if (isInTransaction(ctx)) return read(ctx);
+  return ctx.db.transaction((tx) => read({ ...ctx, db: tx }), {
     isolationLevel: "repeatable read",
     accessMode: "read only",
   });

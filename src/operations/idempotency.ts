@@ -59,8 +59,8 @@ function scopeOf(ctx: Context, organizationId: string | undefined): string {
 
 /** True for the one caller that runs `work`. Concurrent callers block here until it commits or rolls back. */
 async function claim(ctx: Context, scope: string, key: string, fingerprint: string): Promise<boolean> {
-  const now = ctx.now().toISOString();
-  const over = new Date(ctx.now().getTime() - KEPT_MS).toISOString();
+  const now = ctx.resources.now().toISOString();
+  const over = new Date(ctx.resources.now().getTime() - KEPT_MS).toISOString();
   const claimed = await ctx.db.execute(sql`
     with pruned as (
       delete from idempotency_keys

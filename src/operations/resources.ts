@@ -13,7 +13,7 @@ import { createDeniedAttempts } from "./state/denied-attempts.ts";
 
 /**
  * Creates a process's resources over one connection pool. The caller closes the pool after flushing callCounter,
- * keyUses and refusals. Without `changes`, every request reads keys and contracts from the database.
+ * keyUses and deniedAttempts. Without `changes`, every request reads keys and contracts from the database.
  */
 export function createResources(
   connection: Connection,
@@ -34,7 +34,7 @@ export function createResources(
   },
 ): Resources {
   const { changes, ...given } = options;
-  const resources = {
+  const resources: Resources = {
     db: connection.db,
     snapshots: createSnapshotCache(connection, changes),
     invalidationsApplied: changes?.invalidationsApplied,
@@ -46,9 +46,8 @@ export function createResources(
     deniedAttempts: createDeniedAttempts(connection.db),
     now: () => new Date(),
     ...given,
+    consume: (request) => consume(request),
   };
-  return {
-    ...resources,
-    consume: createConsume(connection, resources),
-  };
+  const consume = createConsume(connection, resources);
+  return resources;
 }

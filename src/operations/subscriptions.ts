@@ -8,7 +8,7 @@ import { isAnyOf } from "../db/postgres/lists.ts";
 import { serviceKey, versionKey } from "../db/queries/pricings.ts";
 import { deletedPricings, pricings, services } from "../db/schema.ts";
 import { inSlices } from "./state/analysis.ts";
-import type { Context, Resources } from "./context.ts";
+import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
 
 /** A requested subscription, with names as sent. */
@@ -175,8 +175,12 @@ async function findVersions(ctx: Context, serviceIds: readonly string[], version
 }
 
 /** Returns compiled pricings by model hash; uncached ones take one query. */
-export async function compiledPricings(ctx: Resources, rows: readonly { pricingId: string; hash: string }[]) {
-  const compiled = new Map(rows.map((row) => [row.hash, ctx.pricingCache.peek(row.hash)] as const));
+export async function compiledPricings(
+  ctx: Pick<Context, "db" | "resources">,
+  rows: readonly { pricingId: string; hash: string }[],
+) {
+  const { pricingCache } = ctx.resources;
+  const compiled = new Map(rows.map((row) => [row.hash, pricingCache.peek(row.hash)] as const));
   const missing = rows.filter((row) => compiled.get(row.hash) === undefined);
   if (missing.length > 0) {
     const models = await ctx.db
@@ -197,7 +201,7 @@ export async function compiledPricings(ctx: Resources, rows: readonly { pricingI
     }
     for (const { hash, model: text } of models) {
       const model = (await inSlices(parseJsonSteps(text))) as Pricing;
-      compiled.set(hash, ctx.pricingCache.put(hash, await inSlices(compileSteps(model)), text.length));
+      compiled.set(hash, pricingCache.put(hash, await inSlices(compileSteps(model)), text.length));
     }
   }
   return compiled;

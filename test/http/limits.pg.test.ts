@@ -7,6 +7,7 @@ import { pruneRates } from "../../src/db/queries/rate-counters.ts";
 import { isPublicAddress } from "../../src/entries/platform/download.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpSettings } from "../../src/http/context.ts";
+import { contextOf } from "../../src/operations/context.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 
@@ -110,7 +111,7 @@ describe("sign-ins and sign-ups of one address", () => {
 it("failed sign-ins of a name are counted across processes, and the name itself is not stored", async () => {
   vi.resetModules();
   const elsewhere = await import("../../src/operations/accounts/users.ts");
-  const ctx = { ...api.resources, caller: { kind: "anonymous" as const } };
+  const ctx = contextOf(api.resources, { kind: "anonymous" });
   const guesses = Array.from({ length: 10 }, () =>
     elsewhere.authenticate(ctx, { username: "guessed-name", password: "wrong" }).then(
       () => "in",

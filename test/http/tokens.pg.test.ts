@@ -1,5 +1,6 @@
 import { jwtVerify } from "jose";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { contextOf } from "../../src/operations/context.ts";
 import { deriveTokenKey } from "../../src/operations/credentials.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
 import { verifyPricingToken } from "../../src/operations/evaluation/pricing-tokens.ts";
@@ -220,7 +221,7 @@ test("a token that the secret before this one signed is still this server's, whi
   const verdict = async (previousJwtSecret?: string) => {
     const keyring = await createKeyring({ ...secrets, previousJwtSecret });
     const caller = { kind: "user", id: "", username: "", role: "ADMIN" } as const;
-    return (await verifyPricingToken({ ...api.resources, keyring, caller }, old)).valid;
+    return (await verifyPricingToken(contextOf({ ...api.resources, keyring }, caller), old)).valid;
   };
   expect(await verdict()).toBe(false);
   expect(await verdict("jwt secret of the tests, 32 bytes or more")).toBe(true);

@@ -50,7 +50,7 @@ function paging(c: AppContext): { skip: number; limit: number; order: "asc" | "d
     const value = leadingInteger(queryParameter(c, name)) ?? 0;
     return value > 0 ? value : fallback;
   };
-  const limit = clampPageSize(c.get("resources"), Math.min(positive("limit", 20), 1000));
+  const limit = clampPageSize(context(c), Math.min(positive("limit", 20), 1000));
   const offset = positive("offset", 0);
   return {
     limit,

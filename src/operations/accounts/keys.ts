@@ -89,7 +89,7 @@ export async function changeOrganizationKey(
 }
 
 function requireFuture(ctx: Context, expiresAt: Date | null): void {
-  if (expiresAt === null || expiresAt.getTime() > ctx.now().getTime()) return;
+  if (expiresAt === null || expiresAt.getTime() > ctx.resources.now().getTime()) return;
   throw new Failure("invalid", "INVALID DATA: expiresAt must be in the future: delete the key to end it at once");
 }
 
@@ -110,8 +110,8 @@ export async function addOrganizationKey(
     refuse(membership.denyAddKey(actor, scope));
     const { name, expiresAt } = input.details();
     requireFuture(ctx, expiresAt);
-    const now = ctx.now();
-    const { hash, sealed } = await issueApiKey(ctx.keyring, "org");
+    const now = ctx.resources.now();
+    const { hash, sealed } = await issueApiKey(ctx.resources.keyring, "org");
     const id = newId(now);
     await ctx.db.insert(organizationKeys).values({
       id,
@@ -138,7 +138,7 @@ export async function removeOrganizationKey(
     await lockOrganization(ctx, organizationId, "no key update");
     const actor = await actorIn(ctx, organizationId);
     refuse(membership.denyKeys(actor));
-    const { keyring } = ctx;
+    const { keyring } = ctx.resources;
     const hashes = await Promise.all([keyring, keyring.previous ?? keyring].map((one) => hashApiKey(one, idOrKey)));
     const [key] = await ctx.db
       .select({ id: organizationKeys.id, scope: organizationKeys.scope })

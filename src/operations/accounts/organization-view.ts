@@ -171,7 +171,7 @@ export async function viewRows(
         row.owner.id === callerId ? "OWNER" : joined.find((member) => member.userId === callerId)?.role;
       const reader = actor ?? actorOf(ctx.caller, role);
       const apiKeys = (keysOf.get(row.id) ?? []).map(async ({ id, scope, sealed }) => {
-        const key = (await readApiKey(ctx.keyring, sealed)) ?? UNREADABLE;
+        const key = (await readApiKey(ctx.resources.keyring, sealed)) ?? UNREADABLE;
         return { id, key: seesKey(reader, scope) ? key : maskKey(key), scope };
       });
       return {

@@ -86,9 +86,9 @@ export async function createOrganization(
   }
   const isDefault = defaultFlag(input.default) ?? false;
   if (isDefault && (await ownsDefaultOrganization(ctx, ownerId))) throw secondDefault(input.owner);
-  const now = ctx.now();
+  const now = ctx.resources.now();
   const id = newId(now);
-  const key = { id: newId(now), ...(await issueApiKey(ctx.keyring, "org")) };
+  const key = { id: newId(now), ...(await issueApiKey(ctx.resources.keyring, "org")) };
   await refusingRaces({ username: input.owner }, () =>
     transaction(ctx, async (ctx) => {
       await insertOrganization(ctx.db, {
@@ -159,7 +159,7 @@ export async function updateOrganization(
       const after = { name: input.name ?? row.name, isDefault: isDefault ?? row.isDefault };
       await ctx.db
         .update(organizations)
-        .set({ ...after, updatedAt: ctx.now() })
+        .set({ ...after, updatedAt: ctx.resources.now() })
         .where(eq(organizations.id, organizationId));
       await audit(ctx, {
         action: "organization.update",

@@ -26,9 +26,9 @@ const MAX_ACCOUNT_CALLS = 3000;
  * @throws Failure tooManyRequests above the limit per minute.
  */
 export async function limitAccountCalls(ctx: Context, address: string): Promise<void> {
-  const limit = ctx.settings.accountCallsPerMinute ?? MAX_ACCOUNT_CALLS;
+  const limit = ctx.resources.settings.accountCallsPerMinute ?? MAX_ACCOUNT_CALLS;
   if (address === "" || limit === 0 || isPlatformAdmin(ctx.caller)) return;
-  const now = ctx.now();
+  const now = ctx.resources.now();
   if ((await countRate(ctx.db, `accounts ${address}`, now)) <= limit) return;
   throw new Failure("tooManyRequests", "Too many requests. Please try again later", {
     retryAfterSeconds: secondsToNextMinute(now),
@@ -45,13 +45,13 @@ export async function throttleSignInEverywhere<T>(
   { name, address }: { name: string; address: string },
   signIn: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
-  const limit = ctx.settings.failedSignInsPerMinute ?? MAX_FAILURES;
+  const limit = ctx.resources.settings.failedSignInsPerMinute ?? MAX_FAILURES;
   const limits = [
     { bucket: `sign-in ${await digestOf(`${name}\n${address}`)}`, limit },
     { bucket: `sign-in-name ${await digestOf(name)}`, limit: Math.max(limit, MAX_FAILURES_PER_NAME) },
   ];
   const attempt = async () => {
-    const now = ctx.now();
+    const now = ctx.resources.now();
     for (const { bucket, limit } of limits) {
       if ((await readRate(ctx.db, bucket, now)) >= limit) throw tooManyFailures(secondsToNextMinute(now));
     }
@@ -59,7 +59,7 @@ export async function throttleSignInEverywhere<T>(
     if (result === undefined) for (const { bucket } of limits) await countRate(ctx.db, bucket, now);
     return result;
   };
-  return throttleSignIn(`${name}\n${address}`, ctx.now, attempt, limit);
+  return throttleSignIn(`${name}\n${address}`, ctx.resources.now, attempt, limit);
 }
 
 /** Hashes a name for storage, because people sometimes type their password into the name field. */

@@ -7,7 +7,7 @@ import { insertOrganization, passOnOrganizations } from "../../db/queries/organi
 import { users } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import { audit, auditAll } from "../audit.ts";
-import { newId, clampPageSize, transaction, type Context, type Resources } from "../context.ts";
+import { newId, clampPageSize, contextOf, transaction, type Context, type Resources } from "../context.ts";
 import { hashPassword, isOutdated, issueApiKey, readApiKey, verifyPassword } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 import { inTurn, type Requester } from "../state/hashing-queue.ts";
@@ -64,7 +64,7 @@ function hashing<T>(ctx: Context, { address, signal }: Client, work: () => Promi
     ctx.caller.kind === "user"
       ? { key: ctx.caller.id, kind: isPlatformAdmin(ctx.caller) ? "platformAdmin" : "user", signal }
       : { key: addressBlock(address), kind: "anonymous", signal };
-  return inTurn(work, requester, ctx.settings.maxWaitingHashes);
+  return inTurn(work, requester, ctx.resources.settings.maxWaitingHashes);
 }
 
 /**
@@ -83,13 +83,16 @@ export async function authenticate(
   const user = await throttleSignInEverywhere(ctx, { name: input.username, address }, () =>
     hashing(ctx, client, async () => {
       const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
-      return (await verifyPassword(input.password, found?.passwordHash, ctx.compareBcrypt)) ? found : undefined;
+      return (await verifyPassword(input.password, found?.passwordHash, ctx.resources.compareBcrypt))
+        ? found
+        : undefined;
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
   if (isOutdated(user.passwordHash)) await rehash(ctx, user, input.password, client);
-  const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.now().getTime();
-  const current = user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.keyring, user.apiKeySealed);
+  const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.resources.now().getTime();
+  const current =
+    user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.resources.keyring, user.apiKeySealed);
   const itself = { ...ctx, caller: { kind: "user" as const, id: user.id, username: user.username, role: user.role } };
   return { username: user.username, apiKey: current ?? (await renewApiKey(itself, user.id)), role: user.role };
 }
@@ -115,7 +118,7 @@ async function rehash(ctx: Context, user: UserRow, password: string, client: Cli
  * @throws Failure unauthenticated or forbidden when sign-up is closed to it.
  */
 export function requireSignUpAllowed(ctx: Context): void {
-  if (ctx.settings.allowPublicSignup || isPlatformAdmin(ctx.caller)) return;
+  if (ctx.resources.settings.allowPublicSignup || isPlatformAdmin(ctx.caller)) return;
   if (ctx.caller.kind === "user") {
     throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create users.");
   }
@@ -167,7 +170,7 @@ export async function seedFirstAdmin(
   resources: Resources,
   admin: { username: string; password: string; organizationName: string },
 ): Promise<boolean> {
-  const ctx: Context = { ...resources, caller: { kind: "anonymous" } };
+  const ctx = contextOf(resources, { kind: "anonymous" });
   return transaction(ctx, async (ctx) => {
     await lockAdmins(ctx);
     const [existing] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.role, "ADMIN")).limit(1);
@@ -324,7 +327,7 @@ export async function regenerateApiKey(
   requireKeyOf(ctx, username);
   const target = await findUser(ctx, username);
   const wanted = rotation();
-  if (wanted.expiresAt != null && wanted.expiresAt.getTime() <= ctx.now().getTime()) {
+  if (wanted.expiresAt != null && wanted.expiresAt.getTime() <= ctx.resources.now().getTime()) {
     throw new Failure("invalid", "INVALID DATA: expiresAt must be in the future");
   }
   return { apiKey: await renewApiKey(ctx, target.id, wanted) };
@@ -341,7 +344,7 @@ export async function showUserKey(ctx: Context, username: string): Promise<UserK
   return {
     expiresAt: row.apiKeyExpiresAt,
     lastUsedAt: row.apiKeyLastUsedAt,
-    previousUntil: until !== null && until.getTime() > ctx.now().getTime() ? until : null,
+    previousUntil: until !== null && until.getTime() > ctx.resources.now().getTime() ? until : null,
   };
 }
 
@@ -381,7 +384,7 @@ export async function deleteUser(ctx: Context, username: string): Promise<void> 
       throw new Failure("forbidden", "PERMISSION ERROR: Only admins can delete other users.");
     }
     if (target.role === "ADMIN") await requireAnotherAdmin(ctx, target);
-    const passedOn = await passOnOrganizations(ctx.db, target.id, ctx.now());
+    const passedOn = await passOnOrganizations(ctx.db, target.id, ctx.resources.now());
     await ctx.db.delete(users).where(eq(users.id, target.id));
     await auditAll(ctx, [
       { action: "user.delete", organizationId: null, target: target.username, before: factsOf(target) },
@@ -423,10 +426,10 @@ async function insertUser(
   ctx: Context,
   input: { username: string; passwordHash: string; role: PlatformRole; organizationName: string },
 ): Promise<UserRow> {
-  const now = ctx.now();
+  const now = ctx.resources.now();
   const [userKey, organizationKey] = await Promise.all([
-    issueApiKey(ctx.keyring, "usr"),
-    issueApiKey(ctx.keyring, "org"),
+    issueApiKey(ctx.resources.keyring, "usr"),
+    issueApiKey(ctx.resources.keyring, "org"),
   ]);
   const [row] = await ctx.db
     .insert(users)
@@ -468,8 +471,8 @@ async function insertUser(
 const factsOf = ({ id, username, role }: Pick<UserRow, "id" | "username" | "role">) => ({ id, username, role });
 
 async function renewApiKey(ctx: Context, userId: string, rotation: KeyRotation = {}): Promise<string> {
-  const { apiKey, hash, sealed } = await issueApiKey(ctx.keyring, "usr");
-  const now = ctx.now();
+  const { apiKey, hash, sealed } = await issueApiKey(ctx.resources.keyring, "usr");
+  const now = ctx.resources.now();
   const overlap = rotation.overlapSeconds ?? 0;
   const previousUntil = overlap === 0 ? null : new Date(now.getTime() + overlap * 1000);
   const expiresAt = rotation.expiresAt ?? null;
@@ -507,7 +510,7 @@ async function writeUser(
   target: UserRow,
   change: { username?: string | undefined; role?: PlatformRole | undefined; passwordHash?: string | undefined },
 ): Promise<UpdatedUser> {
-  const changed = { ...target, updatedAt: ctx.now() };
+  const changed = { ...target, updatedAt: ctx.resources.now() };
   if (change.username !== undefined) changed.username = change.username;
   if (change.role !== undefined) changed.role = change.role;
   if (change.passwordHash !== undefined) changed.passwordHash = change.passwordHash;
@@ -547,7 +550,7 @@ function seesAll(ctx: Context, row: UserRow): boolean {
 async function viewUser(ctx: Context, row: UserRow, full: boolean): Promise<UserView> {
   const { id, username, role, createdAt, updatedAt } = row;
   if (!full) return { _id: id, id, username, createdAt, updatedAt };
-  const apiKey = row.apiKeySealed === null ? undefined : await readApiKey(ctx.keyring, row.apiKeySealed);
+  const apiKey = row.apiKeySealed === null ? undefined : await readApiKey(ctx.resources.keyring, row.apiKeySealed);
   if (apiKey === undefined) return { _id: id, id, username, role, createdAt, updatedAt };
   return { _id: id, id, username, apiKey, role, createdAt, updatedAt };
 }

@@ -20,8 +20,8 @@ export interface PricingSource {
 const MAX_PRICING_BYTES = 2 * 1024 * 1024;
 
 /** Returns the size limit of a pricing's text, in bytes. */
-export const maxPricingBytes = ({ settings }: Pick<Context, "settings">): number =>
-  settings.maxPricingBytes ?? MAX_PRICING_BYTES;
+export const maxPricingBytes = ({ resources }: Pick<Context, "resources">): number =>
+  resources.settings.maxPricingBytes ?? MAX_PRICING_BYTES;
 
 /** Size limit of the expectations of one upload, in bytes. */
 export const MAX_EXPECTATIONS_BYTES = 256 * 1024;
@@ -55,12 +55,12 @@ function analyseSource(
   source: PricingSource,
   reviews: boolean,
 ): Promise<ParsedUpload> {
-  return ctx.analysis.call(tenantOf(ctx, organizationId), (call) =>
+  return ctx.resources.analysis.call(tenantOf(ctx, organizationId), (call) =>
     call.run({
       kind: "upload",
       text: source.text,
-      now: ctx.now().getTime(),
-      maxDepth: ctx.settings.maxPricingDepth,
+      now: ctx.resources.now().getTime(),
+      maxDepth: ctx.resources.settings.maxPricingDepth,
       reviews,
       expectations: source.expectations,
       lintMs: LINT_MS,
@@ -104,10 +104,10 @@ export async function readUpload(
  */
 export async function fetchPricing(ctx: Context, address: unknown): Promise<PricingSource> {
   if (typeof address !== "string" || !URL.canParse(address)) throw new Failure("invalid", "Invalid URL");
-  if (ctx.download === undefined) {
+  if (ctx.resources.download === undefined) {
     throw new Failure("invalid", "This server accepts pricings only as files: it cannot fetch URLs safely");
   }
-  return { text: await ctx.download(address, maxPricingBytes(ctx)), url: address };
+  return { text: await ctx.resources.download(address, maxPricingBytes(ctx)), url: address };
 }
 
 const pathPart = (text: string) =>
@@ -123,7 +123,7 @@ export async function insertPricing(
   input: { service: ServiceRow; pricing: Pricing; source: PricingSource },
 ): Promise<void> {
   const { service, pricing, source } = input;
-  const id = newId(ctx.now());
+  const id = newId(ctx.resources.now());
   let yamlPath: string | null = null;
   if (source.url === undefined) {
     const stem = `/static/pricings/${pathPart(service.organizationId)}-${pathPart(service.name)}-${pathPart(pricing.version)}`;

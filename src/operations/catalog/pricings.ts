@@ -134,15 +134,15 @@ async function diffText(
 ): Promise<string> {
   const { before, after, format, organizationId, signal } = input;
   const key = `${before.hash} ${after.hash} ${format}`;
-  const kept = ctx.pricingCache.diff(key);
+  const kept = ctx.resources.pricingCache.diff(key);
   if (kept !== undefined) return kept;
   const models = { before: await modelText(ctx.db, before.id), after: await after.text() };
-  const { text } = await ctx.analysis.call(
+  const { text } = await ctx.resources.analysis.call(
     tenantOf(ctx, organizationId),
     (call) => call.run({ kind: "diff", ...models, format, limitMs: DIFF_MS }),
     signal,
   );
-  return ctx.pricingCache.keepDiff(key, text);
+  return ctx.resources.pricingCache.keepDiff(key, text);
 }
 
 async function findVersion(ctx: Context, service: ServiceRow, input: PricingAddress): Promise<VersionRow> {
@@ -277,7 +277,7 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
       }
       // Keep the model: questions about past contract states still need it.
       const { version: _, ...kept } = gone;
-      await ctx.db.insert(deletedPricings).values({ ...kept, deletedAt: ctx.now() });
+      await ctx.db.insert(deletedPricings).values({ ...kept, deletedAt: ctx.resources.now() });
       await audit(ctx, {
         action: "pricing.delete",
         organizationId: service.organizationId,

@@ -52,7 +52,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         .set({
           ...(name === "" ? {} : { name, nameKey: serviceKey(name) }),
           ...(target === undefined ? {} : { organizationId: target }),
-          updatedAt: ctx.now(),
+          updatedAt: ctx.resources.now(),
         })
         .where(eq(services.id, service.id))
         .returning();
@@ -99,7 +99,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
 async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string): Promise<void> {
   const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
   const contractIds = holders.map((row) => row.id);
-  const now = ctx.now();
+  const now = ctx.resources.now();
   await relabelFeatures(ctx.db, {
     contractIds,
     serviceId: service.id,
@@ -163,7 +163,7 @@ async function takeAlong(
   const ids = moving.map((row) => row.id);
   await ctx.db
     .update(contracts)
-    .set({ organizationId: targetId, updatedAt: ctx.now() })
+    .set({ organizationId: targetId, updatedAt: ctx.resources.now() })
     .where(isAnyOf(contracts.id, ids));
 }
 
@@ -173,7 +173,7 @@ async function takeAlong(
  */
 async function leaveBehind(ctx: Context, contractIds: readonly string[], serviceId: string): Promise<void> {
   if (contractIds.length === 0) return;
-  const now = ctx.now();
+  const now = ctx.resources.now();
   await recordServiceRemoval(ctx.db, { contractIds, serviceIds: [serviceId], now, operationId: newId(now) });
   const theirs: SQL | undefined = and(
     isAnyOf(contractServices.contractId, contractIds),

@@ -116,7 +116,7 @@ export async function createService(
 async function insertService(ctx: Context, organizationId: string, name: string): Promise<ServiceRow> {
   const [created] = await ctx.db
     .insert(services)
-    .values({ id: newId(ctx.now()), organizationId, name, nameKey: serviceKey(name) })
+    .values({ id: newId(ctx.resources.now()), organizationId, name, nameKey: serviceKey(name) })
     .returning();
   if (created === undefined) throw new Error("an insert returned no row");
   return created;
@@ -126,7 +126,7 @@ async function enableService(ctx: Context, held: ServiceRow, version: string): P
   await setAside(ctx, held.id, version);
   const [enabled] = await ctx.db
     .update(services)
-    .set({ disabled: false, hasArchive: true, updatedAt: ctx.now() })
+    .set({ disabled: false, hasArchive: true, updatedAt: ctx.resources.now() })
     .where(eq(services.id, held.id))
     .returning();
   if (enabled === undefined) throw new Error("an update of a locked row returned no row");
@@ -143,7 +143,7 @@ async function setAside(ctx: Context, serviceId: string, version: string): Promi
   if (held === undefined) return;
   // That label may have been uploaded, or the clock may not have advanced.
   const taken = new Set(versions.map((row) => row.key));
-  let moment = ctx.now().getTime();
+  let moment = ctx.resources.now().getTime();
   while (taken.has(versionKey(`${held.version}.${moment}`))) moment += 1;
   const label = `${held.version}.${moment}`;
   await ctx.db
@@ -168,7 +168,7 @@ export async function disableService(
     const serviceIds = [service.id];
     const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
-    const now = ctx.now();
+    const now = ctx.resources.now();
     await ctx.db
       .update(services)
       .set({ disabled: true, hasArchive: true, updatedAt: now })
@@ -208,7 +208,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     if (serviceIds.length === 0) return 0;
     const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
-    const now = ctx.now();
+    const now = ctx.resources.now();
     await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     await auditAll(

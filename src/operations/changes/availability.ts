@@ -143,7 +143,7 @@ async function novateToNewest(
   if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
   const everybody = affected.map((row) => row.id);
   const moves = input.moves ?? [{ contractIds: everybody, ...checkTarget(service, target, pricing, input.fallback) }];
-  const now = ctx.now();
+  const now = ctx.resources.now();
   await moveToVersion(ctx.db, {
     serviceId: service.id,
     pricingId: target.id,

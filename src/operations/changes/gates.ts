@@ -25,7 +25,7 @@ export async function setGate(
     const rules = input.rules.length === 0 ? null : [...input.rules];
     const [set] = await ctx.db
       .update(organizations)
-      .set({ gateRules: rules, updatedAt: ctx.now() })
+      .set({ gateRules: rules, updatedAt: ctx.resources.now() })
       .where(eq(organizations.id, organizationId))
       .returning({ name: organizations.name });
     if (set === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);

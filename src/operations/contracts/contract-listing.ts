@@ -70,7 +70,7 @@ async function readPage(
     servicesCondition(query.filters.services),
     plansCondition(query.filters.plans),
     addOnsCondition(query.filters.addOns),
-    state === undefined ? undefined : isInState(state, ctx.now()),
+    state === undefined ? undefined : isInState(state, ctx.resources.now()),
     await nearCondition(ctx, query),
   );
   const by = sql`${COLUMNS[sort]} collate "C"`;
@@ -129,7 +129,7 @@ async function nearCondition(ctx: Context, { organizationId, near }: ContractQue
     throw new Failure("invalid", "INVALID DATA: near requires an organization");
   }
   const caps = await numericLimitsOf(ctx, organizationId);
-  return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.now() });
+  return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.resources.now() });
 }
 
 /** True for contracts with a service that satisfies `condition`. */

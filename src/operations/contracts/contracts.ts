@@ -93,7 +93,7 @@ export async function createContract(
       const locked = await lockServices(ctx, [organizationId], contract);
       const next = await resolveSubscription(ctx, locked.get(organizationId) ?? new Map(), contract, "creation");
       const renewalDays = contract.billingPeriod?.renewalDays ?? USUAL_RENEWAL_DAYS;
-      const now = ctx.now();
+      const now = ctx.resources.now();
       const id = newId(now);
       await ctx.db.insert(contracts).values({
         id,
@@ -170,7 +170,7 @@ async function applyNovation(
   const contractIds = planned.flatMap((one) => one.contractIds);
   // Take the time after acquiring the locks: the previous holder may have started a billing period later than our
   // request.
-  const now = ctx.now();
+  const now = ctx.resources.now();
   const operationId = newId(now);
   await appendHistory(ctx.db, contractIds, now);
   for (const plan of planned) await replaceSubscriptions(ctx.db, { ...plan, now, operationId });
@@ -311,7 +311,7 @@ export async function updateContact(
     const before = await readFacts(ctx.db, [row.id]);
     await ctx.db
       .update(contracts)
-      .set({ ...changes, updatedAt: ctx.now() })
+      .set({ ...changes, updatedAt: ctx.resources.now() })
       .where(eq(contracts.id, row.id));
     const view = await viewOne(ctx, row.id);
     await auditContracts(ctx, "contract.contact", [{ ...row, before: contactOf(row), after: view.userContact }]);
@@ -335,7 +335,7 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
       ...(changes.endDate === undefined ? {} : { endDate: changes.endDate }),
       ...(changes.autoRenew === undefined ? {} : { autoRenew: changes.autoRenew }),
       ...(changes.renewalDays === undefined ? {} : { renewalDays: changes.renewalDays }),
-      updatedAt: ctx.now(),
+      updatedAt: ctx.resources.now(),
     })
     .where(isAnyOf(contracts.id, ids));
 }
@@ -344,7 +344,7 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
 async function changeBilling(ctx: Context, rows: readonly ContractRow[], changes: BillingChanges): Promise<void> {
   const ids = rows.map((row) => row.id);
   await applyBilling(ctx, ids, changes);
-  await recordStates(ctx.db, { contractIds: ids, cause: "billing", now: ctx.now() });
+  await recordStates(ctx.db, { contractIds: ids, cause: "billing", now: ctx.resources.now() });
   const given = { endDate: changes.endDate, autoRenew: changes.autoRenew, renewalDays: changes.renewalDays };
   const after = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   await auditContracts(

@@ -34,7 +34,7 @@ export async function novateHolders(
     const { moves, gate, overrideReason, report } = decision;
     const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);
     if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
-    const now = ctx.now();
+    const now = ctx.resources.now();
     const contractIds = moves.flatMap((move) => move.contractIds);
     await appendHistory(ctx.db, contractIds, now);
     await moveToVersion(ctx.db, {

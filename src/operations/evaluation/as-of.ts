@@ -48,7 +48,7 @@ interface Past {
  * or before the records begin.
  */
 async function findPast(ctx: Context, address: ContractAddress, at: Date): Promise<Past> {
-  if (at.getTime() > ctx.now().getTime()) {
+  if (at.getTime() > ctx.resources.now().getTime()) {
     throw new Failure("invalid", "INVALID DATA: at must not be in the future");
   }
   const { userId } = address;

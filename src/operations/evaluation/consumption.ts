@@ -46,7 +46,7 @@ const LOCK_NOT_AVAILABLE = "55P03";
  */
 export function createConsume(
   connection: Connection,
-  resources: Omit<Resources, "consume">,
+  resources: Resources,
 ): (ask: QueuedEvaluation) => Promise<FeatureAnswer> {
   const createShard = (run: typeof consumeOptimistically): Shard =>
     createBatch((asks) => run(connection, resources, asks), { maxBatchSize: 200, concurrency: 1 });
@@ -118,7 +118,7 @@ const ROUNDS = 2;
  */
 async function consumeOptimistically(
   connection: Connection,
-  resources: Omit<Resources, "consume">,
+  resources: Resources,
   asks: readonly QueuedEvaluation[],
 ): Promise<(Verdict | Error)[]> {
   const now = resources.now();
@@ -167,7 +167,7 @@ async function consumeOptimistically(
 /** Consumes after locking the contracts; waits up to `PATIENCE_MS` for the locks. */
 async function consumeLocked(
   connection: Connection,
-  resources: Omit<Resources, "consume">,
+  resources: Resources,
   asks: readonly QueuedEvaluation[],
 ): Promise<(Verdict | Error)[]> {
   const now = resources.now();
@@ -220,7 +220,7 @@ interface DecidedAll extends Decision {
 
 /** Decides calls for one contract in order. Each call sees the balances that earlier ones left. */
 async function decideAll(
-  resources: Omit<Resources, "consume">,
+  resources: Resources,
   contract: ContractSnapshot,
   asks: readonly QueuedEvaluation[],
   now: Date,
@@ -234,7 +234,7 @@ async function decideAll(
   let due = false;
   try {
     due = needsRenewal(contract, now);
-    if (!due) prepared = await prepare(resources, contract);
+    if (!due) prepared = await prepare({ db: resources.db, resources }, contract);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     failure = error;
@@ -294,7 +294,7 @@ export async function consumeSerially(ctx: Context, ask: EvaluationRequest): Pro
   return withLockedContract(ctx, ask.userId, async (ctx, prepared) => {
     const { result, counts } = decide(prepared, ask);
     if (!counts) return explained(prepared, result, ask, prepared.usage);
-    const now = ctx.now();
+    const now = ctx.resources.now();
     const involved = involvedLevels(prepared, ask);
     const moved = await moveLevels(
       ctx.db,

@@ -83,7 +83,7 @@ interface Issued {
 /** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
 export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): MaybePromise<IssuedToken> {
   return chain(prepareContract(ctx, input.userId), (prepared) =>
-    chain(ctx.issuer(ctx.db), (issuer) => issueOnce(ctx, prepared, { ...input, issuer })),
+    chain(ctx.resources.issuer(ctx.db), (issuer) => issueOnce(ctx, prepared, { ...input, issuer })),
   );
 }
 
@@ -95,7 +95,7 @@ function issueOnce(
   const { contract } = prepared;
   const { issuer } = input;
   const { server } = input.mode;
-  const iat = Math.floor(ctx.now().getTime() / 1000);
+  const iat = Math.floor(ctx.resources.now().getTime() / 1000);
   if (issued.iat !== iat) {
     issued.iat = iat;
     issued.bySubject = new Map();
@@ -128,14 +128,14 @@ async function signToken(
     pricingContext,
     subscriptionContext,
     iat,
-    exp: iat + ctx.settings.tokenLifetimeSeconds,
+    exp: iat + ctx.resources.settings.tokenLifetimeSeconds,
     sub: userId,
     iss: issuer,
     aud: evaluatedOrganization(ctx),
   });
   const pricingToken = await new CompactSign(new TextEncoder().encode(payload))
     .setProtectedHeader({ alg: "HS256" })
-    .sign(ctx.keyring.token);
+    .sign(ctx.resources.keyring.token);
   return Object.freeze({ pricingToken });
 }
 

@@ -16,7 +16,7 @@ export async function evaluateFlag(
   const result = evaluateFeature(prepared.evaluation, input.featureId, prepared.usage, input.mode);
   if (!result.eval && result.error === null) {
     const reason = offReason(prepared, input.featureId, result, input.mode);
-    ctx.callCounter.countDenial(ctx.now(), evaluatedOrganization(ctx), input.featureId, reason);
+    ctx.resources.callCounter.countDenial(ctx.resources.now(), evaluatedOrganization(ctx), input.featureId, reason);
   }
   return flagOf(prepared, input.featureId, result, input.mode);
 }

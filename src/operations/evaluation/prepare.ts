@@ -9,7 +9,7 @@ import { loadSnapshot, type ContractSnapshot } from "../../db/queries/contract-s
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { boundaryAfter, isDue, lockSubject, renewDue } from "../../db/queries/usage.ts";
 import { contracts } from "../../db/schema.ts";
-import { type Context, newId, type Resources, transaction } from "../context.ts";
+import { type Context, newId, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
@@ -41,9 +41,10 @@ export function evaluatedOrganization(ctx: Context): string {
  * @throws Failure notFound without a contract; invalid when it has expired.
  */
 export function prepareContract(ctx: Context, userId: string): MaybePromise<Prepared> {
-  return chain(ctx.snapshots.snapshot({ organizationId: evaluatedOrganization(ctx), userId }), (contract) => {
+  return chain(ctx.resources.snapshots.snapshot({ organizationId: evaluatedOrganization(ctx), userId }), (contract) => {
     if (contract === null) throw contractNotFound(userId);
-    if (needsRenewal(contract, ctx.now())) return withLockedContract(ctx, userId, async (_, prepared) => prepared);
+    if (needsRenewal(contract, ctx.resources.now()))
+      return withLockedContract(ctx, userId, async (_, prepared) => prepared);
     return prepare(ctx, contract);
   });
 }
@@ -56,14 +57,17 @@ export function prepareFor(
   ctx: Context,
   { userId, featureId, mode }: { userId: string; featureId?: string; mode: Mode },
 ): MaybePromise<Prepared> {
-  return chain(ctx.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId }), (seen) => {
-    if (seen === null) throw contractNotFound(userId);
-    const now = ctx.now();
-    if (isOver(seen, now) || hasDue(seen, now)) return prepareContract(ctx, userId);
-    return chain(evaluationOf(ctx, seen), (evaluation) =>
-      readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(seen, evaluation),
-    );
-  });
+  return chain(
+    ctx.resources.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId }),
+    (seen) => {
+      if (seen === null) throw contractNotFound(userId);
+      const now = ctx.resources.now();
+      if (isOver(seen, now) || hasDue(seen, now)) return prepareContract(ctx, userId);
+      return chain(evaluationOf(ctx, seen), (evaluation) =>
+        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(seen, evaluation),
+      );
+    },
+  );
 }
 
 /**
@@ -91,7 +95,7 @@ export async function withLockedContract<T>(
   return transaction(ctx, async (ctx) => {
     // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
     const found = await lockSubject(ctx.db, organizationId, userId);
-    const now = ctx.now();
+    const now = ctx.resources.now();
     const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
     if (contract === undefined) throw contractNotFound(userId);
     const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;
@@ -107,7 +111,7 @@ export async function withLockedContract<T>(
   });
 }
 
-export function prepare(ctx: Resources, contract: ContractSnapshot): MaybePromise<Prepared> {
+export function prepare(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): MaybePromise<Prepared> {
   return chain(evaluationOf(ctx, contract), (evaluation) => preparedOf(contract, evaluation));
 }
 
@@ -169,12 +173,16 @@ function cacheKeyOf({ services }: ContractSnapshot): string {
   return key;
 }
 
-function evaluationOf(ctx: Resources, contract: ContractSnapshot): MaybePromise<Evaluation> {
+function evaluationOf(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): MaybePromise<Evaluation> {
   const key = cacheKeyOf(contract);
-  return ctx.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, key);
+  return ctx.resources.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, key);
 }
 
-async function createEvaluation(ctx: Resources, contract: ContractSnapshot, key: string): Promise<Evaluation> {
+async function createEvaluation(
+  ctx: Pick<Context, "db" | "resources">,
+  contract: ContractSnapshot,
+  key: string,
+): Promise<Evaluation> {
   const disabled = contract.services.find((service) => service.disabled);
   if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
   const compiled = await compiledPricings(ctx, contract.services);
@@ -202,5 +210,5 @@ async function createEvaluation(ctx: Resources, contract: ContractSnapshot, key:
     };
   });
   const modelHashes = contract.services.map(({ hash }) => hash);
-  return ctx.pricingCache.keepEvaluation(key, prepareEvaluation(contracted), modelHashes);
+  return ctx.resources.pricingCache.keepEvaluation(key, prepareEvaluation(contracted), modelHashes);
 }

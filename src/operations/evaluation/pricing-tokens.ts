@@ -28,7 +28,7 @@ export async function verifyPricingToken(ctx: Context, token: string): Promise<T
     return refused("The token is of another organization");
   }
   // All published clients treat a token without `exp` as expired.
-  const isCurrent = typeof claims.exp === "number" && ctx.now().getTime() < claims.exp * 1000;
+  const isCurrent = typeof claims.exp === "number" && ctx.resources.now().getTime() < claims.exp * 1000;
   return isCurrent ? { valid: true, reason: null } : refused("The token has expired");
 }
 
@@ -46,7 +46,8 @@ function decode(token: string): { algorithm: "HS256" | "EdDSA"; claims: JWTPaylo
   }
 }
 
-async function isSignedHere({ keyring }: Context, token: string): Promise<boolean> {
+async function isSignedHere(ctx: Context, token: string): Promise<boolean> {
+  const { keyring } = ctx.resources;
   for (const key of [keyring.token, keyring.previousToken]) {
     if (key === undefined) continue;
     try {

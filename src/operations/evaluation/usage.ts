@@ -14,7 +14,7 @@ import {
   revertFeature,
 } from "../../db/queries/usage.ts";
 import { audit } from "../audit.ts";
-import { type Context, newId, transaction } from "../context.ts";
+import { type Context, isInTransaction, newId, transaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
 import { consumeSerially } from "./consumption.ts";
@@ -32,16 +32,16 @@ export function evaluateOne(ctx: Context, ask: EvaluationRequest): MaybePromise<
       explained(prepared, decide(prepared, ask).result, ask, prepared.usage),
     );
   }
-  if (ctx.consume !== undefined) return ctx.consume({ organizationId: evaluatedOrganization(ctx), ...ask });
-  return consumeSerially(ctx, ask);
+  if (isInTransaction(ctx)) return consumeSerially(ctx, ask);
+  return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...ask });
 }
 
 /** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. */
 export function countVerdict(ctx: Context, { featureId, expected }: EvaluationRequest, answer: FeatureAnswer): void {
-  const { callCounter } = ctx;
+  const { callCounter, now } = ctx.resources;
   if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
   if (answer.eval || answer.error !== null) return;
-  callCounter.countDenial(ctx.now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
+  callCounter.countDenial(now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
 }
 
 /**
@@ -57,7 +57,7 @@ export async function revertConsumption(
   const isKnown = await withLockedContract(ctx, userId, async (ctx, { contract, evaluation, usage }) => {
     const known = evaluateFeature(evaluation, featureId, usage, input.mode);
     if (known.error?.code === "FLAG_NOT_FOUND") return false;
-    const now = ctx.now();
+    const now = ctx.resources.now();
     await revertFeature(ctx.db, {
       contractId: contract.contractId,
       featureId,
@@ -91,7 +91,7 @@ export async function changeUsage(
 ): Promise<ContractView> {
   return transaction(ctx, async (ctx) => {
     const contract = await findContract(ctx, input, "change");
-    const now = ctx.now();
+    const now = ctx.resources.now();
     const operationId = newId(now);
     const levels = await loadLevels(ctx.db, contract.id);
     let before: readonly Level[];

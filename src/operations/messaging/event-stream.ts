@@ -35,8 +35,9 @@ export async function openEventReader(
   input: { organizationId: string | undefined; lastEventId: number | undefined },
 ): Promise<EventReader> {
   const filter = await filterOf(ctx, input.organizationId);
-  let at = input.lastEventId ?? ctx.eventLog?.position() ?? (await outboxRange(ctx.db)).newest;
-  const read = () => ctx.eventLog?.read(at, filter, PAGE) ?? readPage(ctx.db, { after: at, filter, limit: PAGE });
+  let at = input.lastEventId ?? ctx.resources.eventLog?.position() ?? (await outboxRange(ctx.db)).newest;
+  const read = () =>
+    ctx.resources.eventLog?.read(at, filter, PAGE) ?? readPage(ctx.db, { after: at, filter, limit: PAGE });
   return {
     position: () => at,
     recheck: async (caller) => {
@@ -49,7 +50,7 @@ export async function openEventReader(
         const page = await read();
         at = page.position;
         if (page.lost || page.events.length > 0 || signal.aborted) return page;
-        await (ctx.eventLog?.moved(at, signal) ?? pause(POLL_MS, signal));
+        await (ctx.resources.eventLog?.moved(at, signal) ?? pause(POLL_MS, signal));
       }
     },
   };

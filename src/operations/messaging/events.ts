@@ -22,7 +22,7 @@ export interface TestEvent {
 export function requireTestEvents(ctx: Context): void {
   const { caller } = ctx;
   const allowed = isPlatformAdmin(caller) || (caller.kind === "key" && caller.scope === "ALL");
-  if (!allowed || ctx.settings.allowTestEvents === false) throw new Failure("notFound", "Not found");
+  if (!allowed || ctx.resources.settings.allowTestEvents === false) throw new Failure("notFound", "Not found");
 }
 
 /**
@@ -38,7 +38,7 @@ export async function sendTestEvent(
   requireTestEvents(ctx);
   const organizationId = await senderOf(ctx, input.organizationId);
   const { serviceName, pricingVersion } = input;
-  const now = ctx.now();
+  const now = ctx.resources.now();
   const sender = organizationId ?? (ctx.caller.kind === "user" ? ctx.caller.id : "");
   // Outside the transaction: failed calls count too, and the counter's row is not locked until the commit.
   if ((await countRate(ctx.db, `test-event ${sender}`, now)) > MAX_PER_MINUTE) {

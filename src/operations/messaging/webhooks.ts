@@ -108,7 +108,7 @@ function checkedUrl(ctx: Context, text: string): string {
   if (!URL.canParse(text) || text.length > 2048) throw refused("The url is not a valid address");
   const url = new URL(text);
   const port = url.port || (url.protocol === "https:" ? "443" : "80");
-  const allowed = (ctx.settings.webhookAllowedHosts ?? []).map((host) => host.toLowerCase());
+  const allowed = (ctx.resources.settings.webhookAllowedHosts ?? []).map((host) => host.toLowerCase());
   const isAllowed = allowed.includes(url.hostname) || allowed.includes(`${url.hostname}:${port}`);
   if (url.protocol !== "https:" && !(isAllowed && url.protocol === "http:")) {
     throw refused("The url must begin with https://");
@@ -124,7 +124,7 @@ function isPrivateHost(ctx: Context, hostname: string): boolean {
   const host = hostname.replace(/^\[|\]$/g, "");
   // URL normalizes every spelling of an IPv4 address.
   const isLiteral = host.includes(":") || /^\d+\.\d+\.\d+\.\d+$/.test(host);
-  return isLiteral && ctx.isPublicAddress?.(host) === false;
+  return isLiteral && ctx.resources.isPublicAddress?.(host) === false;
 }
 
 /**
@@ -157,18 +157,18 @@ export async function createWebhook(
 ): Promise<WebhookView> {
   const { organizationId, choice } = input;
   const url = checkedUrl(ctx, choice.url);
-  const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
+  const { secret, sealed } = await issueWebhookSecret(ctx.resources.keyring);
   return transaction(ctx, async (ctx) => {
     await requireOrganization(ctx, organizationId, "no key update");
     const [held] = await ctx.db
       .select({ number: count() })
       .from(webhookEndpoints)
       .where(eq(webhookEndpoints.organizationId, organizationId));
-    const most = ctx.settings.maxWebhooks ?? MAX_ENDPOINTS;
+    const most = ctx.resources.settings.maxWebhooks ?? MAX_ENDPOINTS;
     if ((held?.number ?? 0) >= most) {
       throw new Failure("conflict", `CONFLICT: An organization can have at most ${most} webhooks`);
     }
-    const now = ctx.now();
+    const now = ctx.resources.now();
     const [row] = await ctx.db
       .insert(webhookEndpoints)
       .values({
@@ -230,7 +230,7 @@ export async function updateWebhook(
               suspendedReason: null,
             }),
         ...(enabled === true ? { failures: 0, failingSince: null } : {}),
-        updatedAt: ctx.now(),
+        updatedAt: ctx.resources.now(),
       })
       .where(at(input))
       .returning();
@@ -269,8 +269,8 @@ export async function deleteWebhook(ctx: Context, address: WebhookAddress): Prom
  * @throws Failure notFound.
  */
 export async function rotateWebhookSecret(ctx: Context, address: WebhookAddress): Promise<WebhookView> {
-  const { secret, sealed } = await issueWebhookSecret(ctx.keyring);
-  const now = ctx.now();
+  const { secret, sealed } = await issueWebhookSecret(ctx.resources.keyring);
+  const now = ctx.resources.now();
   const { organizationId, webhookId } = address;
   return transaction(ctx, async (ctx) => {
     const [row] = await ctx.db

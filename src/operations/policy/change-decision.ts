@@ -186,7 +186,7 @@ export async function keepDecision(ctx: Context, decision: Decision | undefined)
     pricingId: about?.id ?? null,
     version: about?.version ?? null,
     action: plan.action,
-    at: ctx.now(),
+    at: ctx.resources.now(),
     actorKind: caller.kind,
     actorId: caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null,
     rules: [...gate.rules],

@@ -197,7 +197,7 @@ export async function assessChange(
   const of = await countSubscribers(ctx.db, plan.holders);
   let contracts = 0;
   let since = performance.now();
-  for await (const page of readSubscribers(ctx.db, plan.holders, ctx.now())) {
+  for await (const page of readSubscribers(ctx.db, plan.holders, ctx.resources.now())) {
     for (const holder of page) {
       if (signal?.aborted === true) throw clientClosed();
       const counted = grouping.find(holder) ?? (await grouping.open(holder));

@@ -73,7 +73,7 @@ export async function answerQuestions(
     return model;
   };
   const until = performance.now() + CALL_MS;
-  await ctx.analysis.call(
+  await ctx.resources.analysis.call(
     tenantOf(ctx, service.organizationId),
     async (call) => {
       for (const version of new Set(questions.map((each) => each.version))) {
@@ -86,7 +86,7 @@ export async function answerQuestions(
           const keys = chunk.map((each) =>
             JSON.stringify([service.nameKey, version.hash, after?.hash, each.configuration]),
           );
-          const known = keys.map((key) => (proposes ? ctx.pricingCache.proposal(key)?.best : undefined));
+          const known = keys.map((key) => (proposes ? ctx.resources.pricingCache.proposal(key)?.best : undefined));
           const assessed = await call.run({
             kind: "configurations",
             serviceName: service.nameKey,
@@ -105,7 +105,7 @@ export async function answerQuestions(
             const question = chunk[index];
             if (question === undefined) continue;
             if (proposes && known[index] === undefined)
-              ctx.pricingCache.keepProposal(keys[index] ?? "", answer.proposal);
+              ctx.resources.pricingCache.keepProposal(keys[index] ?? "", answer.proposal);
             answers.set(questionKey(about, question), answer);
           }
         }

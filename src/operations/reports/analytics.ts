@@ -128,8 +128,8 @@ export async function readWeek(
   ctx: Context,
   series: "apiCalls" | "evaluations",
 ): Promise<{ labels: string[]; data: number[] }> {
-  await ctx.callCounter.flush();
-  const today = ctx.now().getTime();
+  await ctx.resources.callCounter.flush();
+  const today = ctx.resources.now().getTime();
   const days = Array.from({ length: 7 }, (_, i) => new Date(today - (6 - i) * DAY_MS));
   const first = days[0]?.toISOString().slice(0, 10) ?? "";
   const rows = await ctx.db.select().from(analyticsDays).where(gte(analyticsDays.day, first));

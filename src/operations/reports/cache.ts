@@ -23,7 +23,7 @@ export async function readCache(ctx: Context, key: string): Promise<unknown> {
   const [entry] = await ctx.db
     .select({ text: VALUE_TEXT })
     .from(cacheEntries)
-    .where(and(eq(cacheEntries.key, key.toLowerCase()), gt(cacheEntries.expiresAt, ctx.now())));
+    .where(and(eq(cacheEntries.key, key.toLowerCase()), gt(cacheEntries.expiresAt, ctx.resources.now())));
   return entry === undefined ? null : JSON.parse(entry.text);
 }
 
@@ -34,7 +34,7 @@ export async function readCache(ctx: Context, key: string): Promise<unknown> {
  */
 export async function writeCache(ctx: Context, entry: CacheEntry): Promise<void> {
   const key = entry.key.toLowerCase();
-  const now = ctx.now();
+  const now = ctx.resources.now();
   const expiresAt = new Date(now.getTime() + entry.expirationInSeconds * 1000);
   // JSON text, because a JSON null is a valid value and an SQL null is not.
   const value = sql`${jsonText(entry.value)}::json`;

@@ -35,7 +35,7 @@ export async function readOverview(
 ): Promise<Overview> {
   const { organizationId, near: share, hours } = input;
   await organizationRole(ctx, organizationId);
-  const now = ctx.now();
+  const now = ctx.resources.now();
   const caps = await numericLimitsOf(ctx, organizationId);
   return {
     contracts: await countContracts(ctx.db, organizationId, now),
@@ -65,6 +65,6 @@ export async function readDenials(
 }
 
 async function denialsOf(ctx: Context, { organizationId, hours }: { organizationId: string; hours: number }) {
-  await ctx.callCounter.flush();
-  return countDenials(ctx.db, { organizationId, now: ctx.now(), hours, atMost: MAX_DENIED });
+  await ctx.resources.callCounter.flush();
+  return countDenials(ctx.db, { organizationId, now: ctx.resources.now(), hours, atMost: MAX_DENIED });
 }
