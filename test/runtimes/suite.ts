@@ -374,11 +374,11 @@ interface Answer {
   at(path: string): unknown;
 }
 
-/** A diff of two small files that takes seconds: other requests are answered meanwhile, and it completes. */
 /** The proxy of `wrangler dev` reports a connection that the Worker closed early as a restart. */
 const isCutByWrangler = (status: number, text: string) =>
   status === 503 && text.startsWith("Your worker restarted mid-request");
 
+/** A diff of two small files that takes seconds: other requests are answered meanwhile, and it completes. */
 async function serveDuringDiff(world: World): Promise<void> {
   const heavy = { name: "Heavy", features: 40, limits: 5, plans: 6, addOns: 6 };
   equal((await uploadFile(world, "/services", heavyPricing(heavy))).status, 201, "a pricing with many selections");

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { availableParallelism } from "node:os";
 import { Tinypool } from "tinypool";
+import { openWebWorkers, type Threads } from "./web-workers.ts";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
 import { clientClosed, type RunInThread } from "../../operations/state/analysis.ts";
 import { Failure } from "../../operations/errors.ts";
@@ -46,9 +47,10 @@ export function threadsOf(): number {
  * analyses do.
  */
 export function openAnalysisPool({ threads, memoryMb, timeoutMs }: PoolLimits): AnalysisPool {
-  let pool: Tinypool | undefined;
-  const open = () =>
-    (pool ??= new Tinypool({
+  let pool: Threads | undefined;
+  const openThreads = (): Threads => {
+    if ("Deno" in globalThis) return openWebWorkers(new URL("analysis-thread.ts", import.meta.url), IDLE_MS);
+    return new Tinypool({
       filename: fileURLToPath(new URL("analysis-thread.mjs", import.meta.url)),
       runtime: "worker_threads",
       minThreads: 0,
@@ -59,7 +61,8 @@ export function openAnalysisPool({ threads, memoryMb, timeoutMs }: PoolLimits): 
       env: {},
       execArgv: [],
       resourceLimits: { maxOldGenerationSizeMb: memoryMb, maxYoungGenerationSizeMb: 32 },
-    }));
+    });
+  };
   /** Tasks wait here and not in the pool: their time begins when they run. */
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -91,7 +94,8 @@ export function openAnalysisPool({ threads, memoryMb, timeoutMs }: PoolLimits): 
     signal?.addEventListener("abort", leave, { once: true });
     try {
       if (signal?.aborted === true) throw clientClosed();
-      return await open().run(task, { signal: ended.signal });
+      pool ??= openThreads();
+      return (await pool.run(task, { signal: ended.signal })) as AnalysisResult<Task>;
     } catch (error) {
       if (error instanceof Failure) throw error;
       if (signal?.aborted === true) throw clientClosed();

@@ -52,23 +52,19 @@ export async function openResources(
       listening = isLive;
     },
   });
-  // Deno loses the first message to a new thread when the processors are busy, so analyses run in slices there.
-  const pool =
-    "Deno" in globalThis
-      ? undefined
-      : openAnalysisPool({
-          threads: config.ANALYSIS_THREADS ?? threadsOf(),
-          memoryMb: config.ANALYSIS_MEMORY_MB,
-          timeoutMs: config.ANALYSIS_TIMEOUT * 1000,
-        });
-  const bcrypt = "Deno" in globalThis ? undefined : openBcryptPool(config.PASSWORD_HASHES);
+  const pool = openAnalysisPool({
+    threads: config.ANALYSIS_THREADS ?? threadsOf(),
+    memoryMb: config.ANALYSIS_MEMORY_MB,
+    timeoutMs: config.ANALYSIS_TIMEOUT * 1000,
+  });
+  const bcrypt = openBcryptPool(config.PASSWORD_HASHES);
   const resources = createResources(connection, {
-    analysis: createAnalysis({ runInThread: pool?.run }),
+    analysis: createAnalysis({ runInThread: pool.run }),
     keyring: await createKeyring(secrets),
     settings: settingsOf(config),
     changes,
     isPublicAddress,
-    compareBcrypt: bcrypt?.compare,
+    compareBcrypt: bcrypt.compare,
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
   });
   let failing = false;
@@ -94,7 +90,7 @@ export async function openResources(
       clearInterval(timer);
       clearInterval(usesTimer);
       await Promise.race([Promise.all([flush(), flushUses()]), new Promise((resolve) => setTimeout(resolve, 2000))]);
-      await Promise.all([connection.close(), changes.close(), pool?.close(), bcrypt?.close()]);
+      await Promise.all([connection.close(), changes.close(), pool.close(), bcrypt.close()]);
     },
   };
 }
