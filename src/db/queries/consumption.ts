@@ -10,7 +10,7 @@ import {
 } from "./contract-snapshots.ts";
 import type { ISql, TransactionSql } from "postgres";
 
-/** One granted use of one limit. */
+/** Granted consumption of one limit. */
 export interface Consumption {
   contractId: string;
   serviceId: string;
@@ -21,24 +21,24 @@ export interface Consumption {
   operationId: string;
 }
 
-/** What was decided about one contract: with what it is to count, and what to record with that; hardly ever anything. */
+/** Consumption granted for one contract, with the events to record; usually there are none. */
 export interface Decision {
-  /** As it was seen when this was decided. */
+  /** The snapshot that the decision is based on. */
   contract: ContractSnapshot;
   consumptions: readonly Consumption[];
   events: readonly Addressed[];
 }
 
 /**
- * What became of a decision. `counted`: the contract and its balances were still as they were seen, and it is counted;
- * with the row version of the levels that changed. `changed`: they were not. `busy`: somebody else holds the contract.
- * Neither of those has left a trace.
+ * Result of a decision. `counted`: the snapshot was current and the consumption is written; `version` is the new row
+ * version of the changed levels. `changed`: the snapshot was stale. `busy`: another transaction holds the contract's row
+ * lock. The last two wrote nothing.
  */
 export type Outcome = { kind: "counted"; version: string } | { kind: "changed" } | { kind: "busy" };
 
 /**
- * Counts what was decided about many contracts, each if it is still as it was seen, in one round trip however many. Checks
- * under the contracts' locks, which are not waited for: one that is being novated must not hold up the others.
+ * Writes the consumption of many contracts optimistically in one round trip: each only if its snapshot is current. Takes the
+ * row locks with SKIP LOCKED, so that a contract under novation does not block the others.
  */
 export async function countIfUnchanged(
   { client }: Connection,
@@ -50,7 +50,7 @@ export async function countIfUnchanged(
   return client.begin(async (tx) => {
     const outcomes = await count(tx, decisions, now);
     const due = decisions.flatMap((one, i) => (outcomes[i]?.kind === "counted" ? one.events : []));
-    // Last, because the ids are given under a lock that all share.
+    // Last statement: event ids come from one counter whose row lock all transactions share.
     if (due.length > 0) await recordPrivately(tx, due);
     return outcomes;
   });
@@ -75,9 +75,9 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
 }
 
 /**
- * Runs `decide` over contracts with their rows locked, and counts what it returns in the same transaction. Locks that
- * somebody else has are waited for at most `lockWaitMs`, which then fails for all of them (SQLSTATE 55P03). Contracts that
- * do not exist are missing from the map.
+ * Locks the contracts' rows, runs `decide`, and writes the consumption that it returns in the same transaction. Missing
+ * contracts are missing from the map.
+ * @throws SQLSTATE 55P03 for all of them when a lock is not free within `lockWaitMs`.
  */
 export async function countUnderLock<T>(
   { client }: Connection,
@@ -102,15 +102,15 @@ async function lockContracts(
   lockWaitMs: number,
 ): Promise<Map<string, ContractSnapshot>> {
   const [organizationIds, userIds] = columnsOf(names);
-  // Sent together, in this order: `execute` queues a statement, a query that is only awaited is queued later. So the
-  // reading begins when the locks are held, and sees what was committed by then.
+  // Pipelined in this order: `execute` queues a statement now, whereas awaiting a query queues it later. The snapshots are
+  // therefore read after the locks are acquired, and include everything committed before.
   const limited = tx.unsafe(`set local lock_timeout = ${lockWaitMs}`).execute();
   const locking = tx<EndUserName[]>`
     select organization_id as "organizationId", user_id as "userId" from contracts
     where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
     order by id for no key update`.execute();
   const [locked, contracts] = await Promise.all([locking, readSnapshots(tx, names), limited]);
-  // One that came to be after the locks were taken is not among them.
+  // Drop contracts created after the locks were acquired: their rows are not locked.
   const mine = new Set(locked.map(endUserKey));
   return new Map([...contracts].filter(([key]) => mine.has(key)));
 }

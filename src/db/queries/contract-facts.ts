@@ -8,15 +8,15 @@ import { type Addressed, recordEvents } from "./outbox.ts";
 import { contracts } from "../schema.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** Contracts that are read, and events that are written, per statement. */
+/** Contracts read, or events written, per statement. */
 const PAGE = 1000;
 
-/** SERVICES_JSON calls the contract's row by this name. */
+/** SERVICES_JSON refers to the contract's row by this alias. */
 const c = alias(contracts, "c");
 
 /**
- * The facts of contracts by id, as JSON text: an organization may have very many, and parsed they take several times as
- * much memory. Call it with the contracts locked, before they are changed.
+ * Reads the facts of contracts by id, as JSON text: parsed, the facts of a large organization take several times as much
+ * memory. Call it with the contracts locked, before changing them.
  */
 export async function readFacts(db: Database, ids: readonly string[]): Promise<Map<string, string>> {
   const facts = new Map<string, string>();
@@ -36,10 +36,10 @@ export async function readFacts(db: Database, ids: readonly string[]): Promise<M
 }
 
 /**
- * Records what became of contracts since their facts were read: deleted ones as CONTRACT_DELETED, those that went to another
- * organization as CONTRACT_DELETED there and CONTRACT_CREATED here, changed ones as CONTRACT_UPDATED, the others not at all.
- * Events in `first` get the ids before these. Must be the transaction's last statement, like recordEvents: everything else
- * is read before the first event is written, because that takes the lock of all events.
+ * Records an event for each contract that differs from `before`: CONTRACT_DELETED if deleted, CONTRACT_UPDATED if changed,
+ * and after a move CONTRACT_DELETED for the old and CONTRACT_CREATED for the new organization. Events in `first` get lower
+ * ids. Must be the transaction's last statement, like recordEvents: it reads everything before it writes the first event,
+ * because that write takes the lock shared by all events.
  * Source: contract usage-records §6.
  */
 export async function recordChanges(

@@ -4,7 +4,7 @@ import type postgres from "postgres";
 import type { Database } from "../postgres/connect.ts";
 import type { usageLevels } from "../schema.ts";
 
-/** The contracted service of a subject, with the address of its compiled pricing. */
+/** A contracted service, with the hash that addresses its compiled pricing. */
 export interface SnapshotService {
   serviceId: string;
   /** Lower-case name. */
@@ -17,19 +17,19 @@ export interface SnapshotService {
   addOns: Record<string, number> | null;
 }
 
-/** The balance of one tracked limit, with its renewal calendar. */
+/** Balance of one tracked limit, with its renewal calendar. */
 export type Level = Pick<
   typeof usageLevels.$inferSelect,
   "serviceId" | "limitName" | "consumed" | "anchor" | "resetAt" | "periodValue" | "periodUnit"
 >;
 
-/** A level as one statement read it, with what changes with every change of its row. */
+/** A level with its row version (`xmin`), which changes on every update. */
 export type SeenLevel = Level & { version: string };
 
-/** Everything about one end user's contract that an evaluation needs. */
+/** Data of one end user's contract that an evaluation needs, read in one statement. */
 export interface ContractSnapshot {
   contractId: string;
-  /** Changes with every change of the contract's row. */
+  /** Row version (`xmin`) of the contract. */
   version: string;
   endDate: Date;
   autoRenew: boolean;
@@ -39,7 +39,7 @@ export interface ContractSnapshot {
   levels: SeenLevel[];
 }
 
-/** Names one contract. */
+/** Identifies one contract by organization and end user. */
 export interface EndUserName {
   organizationId: string;
   userId: string;
@@ -59,7 +59,7 @@ interface SnapshotRow extends Record<string, unknown> {
   levels: LevelJson[] | null;
 }
 
-/** What a contract `c` contracts, as a list of {@link SnapshotService}; null for nothing. */
+/** SQL expression: the services of contract `c` as a JSON list of {@link SnapshotService}; null if it has none. */
 export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
         'serviceId', s.id, 'key', s.name_key, 'disabled', s.disabled, 'pricingId', p.id, 'version', p.version,
         'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) order by cs.position)
@@ -68,7 +68,7 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
       join pricings p on p.id = cs.pricing_id
       where cs.contract_id = c.id)`);
 
-/** One statement, so that plan, versions and balances are of one moment. */
+/** Reads plan, versions and balances in one statement, so that they are consistent. */
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
   select c.organization_id, c.user_id, c.id, c.xmin::text as version, c.end_date, c.auto_renew, c.renewal_days,
     ${SERVICES_JSON} as services,
@@ -99,7 +99,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
   };
 }
 
-/** The subject of (organization, end user) in one round trip; undefined when there is no such contract. */
+/** Reads an end user's contract snapshot in one round trip; undefined if there is no contract. */
 export async function loadSnapshot(
   db: Database,
   organizationId: string,
@@ -111,17 +111,17 @@ export async function loadSnapshot(
 
 const SELECT_SNAPSHOTS = new PgDialect().sqlToQuery(selectSnapshots(sql.raw("$1"), sql.raw("$2"))).sql;
 
-/** The two lists of names as the statements here take them. */
+/** Splits names into parallel arrays of organization ids and user ids, for `unnest`. */
 export function columnsOf(names: readonly EndUserName[]): [string[], string[]] {
   return [names.map((name) => name.organizationId), names.map((name) => name.userId)];
 }
 
-/** A key for one name that no other name has. */
+/** Map key of a name. Organization ids contain no space, so keys are unique. */
 export function endUserKey({ organizationId, userId }: EndUserName): string {
   return `${organizationId} ${userId}`;
 }
 
-/** Many subjects by their keys, by one prepared statement; absent ones are missing from the map. */
+/** Reads many snapshots with one prepared statement, by `endUserKey`. Missing contracts are missing from the map. */
 export async function readSnapshots(
   client: postgres.ISql,
   names: readonly EndUserName[],
@@ -134,36 +134,36 @@ export async function readSnapshots(
 }
 
 /**
- * Names the state of a contract and its balances: as long as the database computes the same for it, nothing about them
- * has changed. Built there in the function faregate_consume.
+ * Version tag of a contract with its balances, from all row versions. The SQL function faregate_consume computes the same
+ * tag: equal tags mean that nothing changed.
  */
 export function versionTag({ version, levels }: ContractSnapshot): string {
   return [version, ...levels.map((level) => level.version)].join(" ");
 }
 
-/** What {@link readBalances} knows of a contract before it asks. */
+/** Cached parts of a snapshot that {@link readBalances} compares with the database. */
 export type KnownVersions = Pick<ContractSnapshot, "contractId" | "version" | "levels">;
 
 interface BalancesRow {
   id: string;
   version: string;
-  /** Row version, consumed and reset moment of each level, in the order of `Subject.levels`. */
+  /** Row version, consumed and reset moment of each level, in the order of `ContractSnapshot.levels`. */
   levels: [string, number, string | null][] | null;
 }
 
 /**
- * The levels of contracts as they are now, by contract id, a third of the work of reading all about them. Missing are
- * those whose rest has changed too: they must be read anew.
+ * Reads the current levels of cached contracts, by contract id: a third of the work of a full snapshot. Omits contracts
+ * whose own row changed; read their snapshot again.
  */
 export async function readBalances(
   client: postgres.ISql,
-  known: readonly KnownVersions[],
+  cached: readonly KnownVersions[],
 ): Promise<Map<string, SeenLevel[]>> {
-  const ids = [...new Set(known.map((one) => one.contractId))];
+  const ids = [...new Set(cached.map((snapshot) => snapshot.contractId))];
   const rows = await client<BalancesRow[]>`select id, version, levels from faregate_balances(${ids}::text[])`;
   const found = new Map(rows.map((row) => [row.id, row]));
   const result = new Map<string, SeenLevel[]>();
-  for (const { contractId, version, levels } of known) {
+  for (const { contractId, version, levels } of cached) {
     const row = found.get(contractId);
     if (row === undefined || row.version !== version || (row.levels?.length ?? 0) !== levels.length) continue;
     result.set(

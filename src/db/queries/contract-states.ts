@@ -3,7 +3,7 @@ import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import { type Level, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** What brought a contract into a state; `record` where the record of an older contract begins. */
+/** Change that created a contract state. `record`: recording began after the contract was created. */
 export type StateCause =
   | "creation"
   | "novation"
@@ -16,9 +16,9 @@ export type StateCause =
   | "record";
 
 /**
- * Writes down the state that these locked contracts are in from now on, in one statement however many they are. Call it after
- * every change of what they contract, of their billing periods, or of the names of their services: what a past moment is
- * answered from is nothing else. Balances, and reset moments that move with them, are in the ledger.
+ * Appends the current state of these locked contracts in one statement. Call it after every change of their services,
+ * billing periods or service names: evaluations of a past moment read only these rows. Balances and reset moments come from
+ * the ledger.
  */
 export async function recordStates(
   tx: Database,
@@ -39,10 +39,10 @@ export async function recordStates(
   `);
 }
 
-/** A contract as it was at a moment. */
+/** State of a contract at a past moment. */
 export interface PastState {
   since: Date;
-  /** When it was over; null while it lasts. */
+  /** End of the state; null for the current one. */
   until: Date | null;
   cause: StateCause;
   startDate: Date;
@@ -50,19 +50,19 @@ export interface PastState {
   autoRenew: boolean;
   renewalDays: number;
   services: SnapshotService[];
-  /** With the balances of that moment; what was due then and not renewed yet is as it was. */
+  /** Levels with their balances at that moment. A level that was due but not yet renewed is unchanged. */
   levels: Level[];
 }
 
-/** What is known of a contract at a moment. */
+/** Recorded information about a contract at a past moment. */
 export interface ContractRecord {
-  /** Where the contract's record begins, and why there. */
+  /** Oldest recorded state of the contract, and its cause. */
   first: { since: Date; cause: StateCause };
-  /** Movements up to this moment are not kept one by one; null: all are. */
+  /** Movements up to this moment are compacted into sums. Null: none are. */
   ledgerStart: Date | null;
-  /** Null before the first one. */
+  /** Null if the moment precedes the oldest recorded state. */
   state: PastState | null;
-  /** False when the contract is not what the last record says, so that its present state began nobody knows when. */
+  /** False if the contract differs from its last recorded state, so the start of its current state is unknown. */
   isComplete: boolean;
 }
 
@@ -85,8 +85,8 @@ interface Row extends Record<string, unknown> {
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
 /**
- * What the record says about a contract at a moment, in one statement; undefined when it says nothing. A balance is the sum
- * of its movements since it was last zero, which an index finds: one period's movements are read, however many there are.
+ * Reads a contract's state at a past moment in one statement; undefined without any recorded state. A balance is the sum of
+ * its movements since its last reset, which an index finds, so only one period's movements are read.
  */
 export async function readRecord(db: Database, contractId: string, at: Date): Promise<ContractRecord | undefined> {
   const moment = sql`${at.toISOString()}::timestamptz`;
@@ -120,7 +120,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
           where ${ofLevel} and l.id > coalesce(zero.id, 0) and l.id < coalesce(next_zero.id, 9223372036854775807)
             and l.created_at <= ${moment} and l.operation_id <> 'carried'
         ) moved on true
-        -- Sums of movements that are not kept were before everything that is, whenever they were made.
+        -- Compacted sums precede all retained movements, whatever their created_at.
         left join lateral (
           select sum(l.delta) as sum from usage_ledger l
           where ${ofLevel} and l.operation_id = 'carried' and zero.id is null

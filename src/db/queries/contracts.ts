@@ -9,7 +9,7 @@ import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** A contract as every endpoint shows it. Source: contract contracts §2. */
+/** Contract in the form that every endpoint returns. Source: contract contracts §2. */
 export interface ContractView {
   id: string;
   userContact: {
@@ -47,7 +47,7 @@ function userContact(row: ContractRow): ContractView["userContact"] {
   return contact;
 }
 
-/** By this name the texts of lists of what belongs to a contract call it. */
+/** The SQL expressions below refer to the contract's row by this alias. */
 const c = alias(contracts, "c");
 
 const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
@@ -67,8 +67,8 @@ type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: stri
 type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
 
 /**
- * The contracts in the order given, with everything that belongs to them: one statement however many, so that what is shown
- * of each is of one moment. Those that are gone are left out.
+ * Reads contracts with services, levels and history, in the given order. Uses one statement, so that each view is
+ * consistent. Omits deleted contracts.
  */
 export async function viewContracts(db: Database, named: readonly { id: string }[]): Promise<ContractView[]> {
   if (named.length === 0) return [];
@@ -102,14 +102,14 @@ export async function viewContracts(db: Database, named: readonly { id: string }
   return ids.flatMap((id) => views.get(id) ?? []);
 }
 
-/** What belongs to a contract, each list in the order in which it is shown. */
+/** Services, levels and history of a contract, each list in display order. */
 interface Belongings {
   contracted: readonly Pick<SnapshotService, "key" | "version" | "plan" | "addOns">[];
   levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
   past: readonly ContractView["history"][number][];
 }
 
-/** A contract's row with everything that belongs to it, as it is shown. */
+/** Builds the view of a contract from its row and related rows. */
 export function viewOf(row: ContractRow, { contracted, levels, past }: Belongings): ContractView {
   const view: ContractView = {
     id: row.id,
@@ -147,28 +147,28 @@ export function viewOf(row: ContractRow, { contracted, levels, past }: Belonging
   return view;
 }
 
-/** Sets an own property whatever its name: service names are user text, `__proto__` among the possible ones. */
+/** Sets an own property of any name: service names are user input and may be `__proto__`. */
 function define<T>(target: Record<string, T>, key: string, value: T): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** Locks the contracts that match, in id order so that two callers cannot deadlock, until the transaction ends. */
+/** Locks matching contracts until the transaction ends, in id order so that two callers cannot deadlock. */
 export async function lockContracts(tx: Database, where: SQL | undefined): Promise<ContractRow[]> {
   return tx.select().from(contracts).where(where).orderBy(asc(contracts.id)).for("update");
 }
 
 /**
- * Locks the contracts that have these services, as lockContracts does. One that was waited for may have lost them to whoever
- * held it, and is not among them: what it is looked for by are rows of another table, which the lock does not look at again.
+ * Locks the contracts that have these services, as lockContracts does. Checks the services again afterwards: while this
+ * blocked, another transaction may have removed them, and Postgres rechecks only the locked table's rows.
  */
-export async function lockHolders(tx: Database, filter: SubscriberFilter): Promise<ContractRow[]> {
+export async function lockSubscribers(tx: Database, filter: SubscriberFilter): Promise<ContractRow[]> {
   const locked = await lockContracts(tx, sql`${contracts.id} in (${subscribersOf(filter)})`);
   const rows = await tx.execute<{ contract_id: string }>(subscribersOf(filter));
   const holders = new Set(rows.map((row) => row.contract_id));
   return locked.filter((row) => holders.has(row.id));
 }
 
-/** One service of a subscription, resolved to rows. */
+/** One service of a subscription, resolved to database ids. */
 export interface SubscribedService {
   serviceId: string;
   pricingId: string;
@@ -176,17 +176,17 @@ export interface SubscribedService {
   plan: string | null;
   /** In the pricing's spelling; null when the service has no entry in `subscriptionAddOns`. */
   addOns: Record<string, number> | null;
-  /** The limits whose use is counted. */
+  /** Limits with a usage level. */
   tracked: readonly TrackedLimit[];
 }
 
-/** A limit that has a usage level; with a period it renews. */
+/** A limit with a usage level. It renews if it has a period. */
 export interface TrackedLimit {
   name: string;
   period?: Period | undefined;
 }
 
-/** The services of a subscription as one JSON parameter: a statement's text then does not depend on how many there are. */
+/** Passes a subscription's services as one JSON parameter, so that the statement text does not depend on their number. */
 function servicesParameter(next: readonly SubscribedService[]): string {
   return JSON.stringify(
     next.map(({ serviceId, pricingId, plan, addOns }, position) => ({
@@ -199,7 +199,7 @@ function servicesParameter(next: readonly SubscribedService[]): string {
   );
 }
 
-/** Their tracked limits, each with the first boundary of a period that starts at `now`. */
+/** Passes the services' tracked limits as one JSON parameter, each with the end of a period that starts at `now`. */
 function limitsParameter(next: readonly SubscribedService[], now: Date): string {
   return JSON.stringify(
     next.flatMap(({ serviceId, tracked }) =>
@@ -221,9 +221,9 @@ const LIMIT_COLUMNS = sql.raw(
 );
 
 /**
- * Makes the subscription of each of these contracts exactly `next`, in a fixed number of statements however many there
- * are. Levels still tracked keep their balance and reset moment, missing ones start at zero, the rest go, each movement
- * with its ledger row. A kept level whose period changed is anchored at its kept reset moment.
+ * Sets the subscription of each contract to exactly `next`, in a fixed number of statements. Levels still tracked keep
+ * balance and reset moment, new levels start at zero, others are deleted; each movement gets a ledger row. If the period of
+ * a retained level changed, its reset moment becomes the new anchor.
  * Call it with the contracts locked. Source: contract contracts §6 step 4.
  */
 export async function replaceSubscriptions(
@@ -233,7 +233,7 @@ export async function replaceSubscriptions(
   const { next } = input;
   const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
   await dropLevels(tx, { ...input, of: ofThese });
-  // Rows of services that stay must not be deleted: their levels would go with them.
+  // Update rows of retained services instead of deleting them: the deletion would cascade to their levels.
   const staying = isAnyOf(
     sql`service_id`,
     next.map((service) => service.serviceId),
@@ -242,7 +242,7 @@ export async function replaceSubscriptions(
   await addSubscriptions(tx, input);
 }
 
-/** The part of replaceSubscriptions that a contract without services needs: services and levels that are missing. */
+/** Inserts missing services and levels: the part of replaceSubscriptions that a contract without services needs. */
 export async function addSubscriptions(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
@@ -262,7 +262,7 @@ export async function addSubscriptions(
   await putLevels(tx, input);
 }
 
-/** Takes away the levels among `of` that nothing in `next` tracks, each with its ledger row. */
+/** Deletes the levels that match `of` and that `next` does not track, each with a ledger row. */
 async function dropLevels(
   tx: Database,
   input: { of: SQL; next: readonly SubscribedService[]; now: Date; operationId: string },
@@ -281,7 +281,7 @@ async function dropLevels(
   await tx.execute(sql`delete from usage_levels where ${of} and ${leaving}`);
 }
 
-/** Adds the levels that are missing, at zero, and gives those that stay the period that they have now. */
+/** Inserts missing levels at zero and updates the period of existing ones. */
 async function putLevels(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
@@ -308,7 +308,7 @@ async function putLevels(
   `);
 }
 
-/** Contracts that get the same of a service. */
+/** Contracts that move to the same plan and add-ons of a service. */
 export interface Move {
   contractIds: readonly string[];
   plan: string | null;
@@ -316,9 +316,9 @@ export interface Move {
 }
 
 /**
- * Moves contracts to a version of a service that they have, in a number of statements that depends on how many different
- * moves there are and not on how many contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with
- * `reset` all begin at zero. Call it with the contracts locked.
+ * Moves contracts to another version of a service that they have. The number of statements depends on the number of
+ * distinct moves, not of contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with `reset` all
+ * start at zero. Call it with the contracts locked.
  */
 export async function moveToVersion(
   tx: Database,
@@ -340,7 +340,7 @@ export async function moveToVersion(
     await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
     await tx.execute(sql`delete from usage_levels where ${of}`);
   } else {
-    // A period that is over is over in the new version too, which may have none.
+    // Renew levels whose period is over first: the new version may have no period, so no later renewal would.
     const due = sql`${of} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
     await tx.execute(sql`
       insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
@@ -359,12 +359,12 @@ export async function moveToVersion(
   await putLevels(tx, { contractIds, next, now });
 }
 
-/** Days of a billing period, where nobody has said how many. */
+/** Default length of a billing period, in days. */
 export const USUAL_RENEWAL_DAYS = 30;
 
 /**
- * Starts the billing period of each of these contracts anew at `now`, for its own number of days, or the usual one where it
- * was left without services and so without days; with `exceptEnded` that of contracts which are over stays.
+ * Restarts the billing period of each contract at `now`, for its own number of days. Default: 30, for a contract that had
+ * lost all services and therefore has 0. With `exceptEnded`, ended contracts keep their period.
  */
 export async function restartBilling(
   tx: Database,
@@ -385,7 +385,7 @@ export async function restartBilling(
   `);
 }
 
-/** Appends to each contract's history what it subscribes to at this moment, from its billing start to `endDate`. */
+/** Appends each contract's current subscription to its history, from its billing start to `endDate`. */
 export async function appendHistory(tx: Database, contractIds: readonly string[], endDate: Date): Promise<void> {
   if (contractIds.length === 0) return;
   await tx.execute(sql`
@@ -406,9 +406,9 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
 }
 
 /**
- * Writes the ledger rows that take every level of these services in these contracts back to zero, before they go, and
- * locks the levels: what is consumed between a look and the removal would be missing from the ledger. Levels at zero have
- * theirs too: a level of the same name that comes later must not be reverted by what this one consumed.
+ * Writes the ledger rows that return every level of these services to zero before the levels are deleted. Locks the levels:
+ * the ledger would miss consumption between this statement and the deletion. Includes levels at zero, because this row
+ * prevents a later level of the same name from being reverted by earlier consumption.
  */
 export async function recordServiceRemoval(
   tx: Database,
@@ -427,8 +427,8 @@ export async function recordServiceRemoval(
 }
 
 /**
- * Takes services out of the contracts that have them, as a novation: history entry, billing period restarted, or ended where
- * nothing is left. Call it with the contracts locked. Source: contract services-pricings §6.3.
+ * Removes services from contracts as a novation: appends history and restarts the billing period, or ends it if no service
+ * remains. Call it with the contracts locked. Source: contract services-pricings §6.3.
  */
 export async function removeServicesFromContracts(
   tx: Database,

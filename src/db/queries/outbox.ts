@@ -4,12 +4,12 @@ import type { TransactionSql } from "postgres";
 import type { Database } from "../postgres/connect.ts";
 import { outbox, outboxCounter } from "../schema.ts";
 
-/** The NOTIFY channel; its payload is the event's id in decimal and nothing else. */
+/** NOTIFY channel. The payload is the event's id in decimal. */
 export const OUTBOX_CHANNEL = "faregate_events";
 
 /** A row of the outbox. */
 export interface OutboxEvent {
-  /** Ascending by one in the order of commit, over the whole instance. */
+  /** Increases by one in commit order across the whole instance. */
   id: number;
   organizationId: string | null;
   code: string;
@@ -17,23 +17,23 @@ export interface OutboxEvent {
   createdAt: Date;
 }
 
-/** An event with whose it is; without an organization it is the instance's. */
+/** An event with its organization; null for the whole instance. */
 export interface Addressed {
   organizationId: string | null;
   event: RecordedEvent;
 }
 
-/** Records one event; see recordEvents. Without an organization it is the instance's. */
+/** Records one event; see recordEvents. A null organization means the whole instance. */
 export function recordEvent(tx: Database, organizationId: string | null, event: RecordedEvent): Promise<void> {
   return recordEvents(tx, [{ organizationId, event }]);
 }
 
 /**
- * Records events in the caller's transaction: they exist if and only if the change commits.
- * Must be the transaction's last statement: the ids come from a one-row counter whose lock is held until the commit, which
- * is what makes ids follow commit order without gaps (a sequence does not: a reader tailing `id > last` loses rows).
- * One statement, however many they are. Only public events NOTIFY, because that takes a lock of the whole server until the
- * commit; the others are found by the poll. NOTIFY is a hint: whoever follows the outbox reads the rows.
+ * Records events in the caller's transaction, in one statement: they exist if and only if the change commits.
+ * Must be the transaction's last statement: ids come from a one-row counter whose lock lasts until commit. Ids therefore
+ * follow commit order without gaps; with a sequence, a reader tailing `id > last` would lose rows.
+ * Only public events NOTIFY, because NOTIFY takes a server-wide lock until commit; polling finds the others. A notification
+ * is only a hint to read the rows.
  */
 export async function recordEvents(tx: Database, events: readonly Addressed[]): Promise<void> {
   if (events.length === 0) return;
@@ -54,7 +54,7 @@ export async function recordEvents(tx: Database, events: readonly Addressed[]): 
   if (recorded === undefined) throw notMigrated();
 }
 
-/** The same in a transaction of the bare driver, for events that are never announced. */
+/** Records private events in a driver transaction without Drizzle, and without NOTIFY. See recordEvents. */
 export async function recordPrivately(tx: TransactionSql, events: readonly Addressed[]): Promise<void> {
   const recorded = await tx`
     with bumped as (
@@ -84,13 +84,13 @@ function notMigrated(): Error {
   return new Error("the outbox counter has no row: the schema is not migrated");
 }
 
-/** The ids there are: `newest` was the last to be given, below `oldest` everything is pruned. */
+/** Range of stored ids: `newest` was assigned last; events below `oldest` are pruned. */
 export interface OutboxRange {
   oldest: number;
   newest: number;
 }
 
-/** What the outbox holds at this moment; an empty one begins after its newest. */
+/** Reads the current range of stored ids. In an empty outbox, `oldest` is `newest + 1`. */
 export async function outboxRange(db: Database): Promise<OutboxRange> {
   const [range] = await db
     .select({
@@ -102,12 +102,12 @@ export async function outboxRange(db: Database): Promise<OutboxRange> {
   return { newest: range.newest, oldest: range.oldest === null ? range.newest + 1 : Number(range.oldest) };
 }
 
-/** Text of details that is read at once, in bytes: private events carry whole contracts, which may be large. */
+/** Maximum bytes of details per read: private events contain whole contracts, which may be large. */
 const MAX_READ_BYTES = 16 * 1024 * 1024;
 
 /**
- * The events with ids in (after, upTo] that pass, in order: at most `limit`, and fewer where their details are longer than
- * `maxBytes` together, but one at least. What is pruned is missing: ask outboxRange afterwards.
+ * Reads events with ids in (after, upTo] that match the filter, in order: at most `limit`, and at most `maxBytes` of details
+ * except for a single event. Omits pruned events: call outboxRange afterwards to detect them.
  */
 export function readOutbox(
   db: Database,
@@ -140,59 +140,59 @@ export function readOutbox(
     .orderBy(asc(outbox.id));
 }
 
-/** Returns true when `readOutbox` may have cut this page for its length: a character takes at most three bytes. */
+/** Returns true if `readOutbox` may have cut this page at MAX_READ_BYTES: a character takes at most three bytes. */
 export function mayBeCut(events: readonly OutboxEvent[]): boolean {
   const characters = events.reduce((sum, { details }) => sum + JSON.stringify(details).length, 0);
   return characters * 3 >= MAX_READ_BYTES;
 }
 
-/** A piece of the log for one reader. */
+/** Page of the event log for one reader. */
 export interface EventPage {
   events: OutboxEvent[];
-  /** Where to go on: everything up to here that passes has been read. */
+  /** Cursor of the next page: all matching events up to this id have been read. */
   position: number;
-  /** True when events after the asked place are gone, or that place does not exist: `position` is then the newest. */
+  /** True if events after the requested cursor are pruned, or the cursor does not exist: `position` is then the newest. */
   lost: boolean;
 }
 
-/** The log as one process follows it. */
+/** Event log as one process follows it. */
 export interface EventLog {
-  /** The id up to which this process has seen everything. */
+  /** Newest id that this process has received, without gaps. */
   position(): number;
-  /** What passes after `after`, at most `limit`; never beyond `position()`. */
+  /** Reads at most `limit` matching events after `after`, never beyond `position()`. */
   read(after: number, filter: EventFilter, limit: number): Promise<EventPage>;
-  /** Resolves when there is something after `after`, or when the signal is aborted. */
+  /** Resolves when an event after `after` arrives, or when the signal aborts. */
   moved(after: number, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Ids that one statement looks at. Without a bound, a reader that begins at 0 and whose filter passes little makes Postgres
- * read the whole outbox at once: 100,000 rows or more, on a connection that others wait for.
+ * Maximum ids scanned per statement. Without it, a reader that starts at 0 with a selective filter makes Postgres scan the
+ * whole outbox, 100,000 rows or more, on a pooled connection that others wait for.
  */
 const SCANNED_IDS = 5000;
 
-/** Reads a page from the database in short statements; `upTo` is as far as the reader may go. */
+/** Reads a page from the database in short statements, up to the id `upTo`. */
 export async function readPage(
   db: Database,
   input: { after: number; upTo?: number; filter: EventFilter; limit: number },
 ): Promise<EventPage> {
   const range = await outboxRange(db);
   if (input.after + 1 < range.oldest) return { events: [], position: range.newest, lost: true };
-  const newestKnown = input.upTo ?? range.newest;
+  const lastId = input.upTo ?? range.newest;
   let { after } = input;
   let before: number;
   let events: OutboxEvent[];
   for (;;) {
-    before = Math.min(newestKnown, after + SCANNED_IDS);
+    before = Math.min(lastId, after + SCANNED_IDS);
     events = await readOutbox(db, { ...input, after, upTo: before });
-    if (events.length > 0 || before >= newestKnown) break;
+    if (events.length > 0 || before >= lastId) break;
     after = before;
   }
-  // Asked afterwards: what was there then was there while the rows were read.
+  // Read the range after the rows: an event in this range existed while the rows were read.
   const { oldest, newest } = await outboxRange(db);
   if (input.after > newest || input.after + 1 < oldest) return { events: [], position: newest, lost: true };
   const last = events.at(-1);
-  // A page that is not full may have been cut for its length: what is after it is asked for next.
+  // A page below `limit` may have been cut at its byte limit: continue after its last event.
   const position = last?.id ?? Math.max(before, input.after);
   return { events, position, lost: false };
 }

@@ -4,11 +4,11 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, denials, pricings } from "../schema.ts";
 
-/** Where a contract is in its billing period: renews by itself, ends within a week, has ended, or none of these. */
+/** Billing state of a contract: renews automatically, ends within a week, has ended, or none of these (`active`). */
 export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
 export type ContractState = (typeof CONTRACT_STATES)[number];
 
-/** True for a row of `contracts` that is in this state. */
+/** SQL condition: the row of `contracts` is in this state. */
 export function isInState(state: ContractState, now: Date): SQL {
   const { autoRenew, endDate } = contracts;
   const moment = sql`${now.toISOString()}::timestamptz`;
@@ -21,7 +21,7 @@ export function isInState(state: ContractState, now: Date): SQL {
   }[state];
 }
 
-/** How many contracts an organization has, by where they are in their billing periods. */
+/** Number of an organization's contracts per billing state. */
 export type StateCounts = Record<"total" | ContractState, number>;
 
 export async function countContracts(db: Database, organizationId: string, now: Date): Promise<StateCounts> {
@@ -34,18 +34,18 @@ export async function countContracts(db: Database, organizationId: string, now: 
   return row ?? { total: 0, active: 0, renewing: 0, ending: 0, expired: 0 };
 }
 
-/** What contracts have of one version; there are few of them, however many contracts. */
+/** Distinct plan and add-ons of one version. There are few, even for many contracts. */
 export interface Configuration {
   pricingId: string;
   hash: string;
   plan: string | null;
   addOns: Record<string, number> | null;
-  /** The add-ons as the database writes them: what they are found by again. */
+  /** Add-ons as the text that Postgres stores, for exact comparison in SQL. */
   addOnsText: string | null;
 }
 
 export async function readConfigurations(db: Database, organizationId: string): Promise<Configuration[]> {
-  // Asked apart: how few there are is more than the planner knows.
+  // A second query, because the planner overestimates the number of distinct configurations in a join.
   const rows = await db.execute<{ pricing_id: string; plan: string | null; add_ons: string | null }>(sql`
     select distinct cs.pricing_id, cs.plan, cs.add_ons::text as add_ons
     from contracts c join contract_services cs on cs.contract_id = c.id
@@ -66,13 +66,13 @@ export async function readConfigurations(db: Database, organizationId: string): 
   }));
 }
 
-/** The number at which a limit of a configuration is used up. */
+/** Numeric value of one limit in one configuration. */
 export type NumericLimit = Pick<Configuration, "pricingId" | "plan" | "addOnsText"> & {
   limitName: string;
   cap: number;
 };
 
-/** Somebody who has used most of a limit. */
+/** An end user who has consumed most of a limit. */
 export interface NearUser {
   userId: string;
   username: string;
@@ -83,7 +83,7 @@ export interface NearUser {
   resetTimeStamp: Date | null;
 }
 
-/** From which share on somebody is near a limit, of the limits that there are in an organization. */
+/** Query for contracts that have consumed at least `share` (0 to 1) of one of the organization's numeric limits. */
 export interface Nearness {
   organizationId: string;
   caps: readonly NumericLimit[];
@@ -92,13 +92,13 @@ export interface Nearness {
 }
 
 /**
- * One text for a configuration. Held against each other field by field, the planner takes 200,000 matches for five, and looks
- * up the levels of 100,000 contracts one by one.
+ * Single text key of a configuration. When compared field by field, the planner estimated five matches instead of 200,000
+ * and looked up the levels of 100,000 contracts one by one.
  */
 const configurationKey = (pricingId: SQL, plan: SQL, addOns: SQL): SQL =>
   sql`json_build_array(${pricingId}, ${plan}, ${addOns})::text`;
 
-/** Every limit of which a contract has used this share or more in its present period, with the contract's id. */
+/** Selects every limit of which a contract has consumed at least this share in its current period. */
 function nearLimits({ organizationId, caps, share, now }: Nearness): SQL {
   const rows = JSON.stringify(
     caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
@@ -119,14 +119,14 @@ function nearLimits({ organizationId, caps, share, now }: Nearness): SQL {
       and (u.reset_at is null or u.reset_at >= ${now.toISOString()}::timestamptz)`;
 }
 
-/** True for a row of `contracts` that is near one of its limits. */
+/** SQL condition: the row of `contracts` is near one of its limits. */
 export function isNear(nearness: Nearness): SQL {
   return sql`${contracts.id} in (select id from (${nearLimits(nearness)}) near)`;
 }
 
 /**
- * How many contracts have used this share of a limit, or more, in its present period, and those that are nearest to one, each
- * with the limit of which most is used.
+ * Counts the contracts that are near a limit in its current period, and lists the nearest ones, each with its most consumed
+ * limit.
  */
 export async function findNear(
   db: Database,
@@ -152,7 +152,7 @@ export async function findNear(
   };
 }
 
-/** How often a consumption took a balance to its limit within so many hours, by the clock that dates events. */
+/** Counts USAGE_LIMIT_REACHED events of the last `hours`, by the database clock, which dates events. */
 export async function countLimitsReached(db: Database, organizationId: string, hours: number): Promise<number> {
   const [row] = await db.execute<{ total: number }>(sql`
     select count(*)::integer as total from outbox
@@ -162,14 +162,14 @@ export async function countLimitsReached(db: Database, organizationId: string, h
   return row?.total ?? 0;
 }
 
-/** How often a feature was refused, and how often of these because a limit was used up. */
+/** Denials of one feature: in total, and because a limit was reached. */
 export interface DeniedFeature {
   featureId: string;
   total: number;
   limitReached: number;
 }
 
-/** Since so many hours ago, up to the beginning of an hour: how often features were refused, and which ones most. */
+/** Counts denials of the last `hours`, rounded to whole hours, and lists the most denied features. */
 export async function countDenials(
   db: Database,
   input: { organizationId: string; now: Date; hours: number; atMost: number },
@@ -192,7 +192,7 @@ export async function countDenials(
   };
 }
 
-/** Enabled services, and the versions of them that can be contracted. */
+/** Counts enabled services and their active versions. */
 export async function countVersions(
   db: Database,
   organizationId: string,

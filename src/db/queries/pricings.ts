@@ -5,28 +5,28 @@ import { pricings, services } from "../schema.ts";
 
 export type ServiceRow = typeof services.$inferSelect;
 
-/** How service names are compared and what contracts and feature ids call a service. Names are stored trimmed. */
+/** Comparison key of a service name, used by contracts and feature ids. Names are stored trimmed. */
 export function serviceKey(name: string): string {
   return name.toLowerCase();
 }
 
-/** How versions are compared: `_` and `.` are the same, as they were in the reference service. */
+/** Comparison key of a version: `_` equals `.`, as in the reference service. */
 export function versionKey(version: string): string {
   return version.replaceAll("_", ".");
 }
 
-/** SHA-256 of the stored model, hex: equal content has an equal hash, in every process and for ever. */
+/** SHA-256 of the stored model as hex. Stable across processes and releases. */
 export function hashModel(model: Pricing): Promise<string> {
   return hashModelText(JSON.stringify(model));
 }
 
-/** {@link hashModel} of a model that is JSON already. */
+/** {@link hashModel} of a model's JSON text. */
 export async function hashModelText(text: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** The enabled service of that name in the organization, whole name, any letter case; optionally locked. */
+/** Finds an organization's enabled service by full name, ignoring case, and locks it on request. */
 export async function findService(
   db: Database,
   input: { organizationId: string; name: string; lock?: "update" | "share" },
@@ -54,7 +54,7 @@ export interface VersionRow {
   hash: string;
 }
 
-/** Every version of a service, the one to which archived contracts go first: the newest of its file's date. */
+/** Lists a service's versions, newest `createdAt` of the file first: contracts of an archived version move to the first. */
 export function listVersions(db: Database, serviceId: string): Promise<VersionRow[]> {
   return db
     .select({
@@ -69,7 +69,10 @@ export function listVersions(db: Database, serviceId: string): Promise<VersionRo
     .orderBy(desc(pricings.declaredAt), asc(pricings.position));
 }
 
-/** The JSON text of a version's model, which is not read here: a large one holds the event loop. Throws for an unknown id. */
+/**
+ * Reads a version's model as JSON text, without parsing it: a large model would block the event loop.
+ * @throws Error for an unknown id.
+ */
 export async function modelText(db: Database, pricingId: string): Promise<string> {
   const [row] = await db
     .select({ text: sql<string>`${pricings.model}::text` })
@@ -79,7 +82,7 @@ export async function modelText(db: Database, pricingId: string): Promise<string
   return row.text;
 }
 
-/** A service as every endpoint shows it. Source: contract services-pricings §3.1. */
+/** Service in the form that every endpoint returns. Source: contract services-pricings §3.1. */
 export interface ServiceView {
   name: string;
   organizationId: string;
@@ -89,7 +92,7 @@ export interface ServiceView {
   id: string;
 }
 
-/** The services in the order given with their versions in order of upload, in one query however many. */
+/** Builds the services' views in the given order, with versions in upload order, in one query. */
 export async function viewServices(db: Database, rows: readonly ServiceRow[]): Promise<ServiceView[]> {
   if (rows.length === 0) return [];
   const versions = await db

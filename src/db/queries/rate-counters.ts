@@ -3,20 +3,20 @@ import type { Database } from "../postgres/connect.ts";
 import { rateCounters } from "../schema.ts";
 
 /*
- * Limits that hold across processes: one row a bucket and minute. Only calls that cost far more than a row come here. A
- * minute begins when the clock says so: over its end, twice the limit fits into sixty seconds.
+ * Rate limits shared by all processes: one row per bucket and minute. Used only for calls that cost far more than a row
+ * update. Windows are fixed clock minutes, so twice the limit fits into sixty seconds across a boundary.
  */
 
 const MINUTE_MS = 60_000;
 
 const minuteOf = (now: Date) => Math.floor(now.getTime() / MINUTE_MS);
 
-/** Seconds until the bucket is empty again. */
+/** Seconds until the counter resets; at least 1. */
 export function secondsToNextMinute(now: Date): number {
   return Math.max(1, Math.ceil((MINUTE_MS - (now.getTime() % MINUTE_MS)) / 1000));
 }
 
-/** Counts one more call of this minute, and returns how many there are with it. */
+/** Increments the bucket's counter of this minute and returns the new value. */
 export async function countRate(db: Database, bucket: string, now: Date): Promise<number> {
   const [row] = await db
     .insert(rateCounters)
@@ -29,7 +29,7 @@ export async function countRate(db: Database, bucket: string, now: Date): Promis
   return row?.count ?? 1;
 }
 
-/** How many calls were counted in this minute. */
+/** Reads the bucket's counter of this minute. */
 export async function readRate(db: Database, bucket: string, now: Date): Promise<number> {
   const [row] = await db
     .select({ count: rateCounters.count })
@@ -38,7 +38,7 @@ export async function readRate(db: Database, bucket: string, now: Date): Promise
   return row?.count ?? 0;
 }
 
-/** Forgets minutes that are over. */
+/** Deletes counters of past minutes. */
 export async function pruneRates(db: Database, now: Date): Promise<void> {
   await db.delete(rateCounters).where(lt(rateCounters.minute, minuteOf(now) - 1));
 }

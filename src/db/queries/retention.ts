@@ -2,9 +2,9 @@ import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 
 /*
- * What is removed when its time is over, apart from events and webhook deliveries. Each in small transactions, so that none
- * holds its locks for long; several processes at once do no harm. The audit log and the ledger are pruned by functions of
- * the schema's owner, because the server itself may not delete there.
+ * Retention of everything but events and webhook deliveries. Deletes in small transactions, so that locks are short;
+ * several processes may run it concurrently. Functions owned by the schema's owner prune the audit log and the ledger,
+ * because the server's role may not delete there.
  */
 
 const BATCH = 1000;
@@ -19,7 +19,7 @@ async function untilDone(prune: () => Promise<number>): Promise<number> {
 
 const before = (now: Date, days: number) => new Date(now.getTime() - days * 86_400_000).toISOString();
 
-/** Removes entries that are older than so many days, but none of the last seven. Returns how many. */
+/** Deletes audit entries older than `days`, but none of the last seven days. Returns the number deleted. */
 export function pruneAuditLog(db: Database, now: Date, days: number): Promise<number> {
   return untilDone(async () => {
     const [row] = await db.execute<{ removed: number }>(
@@ -30,8 +30,8 @@ export function pruneAuditLog(db: Database, now: Date, days: number): Promise<nu
 }
 
 /**
- * Replaces the movements that are older than so many days, but none of the last one, by their sum for each balance: ledger
- * and balance agree at every moment, and everything that can be reverted stays. Returns how many were replaced.
+ * Replaces movements older than `days`, but none of the last day, by one sum per balance. Balances stay equal to their
+ * ledger rows, and revertible movements stay. Returns the number replaced.
  */
 export function compactLedger(db: Database, now: Date, days: number): Promise<number> {
   return untilDone(async () => {
@@ -42,7 +42,7 @@ export function compactLedger(db: Database, now: Date, days: number): Promise<nu
   });
 }
 
-/** Removes counts of denials that are older than any overview of them reaches. Returns how many. */
+/** Deletes denial counters older than eight days, which no overview reads. Returns the number deleted. */
 export function pruneDenials(db: Database, now: Date): Promise<number> {
   return untilDone(async () => {
     const gone = await db.execute(sql`
@@ -54,7 +54,7 @@ export function pruneDenials(db: Database, now: Date): Promise<number> {
   });
 }
 
-/** Removes answers to calls with an Idempotency-Key that are not given again any more. Returns how many. */
+/** Deletes stored answers of idempotency keys older than one day. Returns the number deleted. */
 export function pruneIdempotencyKeys(db: Database, now: Date): Promise<number> {
   return untilDone(async () => {
     const gone = await db.execute(sql`

@@ -17,7 +17,7 @@ export interface OrganizationKeyRow {
   keyId: string;
   organizationId: string;
   scope: KeyScope;
-  /** From when on the key is refused, in milliseconds since 1970; null for never. */
+  /** Expiry of the key, in milliseconds since 1970; null for never. */
   expiresAtMs: number | null;
 }
 
@@ -25,69 +25,70 @@ export interface UserRow {
   id: string;
   username: string;
   role: PlatformRole;
-  /** The same, for the key that was asked for. */
+  /** Expiry of the requested key, in milliseconds since 1970; null for never. */
   expiresAtMs: number | null;
 }
 
 /**
- * What every request asks first, by prepared statements that concurrent requests share. Keys and contracts are kept only
- * while changes of them are told (see changes.ts): without that, each answer was read after it was asked for. Balances are
- * read after they were asked for always.
+ * Lookups at the start of every request, batched across concurrent requests into prepared statements. Keys and contracts
+ * are cached only while invalidations are fresh (see invalidations.ts); otherwise each lookup reads the database. `snapshot`
+ * always reads balances from the database.
  */
 export interface SnapshotCache {
-  /** What is kept is there at once. */
+  /** Finds an organization key by its hash; synchronously if cached. */
   organizationKey(keyHash: string): MaybePromise<OrganizationKeyRow | null>;
+  /** Finds a user by the hash of the current or previous key; synchronously if cached. */
   userByKey(keyHash: string): MaybePromise<UserRow | null>;
-  /** The end user's contract with its balances as they are now. */
+  /** Reads the end user's contract with current balances. */
   snapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
-  /** The same with balances as they were last seen, which may be at once and out of date. */
+  /** Returns the end user's contract with possibly stale balances; synchronously if cached. */
   cachedSnapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
-  /** Takes note of balances that are newer than those of `before`, which was seen here; without `after`, forgets them. */
+  /** Replaces the cached snapshot if it is still `before`; evicts it if `after` is undefined. */
   replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
 }
 
-/** Every request begins here: a caller is told in time that the database does not answer. */
+/** Batching of lookups. The timeout applies to every request, since each starts with a lookup. */
 const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
-/** About 1 kB each. */
+/** Maximum cached snapshots, of about 1 kB each. */
 const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
 
-/** Without `changes`, which edge runtimes cannot follow, nothing is kept. */
+/** Creates the cache. Without `changes`, which edge runtimes cannot subscribe to, it stores nothing. */
 export function createSnapshotCache({ client }: Connection, changes?: Invalidations): SnapshotCache {
-  const kept = createCacheStore(changes);
-  /** One statement for all the keys asked for, each once. */
+  const store = createCacheStore(changes);
+  /** Creates a batched lookup that reads all distinct key hashes of a batch in one statement. */
   const byHash = <Row extends { hash: string }, Found extends object>(
     read: (hashes: string[]) => Promise<readonly Row[]>,
     found: (row: Row) => Found,
   ) => {
-    const keys = kept.keys<Found>();
-    const ask = createBatch<string, Found | null>(async (hashes) => {
-      const mayKeep = kept.begin();
+    const keys = store.keys<Found>();
+    const lookup = createBatch<string, Found | null>(async (hashes) => {
+      const isCacheable = store.beginRead();
       const rows = new Map((await read([...new Set(hashes)])).map((row) => [row.hash, found(row)]));
-      if (mayKeep()) for (const [hash, row] of rows) keys.put(hash, row);
+      if (isCacheable()) for (const [hash, row] of rows) keys.put(hash, row);
       return hashes.map((hash) => rows.get(hash) ?? null);
     }, BATCHING);
-    return (hash: string) => keys.get(hash) ?? ask(hash);
+    return (hash: string) => keys.get(hash) ?? lookup(hash);
   };
   const readWhole = createBatch<EndUserName, ContractSnapshot | null>(async (names) => {
-    const mayKeep = kept.begin();
+    const isCacheable = store.beginRead();
     const found = await readSnapshots(client, names);
-    if (mayKeep()) for (const [key, subject] of found) kept.put(key, subject);
+    if (isCacheable()) for (const [key, snapshot] of found) store.put(key, snapshot);
     return names.map((name) => found.get(endUserKey(name)) ?? null);
   }, BATCHING);
-  const balances = createBatch<ContractSnapshot, SeenLevel[] | null>(async (known) => {
-    const found = await readBalances(client, known);
-    return known.map(({ contractId }) => found.get(contractId) ?? null);
+  const balances = createBatch<ContractSnapshot, SeenLevel[] | null>(async (snapshots) => {
+    const found = await readBalances(client, snapshots);
+    return snapshots.map(({ contractId }) => found.get(contractId) ?? null);
   }, BATCHING);
-  const withBalances = async (name: EndUserName, key: string, known: ContractSnapshot) => {
-    const levels = await balances(known);
-    // Its own row has changed: then so may have everything else.
+  const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {
+    const levels = await balances(cached);
+    // The contract's row changed, so its services may have changed too.
     if (levels === null) return readWhole(name);
-    // The same object for the same state, so that what is made from it can be kept with it.
-    if (levels.every((level, i) => level === known.levels[i])) return known;
-    const now = { ...known, levels };
-    kept.replace(key, known, now);
-    return now;
+    // Return the identical object while nothing changed: callers key WeakMaps by it.
+    if (levels.every((level, i) => level === cached.levels[i])) return cached;
+    const current = { ...cached, levels };
+    store.replace(key, cached, current);
+    return current;
   };
   return {
     organizationKey: byHash(
@@ -110,56 +111,56 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     ),
     snapshot: (name) => {
       const key = endUserKey(name);
-      const known = kept.get(key);
-      if (known === undefined) return readWhole(name);
-      return known.levels.length === 0 ? known : withBalances(name, key, known);
+      const cached = store.get(key);
+      if (cached === undefined) return readWhole(name);
+      return cached.levels.length === 0 ? cached : withBalances(name, key, cached);
     },
-    cachedSnapshot: (name) => kept.get(endUserKey(name)) ?? readWhole(name),
-    replaceCached: (name, before, after) => kept.replace(endUserKey(name), before, after),
+    cachedSnapshot: (name) => store.get(endUserKey(name)) ?? readWhole(name),
+    replaceCached: (name, before, after) => store.replace(endUserKey(name), before, after),
   };
 }
 
-/** What may be kept in memory, and for how long. */
+/** In-memory store that evicts entries on invalidations and returns none while invalidations are not fresh. */
 function createCacheStore(changes: Invalidations | undefined) {
-  /** By contract, so that a change finds it; the second map leads from names to contracts. */
-  const subjects = leastRecentlyUsed<{ key: string; subject: ContractSnapshot }>(MAX_SNAPSHOTS);
+  /** Keyed by contract id, as invalidations are; `contractIds` maps names to contract ids. */
+  const snapshots = leastRecentlyUsed<{ key: string; snapshot: ContractSnapshot }>(MAX_SNAPSHOTS);
   const contractIds = leastRecentlyUsed<string>(MAX_SNAPSHOTS);
   const keyMaps: { clear(): void }[] = [];
   let applied = 0;
   changes?.follow((change) => {
     applied += 1;
-    if (change.of === "contract") subjects.delete(change.contractId);
-    if (change.of === "contracts" || change.of === "everything") subjects.clear();
+    if (change.of === "contract") snapshots.delete(change.contractId);
+    if (change.of === "contracts" || change.of === "everything") snapshots.clear();
     if (change.of === "keys" || change.of === "everything") for (const map of keyMaps) map.clear();
   });
-  const isLive = () => changes?.isFresh() ?? false;
+  const isFresh = () => changes?.isFresh() ?? false;
   const find = (key: string) => {
     const contractId = contractIds.get(key);
-    const entry = contractId === undefined ? undefined : subjects.get(contractId);
-    return entry?.key === key ? entry.subject : undefined;
+    const entry = contractId === undefined ? undefined : snapshots.get(contractId);
+    return entry?.key === key ? entry.snapshot : undefined;
   };
-  const put = (key: string, subject: ContractSnapshot) => {
-    contractIds.put(key, subject.contractId);
-    subjects.put(subject.contractId, { key, subject });
+  const put = (key: string, snapshot: ContractSnapshot) => {
+    contractIds.put(key, snapshot.contractId);
+    snapshots.put(snapshot.contractId, { key, snapshot });
   };
   return {
-    /** To be called before reading; tells afterwards whether what was read may be kept: no change came meanwhile. */
-    begin: () => {
+    /** Call before a read. The returned function is true if no invalidation arrived since, so the rows may be cached. */
+    beginRead: () => {
       const before = applied;
-      return () => applied === before && isLive();
+      return () => applied === before && isFresh();
     },
-    get: (key: string) => (isLive() ? find(key) : undefined),
+    get: (key: string) => (isFresh() ? find(key) : undefined),
     put,
-    /** Only when nothing has changed since `before` was found. */
+    /** Compare and swap: does nothing unless the cached snapshot is still `before`. */
     replace: (key: string, before: ContractSnapshot, after: ContractSnapshot | undefined) => {
       if (find(key) !== before) return;
-      if (after === undefined) subjects.delete(before.contractId);
+      if (after === undefined) snapshots.delete(before.contractId);
       else put(key, after);
     },
     keys: <Found extends object>() => {
       const map = leastRecentlyUsed<Found>(MAX_KEYS);
       keyMaps.push(map);
-      return { get: (hash: string) => (isLive() ? map.get(hash) : undefined), put: map.put };
+      return { get: (hash: string) => (isFresh() ? map.get(hash) : undefined), put: map.put };
     },
   };
 }

@@ -6,22 +6,22 @@ import { usageLevels } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
 
 /*
- * Balances and their ledger. A contract's row is the lock of everything that belongs to it: whoever moves a balance holds
- * that row first, so two callers never wait for each other, and nothing that was read under it can change before the end.
+ * Balances and their ledger. The contract's row lock protects all its balances: every writer acquires it first, so writers
+ * cannot deadlock, and rows read under it stay unchanged until commit.
  */
 
 /**
- * Locks the contract of (organization, end user) until the transaction ends; false when there is none. What is read
- * before the lock may be out of date once it is held: read after it.
+ * Locks the end user's contract until the transaction ends; returns false if there is none. Read its data after this call:
+ * earlier reads may be stale.
  */
-export async function lockSubject(tx: Database, organizationId: string, userId: string): Promise<boolean> {
+export async function lockContract(tx: Database, organizationId: string, userId: string): Promise<boolean> {
   const rows = await tx.execute(sql`
     select 1 from contracts where organization_id = ${organizationId} and user_id = ${userId} for no key update
   `);
   return rows.length > 0;
 }
 
-/** The levels of a contract, in a fixed order. */
+/** Reads the levels of a contract, ordered by service and limit name. */
 export async function loadLevels(tx: Database, contractId: string): Promise<Level[]> {
   return tx
     .select()
@@ -30,7 +30,7 @@ export async function loadLevels(tx: Database, contractId: string): Promise<Leve
     .orderBy(asc(usageLevels.serviceId), asc(usageLevels.limitName));
 }
 
-/** True for the levels of the same limit of the same service. */
+/** True if both levels belong to one limit of one service. */
 export function sameLevel(
   a: { serviceId: string; limitName: string },
   b: { serviceId: string; limitName: string },
@@ -38,19 +38,19 @@ export function sameLevel(
   return a.serviceId === b.serviceId && a.limitName === b.limitName;
 }
 
-/** One movement of a level. */
+/** Change of one level's balance. */
 export interface Movement<L extends Level = Level> {
   level: L;
   /**
-   * Added to the balance, which stays between zero and the largest number there is: the ledger gets what was really added.
-   * A renewal or reset takes it to zero all the same: a sum can have more digits than a number.
+   * Added to the balance, which is clamped to [0, Number.MAX_VALUE]; the ledger records the amount really added. A renewal
+   * or reset sets the balance to exactly zero instead: a decimal sum can have more digits than a JavaScript number.
    */
   delta: number;
-  /** The next reset moment, when this movement also starts a new period. */
+  /** Next reset moment, if this movement starts a new period. */
   resetAt?: Date | undefined;
 }
 
-/** What the ledger says about movements. A renewal or reset takes a level to zero and voids what could be reverted before. */
+/** Ledger columns shared by the movements of one call. After a renewal or reset, earlier consumption is not revertible. */
 export interface LedgerEntry {
   kind: "consume" | "adjust" | "reset" | "renew";
   operationId: string;
@@ -59,8 +59,8 @@ export interface LedgerEntry {
 }
 
 /**
- * Applies movements to levels of a locked contract, each with its ledger row, in one statement; several movements of one
- * level add up. Sums are computed by the database in exact decimals; the returned levels carry the new balances.
+ * Applies movements to levels of a locked contract, each with a ledger row, in one statement. Adds up several movements of
+ * one level. Postgres computes the sums in exact decimals. Returns the levels with their new balances.
  */
 export async function moveLevels<L extends Level>(
   tx: Database,
@@ -69,7 +69,7 @@ export async function moveLevels<L extends Level>(
   entry: LedgerEntry,
 ): Promise<L[]> {
   if (movements.length === 0) return [];
-  const isAnew = entry.kind === "renew" || entry.kind === "reset";
+  const startsAtZero = entry.kind === "renew" || entry.kind === "reset";
   const values = JSON.stringify(
     movements.map(({ level, delta, resetAt }) => ({
       service_id: level.serviceId,
@@ -90,7 +90,7 @@ export async function moveLevels<L extends Level>(
       where u.contract_id = ${contractId}
     ), changed as (
       update usage_levels u set
-        consumed = case when ${isAnew}::boolean then 0
+        consumed = case when ${startsAtZero}::boolean then 0
           else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, b.before + b.delta)) end,
         reset_at = coalesce(b.reset_at, u.reset_at)
       from balance b
@@ -112,21 +112,21 @@ export async function moveLevels<L extends Level>(
   });
 }
 
-/** The boundary that follows `after` on the level's own calendar; undefined for a level that never resets. */
+/** Next period boundary of the level after `after`; undefined if it never resets. */
 export function boundaryAfter(level: Level, after: Date): Date | undefined {
   const { anchor, periodUnit, periodValue } = level;
   if (anchor === null || periodUnit === null || periodValue === null) return undefined;
   return nextBoundary(anchor, { unit: periodUnit, value: periodValue }, after);
 }
 
-/** True for a level whose period ended before `now`. */
+/** True if the level's period ended before `now`. */
 export function isDue(level: Level, now: Date): boolean {
   return level.resetAt !== null && level.resetAt.getTime() < now.getTime();
 }
 
 /**
- * Starts a new period for each level of a locked contract whose period is over, however many were missed, and returns all
- * levels as they are then. A level is renewed once a period: whoever comes second reads it renewed.
+ * Renews each level of a locked contract whose period is over, once for any number of missed periods, and returns all
+ * levels. The lock guarantees one renewal per period: a second caller reads the renewed level.
  * Source: contract features-events §5.
  */
 export async function renewDue<L extends Level>(
@@ -145,16 +145,16 @@ export async function renewDue<L extends Level>(
   return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
 }
 
-/** How long a consumption can be undone. */
+/** Maximum age of a consumption that can be reverted. */
 export const REVERT_WINDOW_MS = 120_000;
 
-/** Makes what features of a service consumed in these locked contracts since then theirs under the service's new name. */
+/** Renames feature ids in the ledger of these locked contracts since `since`, after their service was renamed. */
 export async function relabelFeatures(
   tx: Database,
   input: { contractIds: readonly string[]; serviceId: string; from: string; to: string; since: Date },
 ): Promise<void> {
   const old = `${input.from}-`;
-  // A new version of each contract's row: who decided on the old name decides again.
+  // Gives each contract a new row version, so that optimistic consumption based on the old name is retried.
   await tx.execute(sql`update contracts set updated_at = updated_at where ${isAnyOf(sql`id`, input.contractIds)}`);
   await tx.execute(sql`
     update usage_ledger set feature_id = ${`${input.to}-`}::text || substr(feature_id, length(${old}::text) + 1)
@@ -165,9 +165,9 @@ export async function relabelFeatures(
 }
 
 /**
- * Undoes what a feature consumed after `since`, of a locked contract: everything, or its newest operation. What is undone
- * already, or older than the last reset of its level, stays as it is. One statement: each amount is marked and taken back
- * once, together. Source: contract features-events §6.1.
+ * Reverts a feature's consumption after `since` in a locked contract: all of it, or the latest operation. Skips rows that
+ * are already reverted or precede the last reset of their level. Marks rows and adjusts balances in one statement, so each
+ * amount is reverted once. Source: contract features-events §6.1.
  */
 export async function revertFeature(
   tx: Database,
