@@ -59,7 +59,7 @@ export async function inSlices<T>(steps: Steps<T>, signal?: AbortSignal | undefi
       if (done === true) return value;
     }
     await pause();
-    if (signal?.aborted === true) throw new Failure("invalid", "The request was given up by who sent it");
+    if (signal?.aborted === true) throw new Failure("invalid", "The client closed the request");
   }
 }
 
