@@ -1,13 +1,13 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "./postgres/connect.ts";
 
-/** A query that returns every row that violates a rule. It must return none, in any state of the database. */
+/** A rule of the data, with a query that returns its violations. It returns no row in any committed state. */
 export interface Invariant {
   rule: string;
   violations: string;
 }
 
-/** Every balance equals the sum of its movements in the ledger. */
+/** Every balance equals the sum of its ledger rows. */
 export const LEDGER_INVARIANTS: readonly Invariant[] = [
   {
     rule: "each balance equals the sum of its movements",
@@ -38,7 +38,7 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
   },
 ];
 
-/** A balance that differs from the sum of its movements. */
+/** A balance that differs from the sum of its ledger rows. Amounts are decimal texts. */
 export interface LedgerViolation {
   rule: string;
   contractId: string;
@@ -48,7 +48,7 @@ export interface LedgerViolation {
   moved: string;
 }
 
-/** Counts balances and movements, and returns each balance that contradicts the ledger, from one database snapshot. */
+/** Counts balances and ledger rows and lists every violation, all in one repeatable-read snapshot. */
 export async function checkLedger(
   db: Database,
 ): Promise<{ balances: number; movements: number; violations: LedgerViolation[] }> {

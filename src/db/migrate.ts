@@ -3,16 +3,16 @@ import { readMigrationFiles } from "drizzle-orm/migrator";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
 import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
 
-/** Key of the advisory lock. Any constant that other software does not use. */
+/** Advisory lock key: an arbitrary constant that no other application on the database should use. */
 const MIGRATION_LOCK = 5403_0001;
-/** Time to wait for a database that is starting up. */
+/** Time to wait for a database that answers "starting up" (57P03). */
 const STARTING_UP_MS = 30_000;
 const OLDEST_VERSION = 15;
 
 /**
- * Applies pending migrations. Any number of processes may call it concurrently; an advisory lock lets exactly one
- * migrate. Needs a direct connection without transaction pooler, because the lock belongs to the session.
- * @throws StartupProblem when the database is unreachable, rejects the role, or is too old.
+ * Applies pending migrations. Processes that call it concurrently serialize on an advisory lock, so one migrates.
+ * Needs a direct connection, not a transaction pooler: the lock belongs to the session.
+ * @throws StartupProblem when the database is unreachable, denies access or is too old.
  */
 export async function migrate(databaseUrl: string, migrationsFolder: string): Promise<void> {
   const deadline = Date.now() + STARTING_UP_MS;
@@ -38,8 +38,8 @@ export async function migrate(databaseUrl: string, migrationsFolder: string): Pr
 }
 
 /**
- * Checks that every migration of this release is applied. A newer schema passes, because migrations only add. An
- * unreachable database passes too: it may be back before it is needed.
+ * Rejects a schema that lacks a migration of this release. Accepts a newer schema, because migrations only add. Accepts an
+ * unreachable database too: it may recover before the first request.
  * @throws StartupProblem when a migration is missing.
  */
 export async function requireMigrated(databaseUrl: string, migrationsFolder: string): Promise<void> {
@@ -54,14 +54,14 @@ export async function requireMigrated(databaseUrl: string, migrationsFolder: str
   throw new StartupProblem("The database's schema is older than this release: `npm run migrate` brings it up to date.");
 }
 
-/** Returns the newest migration of this release, as its creation time in milliseconds since 1970. */
+/** Creation time of this release's newest migration, in milliseconds since 1970; 0 without migrations. */
 export function newestMigration(migrationsFolder: string): number {
   return readMigrationFiles({ migrationsFolder }).at(-1)?.folderMillis ?? 0;
 }
 
 /**
- * Returns the newest applied migration in the same unit; 0 for none. Rejects when the database does not answer, or
- * denies this role access.
+ * Creation time of the newest migration applied to the database, in milliseconds since 1970; 0 for none.
+ * @throws the driver's error when the database is unreachable or the role may not read the migrations table.
  */
 export async function schemaVersion(client: Connection["client"]): Promise<number> {
   const [table] = await client<{ found: boolean }[]>`
@@ -72,10 +72,10 @@ export async function schemaVersion(client: Connection["client"]): Promise<numbe
   return Number(row?.newest ?? 0);
 }
 
-/** Converts errors that an operator can fix to a StartupProblem. Returns other errors unchanged. */
+/** Turns errors that an operator can correct into a StartupProblem; returns others unchanged. */
 function explain(error: unknown, databaseUrl: string): unknown {
   if (error instanceof StartupProblem) return error;
-  // The message must contain neither the password nor an unparsable URL, which may contain one.
+  // Quote host, database and user only: the URL contains the password.
   const { host, pathname, username } = new URL(databaseUrl);
   const database = `${host}${pathname}`;
   const cause = { cause: error };

@@ -24,9 +24,9 @@ import type { StateCause } from "./queries/contract-states.ts";
 import type { SnapshotService } from "./queries/contract-snapshots.ts";
 
 /*
- * Every table. Names are snake_case plurals, times are timestamptz, and every foreign key is indexed. Every constraint
- * has a name, by which operations recognize violations. JSON that a client reads back is `json`, not `jsonb`, which
- * reorders keys: the order in a pricing is meaningful.
+ * All tables. SQL is snake_case, table names are plural, moments are timestamptz, every foreign key is indexed. Every
+ * constraint has a name, by which operations recognise its violation.
+ * JSON that a client reads back is `json`, never `jsonb`, which reorders keys: the order of a pricing's keys is significant.
  */
 
 const moment = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
@@ -45,19 +45,19 @@ export const users = pgTable(
   {
     id: text("id").primaryKey(),
     username: text("username").notNull(),
-    /** UTS 39 skeleton of the name, which look-alikes share; null until `npm run migrate` has filled it in. */
+    /** UTS 39 skeleton of the name, shared by look-alike names. Null until `npm run migrate` fills it in. */
     usernameSkeleton: text("username_skeleton"),
     passwordHash: text("password_hash").notNull(),
     role: text("role").$type<"ADMIN" | "USER">().notNull(),
-    /** Keyed hash (HMAC-SHA-256) of the user key, for lookups. */
+    /** HMAC-SHA-256 of the user key. Requests are looked up by it. */
     apiKeyHash: text("api_key_hash"),
-    /** The user key, encrypted with AES-256-GCM: sign-in returns it again. */
+    /** The user key encrypted with AES-256-GCM, because sign-in returns it again. */
     apiKeySealed: text("api_key_sealed"),
-    /** Time from which the key is rejected; null for never. */
+    /** Expiry of the key; null for never. */
     apiKeyExpiresAt: moment("api_key_expires_at"),
     /** Accurate to about a minute. */
     apiKeyLastUsedAt: moment("api_key_last_used_at"),
-    /** The previous key and the end of its validity. */
+    /** Hash of the replaced key, which is valid until `previousApiKeyUntil`. */
     previousApiKeyHash: text("previous_api_key_hash"),
     previousApiKeyUntil: moment("previous_api_key_until"),
     createdAt: createdAt(),
@@ -73,7 +73,7 @@ export const users = pgTable(
   ],
 );
 
-/** The installation itself: one row, written by the migration that made the table. Nothing changes it. */
+/** Identity of the installation: one immutable row, inserted by the migration that created the table. */
 export const instances = pgTable(
   "instances",
   {
@@ -91,7 +91,7 @@ export const organizations = pgTable(
     name: text("name").notNull(),
     ownerId: text("owner_id").notNull(),
     isDefault: boolean("is_default").notNull().default(false),
-    /** Rules that changes of pricings must pass; null for none. */
+    /** Gate rules: forbidden effects of pricing changes on contracts. Null: no rules. */
     gateRules: json("gate_rules").$type<GateRule[]>(),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
@@ -112,7 +112,7 @@ export const members = pgTable(
     organizationId: text("organization_id").notNull(),
     userId: text("user_id").notNull(),
     role: text("role").$type<"ADMIN" | "MANAGER" | "EVALUATOR">().notNull(),
-    /** Order of joining, by which an heir is chosen. */
+    /** Order of joining, which decides who inherits the organization. */
     position: bigint("position", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
   },
   (t) => [
@@ -134,11 +134,11 @@ export const organizationKeys = pgTable(
     id: text("id").primaryKey(),
     organizationId: text("organization_id").notNull(),
     scope: text("scope").$type<"ALL" | "MANAGEMENT" | "EVALUATION">().notNull(),
-    /** Display name; null until set. */
+    /** Display name; null until it is set. */
     name: text("name"),
     keyHash: text("key_hash").notNull(),
     keySealed: text("key_sealed").notNull(),
-    /** Time from which the key is rejected; null for never. */
+    /** Expiry of the key; null for never. */
     expiresAt: moment("expires_at"),
     /** Accurate to about a minute. */
     lastUsedAt: moment("last_used_at"),
@@ -163,10 +163,10 @@ export const services = pgTable(
     id: text("id").primaryKey(),
     organizationId: text("organization_id").notNull(),
     name: text("name").notNull(),
-    /** Name in lower case, for contracts, feature ids and lookups. */
+    /** Lower-case name, used in contracts, feature ids and lookups. */
     nameKey: text("name_key").notNull(),
     disabled: boolean("disabled").notNull().default(false),
-    /** False until a version is archived or the service re-enabled: the wire omits `archivedPricings` until then. */
+    /** False until a version is archived or the service re-enabled; until then responses omit `archivedPricings`. */
     hasArchive: boolean("has_archive").notNull().default(false),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
@@ -187,21 +187,21 @@ export const pricings = pgTable(
     id: text("id").primaryKey(),
     serviceId: text("service_id").notNull(),
     version: text("version").notNull(),
-    /** The version with `_` replaced by `.`: both spellings address the same version. */
+    /** Version with `_` replaced by `.`: both spellings address one version. */
     versionKey: text("version_key").notNull(),
     availability: text("availability").$type<"active" | "archived">().notNull(),
     /** Order of upload within the service. */
     position: bigint("position", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
-    /** URL from which the pricing was fetched at upload; null for an uploaded file. */
+    /** URL from which the pricing was fetched once, at upload; null for an uploaded file. */
     url: text("url"),
     /** Path below the host under which the uploaded text is public; null for a pricing given by URL. */
     yamlPath: text("yaml_path"),
     /** Uploaded text, unchanged. */
     source: text("source").notNull(),
     model: json("model").$type<Pricing>().notNull(),
-    /** SHA-256 of the stored model, the key of its compiled form in caches. */
+    /** SHA-256 of the stored model, the cache key of its compiled form. */
     modelHash: text("model_hash").notNull(),
-    /** `createdAt` of the file. Archived contracts move to the newest. */
+    /** `createdAt` of the file. Contracts of an archived version move to the newest one. */
     declaredAt: moment("declared_at").notNull(),
     createdAt: createdAt(),
   },
@@ -220,7 +220,7 @@ export const contracts = pgTable(
   {
     id: text("id").primaryKey(),
     organizationId: text("organization_id").notNull(),
-    /** The end user's id in the SaaS: opaque and case-sensitive. */
+    /** The SaaS's id of the end user: opaque and case-sensitive. */
     userId: text("user_id").notNull(),
     username: text("username").notNull(),
     firstName: text("first_name"),
@@ -232,7 +232,7 @@ export const contracts = pgTable(
     endDate: moment("end_date").notNull(),
     autoRenew: boolean("auto_renew").notNull().default(false),
     renewalDays: integer("renewal_days").notNull().default(30),
-    /** End date whose passing has been announced; see operations/contracts/expiry.ts. */
+    /** End date whose expiry event is recorded; see operations/contracts/expiry.ts. */
     expiryAnnounced: moment("expiry_announced"),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
@@ -247,18 +247,18 @@ export const contracts = pgTable(
     index("contracts_username_idx").on(t.organizationId, sql`${t.username} collate "C"`, t.id),
     index("contracts_group_idx").on(t.organizationId, t.groupId),
     index("contracts_user_idx").on(t.userId),
-    // Covers only ends that are not announced yet, so that past ones cost nothing.
+    // Partial index of expiries without an event: past expiries do not slow down the query for new ones.
     index("contracts_expiry_idx")
       .on(t.endDate)
       .where(sql`not ${t.autoRenew} and ${t.expiryAnnounced} is distinct from ${t.endDate}`),
-    // Covers only contracts that renew automatically, for the sweep.
+    // Partial index of contracts that renew automatically: the sweep reads only those that are due.
     index("contracts_renewal_idx")
       .on(t.endDate)
       .where(sql`${t.autoRenew}`),
   ],
 );
 
-/** One row per contracted service, which replaces the contract's three maps by real references. */
+/** One row per contracted service. Stores the contract's three maps with foreign keys. */
 export const contractServices = pgTable(
   "contract_services",
   {
@@ -266,9 +266,9 @@ export const contractServices = pgTable(
     serviceId: text("service_id").notNull(),
     pricingId: text("pricing_id").notNull(),
     position: integer("position").notNull(),
-    /** Plan as the caller spelled it; null without an entry in `subscriptionPlans`. */
+    /** Plan in the caller's spelling; null if the service has no entry in `subscriptionPlans`. */
     plan: text("plan"),
-    /** Add-on -> quantity, in the pricing's spelling; null without an entry in `subscriptionAddOns`. */
+    /** Add-on -> quantity, in the pricing's spelling; null if the service has no entry in `subscriptionAddOns`. */
     addOns: json("add_ons").$type<Record<string, number>>(),
   },
   (t) => [
@@ -293,7 +293,7 @@ export const contractServices = pgTable(
   ],
 );
 
-/** Past subscriptions of a contract, oldest first, with the names of their time. */
+/** Past subscriptions of a contract, oldest first, with the names of that time. */
 export const contractHistory = pgTable(
   "contract_history",
   {
@@ -316,14 +316,14 @@ export const contractHistory = pgTable(
 );
 
 /**
- * Everything that decides evaluations of a contract, from `since` until the next row. Append-only, written in the
- * transaction of each change, for queries about the past. Balances come from the ledger. A trigger deletes rows that
- * end before the ledger starts.
+ * States of a contract, append-only, for evaluations of a past moment. A row holds from `since` until the next row and is
+ * written in the transaction of the change. Balances come from the ledger; a trigger deletes states that ended before the
+ * ledger begins when the contract's next row is written.
  */
 export const contractStates = pgTable(
   "contract_states",
   {
-    /** Ascends in the order of a contract's states, because the contract is locked meanwhile. */
+    /** Ascends in the order of a contract's states: the writer holds the contract's row lock. */
     id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
     contractId: text("contract_id").notNull(),
     since: moment("since").notNull(),
@@ -345,7 +345,7 @@ export const contractStates = pgTable(
   ],
 );
 
-/** Models of deleted versions, which past states of contracts refer to. */
+/** Models of deleted versions, which past states of contracts still reference. */
 export const deletedPricings = pgTable(
   "deleted_pricings",
   {
@@ -366,7 +366,7 @@ export const deletedPricings = pgTable(
   ],
 );
 
-/** Balance of one tracked limit of one contract. Every change is one atomic UPDATE with a ledger row. */
+/** Balance of one tracked limit of one contract. Each change is one atomic UPDATE with a ledger row. */
 export const usageLevels = pgTable(
   "usage_levels",
   {
@@ -375,10 +375,7 @@ export const usageLevels = pgTable(
     limitName: text("limit_name").notNull(),
     position: integer("position").notNull(),
     consumed: amount("consumed").notNull().default(0),
-    /**
-     * Start of the first period. Boundaries are anchor + n periods, so that ends of months do not drift. Null: never
-     * resets.
-     */
+    /** Start of the first period. Boundaries are anchor + n periods, so that month ends do not drift. Null: never resets. */
     anchor: moment("anchor"),
     resetAt: moment("reset_at"),
     periodValue: amount("period_value"),
@@ -400,8 +397,8 @@ export const usageLevels = pgTable(
 );
 
 /**
- * Every movement of every balance, append-only: `consumed` of a level equals the sum of `delta`. A renewal or reset is
- * a row whose delta yields zero, and makes earlier rows irreversible.
+ * Movements of all balances, append-only: for each usage level, `consumed` equals the sum of `delta`.
+ * The delta of a renewal or reset returns the balance to zero; earlier consumption is then no longer revertible.
  */
 export const usageLedger = pgTable(
   "usage_ledger",
@@ -411,25 +408,25 @@ export const usageLedger = pgTable(
     serviceId: text("service_id").notNull(),
     limitName: text("limit_name").notNull(),
     kind: text("kind").$type<"consume" | "revert" | "adjust" | "reset" | "renew" | "remove">().notNull(),
-    /** `<service>-<feature>` of the consuming evaluation; null for other kinds. */
+    /** `<service>-<feature>` of a consumption; null for other kinds. */
     featureId: text("feature_id"),
     /** Groups the rows of one call, which are applied and reverted together. */
     operationId: text("operation_id").notNull(),
     delta: amount("delta").notNull(),
-    /** Reset time that a renewal or reset assigned. */
+    /** New reset moment set by a renewal or reset. */
     resetAt: moment("reset_at"),
     createdAt: moment("created_at").notNull(),
     revertedAt: moment("reverted_at"),
   },
   (t) => [
-    // No foreign key, which would check the contract again for each row: writers hold the contract's row lock, and a
-    // trigger deletes the rows with it.
+    // No foreign key on the contract: it would repeat a lookup per row although every writer holds the contract's row lock.
+    // A trigger deletes the rows with their contract.
     index("usage_ledger_level_idx").on(t.contractId, t.serviceId, t.limitName, t.id),
-    // For reverts: one feature's last two minutes in a growing ledger.
+    // Lets a revert find one feature's last two minutes without scanning the ledger.
     index("usage_ledger_feature_idx")
       .on(t.contractId, t.featureId, t.createdAt)
       .where(sql`${t.featureId} is not null`),
-    // Rows where balances started at zero, and compacted sums: a past balance is added up from there.
+    // Finds the last reset or compacted sum, from which a past balance is computed.
     index("usage_ledger_zero_idx")
       .on(t.contractId, t.serviceId, t.limitName, t.createdAt, t.id)
       .where(sql`${t.kind} in ('reset', 'renew', 'remove') or ${t.operationId} = 'carried'`),
@@ -437,7 +434,7 @@ export const usageLedger = pgTable(
   ],
 );
 
-/** Newest reset time of each balance whose movement was compacted. */
+/** Newest reset moment of each balance, if compaction deleted the movement that set it. */
 export const usageResets = pgTable(
   "usage_resets",
   {
@@ -458,7 +455,7 @@ export const usageResets = pgTable(
   ],
 );
 
-/** One row: movements up to this time may be compacted. Null: never. */
+/** One row: movements up to this moment may be compacted into sums. Null: none are. */
 export const usageLedgerStart = pgTable(
   "usage_ledger_start",
   {
@@ -468,18 +465,18 @@ export const usageLedgerStart = pgTable(
   (t) => [check("usage_ledger_start_one_row", sql`${t.singleton}`)],
 );
 
-/** Answers to calls with an Idempotency-Key, written in the transaction of the call; see operations/idempotency.ts. */
+/** Stored responses to calls with an Idempotency-Key, written in the call's transaction; see operations/idempotency.ts. */
 export const idempotencyKeys = pgTable(
   "idempotency_keys",
   {
-    /** Owner of the keys: an organization's id, or `user:` and the id of a user without one. */
+    /** Owner of the key: an organization's id, or `user:` and the id of a user without one. */
     scope: text("scope").notNull(),
     key: text("key").notNull(),
-    /** SHA-256 of the request: reusing the key for another request is rejected. */
+    /** SHA-256 of the request: reusing the key with a different request is rejected. */
     fingerprint: text("fingerprint").notNull(),
-    /** Null only inside the transaction that computes the answer. */
+    /** Null only within the transaction that is still processing the call. */
     status: integer("status").$type<200 | 204>(),
-    /** Text of the answer, exactly as sent; null for an empty one. */
+    /** Response body as sent; null if empty. */
     body: text("body"),
     createdAt: moment("created_at").notNull(),
   },
@@ -501,14 +498,14 @@ export const outbox = pgTable(
   },
   (t) => [
     index("outbox_created_idx").on(t.createdAt),
-    // For the overview's counts.
+    // Serves the overview's count of reached limits.
     index("outbox_limits_idx")
       .on(t.organizationId, t.createdAt)
       .where(sql`${t.code} = 'USAGE_LIMIT_REACHED'`),
   ],
 );
 
-/** One row: id of the last event. Its row lock orders ids by commit. */
+/** One row: the id of the last event. Its row lock makes ids follow commit order. */
 export const outboxCounter = pgTable(
   "outbox_counter",
   {
@@ -518,7 +515,7 @@ export const outboxCounter = pgTable(
   (t) => [check("outbox_counter_one_row", sql`${t.singleton}`)],
 );
 
-/** URLs to which an organization's events are sent. */
+/** Webhook endpoints of an organization. */
 export const webhookEndpoints = pgTable(
   "webhook_endpoints",
   {
@@ -526,21 +523,20 @@ export const webhookEndpoints = pgTable(
     organizationId: text("organization_id").notNull(),
     url: text("url").notNull(),
     description: text("description"),
-    /** Codes to send; null for all. */
+    /** Event codes to send. Null: all. */
     codes: json("codes").$type<string[]>(),
-    /** `disabled` by a user, `suspended` by the server after a long series of failures. */
+    /** `disabled` by a user, or `suspended` by the server after a long time of failures. */
     state: text("state").$type<"enabled" | "disabled" | "suspended">().notNull(),
-    /** Time and reason of the suspension. */
     suspendedAt: moment("suspended_at"),
     suspendedReason: text("suspended_reason"),
-    /** Signing secret, encrypted like API keys. The previous one also signs until its end. */
+    /** Signing secret, encrypted like API keys. The previous one signs too until `previousSecretUntil`. */
     secretSealed: text("secret_sealed").notNull(),
     previousSecretSealed: text("previous_secret_sealed"),
     previousSecretUntil: moment("previous_secret_until"),
-    /** Consecutive failed attempts, and the start of the series. */
+    /** Failed attempts since the last success, and the time of the first. */
     failures: integer("failures").notNull().default(0),
     failingSince: moment("failing_since"),
-    /** Events up to this id are older than the endpoint. */
+    /** The endpoint receives only events after this id. */
     afterEventId: bigint("after_event_id", { mode: "number" }).notNull(),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
@@ -556,23 +552,23 @@ export const webhookEndpoints = pgTable(
   ],
 );
 
-/** Delivery of one event to one endpoint. */
+/** Delivery of one event to one endpoint, with the result of its attempts. */
 export const webhookDeliveries = pgTable(
   "webhook_deliveries",
   {
-    /** Without its prefix, the webhook-id of every attempt. */
+    /** The `webhook-id` header of every attempt is a prefix and this id. */
     id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
     endpointId: text("endpoint_id").notNull(),
     eventId: bigint("event_id", { mode: "number" }).notNull(),
     code: text("code").notNull(),
-    /** Body, identical in every attempt. */
+    /** Request body, identical in every attempt. */
     payload: text("payload").notNull(),
     status: text("status").$type<"pending" | "delivered" | "failed">().notNull().default("pending"),
     attempts: integer("attempts").notNull().default(0),
-    /** Due time. During an attempt, the time after which other processes may retry it. */
+    /** Time of the next attempt. During an attempt: expiry of its lease, after which another process may retry. */
     nextAttemptAt: moment("next_attempt_at").notNull(),
     lastAttemptAt: moment("last_attempt_at"),
-    /** Result of the last attempt. */
+    /** HTTP status of the last attempt. */
     responseStatus: integer("response_status"),
     durationMs: integer("duration_ms"),
     error: text("error"),
@@ -593,7 +589,7 @@ export const webhookDeliveries = pgTable(
   ],
 );
 
-/** One row: event up to which deliveries exist. Its row lock elects the process that creates the next ones. */
+/** One row: id of the last event with deliveries created. Its row lock selects the process that creates the next ones. */
 export const webhookCursor = pgTable(
   "webhook_cursor",
   {
@@ -603,14 +599,14 @@ export const webhookCursor = pgTable(
   (t) => [check("webhook_cursor_one_row", sql`${t.singleton}`)],
 );
 
-/** Calls and evaluations per UTC day, over the whole instance. */
+/** Calls and evaluations of the whole instance per UTC day. */
 export const analyticsDays = pgTable("analytics_days", {
   day: date("day", { mode: "string" }).primaryKey(),
   apiCalls: bigint("api_calls", { mode: "number" }).notNull().default(0),
   evaluations: bigint("evaluations", { mode: "number" }).notNull().default(0),
 });
 
-/** Denials per organization, feature and hour, kept for eight days. */
+/** Denied evaluations per organization, hour, feature and reason; retained for eight days. */
 export const denials = pgTable(
   "denials",
   {
@@ -630,7 +626,7 @@ export const denials = pgTable(
   ],
 );
 
-/** Entries of the cache endpoints, which only platform ADMINs use. */
+/** Entries of the cache endpoints. Only platform ADMINs use them; the server itself reads none. */
 export const cacheEntries = pgTable("cache_entries", {
   key: text("key").primaryKey(),
   value: json("value").notNull(),
@@ -638,8 +634,8 @@ export const cacheEntries = pgTable("cache_entries", {
 });
 
 /**
- * Audit log: append-only, written in the transaction of the change. Without references, because it outlives its
- * targets. Never contains a secret or its hash.
+ * Audit log, append-only, written in the transaction of each change. Has no foreign keys, because it outlives its targets.
+ * Contains no secrets and no hashes of secrets.
  */
 export const auditLog = pgTable(
   "audit_log",
@@ -651,9 +647,9 @@ export const auditLog = pgTable(
     actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
     /** Id of the user or key. */
     actorId: text("actor_id"),
-    /** Action and kind of target, such as `contract.novate`. */
+    /** Resource kind and verb, such as `contract.novate`. */
     action: text("action").notNull(),
-    /** Public name of the target, cut to fit an index entry. */
+    /** Public name or id of the target, cut to the maximum size of an index entry. */
     target: text("target").notNull(),
     before: json("before"),
     after: json("after"),
@@ -669,13 +665,13 @@ export const auditLog = pgTable(
   ],
 );
 
-/** Decisions on changes of pricings: the impact, the result of the gate's rules, and overrides. */
+/** Decision to change a pricing: the impact report, the gate's results, and the author of an override. */
 export const pricingDecisions = pgTable(
   "pricing_decisions",
   {
     id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
     serviceId: text("service_id").notNull(),
-    /** Archived, activated or target version; null for a whole service, and for a deleted version. */
+    /** Archived or activated version, or target of the novation; null for a whole service or a deleted version. */
     pricingId: text("pricing_id"),
     /** Name of the version at that time. */
     version: text("version"),
@@ -684,7 +680,7 @@ export const pricingDecisions = pgTable(
     actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
     actorId: text("actor_id"),
     rules: json("rules").$type<GateResult[]>().notNull(),
-    /** Reason for overriding a rule; null if none was broken. */
+    /** Reason given for overriding a gate rule; null if no rule was broken. */
     overrideReason: text("override_reason"),
     report: json("report").$type<Record<string, unknown>>().notNull(),
   },
@@ -704,14 +700,11 @@ export const pricingDecisions = pgTable(
   ],
 );
 
-/**
- * Calls per minute that are limited across processes; see db/queries/rate-counters.ts. Unlogged: lost in a crash, which
- * is fine.
- */
+/** Rate-limit counters per minute; see db/queries/rate-counters.ts. Unlogged: a crash of Postgres empties the table. */
 export const rateCounters = pgTable(
   "rate_counters",
   {
-    /** Kind of call and its subject, such as `sign-up 192.0.2.7`. */
+    /** Limited action and subject, such as `sign-up 192.0.2.7`. */
     bucket: text("bucket").notNull(),
     /** Minutes since 1970. */
     minute: integer("minute").notNull(),

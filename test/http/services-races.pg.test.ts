@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { lockHolders, removeServicesFromContracts } from "../../src/db/queries/contracts.ts";
+import { lockSubscribers, removeServicesFromContracts } from "../../src/db/queries/contracts.ts";
 import { services } from "../../src/db/schema.ts";
 import { createTestApi, type Answer, type TestApi } from "../support/api.ts";
 import { eventsDuring, expectBalancesMatchLedger } from "../support/invariants.ts";
@@ -264,7 +264,7 @@ test("what waits for a contract and then finds that it has lost the service leav
         });
         const [row] = await tx.select().from(services).where(eq(services.name, service));
         const serviceIds = [row?.id ?? ""];
-        const holders = await lockHolders(tx, { serviceIds });
+        const holders = await lockSubscribers(tx, { serviceIds });
         expect(holders).toHaveLength(1);
         await removeServicesFromContracts(tx, {
           contractIds: holders.map(({ id }) => id),

@@ -1,77 +1,82 @@
-/** A queued request and its promise. */
-interface Waiting<Ask, Answer> {
-  ask: Ask;
+/** A request that waits for its batch, with its caller's promise. */
+interface Pending<Request, Answer> {
+  request: Request;
   resolve: (answer: Answer) => void;
   reject: (reason: unknown) => void;
 }
 
-/** A hung server or dead host neither replies nor closes the socket, so only a timer ends the wait. */
+/** The batch exceeded `timeoutMs`. A hung server or dead host neither replies nor closes the socket. */
 class TimeoutError extends Error {
   readonly code = "READ_TIMEOUT";
 }
 
-/** Splits the timer, so that a blocked event loop counts as at most one slice. */
+/**
+ * Slices of one timeout. A blocked event loop fires at most one pending interval tick late, so the timeout counts at most
+ * one slice of our own delay.
+ */
 const TIMER_SLICES = 10;
 
 function withTimeout<Answer>(work: Promise<Answer>, timeoutMs: number | undefined): Promise<Answer> {
   if (timeoutMs === undefined) return work;
   let timer: ReturnType<typeof setInterval> | undefined;
   const late = new Promise<never>((_, reject) => {
-    let looks = 0;
+    let ticks = 0;
     timer = setInterval(() => {
-      looks += 1;
-      if (looks === TIMER_SLICES) reject(new TimeoutError("the database did not answer in time"));
+      ticks += 1;
+      if (ticks === TIMER_SLICES) reject(new TimeoutError("the database did not answer in time"));
     }, timeoutMs / TIMER_SLICES);
   });
   return Promise.race([work, late]).finally(() => clearInterval(timer));
 }
 
 /**
- * Batches concurrent requests: those that arrive during a round trip share the next one. Under load that is one
- * statement for dozens of callers; a single request is sent immediately. `run` returns results in order, with an Error
- * for a request that fails alone. When it throws, the whole batch fails. With `timeoutMs`, for read-only requests, a
- * slow batch fails with code READ_TIMEOUT, together with everything queued behind it. Its slot is freed and its late
- * result ignored.
+ * Batches concurrent requests: requests that arrive while a batch is in flight share the next one. Under load, one
+ * statement serves dozens of callers; without load, a request is sent immediately. `run` returns answers in request order,
+ * an Error for a request that fails alone. If `run` throws, the whole batch fails.
+ *
+ * Set `timeoutMs` only for reads. A batch that exceeds it fails with code READ_TIMEOUT, together with every queued request,
+ * and frees its slot; its late result is ignored.
  */
-export function createBatch<Ask, Answer>(
-  run: (asks: readonly Ask[]) => Promise<readonly (Answer | Error)[]>,
+export function createBatch<Request, Answer>(
+  run: (requests: readonly Request[]) => Promise<readonly (Answer | Error)[]>,
   options: { maxBatchSize: number; concurrency: number; timeoutMs?: number },
-): (ask: Ask) => Promise<Answer> {
-  let waiting: Waiting<Ask, Answer>[] = [];
+): (request: Request) => Promise<Answer> {
+  let queue: Pending<Request, Answer>[] = [];
   let running = 0;
 
-  const round = async (group: readonly Waiting<Ask, Answer>[]) => {
+  const runBatch = async (batch: readonly Pending<Request, Answer>[]) => {
     try {
-      const answers = await withTimeout(run(group.map((one) => one.ask)), options.timeoutMs);
-      for (const [i, one] of group.entries()) {
+      const answers = await withTimeout(run(batch.map(({ request }) => request)), options.timeoutMs);
+      for (const [i, pending] of batch.entries()) {
         const answer = answers[i];
-        if (answer === undefined) one.reject(new Error("a batch answered fewer asks than it was given"));
-        else if (answer instanceof Error) one.reject(answer);
-        else one.resolve(answer);
+        if (answer === undefined)
+          pending.reject(new Error(`a batch of ${batch.length} has no answer for request ${i}`));
+        else if (answer instanceof Error) pending.reject(answer);
+        else pending.resolve(answer);
       }
     } catch (error) {
-      for (const one of group) one.reject(error);
+      for (const pending of batch) pending.reject(error);
       if (error instanceof TimeoutError) {
-        const behind = waiting;
-        waiting = [];
-        for (const one of behind) one.reject(error);
+        const queued = queue;
+        queue = [];
+        for (const pending of queued) pending.reject(error);
       }
     }
     running -= 1;
     start();
   };
   const start = () => {
-    while (waiting.length > 0 && running < options.concurrency) {
-      const group = waiting.slice(0, options.maxBatchSize);
-      waiting = waiting.slice(options.maxBatchSize);
+    while (queue.length > 0 && running < options.concurrency) {
+      const batch = queue.slice(0, options.maxBatchSize);
+      queue = queue.slice(options.maxBatchSize);
       running += 1;
-      void round(group);
+      void runBatch(batch);
     }
   };
-  return (ask) =>
+  return (request) =>
     new Promise((resolve, reject) => {
-      waiting.push({ ask, resolve, reject });
-      // Deferred to the end of the tick, so that requests of the same tick share a batch.
-      if (waiting.length === 1) queueMicrotask(start);
+      queue.push({ request, resolve, reject });
+      // A microtask later, so that requests of the same tick share a batch.
+      if (queue.length === 1) queueMicrotask(start);
     });
 }

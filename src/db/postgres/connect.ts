@@ -3,38 +3,39 @@ import postgres from "postgres";
 import * as schema from "../schema.ts";
 import { detectHungServer } from "./hung-server.ts";
 
-/** One sentence for the operator about why the process cannot start, and what to do. */
+/** An error that prevents the start. Its message tells the operator in one sentence what is wrong and what to do. */
 export class StartupProblem extends Error {
   override readonly name = "StartupProblem";
 }
 
-/** A Drizzle handle over the schema: the pool, or one transaction of it. */
+/** A Drizzle handle with the whole schema: a pool or one transaction. */
 export type Database = PostgresJsDatabase<typeof schema>;
 
-/** A connection pool and its Drizzle handle. The opener closes it. */
+/** A connection pool with its Drizzle handle. The opener must call `close`. */
 export interface Connection {
   db: Database;
   client: postgres.Sql;
-  /** Statements and transactions waiting for a connection, and the number that timed out. */
+  /** Statements and transactions that wait for a connection now, and the total cancelled while waiting. */
   waiting: { now: number; refused: number };
   /** Waits at most `timeoutSeconds` for running queries, then closes every connection. */
   close(timeoutSeconds?: number): Promise<void>;
 }
 
-/** Time-outs of a pool, in milliseconds. Default: none. Postgres cancels what takes longer, without effects. */
+/** Timeouts of a pool, in milliseconds. Default, and 0: none. Postgres rolls back what exceeds them. */
 export interface Timeouts {
   statement?: number;
-  /** Maximum wait for a lock. */
+  /** Sets `lock_timeout`. */
   lock?: number;
-  /** Maximum idle time within a transaction. */
+  /** Sets `idle_in_transaction_session_timeout`. */
   idleInTransaction?: number;
-  /** Maximum wait for a free connection, and for any reply of a hung server; see hung-server.ts. */
+  /** Maximum wait for a pooled connection, and for any reply of a hung server; see hung-server.ts. */
   acquire?: number;
 }
 
 /**
- * Opens a pool that connects lazily. Uses a short fixed back-off: the driver's own grows to 20 s for the whole pool,
- * which delays recovery long after Postgres is back.
+ * Opens a pool that connects lazily.
+ * Reconnects after a fixed 100 ms: the driver's default back-off grows to 20 s for the whole pool and would keep a server
+ * disconnected long after Postgres has recovered.
  */
 export function connect(
   databaseUrl: string,
@@ -71,7 +72,7 @@ export function connect(
   };
 }
 
-/** A queued statement of the driver. `state` is the connection that took it. */
+/** A statement of the driver. `state` is null until a connection sends it. */
 interface Waiting {
   state: object | null;
   cancel(): void;
@@ -79,8 +80,9 @@ interface Waiting {
 }
 
 /**
- * Cancels statements that no connection has taken within `acquireMs`; the driver would queue them forever. They fail as
- * cancelled and had no effect. Uses a hook of patch-driver.ts, which costs statements that need not wait nothing.
+ * Cancels statements that wait longer than `acquireMs` for a connection: the driver has no such timeout. They fail as
+ * cancelled and had no effect. The `onwait` hook of patch-driver.ts reports only statements that must wait, so others cost
+ * nothing.
  */
 function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acquireMs: number): void {
   const options = client.options as object as { onwait?: (query: Waiting) => void };
@@ -91,25 +93,23 @@ function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acqui
       counts.refused += 1;
       query.cancel();
     }, acquireMs);
-    const over = () => {
+    const settle = () => {
       counts.now -= 1;
       clearTimeout(timer);
     };
-    query.then(over, over);
+    query.then(settle, settle);
   };
 }
 
-/** Number of uses after which a statement is prepared. */
+/** Executions of a statement text before the driver prepares it. */
 const FREQUENT = 3;
-/**
- * Maximum prepared statements, each of which costs the server memory per connection. Later texts are sent unprepared.
- */
+/** Maximum prepared texts: each prepared statement costs the server memory per connection. */
 const MAX_PREPARED = 200;
 const MAX_COUNTED = 2000;
-/** Longer texts are not counted: they contain lists whose length callers choose. */
+/** Maximum characters of a preparable text: callers control the length of lists in some texts. */
 const MAX_TEXT_LENGTH = 8192;
 
-/** Creates a function that returns true for statements sent frequently. */
+/** Returns a counter of statement texts: true once a text is frequent enough to prepare. */
 function frequentTexts(): (text: string) => boolean {
   const frequent = new Set<string>();
   let uses = new Map<string, number>();
@@ -129,17 +129,17 @@ function frequentTexts(): (text: string) => boolean {
 }
 
 type Unsafe = (text: string, parameters?: unknown, options?: object) => unknown;
-/** The methods of the driver's pool or transaction that Drizzle calls. */
+/** The methods of the driver's pool and transaction handles that Drizzle calls. */
 interface Handle {
   unsafe: Unsafe;
-  begin?: (...given: unknown[]) => unknown;
-  savepoint?: (...given: unknown[]) => unknown;
+  begin?: (...args: unknown[]) => unknown;
+  savepoint?: (...args: unknown[]) => unknown;
 }
 
 /**
- * Makes the driver prepare the statements that Drizzle sends frequently. Drizzle sends others unprepared, so each is
- * parsed, planned and described in its own round trip; reading one contract took four times as long. A pool opened with
- * `prepare: false` prepares nothing.
+ * Makes the driver prepare statements that Drizzle sends often. Drizzle disables preparation except for queries named one
+ * by one: Postgres then parses, plans and describes each execution with an extra round trip, and reading one contract took
+ * four times as long. A pool opened with `prepare: false` still prepares nothing.
  */
 function prepareFrequent(client: object, isFrequent: (text: string) => boolean): void {
   const handle = client as Handle;
@@ -151,9 +151,9 @@ function prepareFrequent(client: object, isFrequent: (text: string) => boolean):
   for (const name of ["begin", "savepoint"] as const) {
     const open = handle[name];
     if (open === undefined) continue;
-    handle[name] = (...given) => {
-      const work = given.pop() as (inner: object) => unknown;
-      return open(...given, (inner: object) => {
+    handle[name] = (...args) => {
+      const work = args.pop() as (inner: object) => unknown;
+      return open(...args, (inner: object) => {
         prepareFrequent(inner, isFrequent);
         return work(inner);
       });
@@ -161,7 +161,7 @@ function prepareFrequent(client: object, isFrequent: (text: string) => boolean):
   }
 }
 
-/** Returns SQLSTATE and constraint of a database error anywhere in the chain of causes. Undefined for other errors. */
+/** Finds the SQLSTATE and constraint of a database error in the chain of causes; undefined for other errors. */
 export function databaseError(error: unknown): { code: string; constraint: string | undefined } | undefined {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth += 1) {
     const { code, constraint_name } = current as Error & { code?: unknown; constraint_name?: unknown };
@@ -172,9 +172,9 @@ export function databaseError(error: unknown): { code: string; constraint: strin
   return undefined;
 }
 
-/** True if the error violates exactly this constraint (unique, foreign key or check). */
+/** True if the error violates exactly this unique, foreign key or check constraint. */
 export function violates(error: unknown, constraint: string): boolean {
   const found = databaseError(error);
-  // Other errors name an index too, such as an entry that is too long.
+  // Errors outside class 23 name an index too, such as "index row size exceeds maximum".
   return found?.constraint === constraint && found.code.startsWith("23");
 }

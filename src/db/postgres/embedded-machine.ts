@@ -6,9 +6,11 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { StartupProblem } from "./connect.ts";
 
-/* Folder, system user and binaries of the embedded Postgres. */
+/*
+ * Data folder, operating-system user and binaries of the embedded Postgres.
+ */
 
-/** Command prefix and user of the server's programs. */
+/** Binaries of the embedded server, with the user and the wrapper command that run them. */
 export interface Runner {
   binaries: { postgres: string; pg_ctl: string; initdb: string };
   wrapper: readonly string[];
@@ -16,9 +18,9 @@ export interface Runner {
 }
 
 /**
- * Creates the data folder if missing, and returns its real path.
- * @throws StartupProblem when it cannot be created or written, or belongs to another user: Postgres rejects a folder
- * with files of two owners.
+ * Creates a missing data folder and returns its real path. Rejects a folder or cluster of another user: a folder with
+ * files of two owners is unusable for both.
+ * @throws StartupProblem when the folder cannot be created or written, or belongs to another user.
  */
 export function openDataFolder(path: string): string {
   let dataDir: string;
@@ -47,12 +49,12 @@ export function openDataFolder(path: string): string {
   return dataDir;
 }
 
-/** Chooses the user: root runs Postgres as the system user `postgres`, because it refuses to run as root. */
+/** Chooses the user that runs Postgres: `postgres` if we are root, which Postgres refuses, otherwise our own user. */
 export async function chooseRunner(dataDir: string): Promise<Runner> {
   const binaries = await findBinaries();
   if (process.getuid?.() !== 0) return { binaries, wrapper: [], owner: undefined };
   const mine = systemUser() ?? makeSystemUser();
-  // The user postgres cannot enter a folder that is closed to others, such as a clone in `mktemp -d`.
+  // The user postgres cannot enter a folder below one that is closed to it, such as a clone in `mktemp -d`.
   const reach = spawnSync("/bin/sh", ["-c", 'test -x "$1" && test -x "$2"', "sh", binaries.postgres, dataDir], {
     ...mine,
     cwd: "/",
@@ -94,7 +96,7 @@ async function findBinaries(): Promise<Runner["binaries"]> {
   }
 }
 
-/** Returns uid and gid of the system user postgres. Undefined without one. */
+/** uid and gid of the system user postgres; undefined if it does not exist. */
 function systemUser(): { uid: number; gid: number } | undefined {
   const [uid, gid] = ["-u", "-g"].map((flag) =>
     Number.parseInt(spawnSync("id", [flag, "postgres"], { encoding: "utf8" }).stdout ?? "", 10),
@@ -102,7 +104,7 @@ function systemUser(): { uid: number; gid: number } | undefined {
   return uid !== undefined && gid !== undefined && uid > 0 ? { uid, gid } : undefined;
 }
 
-/** Creates the user like the Debian package. */
+/** Creates the system user postgres, with the options that PostgreSQL's packages use. */
 function makeSystemUser(): { uid: number; gid: number } {
   spawnSync("groupadd", ["--system", "postgres"]);
   spawnSync("useradd", ["--system", "--no-create-home", "--shell", "/usr/sbin/nologin", "-g", "postgres", "postgres"]);
@@ -113,10 +115,7 @@ function makeSystemUser(): { uid: number; gid: number } {
   );
 }
 
-/**
- * Runs one of the server's programs and returns its output.
- * @throws Error with the output when it fails.
- */
+/** Runs one of the server's binaries until it exits; returns exit code and output. */
 export function run(
   runner: Runner,
   binary: string,
@@ -133,8 +132,8 @@ export function run(
   });
 }
 
-/** Removes PGDATA, PGPORT and similar variables, which configure another Postgres. */
+/** Environment of the server, without PGDATA, PGPORT and similar variables that configure another Postgres. */
 export function childEnvironment(): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith("PG") && !name.startsWith("LC_"));
-  return { ...Object.fromEntries(kept), LC_ALL: "C", TZ: "UTC" };
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("PG") && !name.startsWith("LC_"));
+  return { ...Object.fromEntries(inherited), LC_ALL: "C", TZ: "UTC" };
 }

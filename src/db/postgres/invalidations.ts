@@ -1,7 +1,7 @@
 import postgres from "postgres";
 import { createBatch } from "./batch.ts";
 
-/** An invalidation, as the triggers of migration 0004 send it. */
+/** A committed change that makes cached entries stale, as the triggers of migration 0004 notify it. */
 export type Invalidation =
   | { of: "contract"; contractId: string }
   | { of: "contracts" }
@@ -9,29 +9,30 @@ export type Invalidation =
   | { of: "everything" };
 
 /**
- * Receives invalidations of keys and contracts, from any process, in commit order. Caches may be used only while
- * `isFresh()`, and must evict what an invalidation names.
+ * Subscription to committed changes of keys and contracts by any process. Cached entries may be used only while
+ * `isFresh()`, and must be evicted on each matching invalidation.
  */
 export interface Invalidations {
-  /** True if every commit up to a second ago has been received. */
+  /** True if every change committed up to 900 ms ago has been received. */
   isFresh(): boolean;
-  /** Calls back for each invalidation; `everything` when some may have been missed. */
+  /** Registers a callback for each change. It receives `everything` when notifications may have been lost. */
   follow(listener: (change: Invalidation) => void): void;
-  /** Resolves when every earlier commit has been received, or caches are stale anyway. */
+  /** Resolves when every change committed before this call has been received, or the cache is no longer fresh. */
   invalidationsApplied(): Promise<void>;
   close(): Promise<void>;
 }
 
 const CHANNEL = "faregate_changes";
-/** Interval of heartbeats over the connection. */
+/** Interval of heartbeats, which prove that the connection still receives notifications. */
 const HEARTBEAT_MS = 250;
-/** Time-out of one heartbeat, and maximum age of the last one: a dead connection sends no error. */
+/** Maximum wait for a heartbeat to come back: a dead connection may report no error. */
 const HEARTBEAT_TIMEOUT_MS = 500;
+/** Maximum age of the last confirmed heartbeat while cached entries may be used. */
 const MAX_STALENESS_MS = 900;
 
 /**
- * Listens on its own connection and reconnects automatically. Notifications arrive in commit order, so a returned
- * heartbeat proves that everything before it has arrived.
+ * Listens on a dedicated connection and reconnects automatically. Notifications arrive in commit order, so a heartbeat that
+ * comes back proves that all earlier notifications have arrived.
  */
 export function listenForInvalidations(
   databaseUrl: string,
@@ -39,7 +40,7 @@ export function listenForInvalidations(
 ): Invalidations {
   const heartbeatChannel = `faregate_beat_${crypto.randomUUID().replaceAll("-", "")}`;
   const listeners: ((change: Invalidation) => void)[] = [];
-  let awaited: { beat: string; arrived: () => void } | undefined;
+  let awaited: { heartbeat: string; arrived: () => void } | undefined;
   let sent = 0;
   let listening = false;
   let confirmedAt = -Infinity;
@@ -63,16 +64,16 @@ export function listenForInvalidations(
     onnotice: () => {},
     connection: { application_name: `${options.applicationName}-changes` },
     onclose: onDisconnect,
-    // Replaces the driver's `listen`, which does not report a lost connection.
+    // The driver's `listen` uses this option too, but does not report a lost connection.
     onnotify: (channel, payload) => {
-      if (channel === heartbeatChannel && payload === awaited?.beat) awaited.arrived();
+      if (channel === heartbeatChannel && payload === awaited?.heartbeat) awaited.arrived();
       if (channel === CHANNEL) notifyListeners(changeOf(payload));
     },
   };
   const client = postgres(databaseUrl, settings);
 
-  const beat = createBatch<undefined, true>(
-    async (asks) => {
+  const heartbeat = createBatch<undefined, true>(
+    async (requests) => {
       try {
         if (!listening) {
           await client.unsafe(`listen "${CHANNEL}"; listen "${heartbeatChannel}"`);
@@ -82,32 +83,33 @@ export function listenForInvalidations(
         const name = String(sent);
         const sentAt = performance.now();
         let timer: ReturnType<typeof setTimeout> | undefined;
-        const late = new Promise<never>((_, reject) => {
-          timer = setTimeout(() => reject(new Error("a notification did not come back")), HEARTBEAT_TIMEOUT_MS);
+        const timedOut = new Promise<never>((_, reject) => {
+          const reason = `the heartbeat notification did not come back within ${HEARTBEAT_TIMEOUT_MS} ms`;
+          timer = setTimeout(() => reject(new Error(reason)), HEARTBEAT_TIMEOUT_MS);
         });
-        const arrived = new Promise<void>((resolve) => (awaited = { beat: name, arrived: resolve }));
+        const arrived = new Promise<void>((resolve) => (awaited = { heartbeat: name, arrived: resolve }));
         await Promise.race([
           Promise.all([client`select pg_notify(${heartbeatChannel}, ${name})`, arrived]),
-          late,
+          timedOut,
         ]).finally(() => clearTimeout(timer));
-        if (!listening) return asks.map(() => true);
+        if (!listening) return requests.map(() => true);
         confirmedAt = sentAt;
         options.onState?.(true);
       } catch (error) {
         onDisconnect();
         if (!closed) options.onState?.(false, error);
       }
-      return asks.map(() => true);
+      return requests.map(() => true);
     },
     { maxBatchSize: Infinity, concurrency: 1 },
   );
-  const timer = setInterval(() => void beat(undefined), HEARTBEAT_MS);
-  void beat(undefined);
+  const timer = setInterval(() => void heartbeat(undefined), HEARTBEAT_MS);
+  void heartbeat(undefined);
   return {
     isFresh: () => performance.now() - confirmedAt < MAX_STALENESS_MS,
     follow: (listener) => listeners.push(listener),
     invalidationsApplied: async () => {
-      if (confirmedAt !== -Infinity) await beat(undefined);
+      if (confirmedAt !== -Infinity) await heartbeat(undefined);
     },
     close: async () => {
       closed = true;

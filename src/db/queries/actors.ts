@@ -2,14 +2,14 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { organizationKeys, users } from "../schema.ts";
 
-/** Actor of an entry. `name` is the current name of the user or key; null for an unnamed key and for deleted actors. */
+/** Author of a change. `name` is the current name of the user or key; null for an unnamed key or a deleted author. */
 export interface Actor {
   kind: "user" | "key" | "anonymous";
   id: string | null;
   name: string | null;
 }
 
-/** Replaces the actor columns of rows by one field with the actor and its name. */
+/** Replaces `actorKind` and `actorId` of each row by an Actor with its current name. */
 export async function withActors<Row extends { actorKind: Actor["kind"]; actorId: string | null }>(
   db: Database,
   rows: readonly Row[],

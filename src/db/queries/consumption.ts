@@ -21,23 +21,24 @@ export interface Consumption {
   operationId: string;
 }
 
-/** Decision about one contract: the consumption to count, and events to record, which are rare. */
+/** Consumption granted for one contract, with the events to record; usually there are none. */
 export interface Decision {
-  /** Snapshot on which the decision is based. */
+  /** The snapshot that the decision is based on. */
   contract: ContractSnapshot;
   consumptions: readonly Consumption[];
   events: readonly Addressed[];
 }
 
 /**
- * Outcome of a decision. `counted`: the snapshot was current; `version` is the new row version of the changed levels.
- * `changed`: the snapshot was stale. `busy`: another transaction holds the lock. The last two have no effect.
+ * Result of a decision. `counted`: the snapshot was current and the consumption is written; `version` is the new row
+ * version of the changed levels. `changed`: the snapshot was stale. `busy`: another transaction holds the contract's row
+ * lock. The last two wrote nothing.
  */
 export type Outcome = { kind: "counted"; version: string } | { kind: "changed" } | { kind: "busy" };
 
 /**
- * Counts decisions about many contracts in one round trip, each only if its snapshot is still current. Checks under row
- * locks with SKIP LOCKED, so that a contract under novation does not delay the others.
+ * Writes the consumption of many contracts optimistically in one round trip: each only if its snapshot is current. Takes the
+ * row locks with SKIP LOCKED, so that a contract under novation does not block the others.
  */
 export async function countIfUnchanged(
   { client }: Connection,
@@ -49,7 +50,7 @@ export async function countIfUnchanged(
   return client.begin(async (tx) => {
     const outcomes = await count(tx, decisions, now);
     const due = decisions.flatMap((one, i) => (outcomes[i]?.kind === "counted" ? one.events : []));
-    // Last, because a lock that all transactions share assigns the event ids.
+    // Last statement: event ids come from one counter whose row lock all transactions share.
     if (due.length > 0) await recordPrivately(tx, due);
     return outcomes;
   });
@@ -74,8 +75,9 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
 }
 
 /**
- * Locks contracts, runs `decide` on them, and counts its decisions in the same transaction. Waits at most `lockWaitMs`
- * for locks, then fails for all of them (SQLSTATE 55P03). Missing contracts are absent from the map.
+ * Locks the contracts' rows, runs `decide`, and writes the consumption that it returns in the same transaction. Missing
+ * contracts are missing from the map.
+ * @throws SQLSTATE 55P03 for all of them when a lock is not free within `lockWaitMs`.
  */
 export async function countUnderLock<T>(
   { client }: Connection,
@@ -100,15 +102,15 @@ async function lockContracts(
   lockWaitMs: number,
 ): Promise<Map<string, ContractSnapshot>> {
   const [organizationIds, userIds] = columnsOf(names);
-  // `execute` pipelines the statements in this order; an awaited query would be queued later. So the read starts after
-  // the locks are held and sees everything committed by then.
+  // Pipelined in this order: `execute` queues a statement now, whereas awaiting a query queues it later. The snapshots are
+  // therefore read after the locks are acquired, and include everything committed before.
   const limited = tx.unsafe(`set local lock_timeout = ${lockWaitMs}`).execute();
   const locking = tx<EndUserName[]>`
     select organization_id as "organizationId", user_id as "userId" from contracts
     where (organization_id, user_id) in (select * from unnest(${organizationIds}::text[], ${userIds}::text[]))
     order by id for no key update`.execute();
   const [locked, contracts] = await Promise.all([locking, readSnapshots(tx, names), limited]);
-  // Excludes contracts that were created after the locks were taken.
+  // Drop contracts created after the locks were acquired: their rows are not locked.
   const mine = new Set(locked.map(endUserKey));
   return new Map([...contracts].filter(([key]) => mine.has(key)));
 }

@@ -8,15 +8,15 @@ import { type Addressed, recordEvents } from "./outbox.ts";
 import { contracts } from "../schema.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** Contracts read, and events written, per statement. */
+/** Contracts read, or events written, per statement. */
 const PAGE = 1000;
 
 /** SERVICES_JSON refers to the contract's row by this alias. */
 const c = alias(contracts, "c");
 
 /**
- * Reads the facts of contracts by id, as JSON text: parsed, the contracts of a large organization take several times
- * the memory. Call it with the contracts locked, before the change.
+ * Reads the facts of contracts by id, as JSON text: parsed, the facts of a large organization take several times as much
+ * memory. Call it with the contracts locked, before changing them.
  */
 export async function readFacts(db: Database, ids: readonly string[]): Promise<Map<string, string>> {
   const facts = new Map<string, string>();
@@ -36,10 +36,11 @@ export async function readFacts(db: Database, ids: readonly string[]): Promise<M
 }
 
 /**
- * Records what happened to contracts since their facts were read. Deleted ones become CONTRACT_DELETED, changed ones
- * CONTRACT_UPDATED, and moved ones CONTRACT_DELETED in the old and CONTRACT_CREATED in the new organization. Events in
- * `first` get lower ids. Must be the transaction's last statement, like recordEvents, because the first event takes the
- * lock of all events. Source: contract usage-records §6.
+ * Records an event for each contract that differs from `before`: CONTRACT_DELETED if deleted, CONTRACT_UPDATED if changed,
+ * and after a move CONTRACT_DELETED for the old and CONTRACT_CREATED for the new organization. Events in `first` get lower
+ * ids. Must be the transaction's last statement, like recordEvents: it reads everything before it writes the first event,
+ * because that write takes the lock shared by all events.
+ * Source: contract usage-records §6.
  */
 export async function recordChanges(
   tx: Database,

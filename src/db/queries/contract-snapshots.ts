@@ -4,7 +4,7 @@ import type postgres from "postgres";
 import type { Database } from "../postgres/connect.ts";
 import type { usageLevels } from "../schema.ts";
 
-/** A contracted service, with the address of its compiled pricing. */
+/** A contracted service, with the hash that addresses its compiled pricing. */
 export interface SnapshotService {
   serviceId: string;
   /** Service name in lower case. */
@@ -23,13 +23,13 @@ export type Level = Pick<
   "serviceId" | "limitName" | "consumed" | "anchor" | "resetAt" | "periodValue" | "periodUnit"
 >;
 
-/** A level as read by one statement, with its row version. */
+/** A level with its row version (`xmin`), which changes on every update. */
 export type SeenLevel = Level & { version: string };
 
-/** A contract and its balances: everything that an evaluation needs. */
+/** Data of one end user's contract that an evaluation needs, read in one statement. */
 export interface ContractSnapshot {
   contractId: string;
-  /** Row version of the contract. */
+  /** Row version (`xmin`) of the contract. */
   version: string;
   endDate: Date;
   autoRenew: boolean;
@@ -39,7 +39,7 @@ export interface ContractSnapshot {
   levels: SeenLevel[];
 }
 
-/** Address of one contract. */
+/** Identifies one contract by organization and end user. */
 export interface EndUserName {
   organizationId: string;
   userId: string;
@@ -59,7 +59,7 @@ interface SnapshotRow extends Record<string, unknown> {
   levels: LevelJson[] | null;
 }
 
-/** Services of a contract `c`, as a JSON list of {@link SnapshotService}; null for none. */
+/** SQL expression: the services of contract `c` as a JSON list of {@link SnapshotService}; null if it has none. */
 export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
         'serviceId', s.id, 'key', s.name_key, 'disabled', s.disabled, 'pricingId', p.id, 'version', p.version,
         'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) order by cs.position)
@@ -68,7 +68,7 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
       join pricings p on p.id = cs.pricing_id
       where cs.contract_id = c.id)`);
 
-/** One statement, so that plan, versions and balances are consistent. */
+/** Reads plan, versions and balances in one statement, so that they are consistent. */
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
   select c.organization_id, c.user_id, c.id, c.xmin::text as version, c.end_date, c.auto_renew, c.renewal_days,
     ${SERVICES_JSON} as services,
@@ -99,7 +99,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
   };
 }
 
-/** Reads one contract in one round trip. Undefined if it does not exist. */
+/** Reads an end user's contract snapshot in one round trip; undefined if there is no contract. */
 export async function loadSnapshot(
   db: Database,
   organizationId: string,
@@ -111,17 +111,17 @@ export async function loadSnapshot(
 
 const SELECT_SNAPSHOTS = new PgDialect().sqlToQuery(selectSnapshots(sql.raw("$1"), sql.raw("$2"))).sql;
 
-/** Splits names into the two columns that the statements take. */
+/** Splits names into parallel arrays of organization ids and user ids, for `unnest`. */
 export function columnsOf(names: readonly EndUserName[]): [string[], string[]] {
   return [names.map((name) => name.organizationId), names.map((name) => name.userId)];
 }
 
-/** Returns a unique key for the name. */
+/** Map key of a name. Organization ids contain no space, so keys are unique. */
 export function endUserKey({ organizationId, userId }: EndUserName): string {
   return `${organizationId} ${userId}`;
 }
 
-/** Reads many contracts with one prepared statement. Missing contracts are absent from the map. */
+/** Reads many snapshots with one prepared statement, by `endUserKey`. Missing contracts are missing from the map. */
 export async function readSnapshots(
   client: postgres.ISql,
   names: readonly EndUserName[],
@@ -134,36 +134,36 @@ export async function readSnapshots(
 }
 
 /**
- * Identifies the state of a contract and its balances. An equal tag means that nothing has changed. The SQL function
- * faregate_consume computes the same text.
+ * Version tag of a contract with its balances, from all row versions. The SQL function faregate_consume computes the same
+ * tag: equal tags mean that nothing changed.
  */
 export function versionTag({ version, levels }: ContractSnapshot): string {
   return [version, ...levels.map((level) => level.version)].join(" ");
 }
 
-/** Input of {@link readBalances}: the cached versions of a contract. */
+/** Cached parts of a snapshot that {@link readBalances} compares with the database. */
 export type KnownVersions = Pick<ContractSnapshot, "contractId" | "version" | "levels">;
 
 interface BalancesRow {
   id: string;
   version: string;
-  /** Row version, consumption and reset time of each level, in the order of `ContractSnapshot.levels`. */
+  /** Row version, consumed and reset moment of each level, in the order of `ContractSnapshot.levels`. */
   levels: [string, number, string | null][] | null;
 }
 
 /**
- * Reads only the current levels of cached contracts, at a third of the cost of a full read. Contracts whose own row has
- * changed are absent: read them again in full.
+ * Reads the current levels of cached contracts, by contract id: a third of the work of a full snapshot. Omits contracts
+ * whose own row changed; read their snapshot again.
  */
 export async function readBalances(
   client: postgres.ISql,
-  known: readonly KnownVersions[],
+  cached: readonly KnownVersions[],
 ): Promise<Map<string, SeenLevel[]>> {
-  const ids = [...new Set(known.map((one) => one.contractId))];
+  const ids = [...new Set(cached.map((snapshot) => snapshot.contractId))];
   const rows = await client<BalancesRow[]>`select id, version, levels from faregate_balances(${ids}::text[])`;
   const found = new Map(rows.map((row) => [row.id, row]));
   const result = new Map<string, SeenLevel[]>();
-  for (const { contractId, version, levels } of known) {
+  for (const { contractId, version, levels } of cached) {
     const row = found.get(contractId);
     if (row === undefined || row.version !== version || (row.levels?.length ?? 0) !== levels.length) continue;
     result.set(

@@ -3,7 +3,7 @@ import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import { type Level, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** Cause of a contract's state; `record` is the start of an older contract's record. */
+/** Change that created a contract state. `record`: recording began after the contract was created. */
 export type StateCause =
   | "creation"
   | "novation"
@@ -16,9 +16,9 @@ export type StateCause =
   | "record";
 
 /**
- * Records the new state of locked contracts, in one statement. Call it after every change of their subscriptions,
- * billing periods or service names, because queries about the past read only this. Balances and their reset times are
- * in the ledger.
+ * Appends the current state of these locked contracts in one statement. Call it after every change of their services,
+ * billing periods or service names: evaluations of a past moment read only these rows. Balances and reset moments come from
+ * the ledger.
  */
 export async function recordStates(
   tx: Database,
@@ -39,10 +39,10 @@ export async function recordStates(
   `);
 }
 
-/** A contract's state at a past moment. */
+/** State of a contract at a past moment. */
 export interface PastState {
   since: Date;
-  /** End of the state; null while it lasts. */
+  /** End of the state; null for the current one. */
   until: Date | null;
   cause: StateCause;
   startDate: Date;
@@ -50,19 +50,19 @@ export interface PastState {
   autoRenew: boolean;
   renewalDays: number;
   services: SnapshotService[];
-  /** Balances of that moment, without renewals that were due but not yet applied. */
+  /** Levels with their balances at that moment. A level that was due but not yet renewed is unchanged. */
   levels: Level[];
 }
 
-/** The record of a contract at a moment. */
+/** Recorded information about a contract at a past moment. */
 export interface ContractRecord {
-  /** Start of the contract's record, and its cause. */
+  /** Oldest recorded state of the contract, and its cause. */
   first: { since: Date; cause: StateCause };
-  /** Movements up to this time are compacted; null if none are. */
+  /** Movements up to this moment are compacted into sums. Null: none are. */
   ledgerStart: Date | null;
-  /** Null before the first state. */
+  /** Null if the moment precedes the oldest recorded state. */
   state: PastState | null;
-  /** False if the contract differs from its last recorded state, so that the start of its present state is unknown. */
+  /** False if the contract differs from its last recorded state, so the start of its current state is unknown. */
   isComplete: boolean;
 }
 
@@ -85,8 +85,8 @@ interface Row extends Record<string, unknown> {
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
 /**
- * Reads the record of a contract at a moment, in one statement. Undefined without a record. A balance is the sum of its
- * movements since it was last zero, which an index finds, so only one period's movements are read.
+ * Reads a contract's state at a past moment in one statement; undefined without any recorded state. A balance is the sum of
+ * its movements since its last reset, which an index finds, so only one period's movements are read.
  */
 export async function readRecord(db: Database, contractId: string, at: Date): Promise<ContractRecord | undefined> {
   const moment = sql`${at.toISOString()}::timestamptz`;
@@ -120,7 +120,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
           where ${ofLevel} and l.id > coalesce(zero.id, 0) and l.id < coalesce(next_zero.id, 9223372036854775807)
             and l.created_at <= ${moment} and l.operation_id <> 'carried'
         ) moved on true
-        -- Sums of movements that are not kept were before everything that is, whenever they were made.
+        -- Compacted sums precede all retained movements, whatever their created_at.
         left join lateral (
           select sum(l.delta) as sum from usage_ledger l
           where ${ofLevel} and l.operation_id = 'carried' and zero.id is null

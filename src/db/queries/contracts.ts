@@ -9,7 +9,7 @@ import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 
-/** A contract in response bodies. Source: contract contracts §2. */
+/** Contract in the form that every endpoint returns. Source: contract contracts §2. */
 export interface ContractView {
   id: string;
   userContact: {
@@ -47,7 +47,7 @@ function userContact(row: ContractRow): ContractView["userContact"] {
   return contact;
 }
 
-/** The SQL texts of a contract's lists refer to the contract by this alias. */
+/** The SQL expressions below refer to the contract's row by this alias. */
 const c = alias(contracts, "c");
 
 const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
@@ -67,8 +67,8 @@ type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: stri
 type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
 
 /**
- * Reads contracts in the given order with everything that belongs to them, in one consistent statement. Omits deleted
- * ones.
+ * Reads contracts with services, levels and history, in the given order. Uses one statement, so that each view is
+ * consistent. Omits deleted contracts.
  */
 export async function viewContracts(db: Database, named: readonly { id: string }[]): Promise<ContractView[]> {
   if (named.length === 0) return [];
@@ -102,14 +102,14 @@ export async function viewContracts(db: Database, named: readonly { id: string }
   return ids.flatMap((id) => views.get(id) ?? []);
 }
 
-/** Lists that belong to a contract, in display order. */
+/** Services, levels and history of a contract, each list in display order. */
 interface Belongings {
   contracted: readonly Pick<SnapshotService, "key" | "version" | "plan" | "addOns">[];
   levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
   past: readonly ContractView["history"][number][];
 }
 
-/** Builds the response body of a contract. */
+/** Builds the view of a contract from its row and related rows. */
 export function viewOf(row: ContractRow, { contracted, levels, past }: Belongings): ContractView {
   const view: ContractView = {
     id: row.id,
@@ -147,28 +147,28 @@ export function viewOf(row: ContractRow, { contracted, levels, past }: Belonging
   return view;
 }
 
-/** Defines an own property for any name: service names are user input, including `__proto__`. */
+/** Sets an own property of any name: service names are user input and may be `__proto__`. */
 function define<T>(target: Record<string, T>, key: string, value: T): void {
   Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** Locks the matching contracts until the transaction ends, ordered by id to prevent deadlocks. */
+/** Locks matching contracts until the transaction ends, in id order so that two callers cannot deadlock. */
 export async function lockContracts(tx: Database, where: SQL | undefined): Promise<ContractRow[]> {
   return tx.select().from(contracts).where(where).orderBy(asc(contracts.id)).for("update");
 }
 
 /**
- * Locks the contracts that have these services, like lockContracts. Re-reads after the lock, because a concurrent
- * transaction may have removed the services, whose rows the lock does not cover.
+ * Locks the contracts that have these services, as lockContracts does. Checks the services again afterwards: while this
+ * blocked, another transaction may have removed them, and Postgres rechecks only the locked table's rows.
  */
-export async function lockHolders(tx: Database, filter: SubscriberFilter): Promise<ContractRow[]> {
+export async function lockSubscribers(tx: Database, filter: SubscriberFilter): Promise<ContractRow[]> {
   const locked = await lockContracts(tx, sql`${contracts.id} in (${subscribersOf(filter)})`);
   const rows = await tx.execute<{ contract_id: string }>(subscribersOf(filter));
   const holders = new Set(rows.map((row) => row.contract_id));
   return locked.filter((row) => holders.has(row.id));
 }
 
-/** One service of a subscription, with its resolved rows. */
+/** One service of a subscription, resolved to database ids. */
 export interface SubscribedService {
   serviceId: string;
   pricingId: string;
@@ -176,17 +176,17 @@ export interface SubscribedService {
   plan: string | null;
   /** In the pricing's spelling; null without an entry in `subscriptionAddOns`. */
   addOns: Record<string, number> | null;
-  /** Limits whose consumption is counted. */
+  /** Limits with a usage level. */
   tracked: readonly TrackedLimit[];
 }
 
-/** A limit with a usage level. Renewable if it has a period. */
+/** A limit with a usage level. It renews if it has a period. */
 export interface TrackedLimit {
   name: string;
   period?: Period | undefined;
 }
 
-/** Passes the services of a subscription as one JSON parameter, so that the statement's text is constant. */
+/** Passes a subscription's services as one JSON parameter, so that the statement text does not depend on their number. */
 function servicesParameter(next: readonly SubscribedService[]): string {
   return JSON.stringify(
     next.map(({ serviceId, pricingId, plan, addOns }, position) => ({
@@ -199,7 +199,7 @@ function servicesParameter(next: readonly SubscribedService[]): string {
   );
 }
 
-/** Passes the tracked limits, each with the first boundary of a period that starts at `now`. */
+/** Passes the services' tracked limits as one JSON parameter, each with the end of a period that starts at `now`. */
 function limitsParameter(next: readonly SubscribedService[], now: Date): string {
   return JSON.stringify(
     next.flatMap(({ serviceId, tracked }) =>
@@ -221,10 +221,10 @@ const LIMIT_COLUMNS = sql.raw(
 );
 
 /**
- * Sets the subscription of these contracts to exactly `next`, in a constant number of statements. Levels still tracked
- * keep balance and reset time, new ones start at zero, others are removed, each with its ledger row. A kept level whose
- * period changed is anchored at its reset time. Call it with the contracts locked. Source: contract contracts §6 step
- * 4.
+ * Sets the subscription of each contract to exactly `next`, in a fixed number of statements. Levels still tracked keep
+ * balance and reset moment, new levels start at zero, others are deleted; each movement gets a ledger row. If the period of
+ * a retained level changed, its reset moment becomes the new anchor.
+ * Call it with the contracts locked. Source: contract contracts §6 step 4.
  */
 export async function replaceSubscriptions(
   tx: Database,
@@ -233,7 +233,7 @@ export async function replaceSubscriptions(
   const { next } = input;
   const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
   await dropLevels(tx, { ...input, of: ofThese });
-  // Deleting the rows of remaining services would cascade to their levels.
+  // Update rows of retained services instead of deleting them: the deletion would cascade to their levels.
   const staying = isAnyOf(
     sql`service_id`,
     next.map((service) => service.serviceId),
@@ -242,7 +242,7 @@ export async function replaceSubscriptions(
   await addSubscriptions(tx, input);
 }
 
-/** Inserts missing services and levels; sufficient for contracts without services. */
+/** Inserts missing services and levels: the part of replaceSubscriptions that a contract without services needs. */
 export async function addSubscriptions(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
@@ -262,7 +262,7 @@ export async function addSubscriptions(
   await putLevels(tx, input);
 }
 
-/** Removes the levels among `of` that `next` does not track, each with its ledger row. */
+/** Deletes the levels that match `of` and that `next` does not track, each with a ledger row. */
 async function dropLevels(
   tx: Database,
   input: { of: SQL; next: readonly SubscribedService[]; now: Date; operationId: string },
@@ -281,7 +281,7 @@ async function dropLevels(
   await tx.execute(sql`delete from usage_levels where ${of} and ${leaving}`);
 }
 
-/** Inserts missing levels at zero, and updates the period of existing ones. */
+/** Inserts missing levels at zero and updates the period of existing ones. */
 async function putLevels(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
@@ -308,7 +308,7 @@ async function putLevels(
   `);
 }
 
-/** Contracts that get the same configuration of a service. */
+/** Contracts that move to the same plan and add-ons of a service. */
 export interface Move {
   contractIds: readonly string[];
   plan: string | null;
@@ -317,8 +317,8 @@ export interface Move {
 
 /**
  * Moves contracts to another version of a service that they have. The number of statements depends on the number of
- * moves, not of contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with `reset` all start
- * at zero. Call it with the contracts locked.
+ * distinct moves, not of contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with `reset` all
+ * start at zero. Call it with the contracts locked.
  */
 export async function moveToVersion(
   tx: Database,
@@ -340,7 +340,7 @@ export async function moveToVersion(
     await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
     await tx.execute(sql`delete from usage_levels where ${of}`);
   } else {
-    // Reset an expired period first: the new version may have no period.
+    // Renew levels whose period is over first: the new version may have no period, so no later renewal would.
     const due = sql`${of} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
     await tx.execute(sql`
       insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
@@ -363,8 +363,8 @@ export async function moveToVersion(
 export const USUAL_RENEWAL_DAYS = 30;
 
 /**
- * Restarts the billing period of these contracts at `now`. Keeps each length; a contract that had no services gets the
- * default. With `exceptEnded`, expired contracts keep theirs.
+ * Restarts the billing period of each contract at `now`, for its own number of days. Default: 30, for a contract that had
+ * lost all services and therefore has 0. With `exceptEnded`, ended contracts keep their period.
  */
 export async function restartBilling(
   tx: Database,
@@ -385,7 +385,7 @@ export async function restartBilling(
   `);
 }
 
-/** Appends the current subscription of each contract to its history, from its billing start to `endDate`. */
+/** Appends each contract's current subscription to its history, from its billing start to `endDate`. */
 export async function appendHistory(tx: Database, contractIds: readonly string[], endDate: Date): Promise<void> {
   if (contractIds.length === 0) return;
   await tx.execute(sql`
@@ -406,9 +406,9 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
 }
 
 /**
- * Writes ledger rows that set every level of these services to zero before their removal. Locks the levels against
- * concurrent consumption. Levels at zero get a row too, so that a later level of the same name cannot be reverted by
- * old consumption.
+ * Writes the ledger rows that return every level of these services to zero before the levels are deleted. Locks the levels:
+ * the ledger would miss consumption between this statement and the deletion. Includes levels at zero, because this row
+ * prevents a later level of the same name from being reverted by earlier consumption.
  */
 export async function recordServiceRemoval(
   tx: Database,
@@ -427,9 +427,8 @@ export async function recordServiceRemoval(
 }
 
 /**
- * Removes services from the contracts that have them, like a novation: appends the history, and restarts the billing
- * period, or ends it where no service is left. Call it with the contracts locked. Source: contract services-pricings
- * §6.3.
+ * Removes services from contracts as a novation: appends history and restarts the billing period, or ends it if no service
+ * remains. Call it with the contracts locked. Source: contract services-pricings §6.3.
  */
 export async function removeServicesFromContracts(
   tx: Database,

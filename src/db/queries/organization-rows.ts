@@ -15,8 +15,9 @@ export interface NewOrganization {
 }
 
 /**
- * Inserts an organization with its key of scope ALL. Call it inside a transaction. Violates organizations_owner_fk for
- * an unknown owner, organizations_one_default_per_owner for a second default one.
+ * Inserts an organization and its key of scope ALL. Call it inside a transaction.
+ * @throws a violation of organizations_owner_fk for an unknown owner, or of organizations_one_default_per_owner for a
+ * second default organization.
  */
 export async function insertOrganization(tx: Database, row: NewOrganization): Promise<void> {
   const { key, ...organization } = row;
@@ -32,9 +33,9 @@ export async function insertOrganization(tx: Database, row: NewOrganization): Pr
 }
 
 /**
- * Deletes organizations with everything in them. Call it inside a transaction. Locks the rows first, so that nothing is
- * added meanwhile. Deletes contracts before services, because their references restrict the deletion of services and
- * pricings.
+ * Deletes organizations with all their data. Call it inside a transaction.
+ * Locks their rows first, so that no transaction can add to them. Deletes contracts before services, because foreign keys of
+ * contracts restrict the deletion of services and pricings.
  */
 export async function deleteOrganizations(tx: Database, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return;
@@ -44,7 +45,7 @@ export async function deleteOrganizations(tx: Database, ids: readonly string[]):
     .where(inArray(organizations.id, [...ids]))
     .orderBy(asc(organizations.id))
     .for("update");
-  // Locks services before contracts, each by id, in the global lock order; waits for novations in progress.
+  // Lock order everywhere: services, then contracts, each by id. Blocks until novations and archivings in flight end.
   await tx
     .select({ id: services.id })
     .from(services)
@@ -57,9 +58,10 @@ export async function deleteOrganizations(tx: Database, ids: readonly string[]):
 }
 
 /**
- * Removes every organization from an owner who is about to be deleted. Each passes to its heir among the members, who
- * stops being a member, or is deleted if it has no members. A default one stays default unless the heir already has
- * one. Call it in the transaction that locked and deletes the owner's row. Returns what happened to each.
+ * Transfers every organization of an owner who is about to be deleted to an heir among its members, and removes the heir's
+ * membership. Deletes organizations without members. A default organization stays default unless the heir has one.
+ * Call it inside the transaction that has locked the owner's row and will delete it.
+ * @returns each organization with its heir; undefined if it was deleted.
  */
 export async function passOnOrganizations(
   tx: Database,
@@ -101,7 +103,7 @@ export async function passOnOrganizations(
   return passedOn;
 }
 
-/** Locks the user too, which serializes with a concurrent creation of its default organization. */
+/** Locks the user's row first: a concurrent creation of a default organization is then either visible or blocked. */
 async function ownsDefaultOrganization(tx: Database, userId: string): Promise<boolean> {
   await tx.select({ id: users.id }).from(users).where(eq(users.id, userId)).for("update");
   const [existing] = await tx

@@ -9,7 +9,7 @@ export const OUTBOX_CHANNEL = "faregate_events";
 
 /** One row of the outbox. */
 export interface OutboxEvent {
-  /** Ascending without gaps in commit order, over the whole instance. */
+  /** Increases by one in commit order across the whole instance. */
   id: number;
   organizationId: string | null;
   code: string;
@@ -17,22 +17,23 @@ export interface OutboxEvent {
   createdAt: Date;
 }
 
-/** An event with its organization; null for events of the instance. */
+/** An event with its organization; null for the whole instance. */
 export interface Addressed {
   organizationId: string | null;
   event: RecordedEvent;
 }
 
-/** Records one event; see recordEvents. Null stands for the instance. */
+/** Records one event; see recordEvents. A null organization means the whole instance. */
 export function recordEvent(tx: Database, organizationId: string | null, event: RecordedEvent): Promise<void> {
   return recordEvents(tx, [{ organizationId, event }]);
 }
 
 /**
- * Records events in the caller's transaction, so that they exist if and only if the change commits. Must be the
- * transaction's last statement: a one-row counter, locked until the commit, assigns the ids in commit order without
- * gaps. A sequence does not, and a reader of `id > last` would lose rows. Only public events NOTIFY, because NOTIFY
- * takes a server-wide lock until the commit; polling finds the others.
+ * Records events in the caller's transaction, in one statement: they exist if and only if the change commits.
+ * Must be the transaction's last statement: ids come from a one-row counter whose lock lasts until commit. Ids therefore
+ * follow commit order without gaps; with a sequence, a reader tailing `id > last` would lose rows.
+ * Only public events NOTIFY, because NOTIFY takes a server-wide lock until commit; polling finds the others. A notification
+ * is only a hint to read the rows.
  */
 export async function recordEvents(tx: Database, events: readonly Addressed[]): Promise<void> {
   if (events.length === 0) return;
@@ -53,7 +54,7 @@ export async function recordEvents(tx: Database, events: readonly Addressed[]): 
   if (recorded === undefined) throw notMigrated();
 }
 
-/** Records events in a transaction of the bare driver, for events that are never announced. */
+/** Records private events in a driver transaction without Drizzle, and without NOTIFY. See recordEvents. */
 export async function recordPrivately(tx: TransactionSql, events: readonly Addressed[]): Promise<void> {
   const recorded = await tx`
     with bumped as (
@@ -83,13 +84,13 @@ function notMigrated(): Error {
   return new Error("the outbox counter has no row: the schema is not migrated");
 }
 
-/** Ids in the outbox: `newest` was assigned last; everything below `oldest` is pruned. */
+/** Range of stored ids: `newest` was assigned last; events below `oldest` are pruned. */
 export interface OutboxRange {
   oldest: number;
   newest: number;
 }
 
-/** Returns the ids that the outbox holds; an empty one starts after its newest. */
+/** Reads the current range of stored ids. In an empty outbox, `oldest` is `newest + 1`. */
 export async function outboxRange(db: Database): Promise<OutboxRange> {
   const [range] = await db
     .select({
@@ -101,12 +102,12 @@ export async function outboxRange(db: Database): Promise<OutboxRange> {
   return { newest: range.newest, oldest: range.oldest === null ? range.newest + 1 : Number(range.oldest) };
 }
 
-/** Maximum bytes of event details per read: private events carry whole contracts. */
+/** Maximum bytes of details per read: private events contain whole contracts, which may be large. */
 const MAX_READ_BYTES = 16 * 1024 * 1024;
 
 /**
- * Reads events with ids in (after, upTo] that pass the filter, in order. Returns at most `limit`, or fewer if their
- * details exceed `maxBytes`, but at least one. Pruned events are absent: check outboxRange afterwards.
+ * Reads events with ids in (after, upTo] that match the filter, in order: at most `limit`, and at most `maxBytes` of details
+ * except for a single event. Omits pruned events: call outboxRange afterwards to detect them.
  */
 export function readOutbox(
   db: Database,
@@ -139,59 +140,59 @@ export function readOutbox(
     .orderBy(asc(outbox.id));
 }
 
-/** True if `readOutbox` may have cut this page by size. A character takes at most three bytes. */
+/** Returns true if `readOutbox` may have cut this page at MAX_READ_BYTES: a character takes at most three bytes. */
 export function mayBeCut(events: readonly OutboxEvent[]): boolean {
   const characters = events.reduce((sum, { details }) => sum + JSON.stringify(details).length, 0);
   return characters * 3 >= MAX_READ_BYTES;
 }
 
-/** A page of the log for one reader. */
+/** Page of the event log for one reader. */
 export interface EventPage {
   events: OutboxEvent[];
-  /** Position for the next read: every passing event up to here has been read. */
+  /** Cursor of the next page: all matching events up to this id have been read. */
   position: number;
-  /** True if events after the requested position are pruned, or it does not exist. `position` is then the newest id. */
+  /** True if events after the requested cursor are pruned, or the cursor does not exist: `position` is then the newest. */
   lost: boolean;
 }
 
-/** The event log as one process follows it. */
+/** Event log as one process follows it. */
 export interface EventLog {
-  /** Id up to which this process has read. */
+  /** Newest id that this process has received, without gaps. */
   position(): number;
-  /** Returns at most `limit` passing events after `after`, never beyond `position()`. */
+  /** Reads at most `limit` matching events after `after`, never beyond `position()`. */
   read(after: number, filter: EventFilter, limit: number): Promise<EventPage>;
-  /** Resolves when there is an event after `after`, or the signal is aborted. */
+  /** Resolves when an event after `after` arrives, or when the signal aborts. */
   moved(after: number, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * Ids scanned per statement. Without a bound, a reader from 0 with a narrow filter would scan the whole outbox of
- * 100,000 rows or more while others wait for the connection.
+ * Maximum ids scanned per statement. Without it, a reader that starts at 0 with a selective filter makes Postgres scan the
+ * whole outbox, 100,000 rows or more, on a pooled connection that others wait for.
  */
 const SCANNED_IDS = 5000;
 
-/** Reads a page from the database in short statements. `upTo` is the reader's upper bound. */
+/** Reads a page from the database in short statements, up to the id `upTo`. */
 export async function readPage(
   db: Database,
   input: { after: number; upTo?: number; filter: EventFilter; limit: number },
 ): Promise<EventPage> {
   const range = await outboxRange(db);
   if (input.after + 1 < range.oldest) return { events: [], position: range.newest, lost: true };
-  const newestKnown = input.upTo ?? range.newest;
+  const lastId = input.upTo ?? range.newest;
   let { after } = input;
   let before: number;
   let events: OutboxEvent[];
   for (;;) {
-    before = Math.min(newestKnown, after + SCANNED_IDS);
+    before = Math.min(lastId, after + SCANNED_IDS);
     events = await readOutbox(db, { ...input, after, upTo: before });
-    if (events.length > 0 || before >= newestKnown) break;
+    if (events.length > 0 || before >= lastId) break;
     after = before;
   }
-  // Read last, so that rows present now were also present during the read.
+  // Read the range after the rows: an event in this range existed while the rows were read.
   const { oldest, newest } = await outboxRange(db);
   if (input.after > newest || input.after + 1 < oldest) return { events: [], position: newest, lost: true };
   const last = events.at(-1);
-  // A page below the limit may have been cut by size; the next read continues after it.
+  // A page below `limit` may have been cut at its byte limit: continue after its last event.
   const position = last?.id ?? Math.max(before, input.after);
   return { events, position, lost: false };
 }

@@ -4,7 +4,7 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, denials, pricings } from "../schema.ts";
 
-/** State of a contract in its billing period: renews automatically, ends within a week, expired, or none of these. */
+/** Billing state of a contract: renews automatically, ends within a week, has ended, or none of these (`active`). */
 export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
 export type ContractState = (typeof CONTRACT_STATES)[number];
 
@@ -21,7 +21,7 @@ export function isInState(state: ContractState, now: Date): SQL {
   }[state];
 }
 
-/** Number of an organization's contracts per state. */
+/** Number of an organization's contracts per billing state. */
 export type StateCounts = Record<"total" | ContractState, number>;
 
 export async function countContracts(db: Database, organizationId: string, now: Date): Promise<StateCounts> {
@@ -34,18 +34,18 @@ export async function countContracts(db: Database, organizationId: string, now: 
   return row ?? { total: 0, active: 0, renewing: 0, ending: 0, expired: 0 };
 }
 
-/** A configuration of contracts on one version. There are few, however many contracts. */
+/** Distinct plan and add-ons of one version. There are few, even for many contracts. */
 export interface Configuration {
   pricingId: string;
   hash: string;
   plan: string | null;
   addOns: Record<string, number> | null;
-  /** The add-ons as Postgres formats them, for comparison in SQL. */
+  /** Add-ons as the text that Postgres stores, for exact comparison in SQL. */
   addOnsText: string | null;
 }
 
 export async function readConfigurations(db: Database, organizationId: string): Promise<Configuration[]> {
-  // A separate query, because the planner overestimates the number of rows.
+  // A second query, because the planner overestimates the number of distinct configurations in a join.
   const rows = await db.execute<{ pricing_id: string; plan: string | null; add_ons: string | null }>(sql`
     select distinct cs.pricing_id, cs.plan, cs.add_ons::text as add_ons
     from contracts c join contract_services cs on cs.contract_id = c.id
@@ -66,13 +66,13 @@ export async function readConfigurations(db: Database, organizationId: string): 
   }));
 }
 
-/** Value of a numeric limit in one configuration. */
+/** Numeric value of one limit in one configuration. */
 export type NumericLimit = Pick<Configuration, "pricingId" | "plan" | "addOnsText"> & {
   limitName: string;
   cap: number;
 };
 
-/** A user who has consumed most of a limit. */
+/** An end user who has consumed most of a limit. */
 export interface NearUser {
   userId: string;
   username: string;
@@ -83,7 +83,7 @@ export interface NearUser {
   resetTimeStamp: Date | null;
 }
 
-/** Share of consumption that counts as near a limit, with the organization's limits. */
+/** Query for contracts that have consumed at least `share` (0 to 1) of one of the organization's numeric limits. */
 export interface Nearness {
   organizationId: string;
   caps: readonly NumericLimit[];
@@ -92,13 +92,13 @@ export interface Nearness {
 }
 
 /**
- * One text per configuration. With a comparison per field, the planner expects 200,000 matches instead of five, and
- * looks up the levels of 100,000 contracts one by one.
+ * Single text key of a configuration. When compared field by field, the planner estimated five matches instead of 200,000
+ * and looked up the levels of 100,000 contracts one by one.
  */
 const configurationKey = (pricingId: SQL, plan: SQL, addOns: SQL): SQL =>
   sql`json_build_array(${pricingId}, ${plan}, ${addOns})::text`;
 
-/** Every limit of which a contract has consumed at least this share in its current period. */
+/** Selects every limit of which a contract has consumed at least this share in its current period. */
 function nearLimits({ organizationId, caps, share, now }: Nearness): SQL {
   const rows = JSON.stringify(
     caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
@@ -125,8 +125,8 @@ export function isNear(nearness: Nearness): SQL {
 }
 
 /**
- * Counts contracts that have consumed at least this share of a limit. Returns the nearest ones, each with its most
- * consumed limit.
+ * Counts the contracts that are near a limit in its current period, and lists the nearest ones, each with its most consumed
+ * limit.
  */
 export async function findNear(
   db: Database,
@@ -152,7 +152,7 @@ export async function findNear(
   };
 }
 
-/** Counts how often consumption reached a limit in the last hours, by the clock that dates events. */
+/** Counts USAGE_LIMIT_REACHED events of the last `hours`, by the database clock, which dates events. */
 export async function countLimitsReached(db: Database, organizationId: string, hours: number): Promise<number> {
   const [row] = await db.execute<{ total: number }>(sql`
     select count(*)::integer as total from outbox
@@ -162,14 +162,14 @@ export async function countLimitsReached(db: Database, organizationId: string, h
   return row?.total ?? 0;
 }
 
-/** Denials of one feature, and those of them because a limit was reached. */
+/** Denials of one feature: in total, and because a limit was reached. */
 export interface DeniedFeature {
   featureId: string;
   total: number;
   limitReached: number;
 }
 
-/** Counts denials since the start of the hour `hours` ago, and returns the most denied features. */
+/** Counts denials of the last `hours`, rounded to whole hours, and lists the most denied features. */
 export async function countDenials(
   db: Database,
   input: { organizationId: string; now: Date; hours: number; atMost: number },

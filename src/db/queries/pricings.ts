@@ -5,28 +5,28 @@ import { pricings, services } from "../schema.ts";
 
 export type ServiceRow = typeof services.$inferSelect;
 
-/** Returns the key of a service name, which comparisons, contracts and feature ids use. Names are stored trimmed. */
+/** Comparison key of a service name, used by contracts and feature ids. Names are stored trimmed. */
 export function serviceKey(name: string): string {
   return name.toLowerCase();
 }
 
-/** Returns the key of a version: `_` and `.` are equal, as in the reference service. */
+/** Comparison key of a version: `_` equals `.`, as in the reference service. */
 export function versionKey(version: string): string {
   return version.replaceAll("_", ".");
 }
 
-/** SHA-256 of the stored model in hex. Equal content has an equal hash in every process, permanently. */
+/** SHA-256 of the stored model as hex. Stable across processes and releases. */
 export function hashModel(model: Pricing): Promise<string> {
   return hashModelText(JSON.stringify(model));
 }
 
-/** {@link hashModel} of a serialized model. */
+/** {@link hashModel} of a model's JSON text. */
 export async function hashModelText(text: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** Finds the enabled service with this whole name, in any letter case. Optionally locks it. */
+/** Finds an organization's enabled service by full name, ignoring case, and locks it on request. */
 export async function findService(
   db: Database,
   input: { organizationId: string; name: string; lock?: "update" | "share" },
@@ -54,7 +54,7 @@ export interface VersionRow {
   hash: string;
 }
 
-/** Lists every version of a service by the date in its file, newest first: archived contracts move to the first. */
+/** Lists a service's versions, newest `createdAt` of the file first: contracts of an archived version move to the first. */
 export function listVersions(db: Database, serviceId: string): Promise<VersionRow[]> {
   return db
     .select({
@@ -70,7 +70,7 @@ export function listVersions(db: Database, serviceId: string): Promise<VersionRo
 }
 
 /**
- * Returns a version's model as JSON text, unparsed, because parsing a large one blocks the event loop.
+ * Reads a version's model as JSON text, without parsing it: a large model would block the event loop.
  * @throws Error for an unknown id.
  */
 export async function modelText(db: Database, pricingId: string): Promise<string> {
@@ -82,7 +82,7 @@ export async function modelText(db: Database, pricingId: string): Promise<string
   return row.text;
 }
 
-/** A service in response bodies. Source: contract services-pricings §3.1. */
+/** Service in the form that every endpoint returns. Source: contract services-pricings §3.1. */
 export interface ServiceView {
   name: string;
   organizationId: string;
@@ -92,7 +92,7 @@ export interface ServiceView {
   id: string;
 }
 
-/** Reads the services in the given order, with their versions in order of upload, in one query. */
+/** Builds the services' views in the given order, with versions in upload order, in one query. */
 export async function viewServices(db: Database, rows: readonly ServiceRow[]): Promise<ServiceView[]> {
   if (rows.length === 0) return [];
   const versions = await db

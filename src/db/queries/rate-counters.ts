@@ -3,20 +3,20 @@ import type { Database } from "../postgres/connect.ts";
 import { rateCounters } from "../schema.ts";
 
 /*
- * Rate limits across processes: one row per bucket and minute, for calls that cost far more than a row. Windows are
- * fixed to clock minutes, so sixty seconds across a boundary admit up to twice the limit.
+ * Rate limits shared by all processes: one row per bucket and minute. Used only for calls that cost far more than a row
+ * update. Windows are fixed clock minutes, so twice the limit fits into sixty seconds across a boundary.
  */
 
 const MINUTE_MS = 60_000;
 
 const minuteOf = (now: Date) => Math.floor(now.getTime() / MINUTE_MS);
 
-/** Seconds until the current window ends. */
+/** Seconds until the counter resets; at least 1. */
 export function secondsToNextMinute(now: Date): number {
   return Math.max(1, Math.ceil((MINUTE_MS - (now.getTime() % MINUTE_MS)) / 1000));
 }
 
-/** Counts a call in the current minute, and returns the count. */
+/** Increments the bucket's counter of this minute and returns the new value. */
 export async function countRate(db: Database, bucket: string, now: Date): Promise<number> {
   const [row] = await db
     .insert(rateCounters)
@@ -29,7 +29,7 @@ export async function countRate(db: Database, bucket: string, now: Date): Promis
   return row?.count ?? 1;
 }
 
-/** Returns the count of the current minute. */
+/** Reads the bucket's counter of this minute. */
 export async function readRate(db: Database, bucket: string, now: Date): Promise<number> {
   const [row] = await db
     .select({ count: rateCounters.count })
@@ -38,7 +38,7 @@ export async function readRate(db: Database, bucket: string, now: Date): Promise
   return row?.count ?? 0;
 }
 
-/** Deletes past minutes. */
+/** Deletes counters of past minutes. */
 export async function pruneRates(db: Database, now: Date): Promise<void> {
   await db.delete(rateCounters).where(lt(rateCounters.minute, minuteOf(now) - 1));
 }

@@ -2,9 +2,9 @@ import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 
 /*
- * Deletes data past its retention, except events and webhook deliveries. Works in small transactions, so that locks are
- * short, and may run in several processes. Functions of the schema's owner prune the audit log and the ledger, because
- * the server's role may not delete there.
+ * Retention of everything but events and webhook deliveries. Deletes in small transactions, so that locks are short;
+ * several processes may run it concurrently. Functions owned by the schema's owner prune the audit log and the ledger,
+ * because the server's role may not delete there.
  */
 
 const BATCH = 1000;
@@ -19,7 +19,7 @@ async function untilDone(prune: () => Promise<number>): Promise<number> {
 
 const before = (now: Date, days: number) => new Date(now.getTime() - days * 86_400_000).toISOString();
 
-/** Deletes entries older than `days`, but none of the last seven days. Returns their number. */
+/** Deletes audit entries older than `days`, but none of the last seven days. Returns the number deleted. */
 export function pruneAuditLog(db: Database, now: Date, days: number): Promise<number> {
   return untilDone(async () => {
     const [row] = await db.execute<{ removed: number }>(
@@ -30,8 +30,8 @@ export function pruneAuditLog(db: Database, now: Date, days: number): Promise<nu
 }
 
 /**
- * Replaces movements older than `days`, but none of the last day, by one sum per balance. Ledger and balance agree
- * throughout, and everything revertible stays. Returns the number of replaced movements.
+ * Replaces movements older than `days`, but none of the last day, by one sum per balance. Balances stay equal to their
+ * ledger rows, and revertible movements stay. Returns the number replaced.
  */
 export function compactLedger(db: Database, now: Date, days: number): Promise<number> {
   return untilDone(async () => {
@@ -42,7 +42,7 @@ export function compactLedger(db: Database, now: Date, days: number): Promise<nu
   });
 }
 
-/** Deletes denial counts that no overview can reach. Returns their number. */
+/** Deletes denial counters older than eight days, which no overview reads. Returns the number deleted. */
 export function pruneDenials(db: Database, now: Date): Promise<number> {
   return untilDone(async () => {
     const gone = await db.execute(sql`
@@ -54,7 +54,7 @@ export function pruneDenials(db: Database, now: Date): Promise<number> {
   });
 }
 
-/** Deletes expired answers to calls with an Idempotency-Key. Returns their number. */
+/** Deletes stored answers of idempotency keys older than one day. Returns the number deleted. */
 export function pruneIdempotencyKeys(db: Database, now: Date): Promise<number> {
   return untilDone(async () => {
     const gone = await db.execute(sql`

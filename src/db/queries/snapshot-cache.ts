@@ -17,7 +17,7 @@ export interface OrganizationKeyRow {
   keyId: string;
   organizationId: string;
   scope: KeyScope;
-  /** Time from which the key is rejected, in milliseconds since 1970; null for never. */
+  /** Expiry of the key, in milliseconds since 1970; null for never. */
   expiresAtMs: number | null;
 }
 
@@ -25,69 +25,70 @@ export interface UserRow {
   id: string;
   username: string;
   role: PlatformRole;
-  /** Expiry of the requested key, which may be the previous one; null for never. */
+  /** Expiry of the requested key, in milliseconds since 1970; null for never. */
   expiresAtMs: number | null;
 }
 
 /**
- * Caches keys and contracts, which every request reads first. Concurrent requests share prepared statements. Entries
- * are served only while invalidations arrive (see invalidations.ts); otherwise every read goes to the database.
- * Balances are always read from the database.
+ * Lookups at the start of every request, batched across concurrent requests into prepared statements. Keys and contracts
+ * are cached only while invalidations are fresh (see invalidations.ts); otherwise each lookup reads the database. `snapshot`
+ * always reads balances from the database.
  */
 export interface SnapshotCache {
-  /** Synchronous if cached. */
+  /** Finds an organization key by its hash; synchronously if cached. */
   organizationKey(keyHash: string): MaybePromise<OrganizationKeyRow | null>;
+  /** Finds a user by the hash of the current or previous key; synchronously if cached. */
   userByKey(keyHash: string): MaybePromise<UserRow | null>;
-  /** Returns the end user's contract with current balances. */
+  /** Reads the end user's contract with current balances. */
   snapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
-  /** Returns the contract with cached balances, which may be stale. Synchronous if cached. */
+  /** Returns the end user's contract with possibly stale balances; synchronously if cached. */
   cachedSnapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
-  /** Replaces the cached snapshot `before` by newer balances. Evicts it without `after`. */
+  /** Replaces the cached snapshot if it is still `before`; evicts it if `after` is undefined. */
   replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
 }
 
-/** Every request starts here, so callers get an error soon when the database does not answer. */
+/** Batching of lookups. The timeout applies to every request, since each starts with a lookup. */
 const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
-/** About 1 kB each. */
+/** Maximum cached snapshots, of about 1 kB each. */
 const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
 
-/** Caches nothing without `changes`, which edge runtimes cannot receive. */
+/** Creates the cache. Without `changes`, which edge runtimes cannot subscribe to, it stores nothing. */
 export function createSnapshotCache({ client }: Connection, changes?: Invalidations): SnapshotCache {
-  const kept = createCacheStore(changes);
-  /** One statement for all requested keys, without duplicates. */
+  const store = createCacheStore(changes);
+  /** Creates a batched lookup that reads all distinct key hashes of a batch in one statement. */
   const byHash = <Row extends { hash: string }, Found extends object>(
     read: (hashes: string[]) => Promise<readonly Row[]>,
     found: (row: Row) => Found,
   ) => {
-    const keys = kept.keys<Found>();
-    const ask = createBatch<string, Found | null>(async (hashes) => {
-      const mayKeep = kept.begin();
+    const keys = store.keys<Found>();
+    const lookup = createBatch<string, Found | null>(async (hashes) => {
+      const isCacheable = store.beginRead();
       const rows = new Map((await read([...new Set(hashes)])).map((row) => [row.hash, found(row)]));
-      if (mayKeep()) for (const [hash, row] of rows) keys.put(hash, row);
+      if (isCacheable()) for (const [hash, row] of rows) keys.put(hash, row);
       return hashes.map((hash) => rows.get(hash) ?? null);
     }, BATCHING);
-    return (hash: string) => keys.get(hash) ?? ask(hash);
+    return (hash: string) => keys.get(hash) ?? lookup(hash);
   };
   const readWhole = createBatch<EndUserName, ContractSnapshot | null>(async (names) => {
-    const mayKeep = kept.begin();
+    const isCacheable = store.beginRead();
     const found = await readSnapshots(client, names);
-    if (mayKeep()) for (const [key, subject] of found) kept.put(key, subject);
+    if (isCacheable()) for (const [key, snapshot] of found) store.put(key, snapshot);
     return names.map((name) => found.get(endUserKey(name)) ?? null);
   }, BATCHING);
-  const balances = createBatch<ContractSnapshot, SeenLevel[] | null>(async (known) => {
-    const found = await readBalances(client, known);
-    return known.map(({ contractId }) => found.get(contractId) ?? null);
+  const balances = createBatch<ContractSnapshot, SeenLevel[] | null>(async (snapshots) => {
+    const found = await readBalances(client, snapshots);
+    return snapshots.map(({ contractId }) => found.get(contractId) ?? null);
   }, BATCHING);
-  const withBalances = async (name: EndUserName, key: string, known: ContractSnapshot) => {
-    const levels = await balances(known);
-    // The contract's own row changed, so read everything again.
+  const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {
+    const levels = await balances(cached);
+    // The contract's row changed, so its services may have changed too.
     if (levels === null) return readWhole(name);
-    // Returns the identical object while nothing changed: callers key WeakMaps by it.
-    if (levels.every((level, i) => level === known.levels[i])) return known;
-    const now = { ...known, levels };
-    kept.replace(key, known, now);
-    return now;
+    // Return the identical object while nothing changed: callers key WeakMaps by it.
+    if (levels.every((level, i) => level === cached.levels[i])) return cached;
+    const current = { ...cached, levels };
+    store.replace(key, cached, current);
+    return current;
   };
   return {
     organizationKey: byHash(
@@ -110,59 +111,56 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     ),
     snapshot: (name) => {
       const key = endUserKey(name);
-      const known = kept.get(key);
-      if (known === undefined) return readWhole(name);
-      return known.levels.length === 0 ? known : withBalances(name, key, known);
+      const cached = store.get(key);
+      if (cached === undefined) return readWhole(name);
+      return cached.levels.length === 0 ? cached : withBalances(name, key, cached);
     },
-    cachedSnapshot: (name) => kept.get(endUserKey(name)) ?? readWhole(name),
-    replaceCached: (name, before, after) => kept.replace(endUserKey(name), before, after),
+    cachedSnapshot: (name) => store.get(endUserKey(name)) ?? readWhole(name),
+    replaceCached: (name, before, after) => store.replace(endUserKey(name), before, after),
   };
 }
 
-/** Creates the maps of cached entries, and evicts on invalidation. */
+/** In-memory store that evicts entries on invalidations and returns none while invalidations are not fresh. */
 function createCacheStore(changes: Invalidations | undefined) {
-  /** By contract id, which invalidations name. The second map leads from end users to contracts. */
-  const subjects = leastRecentlyUsed<{ key: string; subject: ContractSnapshot }>(MAX_SNAPSHOTS);
+  /** Keyed by contract id, as invalidations are; `contractIds` maps names to contract ids. */
+  const snapshots = leastRecentlyUsed<{ key: string; snapshot: ContractSnapshot }>(MAX_SNAPSHOTS);
   const contractIds = leastRecentlyUsed<string>(MAX_SNAPSHOTS);
   const keyMaps: { clear(): void }[] = [];
   let applied = 0;
   changes?.follow((change) => {
     applied += 1;
-    if (change.of === "contract") subjects.delete(change.contractId);
-    if (change.of === "contracts" || change.of === "everything") subjects.clear();
+    if (change.of === "contract") snapshots.delete(change.contractId);
+    if (change.of === "contracts" || change.of === "everything") snapshots.clear();
     if (change.of === "keys" || change.of === "everything") for (const map of keyMaps) map.clear();
   });
-  const isLive = () => changes?.isFresh() ?? false;
+  const isFresh = () => changes?.isFresh() ?? false;
   const find = (key: string) => {
     const contractId = contractIds.get(key);
-    const entry = contractId === undefined ? undefined : subjects.get(contractId);
-    return entry?.key === key ? entry.subject : undefined;
+    const entry = contractId === undefined ? undefined : snapshots.get(contractId);
+    return entry?.key === key ? entry.snapshot : undefined;
   };
-  const put = (key: string, subject: ContractSnapshot) => {
-    contractIds.put(key, subject.contractId);
-    subjects.put(subject.contractId, { key, subject });
+  const put = (key: string, snapshot: ContractSnapshot) => {
+    contractIds.put(key, snapshot.contractId);
+    snapshots.put(snapshot.contractId, { key, snapshot });
   };
   return {
-    /**
-     * Call it before a read. The returned function tells if the result may be cached: no invalidation arrived
-     * meanwhile.
-     */
-    begin: () => {
+    /** Call before a read. The returned function is true if no invalidation arrived since, so the rows may be cached. */
+    beginRead: () => {
       const before = applied;
-      return () => applied === before && isLive();
+      return () => applied === before && isFresh();
     },
-    get: (key: string) => (isLive() ? find(key) : undefined),
+    get: (key: string) => (isFresh() ? find(key) : undefined),
     put,
-    /** No effect if the entry was replaced since `before` was read. */
+    /** Compare and swap: does nothing unless the cached snapshot is still `before`. */
     replace: (key: string, before: ContractSnapshot, after: ContractSnapshot | undefined) => {
       if (find(key) !== before) return;
-      if (after === undefined) subjects.delete(before.contractId);
+      if (after === undefined) snapshots.delete(before.contractId);
       else put(key, after);
     },
     keys: <Found extends object>() => {
       const map = leastRecentlyUsed<Found>(MAX_KEYS);
       keyMaps.push(map);
-      return { get: (hash: string) => (isLive() ? map.get(hash) : undefined), put: map.put };
+      return { get: (hash: string) => (isFresh() ? map.get(hash) : undefined), put: map.put };
     },
   };
 }

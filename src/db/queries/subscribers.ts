@@ -2,17 +2,17 @@ import { sql, type SQL } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 
-/** A contract's configuration and consumption of one service. */
+/** One contract's version, plan, add-ons and usage of one service. */
 export interface Subscriber {
   contractId: string;
   pricingId: string;
   plan: string | null;
   addOns: Record<string, number> | null;
-  /** By name of the limit; zero for an expired period. */
+  /** Consumption by limit name; 0 if the level's period is over. */
   usage: Record<string, number>;
 }
 
-/** Selects contracts of these services, optionally on these versions or among these contracts. */
+/** Selects contracts of any of these services, optionally only on these versions or among these contracts. */
 export interface SubscriberFilter {
   serviceIds: readonly string[];
   pricingIds?: readonly string[] | undefined;
@@ -25,12 +25,12 @@ const among = (column: string, values: readonly string[] | undefined) =>
 const ofThese = ({ serviceIds, pricingIds, contractIds }: SubscriberFilter) =>
   sql`${isAnyOf(sql`cs.service_id`, serviceIds)}${among("cs.pricing_id", pricingIds)}${among("cs.contract_id", contractIds)}`;
 
-/** Their contract ids, as a subquery. */
+/** SQL query of the contract ids that match the filter. */
 export function subscribersOf(filter: SubscriberFilter): SQL {
   return sql`select cs.contract_id from contract_services cs where ${ofThese(filter)}`;
 }
 
-/** Counts the matching contracts. */
+/** Counts the subscriptions that match the filter. */
 export async function countSubscribers(db: Database, filter: SubscriberFilter): Promise<number> {
   const [row] = await db.execute<{ count: number }>(
     sql`select count(*)::integer as count from contract_services cs where ${ofThese(filter)}`,
@@ -38,7 +38,7 @@ export async function countSubscribers(db: Database, filter: SubscriberFilter): 
   return row?.count ?? 0;
 }
 
-/** Lists the distinct configurations, without usage, which makes the query slow. */
+/** Lists each distinct version, plan and add-ons once, without usage: the join with levels is slow. */
 export async function listConfigurations(
   db: Database,
   filter: SubscriberFilter,
@@ -61,8 +61,8 @@ export async function listConfigurations(
 }
 
 /**
- * Reads the matching contracts in pages of a thousand, so that memory is constant. Call it inside a transaction, whose
- * cursor it uses, and not concurrently.
+ * Reads subscribers through a cursor, a thousand at a time, so that memory stays constant. Call it inside a transaction,
+ * one generator at a time: the cursor's name is fixed.
  */
 export async function* readSubscribers(
   tx: Database,

@@ -19,13 +19,13 @@ export async function notifyTestEvent(tx: Database, notice: TestNotice): Promise
   await tx.execute(sql`select pg_notify(${TEST_EVENT_CHANNEL}, ${JSON.stringify(notice)}::text::jsonb::text)`);
 }
 
-/** Calls `onNotice` for each test event until the connection closes. Events during a lost connection are lost. */
+/** Calls `onNotice` for each test event until the connection closes. Events notified while it is disconnected are lost. */
 export function listenForTestEvents(
   { client }: Connection,
   onNotice: (notice: TestNotice) => void,
   onError: (error: unknown) => void,
 ): void {
   const listening = client.listen(TEST_EVENT_CHANNEL, (payload) => onNotice(JSON.parse(payload) as TestNotice));
-  // The driver listens again automatically, even after a failed first attempt.
+  // The driver subscribes again after a reconnect, even if the first attempt fails.
   listening.catch(onError);
 }

@@ -6,22 +6,22 @@ import { usageLevels } from "../schema.ts";
 import type { Level } from "./contract-snapshots.ts";
 
 /*
- * Balances and their ledger. A contract's row lock protects everything that belongs to it: every writer of a balance
- * takes it first, which prevents deadlocks and keeps reads under it current.
+ * Balances and their ledger. The contract's row lock protects all its balances: every writer acquires it first, so writers
+ * cannot deadlock, and rows read under it stay unchanged until commit.
  */
 
 /**
- * Locks one contract until the transaction ends. False if it does not exist. Read the contract after the lock: an
- * earlier read may be stale.
+ * Locks the end user's contract until the transaction ends; returns false if there is none. Read its data after this call:
+ * earlier reads may be stale.
  */
-export async function lockSubject(tx: Database, organizationId: string, userId: string): Promise<boolean> {
+export async function lockContract(tx: Database, organizationId: string, userId: string): Promise<boolean> {
   const rows = await tx.execute(sql`
     select 1 from contracts where organization_id = ${organizationId} and user_id = ${userId} for no key update
   `);
   return rows.length > 0;
 }
 
-/** Reads the levels of a contract, in a fixed order. */
+/** Reads the levels of a contract, ordered by service and limit name. */
 export async function loadLevels(tx: Database, contractId: string): Promise<Level[]> {
   return tx
     .select()
@@ -30,7 +30,7 @@ export async function loadLevels(tx: Database, contractId: string): Promise<Leve
     .orderBy(asc(usageLevels.serviceId), asc(usageLevels.limitName));
 }
 
-/** True if both levels belong to the same limit of the same service. */
+/** True if both levels belong to one limit of one service. */
 export function sameLevel(
   a: { serviceId: string; limitName: string },
   b: { serviceId: string; limitName: string },
@@ -38,19 +38,19 @@ export function sameLevel(
   return a.serviceId === b.serviceId && a.limitName === b.limitName;
 }
 
-/** One movement of a balance. */
+/** Change of one level's balance. */
 export interface Movement<L extends Level = Level> {
   level: L;
   /**
-   * Added to the balance, which is clamped to zero and the largest number; the ledger records the effective amount. A
-   * renewal or reset always yields exactly zero, because a sum can have more digits than a JavaScript number.
+   * Added to the balance, which is clamped to [0, Number.MAX_VALUE]; the ledger records the amount really added. A renewal
+   * or reset sets the balance to exactly zero instead: a decimal sum can have more digits than a JavaScript number.
    */
   delta: number;
-  /** Next reset time, if the movement also starts a new period. */
+  /** Next reset moment, if this movement starts a new period. */
   resetAt?: Date | undefined;
 }
 
-/** Ledger columns of movements. A renewal or reset sets a level to zero and makes earlier movements irreversible. */
+/** Ledger columns shared by the movements of one call. After a renewal or reset, earlier consumption is not revertible. */
 export interface LedgerEntry {
   kind: "consume" | "adjust" | "reset" | "renew";
   operationId: string;
@@ -59,8 +59,8 @@ export interface LedgerEntry {
 }
 
 /**
- * Applies movements to levels of a locked contract, each with its ledger row, in one statement. Movements of one level
- * add up. The database sums in exact decimals; the returned levels carry the new balances.
+ * Applies movements to levels of a locked contract, each with a ledger row, in one statement. Adds up several movements of
+ * one level. Postgres computes the sums in exact decimals. Returns the levels with their new balances.
  */
 export async function moveLevels<L extends Level>(
   tx: Database,
@@ -69,7 +69,7 @@ export async function moveLevels<L extends Level>(
   entry: LedgerEntry,
 ): Promise<L[]> {
   if (movements.length === 0) return [];
-  const isAnew = entry.kind === "renew" || entry.kind === "reset";
+  const startsAtZero = entry.kind === "renew" || entry.kind === "reset";
   const values = JSON.stringify(
     movements.map(({ level, delta, resetAt }) => ({
       service_id: level.serviceId,
@@ -90,7 +90,7 @@ export async function moveLevels<L extends Level>(
       where u.contract_id = ${contractId}
     ), changed as (
       update usage_levels u set
-        consumed = case when ${isAnew}::boolean then 0
+        consumed = case when ${startsAtZero}::boolean then 0
           else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, b.before + b.delta)) end,
         reset_at = coalesce(b.reset_at, u.reset_at)
       from balance b
@@ -112,7 +112,7 @@ export async function moveLevels<L extends Level>(
   });
 }
 
-/** Returns the next boundary after `after` on the level's calendar. Undefined for a level that never resets. */
+/** Next period boundary of the level after `after`; undefined if it never resets. */
 export function boundaryAfter(level: Level, after: Date): Date | undefined {
   const { anchor, periodUnit, periodValue } = level;
   if (anchor === null || periodUnit === null || periodValue === null) return undefined;
@@ -125,8 +125,9 @@ export function isDue(level: Level, now: Date): boolean {
 }
 
 /**
- * Starts a new period for each expired level of a locked contract, however many were missed. Returns all levels. Only
- * the first caller per period renews. Source: contract features-events §5.
+ * Renews each level of a locked contract whose period is over, once for any number of missed periods, and returns all
+ * levels. The lock guarantees one renewal per period: a second caller reads the renewed level.
+ * Source: contract features-events §5.
  */
 export async function renewDue<L extends Level>(
   tx: Database,
@@ -144,16 +145,16 @@ export async function renewDue<L extends Level>(
   return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
 }
 
-/** Time for which a consumption can be reverted. */
+/** Maximum age of a consumption that can be reverted. */
 export const REVERT_WINDOW_MS = 120_000;
 
-/** Renames the feature ids of recent consumption after a service was renamed, so that it stays revertible. */
+/** Renames feature ids in the ledger of these locked contracts since `since`, after their service was renamed. */
 export async function relabelFeatures(
   tx: Database,
   input: { contractIds: readonly string[]; serviceId: string; from: string; to: string; since: Date },
 ): Promise<void> {
   const old = `${input.from}-`;
-  // Bumps the row version of each contract, so that decisions on the old name are retried.
+  // Gives each contract a new row version, so that optimistic consumption based on the old name is retried.
   await tx.execute(sql`update contracts set updated_at = updated_at where ${isAnyOf(sql`id`, input.contractIds)}`);
   await tx.execute(sql`
     update usage_ledger set feature_id = ${`${input.to}-`}::text || substr(feature_id, length(${old}::text) + 1)
@@ -164,9 +165,9 @@ export async function relabelFeatures(
 }
 
 /**
- * Reverts what a feature of a locked contract consumed after `since`: everything, or its latest operation. Skips
- * amounts already reverted or older than the level's last reset. One statement marks and subtracts each amount exactly
- * once. Source: contract features-events §6.1.
+ * Reverts a feature's consumption after `since` in a locked contract: all of it, or the latest operation. Skips rows that
+ * are already reverted or precede the last reset of their level. Marks rows and adjusts balances in one statement, so each
+ * amount is reverted once. Source: contract features-events §6.1.
  */
 export async function revertFeature(
   tx: Database,

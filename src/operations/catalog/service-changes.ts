@@ -4,7 +4,7 @@ import { checkPermission, findRule } from "../../core/access/permissions.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { lockHolders, recordServiceRemoval } from "../../db/queries/contracts.ts";
+import { lockSubscribers, recordServiceRemoval } from "../../db/queries/contracts.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
@@ -97,7 +97,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
  * consumption in flight still records the old name.
  */
 async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string): Promise<void> {
-  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   const contractIds = holders.map((row) => row.id);
   const now = ctx.resources.now();
   await relabelFeatures(ctx.db, {
@@ -112,7 +112,7 @@ async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string
 
 /** Locks the contracts with the service, and returns their facts. */
 async function readHolders(ctx: Context, service: ServiceRow): Promise<Map<string, string>> {
-  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   return readFacts(
     ctx.db,
     holders.map((row) => row.id),
@@ -131,7 +131,7 @@ async function decideMove(
 }
 
 async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
-  const holders = await lockHolders(ctx.db, { serviceIds: [service.id] });
+  const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   const holderIds = holders.map((row) => row.id);
   const sharing = await ctx.db
     .selectDistinct({ id: contractServices.contractId })

@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, sql } from "drizzle-orm";
 import { violates } from "../../db/postgres/connect.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
-import { lockHolders, removeServicesFromContracts } from "../../db/queries/contracts.ts";
+import { lockSubscribers, removeServicesFromContracts } from "../../db/queries/contracts.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { recordEvent } from "../../db/queries/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../../db/queries/pricings.ts";
@@ -166,7 +166,7 @@ export async function disableService(
     const { overrideReason } = input;
     const decision = await decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
     const serviceIds = [service.id];
-    const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
+    const contractIds = (await lockSubscribers(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
     const now = ctx.resources.now();
     await ctx.db
@@ -206,7 +206,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
       .for("update");
     const serviceIds = doomed.map((row) => row.id);
     if (serviceIds.length === 0) return 0;
-    const contractIds = (await lockHolders(ctx.db, { serviceIds })).map((row) => row.id);
+    const contractIds = (await lockSubscribers(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
     const now = ctx.resources.now();
     await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });

@@ -4,7 +4,7 @@ import type { Configuration } from "../../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../../core/event-messages.ts";
 import { trackedLimits } from "../../core/pricing/compile.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { lockHolders, type Move, moveToVersion } from "../../db/queries/contracts.ts";
+import { lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import {
   listVersions,
@@ -136,7 +136,7 @@ async function novateToNewest(
   },
 ): Promise<PrivateEvent[]> {
   const { service, archivedId, target } = input;
-  const affected = await lockHolders(ctx.db, { serviceIds: [service.id], pricingIds: [archivedId] });
+  const affected = await lockSubscribers(ctx.db, { serviceIds: [service.id], pricingIds: [archivedId] });
   if (affected.length === 0) return [];
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
   const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);

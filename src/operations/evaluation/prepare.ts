@@ -7,7 +7,7 @@ import { grant } from "../../core/pricing/subscription.ts";
 import { recordEvent } from "../../db/queries/outbox.ts";
 import { loadSnapshot, type ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { boundaryAfter, isDue, lockSubject, renewDue } from "../../db/queries/usage.ts";
+import { boundaryAfter, isDue, lockContract, renewDue } from "../../db/queries/usage.ts";
 import { contracts } from "../../db/schema.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
@@ -94,8 +94,8 @@ export async function withLockedContract<T>(
   const organizationId = evaluatedOrganization(ctx);
   return transaction(ctx, async (ctx) => {
     // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
-    const found = await lockSubject(ctx.db, organizationId, userId);
-    const now = ctx.resources.now();
+    const found = await lockContract(ctx.db, organizationId, userId);
+    const now = ctx.now();
     const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
     if (contract === undefined) throw contractNotFound(userId);
     const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;

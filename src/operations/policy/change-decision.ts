@@ -6,7 +6,7 @@ import { checkGate } from "../../core/change/impact/gate.ts";
 import type { GateResult, GateRule } from "../../core/change/impact/gate.ts";
 import { type CompiledPricing } from "../../core/pricing/compile.ts";
 import { checkSubscription } from "../../core/pricing/subscription.ts";
-import { lockHolders, type Move } from "../../db/queries/contracts.ts";
+import { lockSubscribers, type Move } from "../../db/queries/contracts.ts";
 import type { ServiceRow, VersionRow } from "../../db/queries/pricings.ts";
 import { organizations, pricingDecisions } from "../../db/schema.ts";
 import { organizationRole } from "../access.ts";
@@ -75,7 +75,7 @@ export async function decideChange(
   const rules = await loadGateRules(ctx, service.organizationId);
   if (rules.length === 0 && input.isAssessed !== true) return undefined;
   const plan = await planChange(ctx, service, change);
-  await lockHolders(ctx.db, plan.holders);
+  await lockSubscribers(ctx.db, plan.holders);
   const assessment = await assessLocked(ctx, plan);
   const moves = change.action === "archive" || change.action === "novation" ? movesOf(plan, assessment) : [];
   const gate = holdAgainst(rules, assessment);
