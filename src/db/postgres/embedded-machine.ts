@@ -54,7 +54,7 @@ export async function chooseRunner(dataDir: string): Promise<Runner> {
   const binaries = await findBinaries();
   if (process.getuid?.() !== 0) return { binaries, wrapper: [], owner: undefined };
   const mine = systemUser() ?? makeSystemUser();
-  // The user postgres cannot enter a folder below one that is closed to it, such as a clone in `mktemp -d`.
+  // The user postgres cannot enter a folder that is closed to it, such as a clone in `mktemp -d`.
   const reach = spawnSync("/bin/sh", ["-c", 'test -x "$1" && test -x "$2"', "sh", binaries.postgres, dataDir], {
     ...mine,
     cwd: "/",

@@ -201,8 +201,8 @@ function launch(runner: Runner, cluster: string, port: number, log: (line: strin
 }
 
 /**
- * Starts a shell that waits for our exit (its standard input closes), then requests a smart shutdown, after ten seconds a
- * fast one. Without it, a launcher killed with SIGKILL would leave the database running.
+ * Starts a shell that waits for our exit (its standard input closes). Then it requests a smart shutdown, and after ten
+ * seconds a fast one. Without it, a launcher killed with SIGKILL would leave the database running.
  */
 function stopWhenWeDie(pid: number): ChildProcess | undefined {
   if (process.platform === "win32") return undefined;

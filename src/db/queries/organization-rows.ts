@@ -58,8 +58,8 @@ export async function deleteOrganizations(tx: Database, ids: readonly string[]):
 }
 
 /**
- * Transfers every organization of an owner who is about to be deleted to an heir among its members, and removes the heir's
- * membership. Deletes organizations without members. A default organization stays default unless the heir has one.
+ * Transfers the organizations of an owner who is about to be deleted. Each goes to an heir among its members, whose
+ * membership ends. Deletes organizations without members. A default organization stays default unless the heir has one.
  * Call it inside the transaction that has locked the owner's row and will delete it.
  * @returns each organization with its heir; undefined if it was deleted.
  */

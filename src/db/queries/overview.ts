@@ -125,7 +125,7 @@ export function isNear(nearness: Nearness): SQL {
 }
 
 /**
- * Counts the contracts that are near a limit in its current period, and lists the nearest ones, each with its most consumed
+ * Counts the contracts that are near a limit in its current period. Lists the nearest ones, each with its most consumed
  * limit.
  */
 export async function findNear(

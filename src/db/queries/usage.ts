@@ -125,8 +125,7 @@ export function isDue(level: Level, now: Date): boolean {
 }
 
 /**
- * Renews each level of a locked contract whose period is over, once for any number of missed periods, and returns all
- * levels. The lock guarantees one renewal per period: a second caller reads the renewed level.
+ * Renews each expired level of a locked contract, once for any number of missed periods. Returns all levels. The lock guarantees one renewal per period: a second caller reads the renewed level.
  * Source: contract features-events §5.
  */
 export async function renewDue<L extends Level>(

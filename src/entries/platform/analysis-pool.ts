@@ -93,11 +93,12 @@ export function openAnalysisPool({ threads, memoryMb, timeoutMs }: PoolLimits): 
     const leave = () => ended.abort();
     signal?.addEventListener("abort", leave, { once: true });
     try {
-      if (signal?.aborted === true) throw new Failure("invalid", "The client closed the request");
-      return await open().run(task, { signal: ended.signal });
+      if (signal?.aborted === true) throw clientClosed();
+      pool ??= openThreads();
+      return (await pool.run(task, { signal: ended.signal })) as AnalysisResult<Task>;
     } catch (error) {
       if (error instanceof Failure) throw error;
-      if (signal?.aborted === true) throw new Failure("invalid", "The client closed the request");
+      if (signal?.aborted === true) throw clientClosed();
       if (ended.signal.aborted || isOutOfMemory(error)) throw tooLarge(error);
       throw error;
     } finally {

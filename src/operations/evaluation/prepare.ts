@@ -95,7 +95,7 @@ export async function withLockedContract<T>(
   return transaction(ctx, async (ctx) => {
     // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
     const found = await lockContract(ctx.db, organizationId, userId);
-    const now = ctx.now();
+    const now = ctx.resources.now();
     const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
     if (contract === undefined) throw contractNotFound(userId);
     const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;

@@ -199,7 +199,7 @@ export async function assessChange(
   let since = performance.now();
   for await (const page of readSubscribers(ctx.db, plan.holders, ctx.resources.now())) {
     for (const holder of page) {
-      if (signal?.aborted === true) throw new Failure("invalid", "The client closed the request");
+      if (signal?.aborted === true) throw clientClosed();
       const counted = grouping.find(holder) ?? (await grouping.open(holder));
       counted?.impact.add({ configuration: counted.group.configuration, usage: holder.usage });
       counted?.group.contractIds.push(holder.contractId);

@@ -81,7 +81,7 @@ export async function answerQuestions(
         const { after } = about;
         const [before, target] = [await load(version), after === undefined ? undefined : await load(after)];
         for (let at = 0; at < ofVersion.length; at += CHUNK) {
-          if (signal?.aborted === true) throw new Failure("invalid", "The client closed the request");
+          if (signal?.aborted === true) throw clientClosed();
           const chunk = ofVersion.slice(at, at + CHUNK);
           const keys = chunk.map((each) =>
             JSON.stringify([service.nameKey, version.hash, after?.hash, each.configuration]),

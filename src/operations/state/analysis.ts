@@ -66,7 +66,7 @@ export async function inSlices<T>(steps: Steps<T>, signal?: AbortSignal | undefi
       if (done === true) return value;
     }
     await pause();
-    if (signal?.aborted === true) throw new Failure("invalid", "The client closed the request");
+    if (signal?.aborted === true) throw clientClosed();
   }
 }
 
