@@ -24,12 +24,12 @@ const requiredNotNull = (missing: string, wrong: string) => ({
   error: (issue: { input?: unknown }) => (issue.input === undefined || issue.input === null ? missing : wrong),
 });
 
-/** What is part of an index has a bound: Postgres refuses entries of more than about 2700 bytes. */
-const indexed = (field: string, text: z.ZodString) =>
+/** Bounds a stored text, so that a contract stays small and fits an index entry (about 2,700 bytes in Postgres). */
+const bounded = (field: string, text: z.ZodString) =>
   text.max(512, `The ${field} field must not be longer than 512 characters`);
 
-const contactField = (field: string) =>
-  z.string({ error: `The userContact.${field} field must be a string` }).optional();
+const optionalText = (field: string) =>
+  bounded(field, z.string({ error: `The ${field} field must be a string` })).optional();
 
 const email = (field: string) =>
   z
@@ -42,13 +42,13 @@ const email = (field: string) =>
 
 const userContact = z.object(
   {
-    userId: indexed(
+    userId: bounded(
       "userContact.userId",
       z
         .string(required("The userContact.userId field is required", "The userContact.userId field must be a string"))
         .min(1, "The userContact.userId field cannot be empty"),
     ),
-    username: indexed(
+    username: bounded(
       "userContact.username",
       z
         .string(
@@ -56,10 +56,10 @@ const userContact = z.object(
         )
         .min(1, "The userContact.username field is required"),
     ),
-    firstName: contactField("firstName"),
-    lastName: contactField("lastName"),
+    firstName: optionalText("userContact.firstName"),
+    lastName: optionalText("userContact.lastName"),
     email: email("userContact.email").optional(),
-    phone: contactField("phone"),
+    phone: optionalText("userContact.phone"),
   },
   requiredNotNull("The userContact field is required", "The userContact field must be an object"),
 );
@@ -144,7 +144,7 @@ export const newContract = z.object({
   billingPeriod: newBillingPeriod.optional(),
   ...subscription,
   contractedServices: contractedServices(version.min(1, NO_VERSION)),
-  groupId: indexed("groupId", z.string({ error: "The groupId field must be a string" })).nullish(),
+  groupId: bounded("groupId", z.string({ error: "The groupId field must be a string" })).nullish(),
   organizationId: z.string({ error: "The organizationId field must be a string" }).nullish(),
 });
 
@@ -157,10 +157,10 @@ export const novation = z.object({
 });
 
 export const contactChanges = z.object({
-  username: indexed("username", z.string({ error: "The username field must be a string" })).optional(),
-  firstName: z.string({ error: "The firstName field must be a string" }).optional(),
-  lastName: z.string({ error: "The lastName field must be a string" }).optional(),
-  phone: z.string({ error: "The phone field must be a string" }).optional(),
+  username: optionalText("username"),
+  firstName: optionalText("firstName"),
+  lastName: optionalText("lastName"),
+  phone: optionalText("phone"),
   email: email("email").optional(),
 });
 
