@@ -94,9 +94,16 @@ export async function authenticate(
   return { username: user.username, apiKey: current ?? (await renewApiKey(itself, user.id)), role: user.role };
 }
 
-/** Upgrades the password's hash, unless the password was changed meanwhile. */
+/**
+ * Upgrades the password's hash, unless the password was changed meanwhile. A full queue must not fail a correct
+ * sign-in: the upgrade is left to the next one.
+ */
 async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
-  const passwordHash = await hashing(ctx, client, () => hashPassword(password));
+  const passwordHash = await hashing(ctx, client, () => hashPassword(password)).catch((error: unknown) => {
+    if (error instanceof Failure && error.code === "tooManyRequests") return undefined;
+    throw error;
+  });
+  if (passwordHash === undefined) return;
   await ctx.db
     .update(users)
     .set({ passwordHash })
