@@ -2,7 +2,7 @@ import { hash as bcryptHash } from "bcryptjs";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { connect, databaseError } from "../../src/db/postgres/connect.ts";
 import { pruneRates } from "../../src/db/queries/rate-counters.ts";
-import { isPublicAddress } from "../../src/entries/platform/download.ts";
+import { isPublicAddress } from "../../src/entries/platform/public-lookup.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpSettings } from "../../src/http/context.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";

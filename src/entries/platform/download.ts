@@ -1,52 +1,11 @@
-import type { LookupAddress, LookupOptions } from "node:dns";
-import { lookup } from "node:dns";
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 import { Failure } from "../../operations/errors.ts";
+import { isPublicAddress, notPublicHost, publicLookup } from "./public-lookup.ts";
 
 const TIMEOUT_MS = 5000;
 const MAX_REDIRECTS = 3;
-
-/** IPv4 and IPv6 ranges that are private, link-local (cloud metadata), multicast, reserved or for documentation. */
-const notPublic = new BlockList();
-for (const [network, prefix] of [
-  ["0.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["100.64.0.0", 10],
-  ["127.0.0.0", 8],
-  ["169.254.0.0", 16],
-  ["172.16.0.0", 12],
-  ["192.0.0.0", 24],
-  ["192.0.2.0", 24],
-  ["192.88.99.0", 24],
-  ["192.168.0.0", 16],
-  ["198.18.0.0", 15],
-  ["198.51.100.0", 24],
-  ["203.0.113.0", 24],
-  ["224.0.0.0", 3],
-] as const) {
-  notPublic.addSubnet(network, prefix, "ipv4");
-}
-// Of IPv6, allow only global unicast (2000::/3), without tunnels to IPv4 and documentation ranges.
-const publicV6 = new BlockList();
-publicV6.addSubnet("2000::", 3, "ipv6");
-for (const [network, prefix] of [
-  ["2001::", 23],
-  ["2001:db8::", 32],
-  ["2002::", 16],
-  ["3fff::", 20],
-] as const) {
-  notPublic.addSubnet(network, prefix, "ipv6");
-}
-
-/** Returns true for an IP address of the public internet. */
-export function isPublicAddress(address: string): boolean {
-  const version = isIP(address);
-  if (version === 4) return !notPublic.check(address, "ipv4");
-  if (version !== 6 || address.includes("%")) return false;
-  return publicV6.check(address, "ipv6") && !notPublic.check(address, "ipv6");
-}
 
 /** Sends one request without following redirects. `isAllowed` skips the check for public addresses. */
 export type FetchOnce = (
@@ -159,23 +118,6 @@ function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Prom
     asked.on("error", reject);
     asked.end();
   });
-}
-
-type LookupDone = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
-
-/** Resolves a host at connect time, and fails if any of its addresses is not public. */
-export function publicLookup(host: string, options: LookupOptions, done: LookupDone): void {
-  lookup(host, { ...options, all: true }, (error, addresses) => {
-    const first = addresses?.[0];
-    if (error !== null || first === undefined) return done(error ?? new Error(`${host} has no address`), "");
-    if (!addresses.every(({ address }) => isPublicAddress(address))) return done(notPublicHost(host), "");
-    return options.all === true ? done(null, addresses) : done(null, first.address, first.family);
-  });
-}
-
-/** Creates the error for a host outside the public internet. */
-export function notPublicHost(host: string): Failure {
-  return new Failure("invalid", `Invalid URL: ${host} is not an address of the public internet`);
 }
 
 async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, given: string): Promise<Uint8Array> {
