@@ -671,7 +671,9 @@ export const pricingDecisions = pgTable(
   {
     id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
     serviceId: text("service_id").notNull(),
-    /** Archived or activated version, or target of the novation; null for a whole service or a deleted version. */
+    /** The organization whose gate decided; a service that moves away leaves its decisions behind. */
+    organizationId: text("organization_id"),
+    /** Archived, activated, or where contracts went; null for a whole service, and when the version is gone. */
     pricingId: text("pricing_id"),
     /** Name of the version at that time. */
     version: text("version"),
@@ -695,6 +697,12 @@ export const pricingDecisions = pgTable(
       columns: [t.pricingId],
       foreignColumns: [pricings.id],
     }).onDelete("set null"),
+    foreignKey({
+      name: "pricing_decisions_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    index("pricing_decisions_organization_idx").on(t.organizationId),
     index("pricing_decisions_service_idx").on(t.serviceId, t.id),
     index("pricing_decisions_pricing_idx").on(t.pricingId),
   ],

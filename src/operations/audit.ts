@@ -54,7 +54,7 @@ export interface Change {
   after?: object | undefined;
 }
 
-/** Truncates a name to its first 512 characters. Organization names are unbounded, but index entries are not. */
+/** Truncates a name to its first 512 characters. Older organization names are longer than an index entry may be. */
 export const auditTarget = (name: string): string =>
   name.length <= 512 ? name : Array.from(name.slice(0, 1024)).slice(0, 512).join("");
 

@@ -1,7 +1,8 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { createDownload, isPublicAddress } from "../../src/entries/platform/download.ts";
+import { createDownload } from "../../src/entries/platform/download.ts";
+import { isPublicAddress } from "../../src/entries/platform/public-lookup.ts";
 
 let server: Server | undefined;
 afterEach(() => {

@@ -100,8 +100,8 @@ async function seed(): Promise<void> {
     select 'contract-' || n, 'service', 'maxExports', now(), now() from generate_series(1, ${CONTRACTS}) n`;
   await sql`insert into audit_log (at, organization_id, actor_kind, action, target)
     select now(), 'org-' || (n % ${ORGANIZATIONS} + 1), 'user', 'seeded', 'seeded' from generate_series(1, 20000) n`;
-  await sql`insert into pricing_decisions (service_id, pricing_id, action, at, actor_kind, rules, report)
-    select 'service-' || (n % ${ORGANIZATIONS} + 1), 'pricing-' || (n % ${ORGANIZATIONS} + 1), 'novation', now(), 'user', '[]', '{}'
+  await sql`insert into pricing_decisions (service_id, organization_id, pricing_id, action, at, actor_kind, rules, report)
+    select 'service-' || (n % ${ORGANIZATIONS} + 1), 'org-' || (n % ${ORGANIZATIONS} + 1), 'pricing-' || (n % ${ORGANIZATIONS} + 1), 'novation', now(), 'user', '[]', '{}'
     from generate_series(1, 20000) n`;
   await sql`insert into denials (organization_id, hour, feature_id, reason, count)
     select 'org-' || (n % ${ORGANIZATIONS} + 1), date_trunc('hour', now()) - (n % 200) * interval '1 hour', 'tasker-' || n, 'NOT_GRANTED', 1

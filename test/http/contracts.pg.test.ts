@@ -168,6 +168,10 @@ describe("creating a contract", () => {
     ["The userContact.username field is required", contact({ username: undefined })],
     ["The userContact.username field must be a string", contact({ username: {} })],
     ["The userContact.username field is required", contact({ username: "" })],
+    ...["username", "firstName", "lastName", "phone"].map((field): [string, unknown] => [
+      `The userContact.${field} field must not be longer than 512 characters`,
+      contact({ [field]: "x".repeat(513) }),
+    ]),
     ["The userContact.firstName field must be a string", contact({ firstName: null, email: 1 })],
     ["The userContact.lastName field must be a string", contact({ lastName: 1 })],
     ["The userContact.email field must be a valid email address", contact({ email: "nobody" })],
@@ -854,7 +858,11 @@ describe("the user contact", () => {
     expect(await show(api, key, "shape")).toEqual(changed.body);
   });
 
-  test.each([
+  test.each<[error: string, body: object]>([
+    ...["username", "firstName", "lastName", "phone"].map((field): [string, object] => [
+      `The ${field} field must not be longer than 512 characters`,
+      { [field]: "x".repeat(513) },
+    ]),
     ["The username field must be a string", { username: 1, firstName: 1 }],
     ["The firstName field must be a string", { firstName: null }],
     ["The lastName field must be a string", { lastName: {} }],

@@ -7,7 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, test } from "vitest";
-import { createDownload, isPublicAddress } from "../../src/entries/platform/download.ts";
+import { createDownload } from "../../src/entries/platform/download.ts";
+import { isPublicAddress } from "../../src/entries/platform/public-lookup.ts";
 
 /*
  * All listeners run on this machine, so a gap in the rules would let requests through. Tests of rejections assert that

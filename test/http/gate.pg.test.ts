@@ -100,6 +100,10 @@ describe("the rules", () => {
       /^rules\[0\]\.features: features applies only to the rule noFeatureLost$/,
     ],
     [[{ rule: "noFeatureLost", more: 1 }], /^rules\[0\]: /],
+    [
+      [{ rule: "noFeatureLost", features: ["x".repeat(513)] }],
+      /^rules\[0\]\.features\[0\]: must not be longer than 512 characters$/,
+    ],
   ])("%j are refused with 422, naming the place", async (rules, error) => {
     const answer = await setRules(rules);
     expect(answer.status).toBe(422);

@@ -4,7 +4,7 @@ import { inTurn } from "../../src/operations/state/hashing-queue.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { connect, databaseError } from "../../src/db/postgres/connect.ts";
 import { pruneRates } from "../../src/db/queries/rate-counters.ts";
-import { isPublicAddress } from "../../src/entries/platform/download.ts";
+import { isPublicAddress } from "../../src/entries/platform/public-lookup.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpSettings } from "../../src/http/context.ts";
 import { contextOf } from "../../src/operations/context.ts";

@@ -87,6 +87,7 @@ describe.each(FAMILIES)("%s", (family) => {
       ["a form without the field", () => new FormData(), NOTHING],
       ["a number as address", () => ({ pricing: 7 }), "Invalid URL"],
       ["an object as address", () => ({ pricing: { url: "https://x" } }), "Invalid URL"],
+      ["a very long address", () => ({ pricing: `https://example.org/${"x".repeat(2048)}` }), "Invalid URL"],
       ["a relative address", () => ({ pricing: "pricings/acme.yml" }), "Invalid URL"],
       ["a path on the server's disk", () => ({ pricing: "public/../../etc/passwd" }), "Invalid URL"],
       ["an empty file", () => yamlUpload(""), UNREADABLE],

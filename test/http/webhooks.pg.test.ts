@@ -54,6 +54,11 @@ it.each([
   [{ url: "https://me:secret@hooks.example/" }, 400, "INVALID DATA: The url must not contain credentials"],
   [{ url: `https://hooks.example/${"x".repeat(2048)}` }, 400, "INVALID DATA: The url is not a valid address"],
   [{ url, codes: [] }, 422, /^The codes field must be null or a non-empty list of PRICING_CREATED, /],
+  [
+    { url, codes: Array.from({ length: 1000 }, () => "PRICING_CREATED") },
+    422,
+    /^The codes field must not have more than \d+ elements$/,
+  ],
   [{ url, codes: ["NOPE"] }, 422, /^The codes field must be null or a non-empty list of PRICING_CREATED, /],
   [{ url, description: "x".repeat(201) }, 422, "The description field must not be longer than 200 characters"],
 ])("%j is refused: %i %s", async (body, status, sentence) => {

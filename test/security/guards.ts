@@ -92,6 +92,13 @@ export const GUARDS: readonly Guard[] = [
     inFile("security/moves.pg.test.ts"),
   ),
   guard(
+    "operations/changes/gates.ts",
+    "decisions of the organization that a service has left stay with it",
+    "eq(pricingDecisions.organizationId, service.organizationId),",
+    "eq(pricingDecisions.serviceId, service.id),",
+    { file: "security/moves.pg.test.ts", title: "decisions of the organization" },
+  ),
+  guard(
     "operations/catalog/service-changes.ts",
     "a key that may not remove services moves none away",
     'findRule("DELETE", path)',

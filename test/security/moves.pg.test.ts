@@ -150,6 +150,33 @@ describe("the gate of the organization that a service leaves is asked as for dis
     expect([...kept]).toEqual([{ action: "disable", override_reason: "agreed" }]);
   });
 
+  test("decisions of the organization that the service leaves are neither read nor applied in the other", async () => {
+    const { name, user } = await serviceWithContract();
+    await setRules([{ rule: "noFeatureLost" }]);
+    const { owner } = api.callers;
+    expect(await moveInside(name, owner.key, target.id, "?overrideReason=a+secret+plan")).toMatchObject({
+      status: 200,
+    });
+    const theirs = `/organizations/${target.id}`;
+    const at = `${theirs}/services/${encodeURIComponent(name)}`;
+    const decisions = () => api.call<{ data: object[] }>("GET", `${at}/decisions`, { key: owner.key });
+    expect(await decisions()).toMatchObject({ status: 200, body: { data: [], next: null } });
+
+    const rules = [{ rule: "noFeatureLost" }];
+    await api.call("PUT", `${theirs}/gate`, { key: owner.key, body: { rules } });
+    const before = await contractOf(api, user, target.key);
+    expect(await api.call("DELETE", at, { key: owner.key })).toMatchObject({ status: 409 });
+    expect(await contractOf(api, user, target.key)).toEqual(before);
+    await setRules([]);
+    expect(await api.call("PUT", at, { key: owner.key, body: { organizationId: api.callers.organizationId } })).toMatchObject({ status: 409 }); // prettier-ignore
+    await api.call("PUT", `${theirs}/gate`, { key: owner.key, body: { rules: [] } });
+    expect(await api.call("PUT", at, { key: owner.key, body: { organizationId: api.callers.organizationId } })).toMatchObject({ status: 200 }); // prettier-ignore
+    const back = await api.call<{ data: object[] }>("GET", `${base}/services/${encodeURIComponent(name)}/decisions`, {
+      key: owner.key,
+    });
+    expect(back.body.data).toMatchObject([{ action: "disable", overrideReason: "a secret plan" }]);
+  });
+
   test("the gate of the target is not asked, nor is the own one for a rename", async () => {
     const { name } = await serviceWithContract();
     await api.call("PUT", `/organizations/${target.id}/gate`, {

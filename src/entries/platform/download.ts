@@ -1,52 +1,11 @@
-import type { LookupAddress, LookupOptions } from "node:dns";
-import { Resolver } from "node:dns/promises";
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 import { Failure } from "../../operations/errors.ts";
+import { isPublicAddress, notPublicHost, publicLookup } from "./public-lookup.ts";
 
 const TIMEOUT_MS = 5000;
 const MAX_REDIRECTS = 3;
-
-/** IPv4 and IPv6 ranges that are private, link-local (cloud metadata), multicast, reserved or for documentation. */
-const notPublic = new BlockList();
-for (const [network, prefix] of [
-  ["0.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["100.64.0.0", 10],
-  ["127.0.0.0", 8],
-  ["169.254.0.0", 16],
-  ["172.16.0.0", 12],
-  ["192.0.0.0", 24],
-  ["192.0.2.0", 24],
-  ["192.88.99.0", 24],
-  ["192.168.0.0", 16],
-  ["198.18.0.0", 15],
-  ["198.51.100.0", 24],
-  ["203.0.113.0", 24],
-  ["224.0.0.0", 3],
-] as const) {
-  notPublic.addSubnet(network, prefix, "ipv4");
-}
-// Of IPv6, allow only global unicast (2000::/3), without tunnels to IPv4 and documentation ranges.
-const publicV6 = new BlockList();
-publicV6.addSubnet("2000::", 3, "ipv6");
-for (const [network, prefix] of [
-  ["2001::", 23],
-  ["2001:db8::", 32],
-  ["2002::", 16],
-  ["3fff::", 20],
-] as const) {
-  notPublic.addSubnet(network, prefix, "ipv6");
-}
-
-/** Returns true for an IP address of the public internet. */
-export function isPublicAddress(address: string): boolean {
-  const version = isIP(address);
-  if (version === 4) return !notPublic.check(address, "ipv4");
-  if (version !== 6 || address.includes("%")) return false;
-  return publicV6.check(address, "ipv6") && !notPublic.check(address, "ipv6");
-}
 
 /** Sends one request without following redirects. `isAllowed` skips the check for public addresses. */
 export type FetchOnce = (
@@ -159,45 +118,6 @@ function fetchOnceChecked(address: URL, options: Parameters<FetchOnce>[1]): Prom
     asked.on("error", reject);
     asked.end();
   });
-}
-
-type LookupDone = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
-
-/** Time-out of one DNS query, and the number of attempts. */
-const QUERY = { timeout: 2500, tries: 2 };
-
-/**
- * Creates a lookup that fails if any address of the host is not public. Queries DNS directly: `dns.lookup` occupies one
- * of libuv's four threads, so names that never resolve would delay all other lookups and password hashing.
- * `servers`: DNS servers for tests. Default: those of the system.
- */
-export function createPublicLookup(servers?: readonly string[]) {
-  return (host: string, options: LookupOptions, done: LookupDone): void => {
-    // Only hosts files and search domains resolve a name without a dot.
-    if (!host.includes(".") || host.endsWith(".localhost")) return done(notPublicHost(host), "");
-    const resolver = new Resolver(QUERY);
-    if (servers !== undefined) resolver.setServers(servers);
-    void Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]).then(([ipv4, ipv6]) => {
-      const found = (answer: PromiseSettledResult<string[]>, family: number): LookupAddress[] =>
-        answer.status === "fulfilled" ? answer.value.map((address) => ({ address, family })) : [];
-      const addresses = [...found(ipv4, 4), ...found(ipv6, 6)];
-      const [first] = addresses;
-      if (first === undefined) {
-        const cause: unknown = ipv4.status === "rejected" ? ipv4.reason : undefined;
-        return done(new Error(`${host} has no address`, { cause }), "");
-      }
-      if (!addresses.every(({ address }) => isPublicAddress(address))) return done(notPublicHost(host), "");
-      return options.all === true ? done(null, addresses) : done(null, first.address, first.family);
-    });
-  };
-}
-
-/** {@link createPublicLookup} over the system's DNS servers. */
-export const publicLookup = createPublicLookup();
-
-/** Creates the error for a host outside the public internet. */
-export function notPublicHost(host: string): Failure {
-  return new Failure("invalid", `Invalid URL: ${host} is not an address of the public internet`);
 }
 
 async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, given: string): Promise<Uint8Array> {

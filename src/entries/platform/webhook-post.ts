@@ -2,7 +2,7 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
 import type { Post } from "../../events/webhooks.ts";
-import { isPublicAddress, publicLookup } from "./download.ts";
+import { isPublicAddress, publicLookup } from "./public-lookup.ts";
 
 const TIMEOUT_MS = 10_000;
 /** More than any polite answer; what it says is not looked at. */

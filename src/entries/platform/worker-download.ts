@@ -1,4 +1,5 @@
-import { type FetchOnce, notPublicHost } from "./download.ts";
+import type { FetchOnce } from "./download.ts";
+import { notPublicHost } from "./public-lookup.ts";
 
 /** Host names that no public resolver knows. Source: RFC 6761, RFC 6762, RFC 8375. */
 const LOCAL_NAME = /^[^.]+$|(^|\.)(localhost|local|internal|home\.arpa|test|invalid|onion)$/i;

@@ -24,12 +24,12 @@ const requiredNotNull = (missing: string, wrong: string) => ({
   error: (issue: { input?: unknown }) => (issue.input === undefined || issue.input === null ? missing : wrong),
 });
 
-/** Bounds a stored text. Postgres rejects index entries of more than about 2,700 bytes. */
+/** Bounds a stored text, so that a contract stays small and fits an index entry (about 2,700 bytes in Postgres). */
 const bounded = (field: string, text: z.ZodString) =>
   text.max(512, `The ${field} field must not be longer than 512 characters`);
 
-const contactField = (field: string) =>
-  bounded(`userContact.${field}`, z.string({ error: `The userContact.${field} field must be a string` })).optional();
+const optionalText = (field: string) =>
+  bounded(field, z.string({ error: `The ${field} field must be a string` })).optional();
 
 const email = (field: string) =>
   z
@@ -56,10 +56,10 @@ const userContact = z.object(
         )
         .min(1, "The userContact.username field is required"),
     ),
-    firstName: contactField("firstName"),
-    lastName: contactField("lastName"),
+    firstName: optionalText("userContact.firstName"),
+    lastName: optionalText("userContact.lastName"),
     email: email("userContact.email").optional(),
-    phone: contactField("phone"),
+    phone: optionalText("userContact.phone"),
   },
   requiredNotNull("The userContact field is required", "The userContact field must be an object"),
 );
@@ -157,10 +157,10 @@ export const novation = z.object({
 });
 
 export const contactChanges = z.object({
-  username: bounded("username", z.string({ error: "The username field must be a string" })).optional(),
-  firstName: bounded("firstName", z.string({ error: "The firstName field must be a string" })).optional(),
-  lastName: bounded("lastName", z.string({ error: "The lastName field must be a string" })).optional(),
-  phone: bounded("phone", z.string({ error: "The phone field must be a string" })).optional(),
+  username: optionalText("username"),
+  firstName: optionalText("firstName"),
+  lastName: optionalText("lastName"),
+  phone: optionalText("phone"),
   email: email("email").optional(),
 });
 

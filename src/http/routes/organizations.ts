@@ -29,7 +29,7 @@ const text = (required: string, wrongType: string) =>
 
 const name = text("Organization name is required", "Organization name must be a string")
   .min(1, "Organization name cannot be empty")
-  .max(255, "Organization name must be at most 255 characters long");
+  .max(512, "Organization name must not be longer than 512 characters");
 const owner = text("Owner username is required", "Owner username must be a string").min(
   1,
   "Owner username is required",

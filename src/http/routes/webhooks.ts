@@ -17,7 +17,11 @@ const description = z
   .max(200, "The description field must not be longer than 200 characters")
   .nullable();
 const KNOWN_CODES = `The codes field must be null or a non-empty list of ${EVENT_CODES.join(", ")}`;
-const codes = z.array(z.enum(EVENT_CODES, KNOWN_CODES), KNOWN_CODES).min(1, KNOWN_CODES).nullable();
+const codes = z
+  .array(z.enum(EVENT_CODES, KNOWN_CODES), KNOWN_CODES)
+  .min(1, KNOWN_CODES)
+  .max(EVENT_CODES.length, `The codes field must not have more than ${EVENT_CODES.length} elements`)
+  .nullable();
 
 export const newWebhook = z.object({ url, description: description.optional(), codes: codes.optional() });
 export const webhookChanges = z.object({

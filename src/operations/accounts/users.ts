@@ -98,8 +98,8 @@ export async function authenticate(
 }
 
 /**
- * Upgrades the password's hash, unless the password was changed meanwhile. Skipped while the hashing queue is full,
- * because the user has already signed in; the next sign-in tries again.
+ * Upgrades the password's hash, unless the password was changed meanwhile. A full queue must not fail a correct
+ * sign-in: the upgrade is left to the next one.
  */
 async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
   const passwordHash = await hashing(ctx, client, () => hashPassword(password)).catch((error: unknown) => {

@@ -23,6 +23,9 @@ const MAX_PRICING_BYTES = 2 * 1024 * 1024;
 export const maxPricingBytes = ({ resources }: Pick<Context, "resources">): number =>
   resources.settings.maxPricingBytes ?? MAX_PRICING_BYTES;
 
+/** The address is stored with the version and shown in every listing of versions. */
+const MAX_URL_LENGTH = 2048;
+
 /** Size limit of the expectations of one upload, in bytes. */
 export const MAX_EXPECTATIONS_BYTES = 256 * 1024;
 /** Time limit of an upload's linting. The largest known public pricing takes half of it. */
@@ -103,9 +106,11 @@ export async function readUpload(
  * @throws Failure invalid when the address is not allowed, times out, or responds with anything but 2xx.
  */
 export async function fetchPricing(ctx: Context, address: unknown): Promise<PricingSource> {
-  if (typeof address !== "string" || !URL.canParse(address)) throw new Failure("invalid", "Invalid URL");
-  if (ctx.resources.download === undefined) {
-    throw new Failure("invalid", "This server accepts pricings only as files: it cannot fetch URLs safely");
+  if (typeof address !== "string" || address.length > MAX_URL_LENGTH || !URL.canParse(address)) {
+    throw new Failure("invalid", "Invalid URL");
+  }
+  if (ctx.download === undefined) {
+    throw new Failure("invalid", "This server takes pricings as files only: URLs cannot be fetched safely here");
   }
   return { text: await ctx.resources.download(address, maxPricingBytes(ctx)), url: address };
 }

@@ -40,7 +40,10 @@ export async function setGate(
   });
 }
 
-/** Lists decisions on a service's pricing changes, newest first. `pricingVersion` limits them to one version. */
+/**
+ * Lists decisions on a service's pricing changes, newest first. `pricingVersion` limits them to one version. Decisions
+ * of an organization that the service has left name its rules and contracts, so the new one cannot read them.
+ */
 export async function listDecisions(
   ctx: Context,
   input: ServiceAddress & { pricingVersion: string | undefined; before: number | undefined; limit: number },
@@ -53,6 +56,7 @@ export async function listDecisions(
     .where(
       and(
         eq(pricingDecisions.serviceId, service.id),
+        eq(pricingDecisions.organizationId, service.organizationId),
         pricingId === undefined ? undefined : eq(pricingDecisions.pricingId, pricingId),
         input.before === undefined ? undefined : lt(pricingDecisions.id, input.before),
       ),

@@ -183,6 +183,7 @@ export async function keepDecision(ctx: Context, decision: Decision | undefined)
   const { caller } = ctx;
   await ctx.db.insert(pricingDecisions).values({
     serviceId: plan.service.id,
+    organizationId: plan.service.organizationId,
     pricingId: about?.id ?? null,
     version: about?.version ?? null,
     action: plan.action,

@@ -39,7 +39,8 @@ const COUNTED: Readonly<Record<GateMeasure, keyof ImpactCounts>> = {
 };
 
 const measure = z.enum(Object.keys(MEASURES) as [GateMeasure, ...GateMeasure[]]);
-const names = z.array(z.string().min(1)).min(1).max(1_000);
+const name = z.string().min(1).max(512, "must not be longer than 512 characters");
+const names = z.array(name).min(1).max(1_000);
 
 /**
  * One rule of a gate. `atMost` tolerates a share or a number of contracts; if both are given, both apply. Default:
