@@ -1,6 +1,4 @@
-import { compare as bcryptCompare, hash as bcryptHash } from "bcryptjs";
-import type { Resources } from "../../src/operations/context.ts";
-import { inTurn } from "../../src/operations/state/hashing-queue.ts";
+import { hash as bcryptHash } from "bcryptjs";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { connect, databaseError } from "../../src/db/postgres/connect.ts";
 import { pruneRates } from "../../src/db/queries/rate-counters.ts";
@@ -165,36 +163,6 @@ describe("passwords that were imported as bcrypt hashes", () => {
     expect(await hashOf("imported")).toMatch(/^pbkdf2x\$6\$100000\$/);
     expect(await statusOf("imported", "imported-secret")).toBe(200);
     expect(await statusOf("imported", "another-secret")).toBe(401);
-  });
-
-  it("sign in with the old hash while the hashing queue is full", async () => {
-    const imported = await bcryptHash("imported-secret", 4);
-    await importHash("imported-busy", imported);
-    let free = () => {};
-    const blocked: Promise<void>[] = [];
-    const resources: Resources = {
-      ...api.resources,
-      settings: { ...api.resources.settings, maxWaitingHashes: 0 },
-      compareBcrypt: async (password, hash) => {
-        const freed = new Promise<void>((resolve) => (free = resolve));
-        for (let i = 0; i < 4; i += 1) blocked.push(inTurn(() => freed));
-        return bcryptCompare(password, hash);
-      },
-    };
-    const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
-    const answer = await app.request(
-      "/api/v1/users/authenticate",
-      {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({ username: "imported-busy", password: "imported-secret" }),
-      },
-      from("192.0.2.77"),
-    );
-    free();
-    await Promise.all(blocked);
-    expect(answer.status).toBe(200);
-    expect(await hashOf("imported-busy")).toBe(imported);
   });
 
   it.each([["$2b$31$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"], ["$2b$10$short"], ["plain"]])(

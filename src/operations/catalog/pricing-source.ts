@@ -106,11 +106,11 @@ export async function readUpload(
  * @throws Failure invalid when the address is not allowed, times out, or responds with anything but 2xx.
  */
 export async function fetchPricing(ctx: Context, address: unknown): Promise<PricingSource> {
-  if (typeof address !== "string" || address.length > MAX_URL_LENGTH || !URL.canParse(address)) {
-    throw new Failure("invalid", "Invalid URL");
-  }
-  if (ctx.download === undefined) {
-    throw new Failure("invalid", "This server takes pricings as files only: URLs cannot be fetched safely here");
+  if (typeof address !== "string" || !URL.canParse(address)) throw new Failure("invalid", "Invalid URL");
+  // Other protocols have a sentence of their own, which `download` throws.
+  if (address.length > MAX_URL_LENGTH && /^\s*https?:/i.test(address)) throw new Failure("invalid", "Invalid URL");
+  if (ctx.resources.download === undefined) {
+    throw new Failure("invalid", "This server accepts pricings only as files: it cannot fetch URLs safely");
   }
   return { text: await ctx.resources.download(address, maxPricingBytes(ctx)), url: address };
 }
