@@ -1,14 +1,14 @@
 import { addressBlock } from "../core/access/address-block.ts";
 
-/** How many connections an address has open in this process. */
+/** Counter of open connections per address in this process. */
 export interface AddressLimit {
-  /** Whether it may open one more. */
+  /** Returns true if the address may open another connection. */
   allows(address: string): boolean;
-  /** Counts one; returns how to take it away, which counts once. */
+  /** Counts an opened connection; returns an idempotent function that releases it. */
   opened(address: string): () => void;
 }
 
-/** At most `limit` connections per address, or per /64 network of IPv6; an address that is not known has no limit. */
+/** Allows `limit` connections per IPv4 address or IPv6 /64 network. An unknown address has no limit. */
 export function createAddressLimit(limit: number): AddressLimit {
   const open = new Map<string, number>();
   return {

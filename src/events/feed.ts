@@ -4,24 +4,23 @@ import { outboxCounter } from "../db/schema.ts";
 
 /** Follows the outbox until stopped. */
 export interface Feed {
-  /** The id up to which everything has been handed over; undefined until the database has been reached once. */
+  /** Id of the last event passed to `onEvent`; undefined until the first successful read. */
   position(): number | undefined;
-  /** Milliseconds since the outbox was read to its end; Infinity before the first time. */
+  /** Milliseconds since the outbox was last read to its end; Infinity before the first read. */
   age(): number;
-  /** Resolves once the database has been read: what commits from then on is handed over. */
+  /** Resolves after the first read. Events that commit later are passed to `onEvent`. */
   started: Promise<void>;
-  /** Hands nothing over any more once it returns. The connection stays with its owner. */
+  /** Resolves after the last call of `onEvent`. Does not close the connection. */
   stop(): Promise<void>;
 }
 
 const BATCH = 500;
 
 /**
- * Hands every event after `after` to `onEvent`, in order, each once; without `after`, those that commit from now on.
- * The rows are the truth. It reads them on each notification, each time the LISTEN is made anew (what was notified while
- * it was not listening is lost) and every `pollMs`, so neither a lost connection nor a restart of Postgres loses one.
- * `connection` should be the feed's own, one connection for reading: the LISTEN opens another. Errors are reported and
- * the feed goes on by itself.
+ * Passes every event after `after` to `onEvent`, once and in order. Default for `after`: the newest event at the start.
+ * Reads the rows on each notification, after each reconnect of the LISTEN (notifications are lost meanwhile) and every
+ * `pollMs`, so neither a lost connection nor a restart of Postgres loses an event.
+ * Give it a dedicated `connection` for reading; the LISTEN opens another. Reports errors and continues.
  */
 export function createFeed(options: {
   connection: Connection;
@@ -58,13 +57,13 @@ export function createFeed(options: {
       more = rows.length === BATCH || mayBeCut(rows);
       for (const row of rows) {
         if (isStopped()) return;
-        // Moved first: should handing over end this process, its successor must not do it twice.
+        // Advance before the call: if `onEvent` ends this process, its successor must not repeat the event.
         moveTo(row.id);
         options.onEvent(row);
       }
     }
   };
-  /** One reader at a time; what is announced while it reads makes it read once more. */
+  /** Runs one reader at a time. A notification during a read triggers another read. */
   const catchUp = () => {
     announced = true;
     reading ??= readOn().finally(() => (reading = undefined));
@@ -81,7 +80,7 @@ export function createFeed(options: {
 
   catchUp();
   const listening = client.listen(OUTBOX_CHANNEL, catchUp, catchUp);
-  // The driver listens again by itself, also when the first attempt fails.
+  // The driver subscribes again after a reconnect, even if the first attempt fails.
   listening.catch(report);
   const poll = setInterval(catchUp, options.pollMs ?? 1000);
 

@@ -1,12 +1,12 @@
 import type { EventFilter } from "../core/event-messages.ts";
 import { PUBLIC_EVENTS } from "../core/event-messages.ts";
 
-/** Where the engine listens; requests get here by `handshakeUrl` only, so that `/events/status` stays with the application. */
+/** Path of the engine. Only `handshakeUrl` rewrites requests to it, so the application keeps `/events/status`. */
 export const ENGINE_PATH = "/.faregate-handshake/";
 
 /**
- * The engine's address for a request to the handshake, undefined for any other: `/events` with or without a slash, the
- * same below the sub-path, and for upgrades the address that the specification gives clients as `wsUrl`.
+ * Rewrites a handshake request's URL to the engine's path; undefined for other requests. Accepts `/events` with or without
+ * a trailing slash, also below the sub-path, and for upgrades the path that the specification calls `wsUrl`.
  * Source: contract features-events §9.1, §13.10.
  */
 export function handshakeUrl(url: string, baseUrlPath: string, isUpgrade: boolean): string | undefined {
@@ -18,22 +18,23 @@ export function handshakeUrl(url: string, baseUrlPath: string, isUpgrade: boolea
   return ENGINE_PATH + (end < 0 ? "" : url.slice(end));
 }
 
-/** What a client asked for beyond the plain channel when it joined `/pricings`. */
+/** Resume options that a client sent when it joined `/pricings`. */
 export interface ResumeRequest {
-  /** The last event that it has; null to begin with the next one. */
+  /** Last event that the client has received; null to start with the next one. */
   lastEventId: number | null;
   filter: EventFilter;
 }
 
-/** Why a client may not join, in a sentence for its `connect_error`. */
+/** Rejects a client's handshake. The message becomes its `connect_error`. */
 export class HandshakeError extends Error {}
 
-/** Finds the organization of a key; Refusal for a wrong one. */
+/** Finds the organization of a key. Rejects with HandshakeError for an invalid key. */
 export type FindOrganization = (organizationKey: string) => Promise<string>;
 
 /**
- * Reads the `auth` of a namespace's handshake. Undefined when it asks for nothing, which is what the published clients do:
- * they get messages of two fields and nothing else. Refusal when it asks and cannot be understood or be allowed.
+ * Parses the `auth` of a namespace handshake. Returns undefined without resume options: published clients send none and
+ * receive messages of two fields only.
+ * @throws HandshakeError for malformed options or an invalid key.
  */
 export async function parseAuth(auth: unknown, findOrganization: FindOrganization): Promise<ResumeRequest | undefined> {
   if (typeof auth !== "object" || auth === null) return undefined;

@@ -6,27 +6,28 @@ import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from
 import { outbox, webhookCursor } from "../db/schema.ts";
 import { pruneDeliveries } from "./webhook-rows.ts";
 
-/** However old they are, so many of the newest events stay. */
+/** Number of newest events retained at any age. */
 const KEEP_EVENTS = 100_000;
-/** Of each webhook endpoint, so many finished deliveries can be looked at. */
+/** Finished deliveries retained per webhook endpoint. */
 const KEEP_DELIVERIES = 1000;
 const BATCH = 1000;
 const DAY_MS = 86_400_000;
 const EVERY_MS = 60_000;
 
-/** What may be removed. */
+/** Retention of events. */
 export interface Retention {
-  /** Older events may go; whole days. */
+  /** Retention in whole days. */
   days: number;
-  /** The newest that stay whatever their age. */
+  /** Number of newest events retained at any age. Default: 100,000. */
   keepEvents?: number;
-  /** Rows a statement, so that none holds its locks for long. */
+  /** Rows deleted per statement, which bounds its lock time. Default: 1,000. */
   batch?: number;
 }
 
 /**
- * Removes events that are older than the retention, oldest first and without holes, in small transactions, until none is
- * left that may go. Returns how many went. Several processes at once do no harm.
+ * Deletes events older than the retention, oldest first and without gaps, in small transactions. Several processes may run
+ * it concurrently.
+ * @returns the number deleted.
  */
 export async function pruneOutbox(db: Database, now: Date, retention: Retention): Promise<number> {
   const { days, keepEvents = KEEP_EVENTS, batch = BATCH } = retention;
@@ -34,7 +35,7 @@ export async function pruneOutbox(db: Database, now: Date, retention: Retention)
   let removed = 0;
   for (;;) {
     const [cursor] = await db.select().from(webhookCursor);
-    // What has not become deliveries yet is not old, whatever its age.
+    // Retain events whose webhook deliveries are not created yet, at any age.
     const last = Math.min((await outboxRange(db)).newest - keepEvents, cursor?.lastId ?? 0);
     const oldest = await db
       .select({ id: outbox.id, createdAt: outbox.createdAt })
@@ -63,7 +64,7 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
   await compactLedger(db, now, days.ledger);
 }
 
-/** Prunes whatever grows, every minute. Returns how to stop. */
+/** Prunes all growing tables every minute. Returns a function that stops it. */
 export function startRetention(options: {
   db: Database;
   days: { events: number; audit: number; ledger: number };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { identifyCaller } from "../../src/operations/access.ts";
 import { createKeyring, hashApiKey } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
@@ -206,6 +206,23 @@ it("with the secret replaced, keys work while the old one is known, and without 
     const [row] = await own.database.connection.client`select key_hash from organization_keys where id = ${all.id}`;
     expect(row?.["key_hash"]).toBe(await hashApiKey(after.keyring, all.key));
     expect(await reencryptKeys(between)).toEqual({ reencrypted, unreadable: 0 });
+
+    // A key replaced by a concurrent transaction is not counted: the update waits for that row and then skips it.
+    const { client } = own.database.connection;
+    let concurrent: ReturnType<typeof reencryptKeys> | undefined;
+    await client.begin(async (tx) => {
+      await tx`update organization_keys set key_sealed = 'replaced' where id = ${all.id}`;
+      concurrent = reencryptKeys(between);
+      await vi.waitFor(
+        async () => {
+          const blocked = await client`
+            select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+          expect(blocked).toHaveLength(1);
+        },
+        { timeout: 20_000 },
+      );
+    });
+    expect(await concurrent).toEqual({ reencrypted: reencrypted - 1, unreadable: 0 });
   } finally {
     await own.close();
   }

@@ -1,5 +1,5 @@
 import { existsSync, statSync } from "node:fs";
-import { chmod, copyFile, lchown, mkdir, readdir, writeFile } from "node:fs/promises";
+import { chmod, copyFile, lchown, mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { chooseRunner, openDataFolder } from "../../db/postgres/embedded-machine.ts";
@@ -57,22 +57,39 @@ export async function backUpCluster(
 }
 
 /**
- * Copies a backup into a data folder without cluster and secrets, before Postgres starts.
+ * Copies a backup into a data folder without cluster and secrets, before Postgres starts. Copies under temporary names and
+ * renames at the end: after an interruption, a start finds no partial cluster and the restore can be repeated. The cluster
+ * is renamed first, because without its secrets it refuses to start, whereas secrets alone would start an empty cluster.
  * @throws StartupProblem when either exists already.
  */
 export async function restoreCluster(folder: string, dataDir: string): Promise<void> {
   const target = openDataFolder(dataDir);
-  for (const name of ["postgres", "secrets.json"]) {
-    if (existsSync(join(target, name))) {
-      throw new StartupProblem(`${join(target, name)} exists: restore into a new DATA_DIR, nothing is written over.`);
+  const parts = ["postgres", "secrets.json"].map((name) => {
+    const final = join(target, name);
+    return { source: join(folder, name), unfinished: `${final}.restoring`, final };
+  });
+  for (const { final } of parts) {
+    if (existsSync(final)) {
+      throw new StartupProblem(`${final} exists: restore into a new DATA_DIR, nothing is written over.`);
     }
   }
   const { owner } = await chooseRunner(target);
-  // An interrupted restore leaves a partial cluster under its final name; the next restore refuses to overwrite it.
-  const unfinished = join(target, "postgres");
-  await copyFolder(join(folder, "postgres"), unfinished, false, owner);
-  await copyFile(join(folder, "secrets.json"), join(target, "secrets.json"));
-  await chmod(join(target, "secrets.json"), 0o600);
+  const removeUnfinished = async () => {
+    for (const { unfinished } of parts) await rm(unfinished, { recursive: true, force: true });
+  };
+  await removeUnfinished();
+  try {
+    for (const { source, unfinished } of parts) {
+      if (statSync(source).isDirectory()) await copyFolder(source, unfinished, false, owner);
+      else {
+        await copyFile(source, unfinished);
+        await chmod(unfinished, 0o600);
+      }
+    }
+    for (const { unfinished, final } of parts) await rename(unfinished, final);
+  } finally {
+    await removeUnfinished();
+  }
 }
 
 /**

@@ -21,7 +21,7 @@ export async function reencryptKeys(resources: Resources): Promise<Reencrypted> 
   const result: Reencrypted = { reencrypted: 0, unreadable: 0 };
   const each = async <Row extends { id: string; sealed: string | null }>(
     read: (after: string) => Promise<Row[]>,
-    write: (row: Row & { sealed: string }, clear: string) => Promise<unknown>,
+    write: (row: Row & { sealed: string }, clear: string) => Promise<readonly unknown[]>,
   ) => {
     for (let after = "", more = true; more;) {
       const rows = await read(after);
@@ -31,8 +31,8 @@ export async function reencryptKeys(resources: Resources): Promise<Reencrypted> 
         const clear = await openApiKey(keyring, sealed).catch(() => undefined);
         if (clear === undefined) result.unreadable += 1;
         else {
-          await write({ ...row, sealed }, clear);
-          result.reencrypted += 1;
+          // No row if the key was replaced meanwhile: the new one is encrypted under the current secret already.
+          result.reencrypted += (await write({ ...row, sealed }, clear)).length;
         }
       }
       after = rows.at(-1)?.id ?? after;
@@ -52,7 +52,8 @@ export async function reencryptKeys(resources: Resources): Promise<Reencrypted> 
       return db
         .update(users)
         .set({ apiKeyHash: hash, apiKeySealed: renewed })
-        .where(and(eq(users.id, id), eq(users.apiKeySealed, sealed)));
+        .where(and(eq(users.id, id), eq(users.apiKeySealed, sealed)))
+        .returning({ id: users.id });
     },
   );
   await each(
@@ -68,7 +69,8 @@ export async function reencryptKeys(resources: Resources): Promise<Reencrypted> 
       return db
         .update(organizationKeys)
         .set({ keyHash: hash, keySealed: renewed })
-        .where(and(eq(organizationKeys.id, id), eq(organizationKeys.keySealed, sealed)));
+        .where(and(eq(organizationKeys.id, id), eq(organizationKeys.keySealed, sealed)))
+        .returning({ id: organizationKeys.id });
     },
   );
   await each(
@@ -83,7 +85,8 @@ export async function reencryptKeys(resources: Resources): Promise<Reencrypted> 
       db
         .update(webhookEndpoints)
         .set({ secretSealed: await sealSecret(keyring, clear) })
-        .where(and(eq(webhookEndpoints.id, id), eq(webhookEndpoints.secretSealed, sealed))),
+        .where(and(eq(webhookEndpoints.id, id), eq(webhookEndpoints.secretSealed, sealed)))
+        .returning({ id: webhookEndpoints.id }),
   );
   return result;
 }
