@@ -29,7 +29,7 @@ export function notifyAll<Arguments extends readonly unknown[]>(
   listeners: ReadonlySet<(...args: Arguments) => void>,
   ...args: Arguments
 ): void {
-  for (const listener of Array.from(listeners)) {
+  for (const listener of new Set(listeners)) {
     try {
       if (listeners.has(listener)) listener(...args);
     } catch (error) {
