@@ -63,14 +63,12 @@ export function refusal({ status, body }: ServiceAnswer): ServiceRequestError {
   return new ServiceRequestError("HTTP", told ?? `The service answered with status ${status}.`, { status, body });
 }
 
-/** Where and as whom to ask for a token. */
-export interface TokenRequest {
-  httpUrl: string;
-  apiKey: string;
-  userId: string;
-  /** Undefined: the platform's own. */
-  fetch: typeof fetch | undefined;
-  signal: AbortSignal;
+/** Address and credentials of the token route. */
+export interface TokenRoute {
+  readonly httpUrl: string;
+  readonly apiKey: string;
+  /** `fetch`: a replacement for the platform's. */
+  readonly options: { readonly fetch?: typeof fetch | undefined };
 }
 
 /** A token just issued, with the server's clock where the answer shows it, else 0. */
@@ -80,13 +78,17 @@ export interface IssuedToken {
 }
 
 /** Asks for a user's token, for at most 10 s. Source: contract clients §1.8. @throws ServiceRequestError */
-export async function requestPricingToken(request: TokenRequest): Promise<IssuedToken> {
+export async function requestPricingToken(
+  { httpUrl, apiKey, options }: TokenRoute,
+  userId: string,
+  signal: AbortSignal,
+): Promise<IssuedToken> {
   const answer = await exchange({
-    url: `${request.httpUrl}/features/${encodeURIComponent(request.userId)}/pricing-token`,
+    url: `${httpUrl}/features/${encodeURIComponent(userId)}/pricing-token`,
     method: "POST",
-    headers: { "x-api-key": request.apiKey, accept: "application/json" },
-    fetch: request.fetch,
-    signal: request.signal,
+    headers: { "x-api-key": apiKey, accept: "application/json" },
+    fetch: options.fetch,
+    signal,
     timeoutMs: TIMEOUT_MS,
   });
   if (!answer.ok) throw refusal(answer);

@@ -8,7 +8,7 @@ import type { TokenService } from "./token-service.ts";
 /** Where tokens come from: a user's route of the service, or the application's own function. */
 export type TokenOrigin = (signal: AbortSignal) => Promise<IssuedToken>;
 
-interface Flight {
+interface InFlight {
   /** Aborted as soon as it is over, however it ended. */
   readonly controller: AbortController;
   readonly outcome: Promise<void>;
@@ -26,7 +26,7 @@ const LONG_ABSENCE_MS = 60_000;
  */
 export class TokenLoader {
   private origin: TokenOrigin | undefined;
-  private latest: Flight | undefined;
+  private latest: InFlight | undefined;
   private failures = 0;
   private isStarted = false;
   /** When to refresh, in the clock of Date.now. */
@@ -44,9 +44,13 @@ export class TokenLoader {
   }
 
   /** From now on tokens come from here. Does not ask yet. */
-  use(origin: TokenOrigin | undefined): void {
+  use(origin: TokenOrigin | undefined, afterSignOut?: TokenOrigin): void {
     this.origin = origin;
     this.failures = 0;
+    this.tokens.signOut = () => {
+      this.cancel();
+      this.origin = afterSignOut;
+    };
   }
 
   /** Whether a request is under way. */
@@ -56,13 +60,13 @@ export class TokenLoader {
 
   /** Asks now, or joins the request under way. Whoever waits for a request that a later one replaces gets the later outcome. */
   load(): Promise<void> {
-    return this.isLoading && this.latest !== undefined ? this.latest.outcome : this.fly();
+    return this.latest && this.isLoading ? this.latest.outcome : this.fetchNow();
   }
 
   /** Gives up the request under way, whose waiters follow the new one, and asks the present origin. */
-  fly(): Promise<void> {
+  fetchNow(): Promise<void> {
     const { origin } = this;
-    if (origin === undefined) return Promise.resolve();
+    if (!origin) return Promise.resolve();
     const before = this.latest;
     const controller = new AbortController();
     const land = async () => {
@@ -80,7 +84,7 @@ export class TokenLoader {
       }
     };
     // A microtask later, so that `flight` exists when `land` compares with it.
-    const flight: Flight = { controller, outcome: Promise.resolve().then(land) };
+    const flight: InFlight = { controller, outcome: Promise.resolve().then(land) };
     this.latest = flight;
     before?.controller.abort();
     // After a failed refresh of an expired token, further tries must not make the page flicker.
@@ -90,7 +94,7 @@ export class TokenLoader {
 
   /** Asks in the background: a failure goes to `onError` and is tried again later if that can help. */
   refresh(): void {
-    if (this.origin === undefined) return;
+    if (!this.origin) return;
     this.dueAt = undefined;
     this.load().catch((error: unknown) => {
       if (error instanceof ServiceRequestError && error.code === "ABORTED") return;
@@ -119,8 +123,12 @@ export class TokenLoader {
   /** Ends all of that and aborts the request under way; `start` takes it up again. */
   stop(): void {
     this.isStarted = false;
-    this.dueAt = undefined;
     this.stopWatching?.();
+    this.cancel();
+  }
+
+  private cancel(): void {
+    this.dueAt = undefined;
     clearTimeout(this.timer);
     this.end();
   }
@@ -143,7 +151,7 @@ export class TokenLoader {
   }
 
   private wait(delayMs: number): void {
-    if (!this.isStarted || this.origin === undefined) return;
+    if (!this.isStarted || !this.origin) return;
     this.dueAt = Date.now() + delayMs;
     this.look();
   }

@@ -39,6 +39,10 @@ export class TokenService {
   private saidExpired = false;
   private isResting = false;
   private owner: TokenOwner | undefined;
+  /** @internal Replaced by each sign-out and change of user. `id`: the user that a client set. */
+  user: { readonly id?: string } = {};
+  /** @internal Set by the client that loads tokens: ends its work for the present user. */
+  signOut: (() => void) | undefined;
   private readonly listeners = createListeners((count) => this.watch(count > 0));
   /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
   readonly subscribe: (listener: () => void) => () => void = this.listeners.add;
@@ -72,10 +76,31 @@ export class TokenService {
     this.armTimer();
   }
 
-  /** Forgets the token; notifies when there was one. */
+  /**
+   * Signs the user out: drops the token, aborts the request for it, and stops refreshing it. Notifies when the status changed.
+   * Only `setUserId`, `update` or the token source bring another token.
+   */
   clear(): void {
-    this.change(() => (this.payload = undefined));
-    this.armTimer();
+    this.change(() => {
+      this.user = {};
+      this.payload = undefined;
+      this.loading = false;
+      this.signOut?.();
+    });
+  }
+
+  /** @internal For clients: sets the user whose token they will load. Drops the token of another user. */
+  setUser(id: string): void {
+    this.change(() => {
+      this.loading = true;
+      if (id !== this.userId) this.payload = undefined;
+      this.user = { id };
+    });
+  }
+
+  /** @internal The user that a client set, else the subject of the token, expired or not. */
+  get userId(): string | undefined {
+    return this.user.id ?? this.payload?.sub;
   }
 
   /** Says whether a token is on its way, so that features without one load instead of failing. `update` does not end it. */
@@ -156,6 +181,7 @@ export class TokenService {
     const before = this.status;
     make();
     if (this.status !== before) this.listeners.notify();
+    this.armTimer();
   }
 
   private watch(wanted: boolean): void {
