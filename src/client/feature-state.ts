@@ -21,7 +21,7 @@ export interface FeatureState {
 
 /** A feature's use against its limit. */
 export interface Usage {
-  /** Null: no limit, or none known. */
+  /** Null: no limit, or none states. */
   readonly limit: number | null;
   readonly used: number | null;
   /** Never below 0; null without a limit. */
@@ -43,7 +43,7 @@ export const EXPIRED = without("error", "expired");
 const NOT_FOUND = without("error", "not-found");
 const BAD_ENTRY = without("error", "bad-entry");
 
-const known = new WeakMap<object, FeatureState>();
+const states = new WeakMap<object, FeatureState>();
 
 /** Whether it can be a feature id at all: a string with the dash between service and feature. */
 export function isFeatureId(id: unknown): id is string {
@@ -55,12 +55,12 @@ export function featureState(payload: PricingTokenPayload, id: string): FeatureS
   const entry: unknown = ownValue(payload.features, id);
   if (entry === undefined) return NOT_FOUND;
   if (!isObject(entry) || typeof entry["eval"] !== "boolean") return BAD_ENTRY;
-  let state = known.get(entry);
+  let state = states.get(entry);
   if (state === undefined) {
     const enabled = entry["eval"];
     const { limit = null, used = null, error = null } = payload.features[id] ?? {};
     state = Object.freeze({ status: enabled ? "on" : "off", enabled, limit, used, error, reason: null });
-    known.set(entry, state);
+    states.set(entry, state);
   }
   return state;
 }

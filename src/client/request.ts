@@ -58,9 +58,9 @@ export function aborted(): ServiceRequestError {
 }
 
 /** What an answer with another status than 2xx means, in the words of the service where it has some. */
-export function refusal({ status, body }: ServiceAnswer): ServiceRequestError {
-  const told = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
-  return new ServiceRequestError("HTTP", told ?? `The service answered with status ${status}.`, { status, body });
+export function responseError({ status, body }: ServiceAnswer): ServiceRequestError {
+  const message = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
+  return new ServiceRequestError("HTTP", message ?? `The service answered with status ${status}.`, { status, body });
 }
 
 /** Address and credentials of the token route. */
@@ -91,7 +91,7 @@ export async function requestPricingToken(
     signal,
     timeoutMs: TIMEOUT_MS,
   });
-  if (!answer.ok) throw refusal(answer);
+  if (!answer.ok) throw responseError(answer);
   return { token: tokenOf(answer), serverTimeMs: Date.parse(answer.headers.get("date") ?? "") || 0 };
 }
 

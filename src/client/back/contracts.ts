@@ -1,4 +1,4 @@
-import type { Outage } from "./outage.ts";
+import type { FallbackCache } from "./fallback-cache.ts";
 import { isObject } from "../pricing-token.ts";
 import { type CallOptions, type CountedOptions, expected, listOf, segment, type Transport } from "./transport.ts";
 
@@ -110,18 +110,18 @@ const LARGEST_PAGE = 100;
 /** The end users' contracts. Needs a key of scope MANAGEMENT, or ALL to delete. Source: contract contracts. */
 export class Contracts {
   private readonly transport: Transport;
-  private readonly outage: Outage;
+  private readonly fallbackCache: FallbackCache;
 
-  constructor(transport: Transport, outage: Outage) {
+  constructor(transport: Transport, fallbackCache: FallbackCache) {
     this.transport = transport;
-    this.outage = outage;
+    this.fallbackCache = fallbackCache;
   }
 
   /** @throws ServiceRequestError, of status 409 when the user has one already. */
   async create(contract: NewContract, options?: CallOptions): Promise<Contract> {
     const call = { method: "POST", path: "/contracts", body: contract } as const;
     const created = await this.transport.ask(call, isContract, options);
-    this.outage.forget(contract.userContact.userId);
+    this.fallbackCache.evict(contract.userContact.userId);
     return created;
   }
 
@@ -199,7 +199,7 @@ export class Contracts {
   /** For good, with history and usage. @throws ServiceRequestError, of status 404 when the user has none. */
   async delete(userId: string, options?: CallOptions): Promise<void> {
     await this.transport.send({ method: "DELETE", path: pathOf(userId) }, options);
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
   }
 
   /** The same novation for every contract of a group, all or none. @returns them, by user name. */
@@ -218,7 +218,7 @@ export class Contracts {
       isContract,
       options,
     );
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
     return changed;
   }
 
@@ -232,7 +232,7 @@ export class Contracts {
     const path = `${pathOf(userId)}/usageLevels`;
     const call = { method: "PUT", path, query, body, idempotencyKey } as const;
     const changed = await this.transport.ask(call, isContract, options);
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
     return changed;
   }
 
@@ -241,7 +241,7 @@ export class Contracts {
     if (groupId === "") throw new Error("groupId must be a non-empty string");
     const call = { method: "PUT", path, query: { groupId }, body } as const;
     const changed = await this.transport.ask(call, listOf(isContract), options);
-    for (const { userContact } of changed) this.outage.forget(userContact.userId);
+    for (const { userContact } of changed) this.fallbackCache.evict(userContact.userId);
     return changed;
   }
 }

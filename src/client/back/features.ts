@@ -1,6 +1,6 @@
 import { type AsOf, type Contract, hasAsOf, instant } from "./contracts.ts";
 import type { FeatureId } from "../feature-id.ts";
-import type { Freshness, Outage, OutageOptions } from "./outage.ts";
+import type { Freshness, FallbackCache, OutageOptions } from "./fallback-cache.ts";
 import { type FeatureError, isObject, ownValue } from "../pricing-token.ts";
 import { tokenOf } from "../request.ts";
 import {
@@ -110,11 +110,11 @@ export interface ListedFeature {
 /** What users may do, and doing it. Needs a key of any scope. Source: contract features-events. */
 export class Features {
   private readonly transport: Transport;
-  private readonly outage: Outage;
+  private readonly fallbackCache: FallbackCache;
 
-  constructor(transport: Transport, outage: Outage) {
+  constructor(transport: Transport, fallbackCache: FallbackCache) {
     this.transport = transport;
-    this.outage = outage;
+    this.fallbackCache = fallbackCache;
   }
 
   /**
@@ -131,12 +131,12 @@ export class Features {
     const query = { server, strict, dryRun, explain };
     const call = { method: "POST", path, query, body: consumption, isRead: !consumes, idempotencyKey } as const;
     const denied = { limit: null, used: null, error: null };
-    const answer = await this.outage.answer<FeatureResult>(
-      { userId, about: `one ${server} ${featureId}`, options },
+    const answer = await this.fallbackCache.answer<FeatureResult>(
+      { userId, key: `one ${server} ${featureId}`, options },
       () => this.transport.ask(call, isResult, options),
       {
         // What somebody only imagined consuming says nothing of what is.
-        remember: (result) => result.error === null && !(hasAmounts && dryRun),
+        isCacheable: (result) => result.error === null && !(hasAmounts && dryRun),
         fallback: consumes && options.acceptUncounted !== true ? undefined : (isOpen) => ({ eval: isOpen, ...denied }),
       },
     );
@@ -146,10 +146,10 @@ export class Features {
 
   /** All features of a user, as on or off. */
   async evaluateAll(userId: string, options: EvaluationOptions = {}): Promise<AllFeatures> {
-    const answer = await this.outage.answer<{ features: Record<string, boolean>; isOpen?: boolean }>(
-      { userId, about: `all ${options.server === true}`, options },
+    const answer = await this.fallbackCache.answer<{ features: Record<string, boolean>; isOpen?: boolean }>(
+      { userId, key: `all ${options.server === true}`, options },
       async () => ({ features: await this.askAll(userId, recordOf(isBoolean), options) }),
-      { remember: () => true, fallback: (isOpen) => ({ features: {}, isOpen }) },
+      { isCacheable: () => true, fallback: (isOpen) => ({ features: {}, isOpen }) },
     );
     const { isOpen = false, ...rest } = answer;
     return { ...rest, isEnabled: (id) => ownValue(answer.features, id) ?? isOpen };
@@ -199,7 +199,7 @@ export class Features {
     const { latest = false, idempotencyKey = crypto.randomUUID() } = options;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
     await this.transport.send({ method: "POST", path, query: { revert: true, latest }, idempotencyKey }, options);
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
   }
 
   /** A signed pricing token of the user, for a front end. */

@@ -150,7 +150,7 @@ export class ServiceClient {
   }
 
   /** @internal Before the effects of anybody who may ask for a token: makes this the client that fills the token service. */
-  take(isAllowed: boolean): void {
+  claim(isAllowed: boolean): void {
     this.token.claim(this);
     this.isAllowed = isAllowed && !this.isDisposed;
   }
@@ -161,8 +161,8 @@ export class ServiceClient {
    * changes nothing. Released, it does nothing until it is retained again. @returns the release.
    */
   retain(isConnected: boolean): () => void {
-    this.take(isConnected);
-    this.token.rest(false);
+    this.claim(isConnected);
+    this.token.suspend(false);
     const isSourced = this.tokenSource !== undefined;
     // Now and not in the task: else features would fail for a moment before they load.
     if (isSourced) this.token.setLoading(true);
@@ -177,11 +177,11 @@ export class ServiceClient {
     };
     if (isConnected || isSourced || this.loading) start(0);
     return () => {
-      this.token.rest(true);
+      this.token.suspend(true);
       clearTimeout(this.task);
       this.task = setTimeout(() => {
         this.isAllowed = false;
-        if (this.loading) void this.enqueue((session) => session.rest());
+        if (this.loading) void this.enqueue((session) => session.suspend());
       });
     };
   }
@@ -192,7 +192,7 @@ export class ServiceClient {
     this.isAllowed = false;
     clearTimeout(this.task);
     this.off();
-    this.session?.rest();
+    this.session?.suspend();
   }
 
   /** @internal For ServiceSession. */

@@ -42,7 +42,7 @@ export class ServiceSession {
   /** See ServiceClient.generateUserPricingToken. */
   async generateUserPricingToken(): Promise<string> {
     const { id } = this.client.token.user;
-    if (id === undefined) {
+    if (!id) {
       throw new Error(
         "User ID is not set. Please set the user ID with `setUserId(userId)` before trying to generate a pricing token.",
       );
@@ -77,7 +77,7 @@ export class ServiceSession {
   }
 
   /** Ends channel, timers and requests; user and listeners stay, and `run` takes up the work again. */
-  rest(): void {
+  suspend(): void {
     this.pause();
     // At once: in a moment another client may fill the token service.
     this.client.token.setLoading(false);
@@ -147,14 +147,14 @@ export class ServiceSession {
       status: "disconnected",
       error: error instanceof Error ? error : client.connection.error,
     });
-    if (error !== undefined) client.events.emit("error", error);
+    if (error) client.events.emit("error", error);
   }
 
   private receive(message: unknown): void {
     const { events } = this.client;
     try {
       const read = readMessage(message);
-      if (read === undefined) return;
+      if (!read) return;
       const { event, details } = read;
       if ((event === "pricing_archived" || event === "service_disabled") && this.isAbout(details.serviceName)) {
         this.loader.refreshSoon();

@@ -67,7 +67,7 @@ export class TokenLoader {
   fetchNow(): Promise<void> {
     const { origin } = this;
     if (!origin) return Promise.resolve();
-    const before = this.latest;
+    const previous = this.latest;
     const controller = new AbortController();
     const land = async () => {
       try {
@@ -86,7 +86,7 @@ export class TokenLoader {
     // A microtask later, so that `flight` exists when `land` compares with it.
     const flight: InFlight = { controller, outcome: Promise.resolve().then(land) };
     this.latest = flight;
-    before?.controller.abort();
+    previous?.controller.abort();
     // After a failed refresh of an expired token, further tries must not make the page flicker.
     if (this.failures === 0) this.tokens.setLoading(true);
     return flight.outcome;
@@ -99,7 +99,7 @@ export class TokenLoader {
     this.load().catch((error: unknown) => {
       if (error instanceof ServiceRequestError && error.code === "ABORTED") return;
       this.onError(error instanceof Error ? error : new Error(String(error)));
-      if (this.isStarted && mayPass(error)) {
+      if (this.isStarted && isTransient(error)) {
         this.failures += 1;
         this.wait(SHORTEST_WAIT_MS + Math.random() * Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** this.failures));
       }
@@ -116,7 +116,7 @@ export class TokenLoader {
   start(): void {
     if (this.isStarted) return;
     this.isStarted = true;
-    this.stopWatching = onWake(() => this.look());
+    this.stopWatching = onWake(() => this.check());
     this.plan();
   }
 
@@ -153,11 +153,11 @@ export class TokenLoader {
   private wait(delayMs: number): void {
     if (!this.isStarted || !this.origin) return;
     this.dueAt = Date.now() + delayMs;
-    this.look();
+    this.check();
   }
 
   /** Does what is due unless the page is hidden, which it makes up for when shown; else waits for it. */
-  private look(): void {
+  private check(): void {
     clearTimeout(this.timer);
     const now = Date.now();
     if (isHidden()) {
@@ -167,7 +167,7 @@ export class TokenLoader {
     const wasAway = this.hiddenSince !== undefined && now - this.hiddenSince > LONG_ABSENCE_MS;
     this.hiddenSince = undefined;
     if (wasAway || (this.dueAt !== undefined && this.dueAt <= now)) this.refresh();
-    else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.look());
+    else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.check());
   }
 }
 
@@ -180,7 +180,7 @@ function clockOffset(serverTimeMs: number, token: string): number {
 }
 
 /** A refusal stays one however often it is asked for; a lost connection or a busy server does not. */
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   const status = error instanceof ServiceRequestError ? error.status : undefined;
   return status === undefined || status >= 500 || status === 408 || status === 429;
 }

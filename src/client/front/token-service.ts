@@ -36,8 +36,8 @@ export class TokenService {
   private readonly initial: PricingTokenPayload | undefined;
   private loading = false;
   private clockOffsetMs = 0;
-  private saidExpired = false;
-  private isResting = false;
+  private wasNotified = false;
+  private suspended = false;
   private owner: TokenOwner | undefined;
   /** @internal Replaced by each sign-out and change of user. `id`: the user that a client set. */
   user: { readonly id?: string } = {};
@@ -71,7 +71,7 @@ export class TokenService {
   update(token: string, clockOffsetMs = 0): void {
     this.payload = deepFreeze(shareEntries(decodePricingToken(token), this.payload));
     this.clockOffsetMs = clockOffsetMs;
-    this.saidExpired = this.hasExpired();
+    this.wasNotified = this.hasExpired();
     this.listeners.notify();
     this.armTimer();
   }
@@ -159,17 +159,17 @@ export class TokenService {
 
   /** @internal For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
   claim(owner: TokenOwner): void {
-    const before = this.owner;
+    const previous = this.owner;
     this.owner = owner;
-    if (!before || before === owner) return;
-    before.dispose();
+    if (!previous || previous === owner) return;
+    previous.dispose();
     this.setLoading(false);
-    if (before.httpUrl) this.clear();
+    if (previous.httpUrl) this.clear();
   }
 
   /** @internal For clients: while nobody holds the one that fills it, nothing is announced. */
-  rest(isResting: boolean): void {
-    this.isResting = isResting;
+  suspend(suspended: boolean): void {
+    this.suspended = suspended;
     this.armTimer();
   }
 
@@ -178,9 +178,9 @@ export class TokenService {
   }
 
   private change(make: () => void): void {
-    const before = this.status;
+    const previous = this.status;
     make();
-    if (this.status !== before) this.listeners.notify();
+    if (this.status !== previous) this.listeners.notify();
     this.armTimer();
   }
 
@@ -189,7 +189,7 @@ export class TokenService {
     this.stopWatching?.();
     this.stopWatching = wanted ? onWake(() => this.armTimer()) : undefined;
     // What has expired unobserved is no news to those who come later.
-    this.saidExpired = this.hasExpired();
+    this.wasNotified = this.hasExpired();
     this.armTimer();
   }
 
@@ -197,10 +197,10 @@ export class TokenService {
   private armTimer(): void {
     clearTimeout(this.timer);
     const left = this.lifeLeftMs;
-    if (this.stopWatching === undefined || this.isResting || left === undefined) return;
+    if (this.stopWatching === undefined || this.suspended || left === undefined) return;
     if (left > 0) this.timer = wakeAfter(left, () => this.armTimer());
-    else if (!this.saidExpired) {
-      this.saidExpired = true;
+    else if (!this.wasNotified) {
+      this.wasNotified = true;
       this.listeners.notify();
     }
   }
@@ -212,9 +212,9 @@ function shaped<T>(value: unknown): T | null {
 }
 
 /** Puts the entries of the earlier payload in place of equal ones, so that equal answers stay the same object. */
-function shareEntries(next: PricingTokenPayload, before: PricingTokenPayload | undefined): PricingTokenPayload {
+function shareEntries(next: PricingTokenPayload, previous: PricingTokenPayload | undefined): PricingTokenPayload {
   for (const [id, entry] of Object.entries(next.features)) {
-    const value = before && ownValue(before.features, id);
+    const value = previous && ownValue(previous.features, id);
     if (value !== undefined && JSON.stringify(value) === JSON.stringify(entry)) {
       // Not by assignment, which `__proto__` as an id would turn into something else.
       Object.defineProperty(next.features, id, { value, enumerable: true });

@@ -261,11 +261,11 @@ describe("subscribers", () => {
     const heard = vi.fn();
     tokens.update(good());
     tokens.subscribe(heard);
-    tokens.rest(true);
+    tokens.suspend(true);
     expect(vi.getTimerCount()).toBe(0);
     vi.advanceTimersByTime(60_000);
     expect(heard).not.toHaveBeenCalled();
-    tokens.rest(false);
+    tokens.suspend(false);
     expect(heard).toHaveBeenCalledTimes(1);
   });
 });
