@@ -27,8 +27,8 @@ export function serviceAddress(url: unknown): ServiceAddress {
 }
 
 /**
- * Whether it can be in the path of a request: dots survive percent-encoding, and URL parsing would climb to another route; half a
- * surrogate pair has no encoding.
+ * Returns true if the user id can be part of a request path. Dots survive percent-encoding, and URL parsing would resolve them to
+ * another route; half a surrogate pair has no encoding.
  */
 export function isUserId(userId: unknown): boolean {
   return typeof userId === "string" && !/^(\s*|\.\.?)$|\p{Cs}/u.test(userId);

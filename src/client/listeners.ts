@@ -4,7 +4,7 @@ export interface Listeners {
   notify(): void;
 }
 
-/** An empty set. `onCount` hears of every change of their number. */
+/** Creates an empty set. Calls `onCount` with the size after each change. */
 export function createListeners(onCount?: (count: number) => void): Listeners {
   const listeners = new Set<() => void>();
   return {

@@ -9,7 +9,7 @@ export interface FeatureError {
   readonly message: string;
 }
 
-/** What a token says of one feature. Older servers and test tokens may leave out all but `eval`. */
+/** One feature in a token. Older servers and test tokens may omit everything but `eval`. */
 export interface TokenFeature {
   readonly eval: boolean;
   readonly limit?: UsageFigure | undefined;
@@ -58,7 +58,7 @@ function asPayload(claims: object): PricingTokenPayload {
   return claims as PricingTokenPayload;
 }
 
-/** Whether it is a JSON object: neither null nor a list. */
+/** Returns true for a JSON object: neither null nor an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -15,7 +15,7 @@ export interface Exchange {
   timeoutMs: number;
 }
 
-/** What came back, whatever its status; `body` is the parsed JSON, else its text. */
+/** HTTP response of any status. `body`: the parsed JSON, else the text. */
 export interface ServiceAnswer {
   ok: boolean;
   status: number;
@@ -52,12 +52,12 @@ export async function exchange(request: Exchange): Promise<ServiceAnswer> {
   });
 }
 
-/** What a request that is not wanted any more rejects with. */
+/** Creates the error of an aborted request. */
 export function aborted(): ServiceRequestError {
   return new ServiceRequestError("ABORTED", "The request was aborted.");
 }
 
-/** What an answer with another status than 2xx means, in the words of the service where it has some. */
+/** Creates the error for a response other than 2xx, with the service's own message if it sent one. */
 export function responseError({ status, body }: ServiceAnswer): ServiceRequestError {
   const message = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
   return new ServiceRequestError("HTTP", message ?? `The service answered with status ${status}.`, { status, body });

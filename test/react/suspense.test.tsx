@@ -194,7 +194,7 @@ describe.each([{ strict: false }, { strict: true }])("useSuspenseFeature, Strict
 });
 
 describe("on the server", () => {
-  /** What a server sends, in the end, as it is where there is no DOM. */
+  /** Returns the complete HTML that a server without a DOM sends. */
   const stream = async (node: ReactNode, errors: unknown[] = []) => {
     const { document, window } = globalThis;
     vi.stubGlobal("document", undefined);

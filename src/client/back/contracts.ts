@@ -2,7 +2,7 @@ import type { FallbackCache } from "./fallback-cache.ts";
 import { isObject } from "../pricing-token.ts";
 import { type CallOptions, type CountedOptions, expected, listOf, segment, type Transport } from "./transport.ts";
 
-/** What is contracted, by service. Answers have the services' names in lower case. Source: contract contracts §2. */
+/** Contracted versions, plans and add-ons by service. Responses have service names in lower case. Source: contract contracts §2. */
 export interface Subscription {
   /** The version of the pricing. */
   readonly contractedServices: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ export interface Contract extends Subscription {
   >;
   readonly organizationId: string;
   readonly groupId?: string;
-  /** What was contracted before, oldest first. */
+  /** Former subscriptions, oldest first. */
   readonly history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
 }
 
@@ -59,12 +59,12 @@ export interface NewContract extends Subscription {
   readonly groupId?: string | undefined;
 }
 
-/** What a contract is changed to: the whole subscription, not what differs. */
+/** New subscription of a contract: complete, not a difference. */
 export interface Novation extends Subscription {
   readonly billingPeriod?: { readonly autoRenew?: boolean } | undefined;
 }
 
-/** What changes in a billing period; an absent field stays. */
+/** Changes of a billing period. An absent field stays. */
 export interface BillingChanges {
   /** ISO 8601. */
   readonly endDate?: string | undefined;
@@ -202,12 +202,12 @@ export class Contracts {
     this.fallbackCache.evict(userId);
   }
 
-  /** The same novation for every contract of a group, all or none. @returns them, by user name. */
+  /** Applies one novation to every contract of a group, all or none. @returns them, by user name. */
   async novateGroup(groupId: string, novation: Novation, options?: CallOptions): Promise<Contract[]> {
     return this.changeGroup("/contracts", groupId, novation, options);
   }
 
-  /** The same for every contract of a group, all or none. @returns them, by user name. */
+  /** Updates the billing period of every contract of a group, all or none. @returns them, by user name. */
   async updateGroupBillingPeriod(groupId: string, changes: BillingChanges, options?: CallOptions): Promise<Contract[]> {
     return this.changeGroup("/contracts/billingPeriod", groupId, changes, options);
   }
@@ -253,7 +253,7 @@ export function instant(at: Date | string): string {
   return typeof at === "string" ? at : at.toISOString();
 }
 
-/** Whether an answer is about a past moment: a service that knows none answers about the present. */
+/** Returns true for an answer about a past moment. An older service answers about the present. */
 export function hasAsOf(value: unknown): value is { asOf: AsOf } {
   return isObject(value) && isObject(value["asOf"]);
 }

@@ -12,7 +12,7 @@ export interface Freshness {
   readonly ageMs: number | null;
 }
 
-/** What an evaluation answers while the service cannot be reached, or is broken. */
+/** Answers of evaluations while the service is unreachable or broken. */
 export interface OutageOptions {
   /** First the last answer about the same feature and user, if it is no older than this. Default 0: none is kept. */
   lastKnownForMs?: number | undefined;
@@ -35,7 +35,7 @@ const FAILURES_OF_AN_OUTAGE = 3;
 /** How often an outage is looked into while there are answers without the service: once, for all callers. */
 const PROBE_EVERY_MS = 1_000;
 
-/** What is cached without the service, and whether it is there. */
+/** Caches the last answers for outages, with a circuit breaker. */
 export class FallbackCache {
   private readonly users = leastRecentlyUsed<Answers>(MAX_ANSWERS.users);
   private failures = 0;
@@ -46,14 +46,14 @@ export class FallbackCache {
     this.defaults = defaults;
   }
 
-  /** Nothing is cached of this user any more. */
+  /** Evicts the user's answers. */
   evict(userId: string): void {
     if (this.users.get(userId) !== undefined) this.users.put(userId, noAnswers());
   }
 
   /**
-   * What `ask` brings, and when that fails what there is instead of it: at once while an outage is cached, so that an outage here does not
-   * make everything slow there. `isCacheable` says whether the answer is one to the question, `fallback` what yes and no are.
+   * Sends the request and falls back to the cache when it fails. While the circuit is open it answers from the cache at once, so that an
+   * outage of the service does not slow the caller. `fallback` builds the open or closed answer.
    */
   async answer<T>(
     question: { userId: string; key: string; options: OutageOptions },
@@ -73,7 +73,7 @@ export class FallbackCache {
     try {
       const value = await request();
       this.failures = 0;
-      // Into what was cached when it was asked: forgotten meanwhile, it is not cached again.
+      // `answers` is the user's cache at request time: an eviction in between also drops this answer.
       if (isCacheable(value)) answers?.put(key, { value: deepFreeze(value), at: performance.now() });
       return { ...value, source: "service", stale: false, ageMs: 0 };
     } catch (error) {
@@ -110,7 +110,7 @@ function asAnswered<T>(cached: CachedAnswer): T {
   return cached.value as T;
 }
 
-/** Whether the service is not there or broken: what it refuses it will refuse later too. */
+/** Returns true if the service is unreachable or broken. A 4xx status is an answer, not an outage. */
 function isOutage(error: unknown): boolean {
   // Without a status nothing came; nobody is to be blamed for what was called off.
   return error instanceof ServiceRequestError && error.code !== "ABORTED" && (error.status ?? 500) >= 500;

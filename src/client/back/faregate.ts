@@ -4,7 +4,7 @@ import { FallbackCache, type OutageOptions } from "./fallback-cache.ts";
 import { Services } from "./services.ts";
 import { Transport, type TransportOptions } from "./transport.ts";
 
-/** What the client of a back end needs to know. */
+/** Options of Faregate. */
 export interface FaregateOptions extends TransportOptions, OutageOptions {}
 
 /**
@@ -14,7 +14,7 @@ export interface FaregateOptions extends TransportOptions, OutageOptions {}
 export class Faregate {
   /** The end users' contracts. */
   readonly contracts: Contracts;
-  /** What users may do, and doing it. */
+  /** Evaluates features and consumes usage. */
   readonly features: Features;
   /** Services and their pricings. */
   readonly services: Services;

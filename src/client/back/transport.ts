@@ -19,7 +19,7 @@ export interface TransportOptions {
   fetch?: typeof fetch | undefined;
 }
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
   /** Ends the call, in whatever state it is, with the code `ABORTED`. */
   signal?: AbortSignal | undefined;

@@ -13,7 +13,7 @@ const CODES: Record<PublicEvent["code"] | "PRICING_ACTIVATED", true> = {
   SERVICE_DISABLED: true,
 };
 
-/** What a message means; undefined for a code of a newer server. @throws Error when it is no message at all. */
+/** Parses a message. Returns undefined for a code of a newer server. @throws Error for a malformed message. */
 export function readMessage(message: unknown): { event: PricingEvent; details: PricingEventDetails } | undefined {
   if (!hasCode(message)) throw new Error("Not a message of the event channel.");
   const { code, details } = message;

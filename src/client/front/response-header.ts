@@ -27,7 +27,7 @@ export function fetchWithPricingToken(
   };
 }
 
-/** The same for axios: `axios.interceptors.response.use(pricingTokenInterceptor(tokens))`. */
+/** Creates an axios response interceptor: `axios.interceptors.response.use(pricingTokenInterceptor(tokens))`. */
 export function pricingTokenInterceptor(
   tokens: TokenService,
   onError?: HeaderErrorListener,

@@ -15,7 +15,7 @@ export interface ConnectionState {
   readonly error: Error | null;
 }
 
-/** What a client needs to know. */
+/** Options of ServiceClient. */
 export interface ServiceClientOptions {
   /** Absolute http(s) URL, with the sub-path if any. Without it there is neither channel nor request. */
   url?: string | undefined;
@@ -118,7 +118,7 @@ export class ServiceClient {
     this.events.off(event, callback);
   }
 
-  /** Whether events arrive at this moment. */
+  /** True while the event channel is synchronized. */
   get connected(): boolean {
     return this.connection.status === "synchronized";
   }

@@ -1,6 +1,6 @@
 import { notifyAll } from "../listeners.ts";
 
-/** What an event says. Unknown keys of newer servers are passed through. */
+/** Details of a pricing event. Unknown keys of newer servers are passed through. */
 export interface PricingEventDetails {
   readonly serviceName: string;
   /** Absent when the whole service is meant. */
@@ -68,7 +68,7 @@ export class ServiceEventRegistry {
     notifyAll(callable(this.callbacks.get(event)), ...args);
   }
 
-  /** The same for one of them, unless it was removed meanwhile. */
+  /** Calls one listener, unless it has been removed. */
   emitTo(event: ServiceEvents, callback: ServiceEventListener): void {
     if (this.callbacks.get(event)?.has(callback)) notifyAll(callable(new Set([callback])));
   }

@@ -5,7 +5,7 @@ import { readMessage } from "./messages.ts";
 import type { ServiceClient } from "./service-client.ts";
 import { TokenLoader } from "./token-loader.ts";
 
-/** The working part of a client, in a chunk of its own so that pages which only show a token need not load it. */
+/** Requests, timers and channel of a client. A chunk of its own: pages that only show a token never load it. */
 export class ServiceSession {
   private readonly client: ServiceClient;
   private readonly loader: TokenLoader;
@@ -165,7 +165,7 @@ export class ServiceSession {
     }
   }
 
-  /** Whether the token has a feature of that service; the channel tells of everybody's. */
+  /** Returns true if the token has a feature of the service; the channel carries every organization's events. */
   private isAbout(serviceName: string): boolean {
     const prefix = `${serviceName}-`.toLowerCase();
     return Object.keys(this.client.token.getPayload()?.features ?? {}).some((id) => id.startsWith(prefix));

@@ -37,7 +37,7 @@ export class TokenLoader {
   private readonly tokens: TokenService;
   private readonly onError: (error: Error) => void;
 
-  /** `onError` hears of refreshes that nobody asked for and that failed. */
+  /** `onError` receives the errors of background refreshes. */
   constructor(tokens: TokenService, onError: (error: Error) => void) {
     this.tokens = tokens;
     this.onError = onError;
@@ -53,7 +53,7 @@ export class TokenLoader {
     };
   }
 
-  /** Whether a request is under way. */
+  /** True while a request is in flight. */
   get isLoading(): boolean {
     return this.latest?.controller.signal.aborted === false;
   }
@@ -106,7 +106,7 @@ export class TokenLoader {
     });
   }
 
-  /** Refreshes within three seconds, once however often asked: every browser hears every event at the same moment. */
+  /** Refreshes once after a random delay of up to 3 s: every browser receives an event at the same moment. */
   refreshSoon(): void {
     const at = Date.now() + 3000;
     if (this.isStarted && (this.dueAt ?? at) >= at) this.wait(Math.random() * 3000);

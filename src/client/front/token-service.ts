@@ -18,7 +18,7 @@ import {
   type PricingTokenPayload,
 } from "../pricing-token.ts";
 
-/** Whether there is a token: a usable one, one on its way, one that has expired, or none. */
+/** State of the token: usable, loading, expired, or none. */
 export type TokenStatus = "valid" | "loading" | "expired" | "none";
 
 /** @internal A client: `httpUrl` is empty as long as it belongs to no service. */
@@ -108,7 +108,7 @@ export class TokenService {
     this.change(() => (this.loading = loading));
   }
 
-  /** Whether there is a token, by the clock. */
+  /** State of the token by the corrected clock. */
   get status(): TokenStatus {
     if (this.getPayload() !== null) return "valid";
     if (this.loading) return "loading";
@@ -188,7 +188,7 @@ export class TokenService {
     if (wanted === (this.stopWatching !== undefined)) return;
     this.stopWatching?.();
     this.stopWatching = wanted ? onWake(() => this.armTimer()) : undefined;
-    // What has expired unobserved is no news to those who come later.
+    // Do not announce an expiry that happened before the first subscription.
     this.wasNotified = this.hasExpired();
     this.armTimer();
   }
