@@ -13,13 +13,13 @@ export interface ServiceAddress {
 /** The addresses below `url`. @throws Error that names `config.url` unless it is an absolute http(s) URL. */
 export function serviceAddress(url: unknown): ServiceAddress {
   const parsed = typeof url === "string" ? parseUrl(url) : undefined;
-  if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
     throw new Error("config.url must be an absolute http(s) URL");
   }
   const prefix = parsed.pathname.replace(/\/+$/, "");
-  const socketOrigin = `${parsed.protocol === "https:" ? "wss" : "ws"}://${parsed.host}`;
+  const socketOrigin = parsed.origin.replace("http", "ws");
   return {
-    httpUrl: `${parsed.protocol}//${parsed.host}${prefix}/api/v1`,
+    httpUrl: `${parsed.origin}${prefix}/api/v1`,
     wsUrl: `${socketOrigin}${prefix}/api/v1/events`,
     socketOrigin,
     enginePath: `${prefix}/events/`,
@@ -27,8 +27,8 @@ export function serviceAddress(url: unknown): ServiceAddress {
 }
 
 /**
- * Whether it can be in the path of a request: dots survive percent-encoding, and URL parsing would climb to another route; half a
- * surrogate pair has no encoding.
+ * Returns true if the user id can be part of a request path. Dots survive percent-encoding, and URL parsing would resolve them to
+ * another route; half a surrogate pair has no encoding.
  */
 export function isUserId(userId: unknown): boolean {
   return typeof userId === "string" && !/^(\s*|\.\.?)$|\p{Cs}/u.test(userId);

@@ -1,6 +1,6 @@
 import { type FeatureError, isObject, ownValue, type PricingTokenPayload, type UsageFigure } from "./pricing-token.ts";
 
-/** What to show: the feature, its absence, that the answer is on its way, or that there is none. */
+/** Selects the sub-component: the feature is on or off, its token is loading, or there is no answer. */
 export type FeatureStatus = "on" | "off" | "loading" | "error";
 
 /** Why there is no answer. `bad-entry`: the token's entry has no boolean `eval`. */
@@ -13,7 +13,7 @@ export interface FeatureState {
   readonly enabled: boolean;
   readonly limit: UsageFigure;
   readonly used: UsageFigure;
-  /** What the server says went wrong in the evaluation. */
+  /** Error that the server reported for the evaluation. */
   readonly error: FeatureError | null;
   /** Null unless `status` is `error`. */
   readonly reason: FeatureReason | null;
@@ -21,7 +21,7 @@ export interface FeatureState {
 
 /** A feature's use against its limit. */
 export interface Usage {
-  /** Null: no limit, or none known. */
+  /** Null: no limit, or none states. */
   readonly limit: number | null;
   readonly used: number | null;
   /** Never below 0; null without a limit. */
@@ -43,24 +43,24 @@ export const EXPIRED = without("error", "expired");
 const NOT_FOUND = without("error", "not-found");
 const BAD_ENTRY = without("error", "bad-entry");
 
-const known = new WeakMap<object, FeatureState>();
+const states = new WeakMap<object, FeatureState>();
 
-/** Whether it can be a feature id at all: a string with the dash between service and feature. */
+/** Returns true for a string with the dash between service and feature. */
 export function isFeatureId(id: unknown): id is string {
   return typeof id === "string" && id.includes("-");
 }
 
-/** What a payload says of a feature, whatever the clock says. The same entry gives the same object. */
+/** Returns the feature's state in a payload, expired or not. Equal entries return the identical object. */
 export function featureState(payload: PricingTokenPayload, id: string): FeatureState {
   const entry: unknown = ownValue(payload.features, id);
   if (entry === undefined) return NOT_FOUND;
   if (!isObject(entry) || typeof entry["eval"] !== "boolean") return BAD_ENTRY;
-  let state = known.get(entry);
+  let state = states.get(entry);
   if (state === undefined) {
     const enabled = entry["eval"];
     const { limit = null, used = null, error = null } = payload.features[id] ?? {};
     state = Object.freeze({ status: enabled ? "on" : "off", enabled, limit, used, error, reason: null });
-    known.set(entry, state);
+    states.set(entry, state);
   }
   return state;
 }

@@ -4,7 +4,7 @@ export interface Listeners {
   notify(): void;
 }
 
-/** An empty set. `onCount` hears of every change of their number. */
+/** Creates an empty set. Calls `onCount` with the size after each change. */
 export function createListeners(onCount?: (count: number) => void): Listeners {
   const listeners = new Set<() => void>();
   return {
@@ -29,7 +29,7 @@ export function notifyAll<Arguments extends readonly unknown[]>(
   listeners: ReadonlySet<(...args: Arguments) => void>,
   ...args: Arguments
 ): void {
-  for (const listener of Array.from(listeners)) {
+  for (const listener of new Set(listeners)) {
     try {
       if (listeners.has(listener)) listener(...args);
     } catch (error) {

@@ -9,7 +9,7 @@ export interface FeatureError {
   readonly message: string;
 }
 
-/** What a token says of one feature. Older servers and test tokens may leave out all but `eval`. */
+/** One feature in a token. Older servers and test tokens may omit everything but `eval`. */
 export interface TokenFeature {
   readonly eval: boolean;
   readonly limit?: UsageFigure | undefined;
@@ -58,7 +58,7 @@ function asPayload(claims: object): PricingTokenPayload {
   return claims as PricingTokenPayload;
 }
 
-/** Whether it is a JSON object: neither null nor a list. */
+/** Returns true for a JSON object: neither null nor an array. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -85,29 +85,28 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The last two once more in the alphabet of base64url. */
+/** The last two repeat the values of `+` and `/` in the alphabet of base64url. */
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
 
-/** Both base64 alphabets, padded or not, as strict UTF-8. By hand: `atob` knows one alphabet and is not everywhere. */
+/** Decodes both base64 alphabets, padded or not, as strict UTF-8. `atob` accepts one alphabet and some runtimes lack it. */
 function decodeText(segment: string): string {
   const digits = segment.replace(/={1,2}$/, "");
-  const bytes = new Uint8Array((digits.length * 3) >> 2);
+  const bytes: number[] = [];
   let value = 0;
   let bits = 0;
-  let at = 0;
   for (const digit of digits) {
     const six = DIGITS.indexOf(digit);
     if (six < 0 || digits.length % 4 === 1) throw new InvalidPricingTokenError("encoding");
-    value = ((value << 6) | (six > 63 ? six - 2 : six)) & 0xffff;
+    value = (value << 6) | (six > 63 ? six - 2 : six);
     bits += 6;
     if (bits >= 8) {
       bits -= 8;
-      bytes[at] = (value >> bits) & 0xff;
-      at += 1;
+      // Higher bits drop out: a Uint8Array stores each number modulo 256.
+      bytes.push(value >> bits);
     }
   }
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array(bytes));
   } catch {
     throw new InvalidPricingTokenError("encoding");
   }

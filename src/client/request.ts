@@ -15,7 +15,7 @@ export interface Exchange {
   timeoutMs: number;
 }
 
-/** What came back, whatever its status; `body` is the parsed JSON, else its text. */
+/** HTTP response of any status. `body`: the parsed JSON, else the text. */
 export interface ServiceAnswer {
   ok: boolean;
   status: number;
@@ -52,25 +52,23 @@ export async function exchange(request: Exchange): Promise<ServiceAnswer> {
   });
 }
 
-/** What a request that is not wanted any more rejects with. */
+/** Creates the error of an aborted request. */
 export function aborted(): ServiceRequestError {
   return new ServiceRequestError("ABORTED", "The request was aborted.");
 }
 
-/** What an answer with another status than 2xx means, in the words of the service where it has some. */
-export function refusal({ status, body }: ServiceAnswer): ServiceRequestError {
-  const told = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
-  return new ServiceRequestError("HTTP", told ?? `The service answered with status ${status}.`, { status, body });
+/** Creates the error for a response other than 2xx, with the service's own message if it sent one. */
+export function responseError({ status, body }: ServiceAnswer): ServiceRequestError {
+  const message = isObject(body) && typeof body["error"] === "string" ? body["error"] : undefined;
+  return new ServiceRequestError("HTTP", message ?? `The service answered with status ${status}.`, { status, body });
 }
 
-/** Where and as whom to ask for a token. */
-export interface TokenRequest {
-  httpUrl: string;
-  apiKey: string;
-  userId: string;
-  /** Undefined: the platform's own. */
-  fetch: typeof fetch | undefined;
-  signal: AbortSignal;
+/** Address and credentials of the token route. */
+export interface TokenRoute {
+  readonly httpUrl: string;
+  readonly apiKey: string;
+  /** `fetch`: a replacement for the platform's. */
+  readonly options: { readonly fetch?: typeof fetch | undefined };
 }
 
 /** A token just issued, with the server's clock where the answer shows it, else 0. */
@@ -80,16 +78,20 @@ export interface IssuedToken {
 }
 
 /** Asks for a user's token, for at most 10 s. Source: contract clients §1.8. @throws ServiceRequestError */
-export async function requestPricingToken(request: TokenRequest): Promise<IssuedToken> {
+export async function requestPricingToken(
+  { httpUrl, apiKey, options }: TokenRoute,
+  userId: string,
+  signal: AbortSignal,
+): Promise<IssuedToken> {
   const answer = await exchange({
-    url: `${request.httpUrl}/features/${encodeURIComponent(request.userId)}/pricing-token`,
+    url: `${httpUrl}/features/${encodeURIComponent(userId)}/pricing-token`,
     method: "POST",
-    headers: { "x-api-key": request.apiKey, accept: "application/json" },
-    fetch: request.fetch,
-    signal: request.signal,
+    headers: { "x-api-key": apiKey, accept: "application/json" },
+    fetch: options.fetch,
+    signal,
     timeoutMs: TIMEOUT_MS,
   });
-  if (!answer.ok) throw refusal(answer);
+  if (!answer.ok) throw responseError(answer);
   return { token: tokenOf(answer), serverTimeMs: Date.parse(answer.headers.get("date") ?? "") || 0 };
 }
 

@@ -13,7 +13,7 @@ export class ServiceRequestError extends Error {
   readonly status: number | undefined;
   /** The parsed answer, or its text. */
   readonly body: unknown;
-  /** The same in the shape that callers of the published client read; undefined when no answer came. */
+  /** Status and body in the published client's shape. Undefined without a response. */
   readonly response: { status: number; data: unknown } | undefined;
   /** The key of a call that was to move usage: sent again with it, the call is counted once, whatever became of this one. */
   idempotencyKey: string | undefined;

@@ -12,9 +12,9 @@ import {
 } from "@openfeature/server-sdk";
 import { serviceAddress } from "../client/address.ts";
 import { isFeatureId } from "../client/feature-state.ts";
-import { Outage } from "../client/back/outage.ts";
+import { FallbackCache } from "../client/back/fallback-cache.ts";
 import { isObject } from "../client/pricing-token.ts";
-import { exchange, refusal } from "../client/request.ts";
+import { exchange, responseError } from "../client/request.ts";
 import { asOtherType, type BooleanDetails, errorCodeOf, failure, featureDetails } from "./details.ts";
 
 /** Endpoint, credentials and outage behaviour of the server-side provider. */
@@ -38,10 +38,10 @@ export interface FaregateProviderOptions {
 
 /** Response of the service. Undefined in an outage without a cached answer. */
 interface Answer {
-  readonly said: { readonly status: number; readonly body: unknown } | undefined;
+  readonly response: { readonly status: number; readonly body: unknown } | undefined;
 }
 
-const SILENT = "The service cannot be reached or is broken.";
+const UNREACHABLE = "The service cannot be reached or is broken.";
 
 /**
  * OpenFeature provider for back ends (`faregate/openfeature/server`). Each evaluation sends one request for the user in
@@ -57,8 +57,8 @@ export class FaregateProvider implements Provider {
   private readonly options: FaregateProviderOptions;
   private readonly flagsUrl: string;
   private readonly lastKnownForMs: number;
-  private outage: Outage;
-  private isSilent = false;
+  private fallbackCache: FallbackCache;
+  private isUnreachable = false;
 
   /** @throws Error that names the invalid option. */
   constructor(options: FaregateProviderOptions) {
@@ -68,7 +68,7 @@ export class FaregateProvider implements Provider {
     this.options = options;
     this.flagsUrl = serviceAddress(options.url).httpUrl.replace(/\/api\/v1$/, "/ofrep/v1/evaluate/flags");
     this.lastKnownForMs = options.lastKnownForMs ?? 300_000;
-    this.outage = this.nothingKnown();
+    this.fallbackCache = this.emptyCache();
   }
 
   /**
@@ -78,8 +78,8 @@ export class FaregateProvider implements Provider {
    */
   async initialize(): Promise<void> {
     const { status, body } = await this.send("", undefined).catch((error: unknown) => {
-      this.isSilent = true;
-      throw new GeneralError(error instanceof Error ? error.message : SILENT);
+      this.isUnreachable = true;
+      throw new GeneralError(error instanceof Error ? error.message : UNREACHABLE);
     });
     if (status === 401 || status === 403) throw new ProviderFatalError(detailsOf(body));
     if (codeOf(body) !== ErrorCode.TARGETING_KEY_MISSING) {
@@ -89,8 +89,8 @@ export class FaregateProvider implements Provider {
 
   /** Drops the cached answers. */
   async onClose(): Promise<void> {
-    this.outage = this.nothingKnown();
-    this.isSilent = false;
+    this.fallbackCache = this.emptyCache();
+    this.isUnreachable = false;
   }
 
   async resolveBooleanEvaluation(
@@ -103,15 +103,18 @@ export class FaregateProvider implements Provider {
     }
     // This check also keeps paths such as `..` out of the URL.
     if (!isFeatureId(flagKey)) return failure(defaultValue, ErrorCode.FLAG_NOT_FOUND, `${flagKey} is no feature id.`);
-    const { said, stale } = await this.outage.answer<Answer>(
-      { userId: targetingKey, about: flagKey, options: {} },
-      async () => ({ said: await this.send(`/${encodeURIComponent(flagKey)}`, targetingKey) }),
+    const { response, stale } = await this.fallbackCache.answer<Answer>(
+      { userId: targetingKey, key: flagKey, options: {} },
+      async () => ({ response: await this.send(`/${encodeURIComponent(flagKey)}`, targetingKey) }),
       // Cache error responses too: a user who lost the contract must not regain it in an outage.
-      { remember: ({ said }) => said?.status !== 200 || isFlag(said.body), fallback: () => ({ said: undefined }) },
+      {
+        isCacheable: ({ response }) => response?.status !== 200 || isFlag(response.body),
+        fallback: () => ({ response: undefined }),
+      },
     );
-    this.hear(stale);
-    if (said === undefined) return failure(defaultValue, ErrorCode.GENERAL, SILENT);
-    const { status, body } = said;
+    this.setUnreachable(stale);
+    if (response === undefined) return failure(defaultValue, ErrorCode.GENERAL, UNREACHABLE);
+    const { status, body } = response;
     if (status !== 200) return failure(defaultValue, errorCodeOf(codeOf(body)), detailsOf(body));
     if (!isFlag(body)) return failure(defaultValue, ErrorCode.PARSE_ERROR, "The answer is not what was asked for.");
     return featureDetails(body.value, metadataOf(body.metadata), stale, "TARGETING_MATCH");
@@ -145,16 +148,17 @@ export class FaregateProvider implements Provider {
     return asOtherType(await this.resolveBooleanEvaluation(flagKey, false, context), flagKey, value);
   }
 
-  /** The fallback is `said: undefined`, so an outage is not mistaken for a feature that is off. */
-  private nothingKnown(): Outage {
-    return new Outage({ lastKnownForMs: this.lastKnownForMs, whenUnreachable: "closed" });
+  /** The fallback is `response: undefined`, so an outage is not mistaken for a feature that is off. */
+  private emptyCache(): FallbackCache {
+    return new FallbackCache({ lastKnownForMs: this.lastKnownForMs, whenUnreachable: "closed" });
   }
 
-  private hear(isSilent: boolean): void {
-    if (isSilent === this.isSilent) return;
-    this.isSilent = isSilent;
-    if (!isSilent) this.events.emit(ProviderEvents.Ready);
-    else this.events.emit(this.lastKnownForMs > 0 ? ProviderEvents.Stale : ProviderEvents.Error, { message: SILENT });
+  private setUnreachable(isUnreachable: boolean): void {
+    if (isUnreachable === this.isUnreachable) return;
+    this.isUnreachable = isUnreachable;
+    if (!isUnreachable) this.events.emit(ProviderEvents.Ready);
+    else
+      this.events.emit(this.lastKnownForMs > 0 ? ProviderEvents.Stale : ProviderEvents.Error, { message: UNREACHABLE });
   }
 
   /**
@@ -172,7 +176,7 @@ export class FaregateProvider implements Provider {
       signal: undefined,
       timeoutMs,
     });
-    if (answer.status >= 500) throw refusal(answer);
+    if (answer.status >= 500) throw responseError(answer);
     return { status: answer.status, body: answer.body };
   }
 }

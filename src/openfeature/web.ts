@@ -53,7 +53,7 @@ export class FaregateWebProvider implements Provider {
   private readonly client: ServiceClient;
   private context: EvaluationContext = {};
   /** Context of the last call to the token source. */
-  private asked: EvaluationContext | undefined;
+  private sourceContext: EvaluationContext | undefined;
   /** Last valid token of the current user. */
   private shown: PricingTokenPayload | null = null;
   private condition: Condition = "error";
@@ -73,7 +73,7 @@ export class FaregateWebProvider implements Provider {
     }
     this.options = options;
     const source = () => {
-      this.asked = this.context;
+      this.sourceContext = this.context;
       return tokenSource?.(this.context) ?? Promise.reject(new Error("There is no token source."));
     };
     this.client = new ServiceClient({ url, apiKey, fetch, tokenSource: tokenSource && source });
@@ -82,8 +82,8 @@ export class FaregateWebProvider implements Provider {
   async initialize(context: EvaluationContext = {}): Promise<void> {
     const { client } = this;
     this.stops = [
-      client.token.subscribe(() => this.lookAtToken()),
-      client.subscribeConnection(() => this.lookAtChannel()),
+      client.token.subscribe(() => this.onTokenChange()),
+      client.subscribeConnection(() => this.onConnectionChange()),
       client.on("error", (error) => {
         if (this.condition === "ready") this.become("stale", error.message);
       }),
@@ -98,7 +98,7 @@ export class FaregateWebProvider implements Provider {
   /** Closes the channel, timers and requests, and drops the token. */
   async onClose(): Promise<void> {
     for (const stop of this.stops.splice(0)) stop();
-    this.letGo();
+    this.reset();
     this.condition = "error";
   }
 
@@ -144,12 +144,12 @@ export class FaregateWebProvider implements Provider {
     const isSameUser = context.targetingKey === this.context.targetingKey;
     this.context = context;
     if (!isSameUser) this.shown = null;
-    this.asked = undefined;
+    this.sourceContext = undefined;
     this.changes += 1;
     clearTimeout(this.retry);
     try {
       if (this.isNobody(context)) {
-        this.letGo();
+        this.reset();
         throw new TargetingKeyMissingError("targetingKey must be the userId of a contract.");
       }
       this.release ??= client.retain(this.options.url !== undefined);
@@ -158,7 +158,7 @@ export class FaregateWebProvider implements Provider {
       this.condition = "ready";
     } catch (error) {
       this.condition = "error";
-      if (this.options.tokenSource === undefined && mayPass(error)) this.retryIn(FIRST_RETRY_MS);
+      if (this.options.tokenSource === undefined && isTransient(error)) this.retryIn(FIRST_RETRY_MS);
       throw providerError(error);
     } finally {
       this.changes -= 1;
@@ -175,15 +175,15 @@ export class FaregateWebProvider implements Provider {
     client.token.setLoading(true);
     // `retain` starts a request one task later, which may already have called the source.
     await new Promise((resolve) => setTimeout(resolve));
-    if (this.asked === this.context && client.token.status === "valid") return;
+    if (this.sourceContext === this.context && client.token.status === "valid") return;
     do {
       try {
         await client.refresh();
       } catch (error) {
-        if (this.asked === this.context) throw error;
+        if (this.sourceContext === this.context) throw error;
       }
       // The response was for the previous context, so request again.
-    } while (this.asked !== this.context && this.release !== undefined);
+    } while (this.sourceContext !== this.context && this.release !== undefined);
   }
 
   /** Retries loading the first token with back-off and jitter. The client itself refreshes all later tokens. */
@@ -192,14 +192,14 @@ export class FaregateWebProvider implements Provider {
     this.retry = setTimeout(
       () => {
         this.client.refresh().catch((error: unknown) => {
-          if (mayPass(error)) this.retryIn(next);
+          if (isTransient(error)) this.retryIn(next);
         });
       },
       delayMs * (0.5 + Math.random() / 2),
     );
   }
 
-  private letGo(): void {
+  private reset(): void {
     clearTimeout(this.retry);
     this.release?.();
     this.release = undefined;
@@ -208,7 +208,7 @@ export class FaregateWebProvider implements Provider {
     this.client.token.clear();
   }
 
-  private lookAtToken(): void {
+  private onTokenChange(): void {
     const payload = this.ownPayload();
     if (payload === null) {
       if (this.client.token.status === "expired") this.become("stale", "The pricing token has expired.");
@@ -222,7 +222,7 @@ export class FaregateWebProvider implements Provider {
     if (flagsChanged.length > 0) this.events.emit(ProviderEvents.ConfigurationChanged, { flagsChanged });
   }
 
-  private lookAtChannel(): void {
+  private onConnectionChange(): void {
     const { status, error } = this.client.connection;
     if (status === "disconnected") {
       this.isChannelLost = true;
@@ -249,7 +249,7 @@ const EVENT = {
 } as const;
 
 /** Returns true for errors that a retry can fix: no response, status 429, or a status from 500. */
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   if (!(error instanceof ServiceRequestError) || error.code === "ABORTED") return false;
   return error.status === undefined || error.status === 429 || error.status >= 500;
 }

@@ -2,7 +2,7 @@ import { createContext, useContext } from "react";
 import type { ServiceClient } from "../client/front/service-client.ts";
 import type { TokenService } from "../client/front/token-service.ts";
 
-/** What a provider gives to everything below it; the same object until its connection settings change. */
+/** Context value of a provider. The identical object until its connection settings change. */
 export interface ServiceClientContext {
   readonly tokenService: TokenService;
   /** Null while the connection is not allowed. */

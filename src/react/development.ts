@@ -5,11 +5,11 @@ declare const process: { env: { NODE_ENV?: string } };
 // oxlint-disable-next-line no-restricted-globals -- replaced by bundlers
 export const IS_DEVELOPMENT: boolean = process.env.NODE_ENV !== "production";
 
-const said = new Set<string>();
+const shown = new Set<string>();
 
 /** A hint for the developer, once per text. Call it only if IS_DEVELOPMENT. */
 export function warnOnce(text: string): void {
-  if (said.has(text)) return;
-  said.add(text);
+  if (shown.has(text)) return;
+  shown.add(text);
   console.warn(`faregate: ${text}`);
 }

@@ -11,22 +11,26 @@ export interface SlotProps {
 
 /** Shown when the feature is on. */
 export function On({ children }: SlotProps): ReactNode {
-  return outside("On", children);
+  if (IS_DEVELOPMENT) warnOutside("On");
+  return children;
 }
 
 /** Shown when the feature is off. */
 export function Default({ children }: SlotProps): ReactNode {
-  return outside("Default", children);
+  if (IS_DEVELOPMENT) warnOutside("Default");
+  return children;
 }
 
 /** Shown while the first token is on its way. */
 export function Loading({ children }: SlotProps): ReactNode {
-  return outside("Loading", children);
+  if (IS_DEVELOPMENT) warnOutside("Loading");
+  return children;
 }
 
 /** Shown when there is no answer: no token, an expired one, an id it does not know. */
 export function ErrorFallback({ children }: SlotProps): ReactNode {
-  return outside("ErrorFallback", children);
+  if (IS_DEVELOPMENT) warnOutside("ErrorFallback");
+  return children;
 }
 
 const STATUS_OF = new Map<unknown, FeatureStatus>([
@@ -95,8 +99,7 @@ function isLazy(type: unknown): type is Lazy {
   return (type as Partial<Lazy> | null)?.$$typeof === LAZY;
 }
 
-/** Inside a Feature these components are never rendered themselves: it takes their children. */
-function outside(name: string, children: ReactNode): ReactNode {
-  if (IS_DEVELOPMENT) warnOnce(`<${name}> outside a <Feature> always shows its children and gates nothing.`);
-  return children;
+/** A Feature renders the children of these components, never the components: one that renders is outside. */
+function warnOutside(name: string): void {
+  warnOnce(`<${name}> outside a <Feature> always shows its children and gates nothing.`);
 }

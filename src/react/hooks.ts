@@ -37,7 +37,7 @@ export function useFeature(id: FeatureId): FeatureState {
   return state;
 }
 
-/** What of a feature to show; renders again only when that changes. */
+/** Returns the feature's status; renders again only when it changes. */
 export function useFeatureStatus(id: FeatureId): FeatureStatus {
   return useFeatureSnapshot(id, statusOnly);
 }

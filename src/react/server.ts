@@ -1,4 +1,4 @@
-/** What a server component may import (`faregate/react/server`): no React context, nothing of a browser. */
+/** Exports for server components (`faregate/react/server`): no React context, no browser API. */
 export * from "../client/feature-id.ts";
 export type { InvalidTokenReason } from "../client/invalid-pricing-token-error.ts";
 export { InvalidPricingTokenError } from "../client/invalid-pricing-token-error.ts";

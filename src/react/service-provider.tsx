@@ -27,15 +27,15 @@ export type ServiceProviderProps = { children?: ReactNode } & (
 );
 
 /** Gives everything below it one token service and, unless forbidden, one connection. */
-export function ServiceProvider({ config = {}, client: given, children }: ServiceProviderProps): JSX.Element {
+export function ServiceProvider({ config = {}, client: providedClient, children }: ServiceProviderProps): JSX.Element {
   const { url, apiKey, tokenSource, initialToken, allowConnectionWithSpace } = config;
-  const isAllowed = !given && (config.allowConnectionWithService ?? allowConnectionWithSpace) !== false;
+  const isAllowed = !providedClient && (config.allowConnectionWithService ?? allowConnectionWithSpace) !== false;
   // Constructing has no effect outside these objects, so rendering twice or throwing a render away costs nothing.
   const make = (token: TokenService) =>
     // An address that is needed and missing is refused like a wrong one.
     new ServiceClient({ url: isAllowed ? (url ?? "") : undefined, apiKey, tokenSource }, token);
   const [own, setOwn] = useState(() => make(new TokenService(initialToken)));
-  let client = given ?? own;
+  let client = providedClient ?? own;
   // Where connecting is forbidden the client of the last permitted address stays, and with it the user and the listeners.
   if (isAllowed && (url !== own.options.url || apiKey !== own.options.apiKey)) {
     client = make(own.token);
@@ -49,19 +49,22 @@ export function ServiceProvider({ config = {}, client: given, children }: Servic
   // Layout effects do not exist on the server, and React 18 says so on the console.
   const useBrowserLayoutEffect = typeof document === "object" ? useLayoutEffect : useEffect;
   useBrowserLayoutEffect(() => {
-    if (given) return;
+    if (providedClient) return;
     client.tokenSource = tokenSource;
     // Before anything is painted: the token of another service must not be seen once more. And before the effects of the children.
-    client.take(isAllowed);
+    client.claim(isAllowed);
   });
   const isSourced = tokenSource !== undefined;
-  useEffect(() => (given ? undefined : client.retain(isAllowed)), [given, client, isAllowed, isSourced]);
+  useEffect(
+    () => (providedClient ? undefined : client.retain(isAllowed)),
+    [providedClient, client, isAllowed, isSourced],
+  );
   // After all effects below, which may have set a user, and after the one above.
   useEffect(() => tokenService.mount(), [tokenService]);
 
   const context = useMemo(
-    () => ({ tokenService, client: isAllowed || given ? client : null }),
-    [tokenService, client, isAllowed, given],
+    () => ({ tokenService, client: isAllowed || providedClient ? client : null }),
+    [tokenService, client, isAllowed, providedClient],
   );
   return <ServiceContext.Provider value={context}>{children}</ServiceContext.Provider>;
 }

@@ -60,7 +60,7 @@ function isAnswered(state: FeatureState): state is AnsweredFeature {
 
 /** Those below whose provider effects have run: whoever wanted to ask for a token has. */
 const settled = new WeakSet<TokenService>();
-/** What waits for each, the same promise for every feature and every try. */
+/** One promise per token service, shared by all features and retries. */
 const waiting = new WeakMap<TokenService, Promise<void>>();
 
 function isPending(tokens: TokenService): boolean {

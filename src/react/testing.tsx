@@ -11,7 +11,7 @@ export { createTestToken, type TestFeature, type TestTokenPayload } from "../cli
 
 /** Props of TestServiceProvider. */
 export interface TestServiceProviderProps {
-  /** What the token says; a feature that is not named is not found. */
+  /** Features of the token. Any other feature is not found. */
   features?: Readonly<Record<string, TestFeature>>;
   /** `loading`: the token never comes. `error`: there is none. */
   status?: "ready" | "loading" | "error";

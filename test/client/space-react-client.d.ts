@@ -1,7 +1,7 @@
 import type { JSX, ReactNode } from "react";
 
 /*
- * What the test uses of space-react-client 0.3.2: the declarations that the package ships are not valid TypeScript.
+ * Declarations for space-react-client 0.3.2: those that the package ships are not valid TypeScript.
  */
 
 export interface SpaceClient {

@@ -212,7 +212,7 @@ describe.each([{ strict: false }, { strict: true }])("with a connection, StrictM
     });
     await act(async () => tokens.update(token({ "zoom-meetings": false })));
     expect(mounted.text()).toBe("DEFAULT");
-    await act(async () => tokens.clear());
+    await act(async () => tokens.update(token({}, { exp: inSeconds(-1) })));
     expect(mounted.text()).toBe("LOADING");
     await vi.waitFor(() => expect(held).toHaveLength(1));
     held[0]?.();

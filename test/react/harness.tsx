@@ -14,7 +14,7 @@ afterEach(async () => {
   document.body.replaceChildren();
 });
 
-/** What is on the page. */
+/** A mounted tree. */
 export interface Mounted {
   text(): string;
   html(): string;
@@ -76,7 +76,7 @@ export function settle(milliseconds = 5): Promise<void> {
   return act(() => new Promise<void>((done) => setTimeout(done, milliseconds)));
 }
 
-/** What rendering this throws. */
+/** Returns the error that rendering throws. */
 export async function thrownBy(node: ReactNode): Promise<unknown> {
   const quiet = vi.spyOn(console, "error").mockReturnValue();
   const prevent = (event: ErrorEvent) => event.preventDefault();

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect } from "react";
 import { createRoot } from "react-dom/client";
-import { Feature, ServiceProvider, useServiceClient } from "../../src/react/react.ts";
+import { Feature, type ServiceClient, ServiceProvider, useServiceClient } from "../../src/react/react.ts";
 
 /* The application of racing-users.browser.test.ts. Its address says where the service is and when the second user comes. */
 
@@ -17,6 +17,7 @@ export interface Load {
 declare global {
   interface Window {
     load: Promise<Load>;
+    client: ServiceClient;
   }
 }
 
@@ -41,6 +42,7 @@ function Mark({ name }: { name: string }) {
 function Page() {
   const client = useServiceClient();
   useEffect(() => {
+    window.client = client;
     const outcomes: Promise<string>[] = [];
     const setUser = (userId: string) => {
       outcomes.push(

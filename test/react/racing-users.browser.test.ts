@@ -38,6 +38,8 @@ const LONGEST_DELAY_MS = 40;
 let api: TestApi;
 let server: RunningServer;
 let browser: Browser;
+/** Requests for the lazy chunk that fail from now on. */
+let failures = 0;
 
 beforeAll(async () => {
   const keyring = await testKeyring();
@@ -86,6 +88,11 @@ async function serveProductionBuild(react: string, reactDom: string): Promise<Se
   const entry = output.find((file) => file.type === "chunk" && file.isEntry)?.fileName;
   const page = `<!doctype html><link rel="icon" href="data:,"><body><script type="module" src="/${entry}"></script>`;
   const http = createServer((request, response) => {
+    if (failures > 0 && request.url?.includes("service-session") === true) {
+      failures -= 1;
+      response.writeHead(503, { "cache-control": "no-store" }).end();
+      return;
+    }
     const code = files.get(request.url ?? "");
     response.setHeader("content-type", code === undefined ? "text/html" : "text/javascript");
     response.setHeader("cache-control", "no-store");
@@ -129,6 +136,21 @@ describe.each([
     }
     return loads;
   }
+
+  test("a mount whose lazy chunk fails to load retries until it has the channel and the user's token", async () => {
+    const { port } = application.address() as AddressInfo;
+    const other = await browser.newPage();
+    const query = new URLSearchParams({ url: server.url, key: api.callers.evaluation.key });
+    // The call of setUserId and the mount share the first import.
+    failures = 1;
+    await other.goto(`http://127.0.0.1:${port}/?${query}`);
+    const { user, outcomes } = await other.evaluate(() => window.load);
+    expect([user, outcomes]).toEqual([null, [expect.stringContaining("dynamically imported module")]]);
+    await other.waitForFunction(() => document.querySelector("main")?.textContent === "on");
+    await other.waitForFunction(() => window.client.connected);
+    expect(failures).toBe(0);
+    await other.close();
+  }, 60_000);
 
   describe.each([
     { speed: "at full speed", loads: 40, latency: 0, slowdown: 1 },

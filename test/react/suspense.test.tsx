@@ -170,7 +170,7 @@ describe.each([{ strict: false }, { strict: true }])("useSuspenseFeature, Strict
     const mounted = await mount(page({ initialToken: token({ "zoom-meetings": true }) }), { strict });
     await act(async () => tokens.setLoading(true));
     expect(mounted.text()).toBe("on ");
-    await act(async () => tokens.clear());
+    await act(async () => tokens.setUser("bob"));
     expect(mounted.text()).toContain("WAIT");
     await act(async () => tokens.update(token({ "zoom-meetings": false })));
     await eventually(() => expect(mounted.text()).toBe("off "));
@@ -194,7 +194,7 @@ describe.each([{ strict: false }, { strict: true }])("useSuspenseFeature, Strict
 });
 
 describe("on the server", () => {
-  /** What a server sends, in the end, as it is where there is no DOM. */
+  /** Returns the complete HTML that a server without a DOM sends. */
   const stream = async (node: ReactNode, errors: unknown[] = []) => {
     const { document, window } = globalThis;
     vi.stubGlobal("document", undefined);

@@ -1,8 +1,8 @@
-import type { Outage } from "./outage.ts";
+import type { FallbackCache } from "./fallback-cache.ts";
 import { isObject } from "../pricing-token.ts";
 import { type CallOptions, type CountedOptions, expected, listOf, segment, type Transport } from "./transport.ts";
 
-/** What is contracted, by service. Answers have the services' names in lower case. Source: contract contracts §2. */
+/** Contracted versions, plans and add-ons by service. Responses have service names in lower case. Source: contract contracts §2. */
 export interface Subscription {
   /** The version of the pricing. */
   readonly contractedServices: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ export interface Contract extends Subscription {
   >;
   readonly organizationId: string;
   readonly groupId?: string;
-  /** What was contracted before, oldest first. */
+  /** Former subscriptions, oldest first. */
   readonly history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
 }
 
@@ -59,12 +59,12 @@ export interface NewContract extends Subscription {
   readonly groupId?: string | undefined;
 }
 
-/** What a contract is changed to: the whole subscription, not what differs. */
+/** New subscription of a contract: complete, not a difference. */
 export interface Novation extends Subscription {
   readonly billingPeriod?: { readonly autoRenew?: boolean } | undefined;
 }
 
-/** What changes in a billing period; an absent field stays. */
+/** Changes of a billing period. An absent field stays. */
 export interface BillingChanges {
   /** ISO 8601. */
   readonly endDate?: string | undefined;
@@ -110,18 +110,18 @@ const LARGEST_PAGE = 100;
 /** The end users' contracts. Needs a key of scope MANAGEMENT, or ALL to delete. Source: contract contracts. */
 export class Contracts {
   private readonly transport: Transport;
-  private readonly outage: Outage;
+  private readonly fallbackCache: FallbackCache;
 
-  constructor(transport: Transport, outage: Outage) {
+  constructor(transport: Transport, fallbackCache: FallbackCache) {
     this.transport = transport;
-    this.outage = outage;
+    this.fallbackCache = fallbackCache;
   }
 
   /** @throws ServiceRequestError, of status 409 when the user has one already. */
   async create(contract: NewContract, options?: CallOptions): Promise<Contract> {
     const call = { method: "POST", path: "/contracts", body: contract } as const;
     const created = await this.transport.ask(call, isContract, options);
-    this.outage.forget(contract.userContact.userId);
+    this.fallbackCache.evict(contract.userContact.userId);
     return created;
   }
 
@@ -199,15 +199,15 @@ export class Contracts {
   /** For good, with history and usage. @throws ServiceRequestError, of status 404 when the user has none. */
   async delete(userId: string, options?: CallOptions): Promise<void> {
     await this.transport.send({ method: "DELETE", path: pathOf(userId) }, options);
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
   }
 
-  /** The same novation for every contract of a group, all or none. @returns them, by user name. */
+  /** Applies one novation to every contract of a group, all or none. @returns them, by user name. */
   async novateGroup(groupId: string, novation: Novation, options?: CallOptions): Promise<Contract[]> {
     return this.changeGroup("/contracts", groupId, novation, options);
   }
 
-  /** The same for every contract of a group, all or none. @returns them, by user name. */
+  /** Updates the billing period of every contract of a group, all or none. @returns them, by user name. */
   async updateGroupBillingPeriod(groupId: string, changes: BillingChanges, options?: CallOptions): Promise<Contract[]> {
     return this.changeGroup("/contracts/billingPeriod", groupId, changes, options);
   }
@@ -218,7 +218,7 @@ export class Contracts {
       isContract,
       options,
     );
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
     return changed;
   }
 
@@ -232,7 +232,7 @@ export class Contracts {
     const path = `${pathOf(userId)}/usageLevels`;
     const call = { method: "PUT", path, query, body, idempotencyKey } as const;
     const changed = await this.transport.ask(call, isContract, options);
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
     return changed;
   }
 
@@ -241,7 +241,7 @@ export class Contracts {
     if (groupId === "") throw new Error("groupId must be a non-empty string");
     const call = { method: "PUT", path, query: { groupId }, body } as const;
     const changed = await this.transport.ask(call, listOf(isContract), options);
-    for (const { userContact } of changed) this.outage.forget(userContact.userId);
+    for (const { userContact } of changed) this.fallbackCache.evict(userContact.userId);
     return changed;
   }
 }
@@ -253,7 +253,7 @@ export function instant(at: Date | string): string {
   return typeof at === "string" ? at : at.toISOString();
 }
 
-/** Whether an answer is about a past moment: a service that knows none answers about the present. */
+/** Returns true for an answer about a past moment. An older service answers about the present. */
 export function hasAsOf(value: unknown): value is { asOf: AsOf } {
   return isObject(value) && isObject(value["asOf"]);
 }

@@ -1,10 +1,10 @@
 import { Contracts } from "./contracts.ts";
 import { Features } from "./features.ts";
-import { Outage, type OutageOptions } from "./outage.ts";
+import { FallbackCache, type OutageOptions } from "./fallback-cache.ts";
 import { Services } from "./services.ts";
 import { Transport, type TransportOptions } from "./transport.ts";
 
-/** What the client of a back end needs to know. */
+/** Options of Faregate. */
 export interface FaregateOptions extends TransportOptions, OutageOptions {}
 
 /**
@@ -14,7 +14,7 @@ export interface FaregateOptions extends TransportOptions, OutageOptions {}
 export class Faregate {
   /** The end users' contracts. */
   readonly contracts: Contracts;
-  /** What users may do, and doing it. */
+  /** Evaluates features and consumes usage. */
   readonly features: Features;
   /** Services and their pricings. */
   readonly services: Services;
@@ -22,9 +22,9 @@ export class Faregate {
   /** @throws Error that names `config.url` or `config.apiKey` when it cannot be used. */
   constructor(options: FaregateOptions) {
     const transport = new Transport(options);
-    const outage = new Outage(options);
-    this.contracts = new Contracts(transport, outage);
-    this.features = new Features(transport, outage);
+    const fallbackCache = new FallbackCache(options);
+    this.contracts = new Contracts(transport, fallbackCache);
+    this.features = new Features(transport, fallbackCache);
     this.services = new Services(transport);
   }
 }

@@ -1,6 +1,6 @@
 import { type AsOf, type Contract, hasAsOf, instant } from "./contracts.ts";
 import type { FeatureId } from "../feature-id.ts";
-import type { Freshness, Outage, OutageOptions } from "./outage.ts";
+import type { Freshness, FallbackCache, OutageOptions } from "./fallback-cache.ts";
 import { type FeatureError, isObject, ownValue } from "../pricing-token.ts";
 import { tokenOf } from "../request.ts";
 import {
@@ -24,11 +24,11 @@ export interface FeatureResult {
 
 /** A result with what the call did. */
 export interface FeatureAnswer extends FeatureResult, Freshness {
-  /** What may still be consumed, after this call; only where `strict`, `dryRun` or `explain` asks for it. */
+  /** Consumption that remains after this call. Only with `strict`, `dryRun` or `explain`. */
   readonly remaining?: Readonly<Record<string, number | null>> | null;
   /** When usage starts again at 0, ISO 8601; null for a limit that never does. Asked for like `remaining`. */
   readonly resetAt?: Readonly<Record<string, string | null>> | null;
-  /** Whether the service said that it counted the consumption of this call. */
+  /** True if the service confirmed that it counted this call's consumption. */
   readonly counted: boolean;
   /** The key under which consumption was sent; sent with it again, it counts once. Null without consumption. */
   readonly idempotencyKey: string | null;
@@ -38,11 +38,11 @@ export interface FeatureAnswer extends FeatureResult, Freshness {
 export interface AllFeatures extends Freshness {
   /** By feature id; empty in an outage in which none is known. */
   readonly features: Readonly<Record<string, boolean>>;
-  /** Whether a feature is on; false for an id that does not exist. In an outage, what `whenUnreachable` says. */
+  /** Returns true if the feature is on, false for an unknown id. In an outage: as `whenUnreachable` says. */
   isEnabled(id: FeatureId): boolean;
 }
 
-/** What was contracted at a past moment, and the balances that were decided on. */
+/** Contract at a past moment, with the balances of the evaluation. */
 export interface AsOfContract extends AsOf {
   readonly contract: Pick<
     Contract,
@@ -53,7 +53,7 @@ export interface AsOfContract extends AsOf {
   };
 }
 
-/** What evaluating a feature would have answered at a past moment. */
+/** Evaluation of a feature at a past moment. */
 export interface PastAnswer extends FeatureResult {
   readonly remaining: Readonly<Record<string, number | null>> | null;
   readonly resetAt: Readonly<Record<string, string | null>> | null;
@@ -107,19 +107,19 @@ export interface ListedFeature {
   readonly pricingVersion: string;
 }
 
-/** What users may do, and doing it. Needs a key of any scope. Source: contract features-events. */
+/** Evaluates features and consumes usage. Needs a key of any scope. Source: contract features-events. */
 export class Features {
   private readonly transport: Transport;
-  private readonly outage: Outage;
+  private readonly fallbackCache: FallbackCache;
 
-  constructor(transport: Transport, outage: Outage) {
+  constructor(transport: Transport, fallbackCache: FallbackCache) {
     this.transport = transport;
-    this.outage = outage;
+    this.fallbackCache = fallbackCache;
   }
 
   /**
-   * Whether the user may use the feature, and with `consumption` using it: then it is sent with an idempotency key, so that tries which
-   * got no answer are counted once. An outage is answered as the options say; consumption, only with `acceptUncounted`.
+   * Evaluates a feature and, with `consumption`, consumes usage. Retries carry the same idempotency key, so usage is counted once. In an
+   * outage the options decide; consumption then needs `acceptUncounted`.
    * @throws ServiceRequestError, of status 404 for a user without contract. A feature that does not exist is an `error` in the answer.
    */
   async evaluate(userId: string, featureId: FeatureId, options: FeatureOptions = {}): Promise<FeatureAnswer> {
@@ -131,12 +131,12 @@ export class Features {
     const query = { server, strict, dryRun, explain };
     const call = { method: "POST", path, query, body: consumption, isRead: !consumes, idempotencyKey } as const;
     const denied = { limit: null, used: null, error: null };
-    const answer = await this.outage.answer<FeatureResult>(
-      { userId, about: `one ${server} ${featureId}`, options },
+    const answer = await this.fallbackCache.answer<FeatureResult>(
+      { userId, key: `one ${server} ${featureId}`, options },
       () => this.transport.ask(call, isResult, options),
       {
-        // What somebody only imagined consuming says nothing of what is.
-        remember: (result) => result.error === null && !(hasAmounts && dryRun),
+        // A dry run with amounts describes a hypothetical consumption, so do not cache it.
+        isCacheable: (result) => result.error === null && !(hasAmounts && dryRun),
         fallback: consumes && options.acceptUncounted !== true ? undefined : (isOpen) => ({ eval: isOpen, ...denied }),
       },
     );
@@ -146,10 +146,10 @@ export class Features {
 
   /** All features of a user, as on or off. */
   async evaluateAll(userId: string, options: EvaluationOptions = {}): Promise<AllFeatures> {
-    const answer = await this.outage.answer<{ features: Record<string, boolean>; isOpen?: boolean }>(
-      { userId, about: `all ${options.server === true}`, options },
+    const answer = await this.fallbackCache.answer<{ features: Record<string, boolean>; isOpen?: boolean }>(
+      { userId, key: `all ${options.server === true}`, options },
       async () => ({ features: await this.askAll(userId, recordOf(isBoolean), options) }),
-      { remember: () => true, fallback: (isOpen) => ({ features: {}, isOpen }) },
+      { isCacheable: () => true, fallback: (isOpen) => ({ features: {}, isOpen }) },
     );
     const { isOpen = false, ...rest } = answer;
     return { ...rest, isEnabled: (id) => ownValue(answer.features, id) ?? isOpen };
@@ -164,7 +164,7 @@ export class Features {
   }
 
   /**
-   * What `evaluate` would have answered at that moment, from the record of what was contracted and used; counts nothing.
+   * Evaluates a feature as of a past moment, from the recorded contract and usage. Counts nothing.
    * @throws ServiceRequestError, of status 404 when there was no contract yet and 400 for a moment that the record does not reach.
    */
   async evaluateAt(
@@ -179,7 +179,7 @@ export class Features {
     return this.transport.ask({ method: "POST", path, query, body, isRead: true }, isPastAnswer, options);
   }
 
-  /** The same for all features of a user. */
+  /** Evaluates all features of a user as of a past moment. */
   async evaluateAllAt(
     userId: string,
     at: Date | string,
@@ -199,7 +199,7 @@ export class Features {
     const { latest = false, idempotencyKey = crypto.randomUUID() } = options;
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
     await this.transport.send({ method: "POST", path, query: { revert: true, latest }, idempotencyKey }, options);
-    this.outage.forget(userId);
+    this.fallbackCache.evict(userId);
   }
 
   /** A signed pricing token of the user, for a front end. */

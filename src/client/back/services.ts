@@ -10,7 +10,7 @@ export interface Service {
   readonly archivedPricings?: Readonly<Record<string, { readonly id: string } | { readonly url: string }>>;
 }
 
-/** What all named things of a pricing have, with whatever else the pricing language gives them. */
+/** Name and further fields of an element of a pricing. */
 interface Named {
   readonly name: string;
   readonly description?: string;

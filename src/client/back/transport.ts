@@ -1,7 +1,7 @@
 import { serviceAddress } from "../address.ts";
 import { ServiceRequestError } from "../service-request-error.ts";
 import { isObject } from "../pricing-token.ts";
-import { aborted, exchange, refusal, type ServiceAnswer } from "../request.ts";
+import { aborted, exchange, responseError, type ServiceAnswer } from "../request.ts";
 
 /** Where the service is, as whom to call it, and how long to try. */
 export interface TransportOptions {
@@ -13,13 +13,13 @@ export interface TransportOptions {
   timeoutMs?: number | undefined;
   /** How long a call may take with all its attempts and waits. Default 15,000. */
   deadlineMs?: number | undefined;
-  /** How often a call that can be repeated without harm is tried again. Default 3. */
+  /** How often a call that can be repeated without harm is outcome again. Default 3. */
   retries?: number | undefined;
   /** Another `fetch` than the platform's. */
   fetch?: typeof fetch | undefined;
 }
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
   /** Ends the call, in whatever state it is, with the code `ABORTED`. */
   signal?: AbortSignal | undefined;
@@ -94,15 +94,15 @@ export class Transport {
     const endsAt = performance.now() + (options.deadlineMs ?? deadlineMs);
     for (let attempt = 0; ; attempt += 1) {
       const left = endsAt - performance.now();
-      const tried = await this.attempt(call, options.signal, Math.min(options.timeoutMs ?? timeoutMs, left));
-      if (!(tried instanceof ServiceRequestError) && tried.ok) return tried;
-      const failure = tried instanceof ServiceRequestError ? tried : refusal(tried);
+      const outcome = await this.attempt(call, options.signal, Math.min(options.timeoutMs ?? timeoutMs, left));
+      if (!(outcome instanceof ServiceRequestError) && outcome.ok) return outcome;
+      const failure = outcome instanceof ServiceRequestError ? outcome : responseError(outcome);
       failure.idempotencyKey = call.idempotencyKey;
       const jitter = Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** attempt);
-      const told = tried instanceof ServiceRequestError ? 0 : retryAfterMs(tried.headers);
+      const retryAfter = outcome instanceof ServiceRequestError ? 0 : retryAfterMs(outcome.headers);
       if (attempt >= retries || !mayRepeat(call, failure)) throw failure;
-      if (performance.now() + told + jitter >= endsAt) throw failure;
-      await pause(told + jitter, options.signal);
+      if (performance.now() + retryAfter + jitter >= endsAt) throw failure;
+      await pause(retryAfter + jitter, options.signal);
     }
   }
 

@@ -1,6 +1,6 @@
 /*
- * What a browser tells of itself. Every look goes to the globals when it is asked for, so that importing this in plain Node, in a worker
- * or in React Native touches nothing; there the page is simply never hidden.
+ * Events of the browser page. Functions read the globals when called, so that an import in Node, in a worker or in React Native has no
+ * effect; a page there is never hidden.
  */
 
 // All of them reach the window: the first bubbles up from the document.

@@ -1,4 +1,4 @@
-/** What a front end uses: the half of `faregate/client` that `faregate/react` has too. */
+/** Front-end half of `faregate/client`; `faregate/react` exports it too. */
 export * from "../feature-id.ts";
 export type { FeatureReason, FeatureState, FeatureStatus, Usage } from "../feature-state.ts";
 export { usageOf } from "../feature-state.ts";

@@ -2,7 +2,7 @@ import { Manager } from "socket.io-client";
 import { onWake } from "./ambient.ts";
 import { isHidden } from "./visibility.ts";
 
-/** What the channel tells its client. */
+/** Callbacks of the channel. */
 export interface LiveChannelHandlers {
   connecting(): void;
   synchronized(): void;

@@ -2,27 +2,31 @@ import type { PublicEvent } from "../../core/event-messages.ts";
 import { isObject, ownValue } from "../pricing-token.ts";
 import type { PricingEventDetails, ServiceEvents } from "./service-events.ts";
 
-type PricingEvent = Exclude<ServiceEvents, "synchronized" | "error" | "pricing_actived">;
+type PricingEvent = Exclude<ServiceEvents, "synchronized" | "error">;
 
-const NAMES: Record<PublicEvent["code"] | "PRICING_ACTIVATED", PricingEvent> = {
-  PRICING_CREATED: "pricing_created",
-  PRICING_ARCHIVED: "pricing_archived",
-  PRICING_ACTIVED: "pricing_activated",
-  PRICING_ACTIVATED: "pricing_activated",
-  SERVICE_DISABLED: "service_disabled",
+/** In lower case, each is the name of its event. */
+const CODES: Record<PublicEvent["code"] | "PRICING_ACTIVATED", true> = {
+  PRICING_CREATED: true,
+  PRICING_ARCHIVED: true,
+  PRICING_ACTIVED: true,
+  PRICING_ACTIVATED: true,
+  SERVICE_DISABLED: true,
 };
 
-/** What a message means; undefined for a code of a newer server. @throws Error when it is no message at all. */
+/** Parses a message. Returns undefined for a code of a newer server. @throws Error for a malformed message. */
 export function readMessage(message: unknown): { event: PricingEvent; details: PricingEventDetails } | undefined {
-  if (!isObject(message) || typeof message["code"] !== "string") throw new Error("Not a message of the event channel.");
-  const event = ownValue(NAMES, message["code"]);
-  const { details } = message;
-  if (event === undefined) return undefined;
-  if (!isObject(details)) throw new Error(`A message ${message["code"]} without details.`);
-  return { event, details: asReceived(details) };
+  if (!hasCode(message)) throw new Error("Not a message of the event channel.");
+  const { code, details } = message;
+  if (!ownValue(CODES, code)) return undefined;
+  if (!isObject(details)) throw new Error("Not a message of the event channel.");
+  return asReceived(code.toLowerCase(), details);
 }
 
-/** Guarantee: none beyond an object. It is passed on as it was received. */
-function asReceived(details: object): PricingEventDetails {
-  return details as PricingEventDetails;
+/** Guarantee: the name belongs to one of CODES. `details` is any object, passed on as received. */
+function asReceived(event: string, details: object) {
+  return { event: event as PricingEvent, details: details as PricingEventDetails };
+}
+
+function hasCode(message: unknown): message is { code: string; details?: unknown } {
+  return isObject(message) && typeof message["code"] === "string";
 }

@@ -1,4 +1,5 @@
 import { notifyAll } from "../listeners.ts";
+import { decodePricingToken } from "../pricing-token.ts";
 import type { TokenService } from "./token-service.ts";
 
 /** The header in which a back end may send a fresh token with any answer; CORS must expose it. */
@@ -13,13 +14,20 @@ export function fetchWithPricingToken(
   options: { fetch?: typeof fetch; onError?: HeaderErrorListener } = {},
 ): typeof fetch {
   return async (...request: Parameters<typeof fetch>) => {
+    const { user, userId } = tokens;
     const answer = await (options.fetch ?? fetch)(...request);
-    takePricingToken(tokens, answer.headers, options.onError);
+    // A response to the former user is taken only if its token is the present user's.
+    take(
+      tokens,
+      answer.headers,
+      options.onError,
+      userId === tokens.userId && (userId !== undefined || user === tokens.user),
+    );
     return answer;
   };
 }
 
-/** The same for axios: `axios.interceptors.response.use(pricingTokenInterceptor(tokens))`. */
+/** Creates an axios response interceptor: `axios.interceptors.response.use(pricingTokenInterceptor(tokens))`. */
 export function pricingTokenInterceptor(
   tokens: TokenService,
   onError?: HeaderErrorListener,
@@ -32,9 +40,22 @@ export function pricingTokenInterceptor(
 
 /** Takes over the token in these headers, if any: a `Headers` object, or a plain one with names in lower case. */
 export function takePricingToken(tokens: TokenService, headers: object, onError?: HeaderErrorListener): void {
+  take(tokens, headers, onError, true);
+}
+
+function take(
+  tokens: TokenService,
+  headers: object,
+  onError: HeaderErrorListener | undefined,
+  isSameUser: boolean,
+): void {
   try {
     const value: unknown = hasGet(headers) ? headers.get(HEADER) : new Map(Object.entries(headers)).get(HEADER);
-    if (typeof value === "string" && value !== "") tokens.update(value);
+    if (typeof value !== "string" || value === "") return;
+    const { sub } = decodePricingToken(value);
+    if (sub === undefined ? isSameUser : sub === tokens.userId || (isSameUser && tokens.user.id === undefined)) {
+      tokens.update(value);
+    }
   } catch (error) {
     if (onError) notifyAll(new Set([onError]), error instanceof Error ? error : new Error(String(error)));
   }

@@ -15,7 +15,7 @@ export interface ConnectionState {
   readonly error: Error | null;
 }
 
-/** What a client needs to know. */
+/** Options of ServiceClient. */
 export interface ServiceClientOptions {
   /** Absolute http(s) URL, with the sub-path if any. Without it there is neither channel nor request. */
   url?: string | undefined;
@@ -54,7 +54,6 @@ export class ServiceClient {
   private readonly connectionListeners = createListeners();
   /** Calls back on every change of `connection`. @returns the undo. */
   readonly subscribeConnection: (listener: () => void) => () => void = this.connectionListeners.add;
-  private userId: string | undefined;
   /** @internal Whether the service may be asked: not after disposal, nor where the provider forbids it or is gone. */
   isAllowed = true;
   private isDisposed = false;
@@ -80,25 +79,22 @@ export class ServiceClient {
    * Makes this the user and fetches the token. Of several users the last wins, and earlier promises follow it. On failure it rejects
    * and the user stays; the token too if it was that user's. @throws ServiceRequestError, InvalidPricingTokenError
    */
-  async setUserId(userId: string): Promise<void> {
+  setUserId(userId: string): Promise<void> {
     // Before the first await, so that features load from this moment on; the session refuses the rest with a sentence.
     if (isUserId(userId) && this.address && this.apiKey && this.isAllowed) {
       this.token.claim(this);
-      this.token.setLoading(true);
-      // The token of the first paint may be this user's already.
-      if (userId !== (this.userId ?? this.token.getKey("sub"))) this.token.clear();
-      this.userId = userId;
+      this.token.setUser(userId);
     }
     return this.work((session) => session.setUserId(userId));
   }
 
   /** A new token of the user, which is neither stored nor looked into. @throws ServiceRequestError */
-  async generateUserPricingToken(): Promise<string> {
+  generateUserPricingToken(): Promise<string> {
     return this.work((session) => session.generateUserPricingToken());
   }
 
   /** Fetches the token again, for upgrades and consumption that no event announces. Resolves at once without a user or source. */
-  async refresh(): Promise<void> {
+  refresh(): Promise<void> {
     return this.work((session) => session.refresh());
   }
 
@@ -122,19 +118,19 @@ export class ServiceClient {
     this.events.off(event, callback);
   }
 
-  /** Whether events arrive at this moment. */
+  /** True while the event channel is synchronized. */
   get connected(): boolean {
     return this.connection.status === "synchronized";
   }
 
   /** Opens the event channel unless it is open. It stays open, through losses, until `disconnect`. */
   connect(): void {
-    this.order((session) => session.connect());
+    void this.enqueue((session) => session.connect());
   }
 
   /** Closes the event channel; listeners stay. */
   disconnect(): void {
-    this.order((session) => session.disconnect());
+    void this.enqueue((session) => session.disconnect());
   }
 
   /** Connects again at once, for apps that come back to the foreground. */
@@ -154,7 +150,7 @@ export class ServiceClient {
   }
 
   /** @internal Before the effects of anybody who may ask for a token: makes this the client that fills the token service. */
-  take(isAllowed: boolean): void {
+  claim(isAllowed: boolean): void {
     this.token.claim(this);
     this.isAllowed = isAllowed && !this.isDisposed;
   }
@@ -165,21 +161,27 @@ export class ServiceClient {
    * changes nothing. Released, it does nothing until it is retained again. @returns the release.
    */
   retain(isConnected: boolean): () => void {
-    this.take(isConnected);
-    this.token.rest(false);
+    this.claim(isConnected);
+    this.token.suspend(false);
     const isSourced = this.tokenSource !== undefined;
     // Now and not in the task: else features would fail for a moment before they load.
     if (isSourced) this.token.setLoading(true);
     clearTimeout(this.task);
-    if (isConnected || isSourced || this.loading) {
-      this.task = setTimeout(() => this.order((session) => session.run(isConnected)));
-    }
+    const start = (delayMs: number) => {
+      const task = setTimeout(async () => {
+        const isDone = await this.enqueue((session) => session.run(isConnected));
+        // Another task: released, or retained again, since then.
+        if (!isDone && task === this.task) start(delayMs + 5000);
+      }, delayMs);
+      this.task = task;
+    };
+    if (isConnected || isSourced || this.loading) start(0);
     return () => {
-      this.token.rest(true);
+      this.token.suspend(true);
       clearTimeout(this.task);
       this.task = setTimeout(() => {
         this.isAllowed = false;
-        if (this.loading) this.order((session) => session.rest());
+        if (this.loading) void this.enqueue((session) => session.suspend());
       });
     };
   }
@@ -190,7 +192,7 @@ export class ServiceClient {
     this.isAllowed = false;
     clearTimeout(this.task);
     this.off();
-    this.session?.rest();
+    this.session?.suspend();
   }
 
   /** @internal For ServiceSession. */
@@ -201,9 +203,10 @@ export class ServiceClient {
     this.connectionListeners.notify();
   }
 
-  private order(task: (session: ServiceSession) => void): void {
-    this.work((session) => {
+  private enqueue(task: (session: ServiceSession) => void): Promise<unknown> {
+    return this.work((session) => {
       if (!this.isDisposed) task(session);
+      return true;
     }).catch((error: unknown) => this.events.emit("error", error));
   }
 

@@ -1,6 +1,6 @@
 import { notifyAll } from "../listeners.ts";
 
-/** What an event says. Unknown keys of newer servers are passed through. */
+/** Details of a pricing event. Unknown keys of newer servers are passed through. */
 export interface PricingEventDetails {
   readonly serviceName: string;
   /** Absent when the whole service is meant. */
@@ -33,16 +33,14 @@ export type ServiceEvents = keyof ServiceEventListeners;
 /** A listener of any event. */
 export type ServiceEventListener = ServiceEventListeners[ServiceEvents];
 
-type AnyCallback = (...args: unknown[]) => void;
-
 /** The listeners of one client, by event. The same callback counts once an event, whatever spelling it was given under. */
 export class ServiceEventRegistry {
-  private readonly callbacks = new Map<string, Set<AnyCallback>>();
+  private readonly callbacks = new Map<string, Set<ServiceEventListener>>();
 
   constructor() {
     const names = ["synchronized", "pricing_created", "pricing_archived", "service_disabled", "error"] as const;
     for (const name of names satisfies readonly ServiceEvents[]) this.callbacks.set(name, new Set());
-    const activated = new Set<AnyCallback>();
+    const activated = new Set<ServiceEventListener>();
     this.callbacks.set("pricing_activated", activated).set("pricing_actived", activated);
   }
 
@@ -51,7 +49,7 @@ export class ServiceEventRegistry {
     if (typeof callback !== "function") throw new Error(`Callback for event '${event}' must be a function.`);
     const callbacks = this.callbacks.get(event);
     if (callbacks === undefined) throw new Error(`Event '${event}' is not recognized.`);
-    callbacks.add(callable(callback));
+    callbacks.add(callback);
     return () => this.off(event, callback);
   }
 
@@ -61,23 +59,22 @@ export class ServiceEventRegistry {
     for (const [name, set] of this.callbacks) {
       if (event !== undefined && name !== event) continue;
       if (callback === undefined) set.clear();
-      else set.delete(callable(callback));
+      else set.delete(callback);
     }
   }
 
   /** Calls the listeners; one that throws is reported to the console. */
   emit(event: ServiceEvents, ...args: [] | [unknown]): void {
-    notifyAll(this.callbacks.get(event) ?? new Set<AnyCallback>(), ...args);
+    notifyAll(callable(this.callbacks.get(event)), ...args);
   }
 
-  /** The same for one of them, unless it was removed meanwhile. */
+  /** Calls one listener, unless it has been removed. */
   emitTo(event: ServiceEvents, callback: ServiceEventListener): void {
-    const one = callable(callback);
-    if (this.callbacks.get(event)?.has(one)) notifyAll(new Set([one]));
+    if (this.callbacks.get(event)?.has(callback)) notifyAll(callable(new Set([callback])));
   }
 }
 
 /** Guarantee: `on` of the client types a callback by its event, and every `emit` gives that event its argument. */
-function callable(callback: ServiceEventListener): AnyCallback {
-  return callback as AnyCallback;
+function callable(callbacks: Set<ServiceEventListener> = new Set()): Set<(...args: unknown[]) => void> {
+  return callbacks as Set<(...args: unknown[]) => void>;
 }

@@ -5,7 +5,7 @@ import { readMessage } from "./messages.ts";
 import type { ServiceClient } from "./service-client.ts";
 import { TokenLoader } from "./token-loader.ts";
 
-/** The working part of a client, in a chunk of its own so that pages which only show a token need not load it. */
+/** Requests, timers and channel of a client. A chunk of its own: pages that only show a token never load it. */
 export class ServiceSession {
   private readonly client: ServiceClient;
   private readonly loader: TokenLoader;
@@ -29,24 +29,25 @@ export class ServiceSession {
       const wrong = isText ? "not be '.', '..' or ill-formed Unicode" : "be a non-empty string";
       throw new Error(`User ID must ${wrong}.`);
     }
-    if (this.client.address === undefined) throw new Error("config.url is needed to fetch a pricing token.");
-    if (this.client.apiKey === "") throw new Error("config.apiKey is needed to fetch a pricing token.");
-    if (!this.client.isAllowed) throw aborted();
-    const isSame = userId === this.userId;
-    if (isSame && this.loader.isLoading) return this.loader.load();
-    this.userId = userId;
-    this.loader.use((signal) => this.requestToken(userId, signal));
-    return this.loader.fly();
+    if (!this.client.address) throw new Error("config.url is needed to fetch a pricing token.");
+    if (!this.client.apiKey) throw new Error("config.apiKey is needed to fetch a pricing token.");
+    const { id } = this.client.token.user;
+    // Signed out while this chunk was loading.
+    if (!this.client.isAllowed || id === undefined) throw aborted();
+    if (id === this.userId && this.loader.isLoading) return this.loader.load();
+    this.use(id);
+    return this.loader.fetchNow();
   }
 
   /** See ServiceClient.generateUserPricingToken. */
   async generateUserPricingToken(): Promise<string> {
-    if (this.userId === undefined) {
+    const { id } = this.client.token.user;
+    if (!id) {
       throw new Error(
         "User ID is not set. Please set the user ID with `setUserId(userId)` before trying to generate a pricing token.",
       );
     }
-    return (await this.requestToken(this.userId, this.lifetime.signal)).token;
+    return (await this.requestToken(id, this.lifetime.signal)).token;
   }
 
   /** See ServiceClient.refresh. */
@@ -58,22 +59,25 @@ export class ServiceSession {
   run(isConnected: boolean): void {
     const { client, loader, userId } = this;
     const { token, tokenSource } = client;
+    const { id } = token.user;
     if (!isConnected) this.pause();
     else if (this.wantsChannel === undefined) this.connect();
-    if (isConnected && userId !== undefined) {
-      loader.use((signal) => this.requestToken(userId, signal));
-    } else if (tokenSource !== undefined) {
-      const newest = () => (client.tokenSource ?? tokenSource)();
-      loader.use(async () => ({ token: await newest(), serverTimeMs: 0 }));
+    if (isConnected && id !== undefined) {
+      this.use(id);
+      // The call that set this user failed to load this chunk.
+      if (id !== userId) loader.refresh();
+    } else if (tokenSource) {
+      const source = async () => ({ token: await (client.tokenSource ?? tokenSource)(), serverTimeMs: 0 });
+      loader.use(source, source);
       if (token.status !== "valid") loader.refresh();
     }
     // Else it was `setUserId` that announced a token, and a call of it may still be waiting for its turn.
-    if (!isConnected || tokenSource !== undefined) token.setLoading(loader.isLoading);
-    if (isConnected || tokenSource !== undefined) loader.start();
+    if (!isConnected || tokenSource) token.setLoading(loader.isLoading);
+    if (isConnected || tokenSource) loader.start();
   }
 
   /** Ends channel, timers and requests; user and listeners stay, and `run` takes up the work again. */
-  rest(): void {
+  suspend(): void {
     this.pause();
     // At once: in a moment another client may fill the token service.
     this.client.token.setLoading(false);
@@ -92,12 +96,12 @@ export class ServiceSession {
   connect(): void {
     const { client } = this;
     const { address } = client;
-    if (this.wantsChannel || !client.isAllowed || address === undefined) return;
+    if (this.wantsChannel || !client.isAllowed || !address) return;
     this.wantsChannel = true;
     client.changeConnection({ status: "connecting", error: null });
     import("./live-channel.ts").then(
       ({ openLiveChannel }) => {
-        if (!this.wantsChannel || this.channel !== undefined) return;
+        if (!this.wantsChannel || this.channel) return;
         this.channel = openLiveChannel(address.socketOrigin, address.enginePath, {
           connecting: () => client.changeConnection({ status: "connecting", error: client.connection.error }),
           synchronized: () => this.synchronized(),
@@ -120,10 +124,14 @@ export class ServiceSession {
     this.client.changeConnection();
   }
 
+  private use(userId: string): void {
+    this.userId = userId;
+    this.loader.use((signal) => this.requestToken(userId, signal));
+  }
+
   private async requestToken(userId: string, signal: AbortSignal): Promise<IssuedToken> {
-    const { httpUrl, apiKey, options, isAllowed } = this.client;
-    if (!isAllowed) throw aborted();
-    return requestPricingToken({ httpUrl, apiKey, userId, signal, fetch: options.fetch });
+    if (!this.client.isAllowed) throw aborted();
+    return requestPricingToken(this.client, userId, signal);
   }
 
   private synchronized(): void {
@@ -139,14 +147,14 @@ export class ServiceSession {
       status: "disconnected",
       error: error instanceof Error ? error : client.connection.error,
     });
-    if (error !== undefined) client.events.emit("error", error);
+    if (error) client.events.emit("error", error);
   }
 
   private receive(message: unknown): void {
     const { events } = this.client;
     try {
       const read = readMessage(message);
-      if (read === undefined) return;
+      if (!read) return;
       const { event, details } = read;
       if ((event === "pricing_archived" || event === "service_disabled") && this.isAbout(details.serviceName)) {
         this.loader.refreshSoon();
@@ -157,7 +165,7 @@ export class ServiceSession {
     }
   }
 
-  /** Whether the token has a feature of that service; the channel tells of everybody's. */
+  /** Returns true if the token has a feature of the service; the channel carries every organization's events. */
   private isAbout(serviceName: string): boolean {
     const prefix = `${serviceName}-`.toLowerCase();
     return Object.keys(this.client.token.getPayload()?.features ?? {}).some((id) => id.startsWith(prefix));

@@ -13,8 +13,8 @@ export function createTestToken(payload: TestTokenPayload = {}): string {
   const iat = Math.floor(Date.now() / 1000);
   const features: Record<string, TokenFeature> = {};
   for (const [id, feature] of Object.entries(payload.features ?? {})) {
-    const given = typeof feature === "boolean" ? { eval: feature } : feature;
-    features[id] = { eval: true, limit: null, used: null, error: null, ...given };
+    const fields = typeof feature === "boolean" ? { eval: feature } : feature;
+    features[id] = { eval: true, limit: null, used: null, error: null, ...fields };
   }
   const claims = { iat, exp: iat + 3600, sub: "test-user", ...payload, features };
   return `${encode({ alg: "none" })}.${encode(claims)}.`;

@@ -8,7 +8,7 @@ import type { TokenService } from "./token-service.ts";
 /** Where tokens come from: a user's route of the service, or the application's own function. */
 export type TokenOrigin = (signal: AbortSignal) => Promise<IssuedToken>;
 
-interface Flight {
+interface InFlight {
   /** Aborted as soon as it is over, however it ended. */
   readonly controller: AbortController;
   readonly outcome: Promise<void>;
@@ -26,7 +26,7 @@ const LONG_ABSENCE_MS = 60_000;
  */
 export class TokenLoader {
   private origin: TokenOrigin | undefined;
-  private latest: Flight | undefined;
+  private latest: InFlight | undefined;
   private failures = 0;
   private isStarted = false;
   /** When to refresh, in the clock of Date.now. */
@@ -37,33 +37,37 @@ export class TokenLoader {
   private readonly tokens: TokenService;
   private readonly onError: (error: Error) => void;
 
-  /** `onError` hears of refreshes that nobody asked for and that failed. */
+  /** `onError` receives the errors of background refreshes. */
   constructor(tokens: TokenService, onError: (error: Error) => void) {
     this.tokens = tokens;
     this.onError = onError;
   }
 
   /** From now on tokens come from here. Does not ask yet. */
-  use(origin: TokenOrigin | undefined): void {
+  use(origin: TokenOrigin | undefined, afterSignOut?: TokenOrigin): void {
     this.origin = origin;
     this.failures = 0;
+    this.tokens.signOut = () => {
+      this.cancel();
+      this.origin = afterSignOut;
+    };
   }
 
-  /** Whether a request is under way. */
+  /** True while a request is in flight. */
   get isLoading(): boolean {
     return this.latest?.controller.signal.aborted === false;
   }
 
   /** Asks now, or joins the request under way. Whoever waits for a request that a later one replaces gets the later outcome. */
   load(): Promise<void> {
-    return this.isLoading && this.latest !== undefined ? this.latest.outcome : this.fly();
+    return this.latest && this.isLoading ? this.latest.outcome : this.fetchNow();
   }
 
   /** Gives up the request under way, whose waiters follow the new one, and asks the present origin. */
-  fly(): Promise<void> {
+  fetchNow(): Promise<void> {
     const { origin } = this;
-    if (origin === undefined) return Promise.resolve();
-    const before = this.latest;
+    if (!origin) return Promise.resolve();
+    const previous = this.latest;
     const controller = new AbortController();
     const land = async () => {
       try {
@@ -80,9 +84,9 @@ export class TokenLoader {
       }
     };
     // A microtask later, so that `flight` exists when `land` compares with it.
-    const flight: Flight = { controller, outcome: Promise.resolve().then(land) };
+    const flight: InFlight = { controller, outcome: Promise.resolve().then(land) };
     this.latest = flight;
-    before?.controller.abort();
+    previous?.controller.abort();
     // After a failed refresh of an expired token, further tries must not make the page flicker.
     if (this.failures === 0) this.tokens.setLoading(true);
     return flight.outcome;
@@ -90,19 +94,19 @@ export class TokenLoader {
 
   /** Asks in the background: a failure goes to `onError` and is tried again later if that can help. */
   refresh(): void {
-    if (this.origin === undefined) return;
+    if (!this.origin) return;
     this.dueAt = undefined;
     this.load().catch((error: unknown) => {
       if (error instanceof ServiceRequestError && error.code === "ABORTED") return;
       this.onError(error instanceof Error ? error : new Error(String(error)));
-      if (this.isStarted && mayPass(error)) {
+      if (this.isStarted && isTransient(error)) {
         this.failures += 1;
         this.wait(SHORTEST_WAIT_MS + Math.random() * Math.min(LONGEST_WAIT_MS, SHORTEST_WAIT_MS * 2 ** this.failures));
       }
     });
   }
 
-  /** Refreshes within three seconds, once however often asked: every browser hears every event at the same moment. */
+  /** Refreshes once after a random delay of up to 3 s: every browser receives an event at the same moment. */
   refreshSoon(): void {
     const at = Date.now() + 3000;
     if (this.isStarted && (this.dueAt ?? at) >= at) this.wait(Math.random() * 3000);
@@ -112,15 +116,19 @@ export class TokenLoader {
   start(): void {
     if (this.isStarted) return;
     this.isStarted = true;
-    this.stopWatching = onWake(() => this.look());
+    this.stopWatching = onWake(() => this.check());
     this.plan();
   }
 
   /** Ends all of that and aborts the request under way; `start` takes it up again. */
   stop(): void {
     this.isStarted = false;
-    this.dueAt = undefined;
     this.stopWatching?.();
+    this.cancel();
+  }
+
+  private cancel(): void {
+    this.dueAt = undefined;
     clearTimeout(this.timer);
     this.end();
   }
@@ -143,13 +151,13 @@ export class TokenLoader {
   }
 
   private wait(delayMs: number): void {
-    if (!this.isStarted || this.origin === undefined) return;
+    if (!this.isStarted || !this.origin) return;
     this.dueAt = Date.now() + delayMs;
-    this.look();
+    this.check();
   }
 
   /** Does what is due unless the page is hidden, which it makes up for when shown; else waits for it. */
-  private look(): void {
+  private check(): void {
     clearTimeout(this.timer);
     const now = Date.now();
     if (isHidden()) {
@@ -159,7 +167,7 @@ export class TokenLoader {
     const wasAway = this.hiddenSince !== undefined && now - this.hiddenSince > LONG_ABSENCE_MS;
     this.hiddenSince = undefined;
     if (wasAway || (this.dueAt !== undefined && this.dueAt <= now)) this.refresh();
-    else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.look());
+    else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.check());
   }
 }
 
@@ -172,7 +180,7 @@ function clockOffset(serverTimeMs: number, token: string): number {
 }
 
 /** A refusal stays one however often it is asked for; a lost connection or a busy server does not. */
-function mayPass(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   const status = error instanceof ServiceRequestError ? error.status : undefined;
   return status === undefined || status >= 500 || status === 408 || status === 429;
 }

@@ -18,7 +18,7 @@ import {
   type PricingTokenPayload,
 } from "../pricing-token.ts";
 
-/** Whether there is a token: a usable one, one on its way, one that has expired, or none. */
+/** State of the token: usable, loading, expired, or none. */
 export type TokenStatus = "valid" | "loading" | "expired" | "none";
 
 /** @internal A client: `httpUrl` is empty as long as it belongs to no service. */
@@ -36,9 +36,13 @@ export class TokenService {
   private readonly initial: PricingTokenPayload | undefined;
   private loading = false;
   private clockOffsetMs = 0;
-  private saidExpired = false;
-  private isResting = false;
+  private wasNotified = false;
+  private suspended = false;
   private owner: TokenOwner | undefined;
+  /** @internal Replaced by each sign-out and change of user. `id`: the user that a client set. */
+  user: { readonly id?: string } = {};
+  /** @internal Set by the client that loads tokens: ends its work for the present user. */
+  signOut: (() => void) | undefined;
   private readonly listeners = createListeners((count) => this.watch(count > 0));
   /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
   readonly subscribe: (listener: () => void) => () => void = this.listeners.add;
@@ -67,15 +71,36 @@ export class TokenService {
   update(token: string, clockOffsetMs = 0): void {
     this.payload = deepFreeze(shareEntries(decodePricingToken(token), this.payload));
     this.clockOffsetMs = clockOffsetMs;
-    this.saidExpired = this.hasExpired();
+    this.wasNotified = this.hasExpired();
     this.listeners.notify();
     this.armTimer();
   }
 
-  /** Forgets the token; notifies when there was one. */
+  /**
+   * Signs the user out: drops the token, aborts the request for it, and stops refreshing it. Notifies when the status changed.
+   * Only `setUserId`, `update` or the token source bring another token.
+   */
   clear(): void {
-    this.change(() => (this.payload = undefined));
-    this.armTimer();
+    this.change(() => {
+      this.user = {};
+      this.payload = undefined;
+      this.loading = false;
+      this.signOut?.();
+    });
+  }
+
+  /** @internal For clients: sets the user whose token they will load. Drops the token of another user. */
+  setUser(id: string): void {
+    this.change(() => {
+      this.loading = true;
+      if (id !== this.userId) this.payload = undefined;
+      this.user = { id };
+    });
+  }
+
+  /** @internal The user that a client set, else the subject of the token, expired or not. */
+  get userId(): string | undefined {
+    return this.user.id ?? this.payload?.sub;
   }
 
   /** Says whether a token is on its way, so that features without one load instead of failing. `update` does not end it. */
@@ -83,7 +108,7 @@ export class TokenService {
     this.change(() => (this.loading = loading));
   }
 
-  /** Whether there is a token, by the clock. */
+  /** State of the token by the corrected clock. */
   get status(): TokenStatus {
     if (this.getPayload() !== null) return "valid";
     if (this.loading) return "loading";
@@ -134,17 +159,17 @@ export class TokenService {
 
   /** @internal For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
   claim(owner: TokenOwner): void {
-    const before = this.owner;
+    const previous = this.owner;
     this.owner = owner;
-    if (!before || before === owner) return;
-    before.dispose();
+    if (!previous || previous === owner) return;
+    previous.dispose();
     this.setLoading(false);
-    if (before.httpUrl) this.clear();
+    if (previous.httpUrl) this.clear();
   }
 
   /** @internal For clients: while nobody holds the one that fills it, nothing is announced. */
-  rest(isResting: boolean): void {
-    this.isResting = isResting;
+  suspend(suspended: boolean): void {
+    this.suspended = suspended;
     this.armTimer();
   }
 
@@ -153,17 +178,18 @@ export class TokenService {
   }
 
   private change(make: () => void): void {
-    const before = this.status;
+    const previous = this.status;
     make();
-    if (this.status !== before) this.listeners.notify();
+    if (this.status !== previous) this.listeners.notify();
+    this.armTimer();
   }
 
   private watch(wanted: boolean): void {
     if (wanted === (this.stopWatching !== undefined)) return;
     this.stopWatching?.();
     this.stopWatching = wanted ? onWake(() => this.armTimer()) : undefined;
-    // What has expired unobserved is no news to those who come later.
-    this.saidExpired = this.hasExpired();
+    // Do not announce an expiry that happened before the first subscription.
+    this.wasNotified = this.hasExpired();
     this.armTimer();
   }
 
@@ -171,10 +197,10 @@ export class TokenService {
   private armTimer(): void {
     clearTimeout(this.timer);
     const left = this.lifeLeftMs;
-    if (this.stopWatching === undefined || this.isResting || left === undefined) return;
+    if (this.stopWatching === undefined || this.suspended || left === undefined) return;
     if (left > 0) this.timer = wakeAfter(left, () => this.armTimer());
-    else if (!this.saidExpired) {
-      this.saidExpired = true;
+    else if (!this.wasNotified) {
+      this.wasNotified = true;
       this.listeners.notify();
     }
   }
@@ -186,9 +212,9 @@ function shaped<T>(value: unknown): T | null {
 }
 
 /** Puts the entries of the earlier payload in place of equal ones, so that equal answers stay the same object. */
-function shareEntries(next: PricingTokenPayload, before: PricingTokenPayload | undefined): PricingTokenPayload {
+function shareEntries(next: PricingTokenPayload, previous: PricingTokenPayload | undefined): PricingTokenPayload {
   for (const [id, entry] of Object.entries(next.features)) {
-    const value = before && ownValue(before.features, id);
+    const value = previous && ownValue(previous.features, id);
     if (value !== undefined && JSON.stringify(value) === JSON.stringify(entry)) {
       // Not by assignment, which `__proto__` as an id would turn into something else.
       Object.defineProperty(next.features, id, { value, enumerable: true });

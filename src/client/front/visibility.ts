@@ -1,6 +1,6 @@
 /* Apart from ambient.ts, because only code that is loaded later asks for it. */
 
-/** Whether the page is in the background. */
+/** Returns true while the page is in the background. */
 export function isHidden(): boolean {
   return typeof document === "object" && document.hidden;
 }

@@ -5,7 +5,7 @@ import { consumed, contract, tasker, upload } from "../../support/contracting.ts
 import { freePort, type RunningServer, startEventServer, testKeyring } from "../../support/event-server.ts";
 import { expectBalancesMatchLedger } from "../../support/invariants.ts";
 
-/* What a back end answers while the service is gone: a real server process, killed and started again. */
+/* Kills and restarts a real server process under a back end's client. */
 
 let api: TestApi;
 let server: RunningServer;
@@ -95,7 +95,7 @@ test("in an outage the last answers stay with their age, consumption is refused,
 
   server = await start();
   await expect.poll(() => features.evaluate("ada", "tasker-board"), { timeout: 5000 }).toEqual(before);
-  // What could not be counted is, once, however often it is made up for.
+  // Resending uncounted consumption with its key counts it once.
   const { idempotencyKey } = uncounted;
   if (idempotencyKey === null) throw new Error("no key");
   for (let n = 0; n < 2; n += 1) {

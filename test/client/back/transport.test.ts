@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Faregate, type FaregateOptions } from "../../../src/client/client.ts";
 
-/* What the client of back ends does with the network and with answers that say "not now", against a real HTTP server. */
+/* Timeouts, retries and errors of the back-end client, against a real HTTP server. */
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 const RESULT = { eval: true, limit: null, used: null, error: null };

@@ -11,7 +11,7 @@ export interface TokenCall {
   body: string;
 }
 
-/** What the token route answers; the default is a token with `zoom-meetings` on for that user. */
+/** Handler of the token route. Default: a token with `zoom-meetings` on for the user. */
 export type TokenAnswer = (userId: string, response: ServerResponse) => void;
 
 /** A stock Socket.IO server with the token route, as one origin; what Faregate's own server looks like to a client. */

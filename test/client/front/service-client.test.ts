@@ -162,6 +162,55 @@ describe("setUserId", () => {
   });
 });
 
+describe("sign-out by clear()", () => {
+  test("aborts the token request in flight, and the user's token is never stored", async () => {
+    const closed = vi.fn();
+    const responses: (() => void)[] = [];
+    server.answer = (user, response) => {
+      response.on("close", closed);
+      responses.push(() => answerWith(response, { pricingToken: createTestToken({ sub: user }) }));
+    };
+    const pending = failure(client.setUserId("ada"));
+    await vi.waitFor(() => expect(responses).toHaveLength(1));
+    client.token.clear();
+    expect(client.token.status).toBe("none");
+    expect(await pending).toMatchObject({ code: "ABORTED" });
+    await vi.waitFor(() => expect(closed).toHaveBeenCalledTimes(1));
+    responses[0]?.();
+    await later(30);
+    expect(client.token.status).toBe("none");
+  });
+
+  test("aborts a setUserId that waits for the lazy chunk, without a request", async () => {
+    const pending = failure(client.setUserId("ada"));
+    client.token.clear();
+    expect(client.token.status).toBe("none");
+    expect(await pending).toMatchObject({ code: "ABORTED" });
+    expect(server.calls).toHaveLength(0);
+  });
+
+  test("removes the user: refresh sends no request until setUserId sets a user again", async () => {
+    await client.setUserId("ada");
+    client.token.clear();
+    await client.refresh();
+    await expect(client.generateUserPricingToken()).rejects.toThrow("User ID is not set.");
+    expect(server.calls).toHaveLength(1);
+    await client.setUserId("ada");
+    await client.refresh();
+    expect(client.token.getKey("sub")).toBe("ada");
+    expect(server.calls).toHaveLength(3);
+  });
+
+  test("in a listener of the sign-out, setUserId loads the next user", async () => {
+    await client.setUserId("ada");
+    let next: Promise<void> | undefined;
+    client.token.subscribe(() => (next ??= client.setUserId("bob")));
+    client.token.clear();
+    await next;
+    expect(client.token.getKey("sub")).toBe("bob");
+  });
+});
+
 describe("a token that was there before", () => {
   test.each([
     { sub: "ada", status: "valid" },
@@ -424,6 +473,60 @@ describe("a back end's Pricing-Token header", () => {
     intercept({ headers: answer(createTestToken({ sub: "bob" })).headers });
     expect(tokens.getKey("sub")).toBe("bob");
     expect(() => intercept({ headers: { "pricing-token": "nonsense" } })).not.toThrow();
+  });
+
+  const late = (tokens: TokenService, value: string) => {
+    let respond: (response: Response) => void = () => {};
+    const response = new Promise<Response>((resolve) => (respond = resolve));
+    const arrived = fetchWithPricingToken(tokens, { fetch: () => response })("http://h");
+    return async () => {
+      respond(answer(value));
+      await arrived;
+    };
+  };
+
+  test.each([
+    { change: "setUserId of another user", to: () => client.setUserId("bob"), user: "bob" },
+    {
+      change: "a token of another user",
+      to: (t: TokenService) => t.update(createTestToken({ sub: "bob" })),
+      user: "bob",
+    },
+    { change: "a sign-out", to: (t: TokenService) => t.clear(), user: null },
+  ])("is ignored when the user changed after the request was sent: $change", async ({ to, user }) => {
+    const tokens = client.token;
+    await client.setUserId("ada");
+    if (user === "bob") tokens.clear();
+    tokens.update(createTestToken({ sub: "ada" }));
+    const arrive = late(tokens, createTestToken({ sub: "ada" }));
+    await to(tokens);
+    await arrive();
+    expect(tokens.getKey("sub")).toBe(user);
+  });
+
+  test("is ignored after a sign-out that came before the first token", async () => {
+    const tokens = new TokenService();
+    const arrive = late(tokens, createTestToken({ sub: "ada" }));
+    tokens.clear();
+    await arrive();
+    expect(tokens.status).toBe("none");
+  });
+
+  test("of the present user is stored although the request was sent before the first token", async () => {
+    const tokens = new TokenService();
+    const arrive = late(tokens, createTestToken({ sub: "ada", plan: "new" }));
+    tokens.update(createTestToken({ sub: "ada" }));
+    await arrive();
+    expect(tokens.getKey("plan")).toBe("new");
+  });
+
+  test("of another user than that of setUserId is ignored by the axios interceptor", async () => {
+    await client.setUserId("bob");
+    const intercept = pricingTokenInterceptor(client.token);
+    intercept({ headers: { "pricing-token": createTestToken({ sub: "ada" }) } });
+    expect(client.token.getKey("sub")).toBe("bob");
+    intercept({ headers: { "pricing-token": createTestToken({ sub: "bob", plan: "new" }) } });
+    expect(client.token.getKey("plan")).toBe("new");
   });
 
   test("disturbs nothing when it is malformed and its listener throws, which is reported", () => {

@@ -56,7 +56,7 @@ const setHidden = (hidden: boolean) => {
 };
 
 test("refreshes between 70 and 80 % of the life that is left, again and again", async () => {
-  await loader.fly();
+  await loader.fetchNow();
   await pass(0.75 * HOUR - 1000);
   expect(asked).toBe(1);
   await pass(2000);
@@ -67,7 +67,7 @@ test("refreshes between 70 and 80 % of the life that is left, again and again", 
 
 test("never sooner than after five seconds", async () => {
   answers = [token(4000)];
-  await loader.fly();
+  await loader.fetchNow();
   await pass(4900);
   expect(asked).toBe(1);
   await pass(200);
@@ -76,7 +76,7 @@ test("never sooner than after five seconds", async () => {
 
 test("a token for longer than 32 bits of milliseconds is not refreshed at once", async () => {
   answers = [token(100 * 24 * HOUR), token(200 * 24 * HOUR)];
-  await loader.fly();
+  await loader.fetchNow();
   await pass(74 * 24 * HOUR);
   expect(asked).toBe(1);
   await pass(2 * 24 * HOUR);
@@ -85,14 +85,14 @@ test("a token for longer than 32 bits of milliseconds is not refreshed at once",
 
 test("a token that arrives expired is asked for again with growing delays, not in a loop", async () => {
   answers = Array.from({ length: 50 }, () => token(-HOUR, { iat: 1 }));
-  await loader.fly();
+  await loader.fetchNow();
   await pass(10 * MINUTE);
   expect(asked).toBeGreaterThan(2);
   expect(asked).toBeLessThan(12);
 });
 
 test("a failed refresh is told, tried again later, and leaves the token until it expires", async () => {
-  await loader.fly();
+  await loader.fetchNow();
   answers = [
     new ServiceRequestError("NETWORK", "gone"),
     new ServiceRequestError("HTTP", "busy", { status: 503, body: "" }),
@@ -108,7 +108,7 @@ test("a failed refresh is told, tried again later, and leaves the token until it
 test("after the expiry, further failing tries do not make features load again and again", async () => {
   const statuses: string[] = [];
   tokens.subscribe(() => statuses.push(tokens.status));
-  await loader.fly();
+  await loader.fetchNow();
   statuses.length = 0;
   answers = Array.from({ length: 100 }, () => new ServiceRequestError("NETWORK", "gone"));
   await pass(HOUR + 5 * MINUTE);
@@ -121,7 +121,7 @@ test("after the expiry, further failing tries do not make features load again an
 });
 
 test("a refusal is not tried again", async () => {
-  await loader.fly();
+  await loader.fetchNow();
   answers = [new ServiceRequestError("HTTP", "no", { status: 403, body: "" })];
   await pass(0.75 * HOUR + 1000);
   expect(errors).toMatchObject([{ status: 403 }]);
@@ -130,7 +130,7 @@ test("a refusal is not tried again", async () => {
 });
 
 test("a hidden page waits, and makes up for it when shown", async () => {
-  await loader.fly();
+  await loader.fetchNow();
   setHidden(true);
   await pass(2 * HOUR);
   expect(asked).toBe(1);
@@ -140,7 +140,7 @@ test("a hidden page waits, and makes up for it when shown", async () => {
 });
 
 test("shown again after more than a minute it refreshes, after less it does not", async () => {
-  await loader.fly();
+  await loader.fetchNow();
   setHidden(true);
   await pass(50_000);
   setHidden(false);
@@ -154,7 +154,7 @@ test("shown again after more than a minute it refreshes, after less it does not"
 });
 
 test("refreshSoon asks once within three seconds, however often it is called", async () => {
-  await loader.fly();
+  await loader.fetchNow();
   loader.refreshSoon();
   await pass(500);
   loader.refreshSoon();
@@ -164,8 +164,31 @@ test("refreshSoon asks once within three seconds, however often it is called", a
   expect(asked).toBe(2);
 });
 
+test("a sign-out cancels the scheduled refresh and the user's origin, also after a long absence", async () => {
+  await loader.fetchNow();
+  tokens.clear();
+  setHidden(true);
+  await pass(2 * HOUR);
+  setHidden(false);
+  loader.refreshSoon();
+  await pass(HOUR);
+  await loader.load();
+  expect([asked, tokens.status]).toEqual([1, "none"]);
+});
+
+test("a sign-out cancels the scheduled refresh of a token source, which load still calls", async () => {
+  const source = vi.fn(async () => ({ token: token(), serverTimeMs: 0 }));
+  loader.use(source, source);
+  await loader.fetchNow();
+  tokens.clear();
+  await pass(2 * HOUR);
+  expect(source).toHaveBeenCalledTimes(1);
+  await loader.load();
+  expect(tokens.status).toBe("valid");
+});
+
 test("stopped it aborts and does nothing more; started again it goes on", async () => {
-  await loader.fly();
+  await loader.fetchNow();
   loader.stop();
   loader.refreshSoon();
   await pass(2 * HOUR);
@@ -177,7 +200,7 @@ test("stopped it aborts and does nothing more; started again it goes on", async 
 
 test("a request that never ends is given up by stopping: nothing loads any more, and the next one is asked anew", async () => {
   loader.use(() => new Promise(() => {}));
-  void loader.fly();
+  void loader.fetchNow();
   expect([loader.isLoading, tokens.status]).toEqual([true, "loading"]);
   loader.stop();
   expect([loader.isLoading, tokens.status]).toEqual([false, "none"]);
@@ -192,17 +215,17 @@ test("answers of an origin that ignores the abort are not stored: neither after 
     return { token: token(HOUR, { sub }), serverTimeMs: 0 };
   };
   loader.use(wait(100, "ada"));
-  const first = loader.fly();
+  const first = loader.fetchNow();
   await pass(10);
   loader.use(wait(10, "bob"));
-  const second = loader.fly();
+  const second = loader.fetchNow();
   await pass(50);
   expect(tokens.getKey("sub")).toBe("bob");
   await pass(100);
   await Promise.all([first, second]);
   expect(tokens.getKey("sub")).toBe("bob");
   loader.use(wait(100, "eve"));
-  const third = loader.fly().catch((error: unknown) => error);
+  const third = loader.fetchNow().catch((error: unknown) => error);
   await pass(10);
   loader.stop();
   await pass(100);
@@ -213,18 +236,18 @@ test("answers of an origin that ignores the abort are not stored: neither after 
 test("a slow local clock is corrected by iat, a fast one by the answer's date; small differences are left", async () => {
   const ahead = Date.now() + 10 * MINUTE;
   answers = [token(10 * MINUTE + HOUR, { iat: Math.floor(ahead / 1000) })];
-  await loader.fly();
+  await loader.fetchNow();
   expect(tokens.lifeLeftMs).toBe(HOUR);
   serverTimeMs = Date.now() - 2 * HOUR;
   answers = [token(-HOUR)];
-  await loader.fly();
+  await loader.fetchNow();
   expect(tokens.status).toBe("valid");
   expect(tokens.lifeLeftMs).toBe(HOUR);
   serverTimeMs = Date.now() + 20_000;
-  await loader.fly();
+  await loader.fetchNow();
   expect(tokens.lifeLeftMs).toBe(HOUR);
   serverTimeMs = 0;
   answers = [token(HOUR / 2, { iat: Math.floor((Date.now() - HOUR / 2) / 1000) })];
-  await loader.fly();
+  await loader.fetchNow();
   expect(tokens.lifeLeftMs).toBe(HOUR / 2);
 });

@@ -245,15 +245,15 @@ describe("subscribers", () => {
     expect(heard).toEqual(["loading", "valid", "loading", "expired"]);
   });
 
-  test("hear of loading again when a token that came from elsewhere meanwhile is cleared or expires", () => {
+  test("the status is loading again when a token from elsewhere expires, and none after a sign-out", () => {
     const tokens = new TokenService();
     tokens.setLoading(true);
     tokens.update(good());
     expect(tokens.status).toBe("valid");
-    tokens.clear();
-    expect(tokens.status).toBe("loading");
     tokens.update(good({ exp: NOW }));
     expect(tokens.getFeature("zoom-a").status).toBe("loading");
+    tokens.clear();
+    expect(tokens.status).toBe("none");
   });
 
   test("hear of nothing by themselves, and no timer runs, while whoever fills the service rests", () => {
@@ -261,11 +261,11 @@ describe("subscribers", () => {
     const heard = vi.fn();
     tokens.update(good());
     tokens.subscribe(heard);
-    tokens.rest(true);
+    tokens.suspend(true);
     expect(vi.getTimerCount()).toBe(0);
     vi.advanceTimersByTime(60_000);
     expect(heard).not.toHaveBeenCalled();
-    tokens.rest(false);
+    tokens.suspend(false);
     expect(heard).toHaveBeenCalledTimes(1);
   });
 });

@@ -12,7 +12,7 @@ export interface Freshness {
   readonly ageMs: number | null;
 }
 
-/** What an evaluation answers while the service cannot be reached, or is broken. */
+/** Answers of evaluations while the service is unreachable or broken. */
 export interface OutageOptions {
   /** First the last answer about the same feature and user, if it is no older than this. Default 0: none is kept. */
   lastKnownForMs?: number | undefined;
@@ -20,14 +20,14 @@ export interface OutageOptions {
   whenUnreachable?: "throw" | "open" | "closed" | undefined;
 }
 
-interface Known {
+interface CachedAnswer {
   readonly value: unknown;
   readonly at: number;
 }
 
 /** Of the users asked about most recently. */
 const MAX_ANSWERS = { users: 1_000, ofEach: 100 };
-type Answers = LeastRecentlyUsed<Known>;
+type Answers = LeastRecentlyUsed<CachedAnswer>;
 const noAnswers = (): Answers => leastRecentlyUsed(MAX_ANSWERS.ofEach);
 
 /** So many failures in a row are an outage; fewer may be one question that breaks the service, or one caller in too much haste. */
@@ -35,8 +35,8 @@ const FAILURES_OF_AN_OUTAGE = 3;
 /** How often an outage is looked into while there are answers without the service: once, for all callers. */
 const PROBE_EVERY_MS = 1_000;
 
-/** What is known without the service, and whether it is there. */
-export class Outage {
+/** Caches the last answers for outages, with a circuit breaker. */
+export class FallbackCache {
   private readonly users = leastRecentlyUsed<Answers>(MAX_ANSWERS.users);
   private failures = 0;
   private probeAt = 0;
@@ -46,34 +46,35 @@ export class Outage {
     this.defaults = defaults;
   }
 
-  /** Nothing is known of this user any more. */
-  forget(userId: string): void {
+  /** Evicts the user's answers. */
+  evict(userId: string): void {
     if (this.users.get(userId) !== undefined) this.users.put(userId, noAnswers());
   }
 
   /**
-   * What `ask` brings, and when that fails what there is instead of it: at once while an outage is known, so that an outage here does not
-   * make everything slow there. `remember` says whether the answer is one to the question, `fallback` what yes and no are.
+   * Sends the request and falls back to the cache when it fails. While the circuit is open it answers from the cache at once, so that an
+   * outage of the service does not slow the caller. `fallback` builds the open or closed answer.
    */
   async answer<T>(
-    question: { userId: string; about: string; options: OutageOptions },
-    ask: () => Promise<T>,
-    { remember, fallback }: { remember: (answer: T) => boolean; fallback: ((isOpen: boolean) => T) | undefined },
+    question: { userId: string; key: string; options: OutageOptions },
+    request: () => Promise<T>,
+    { isCacheable, fallback }: { isCacheable: (answer: T) => boolean; fallback: ((isOpen: boolean) => T) | undefined },
   ): Promise<T & Freshness> {
-    const { userId, about } = question;
+    const { userId, key } = question;
     const lastKnownForMs = question.options.lastKnownForMs ?? this.defaults.lastKnownForMs ?? 0;
-    const known = lastKnownForMs > 0 ? (this.users.get(userId) ?? this.users.put(userId, noAnswers())) : undefined;
-    const instead = () => fallback && this.without(known?.get(about), lastKnownForMs, fallback, question.options);
+    const answers = lastKnownForMs > 0 ? (this.users.get(userId) ?? this.users.put(userId, noAnswers())) : undefined;
+    const fromCache = () =>
+      fallback && this.withoutService(answers?.get(key), lastKnownForMs, fallback, question.options);
     if (this.failures >= FAILURES_OF_AN_OUTAGE) {
-      const answer = performance.now() < this.probeAt ? instead() : undefined;
+      const answer = performance.now() < this.probeAt ? fromCache() : undefined;
       if (answer !== undefined) return answer;
       this.probeAt = performance.now() + PROBE_EVERY_MS;
     }
     try {
-      const value = await ask();
+      const value = await request();
       this.failures = 0;
-      // Into what was known when it was asked: forgotten meanwhile, it is not known again.
-      if (remember(value)) known?.put(about, { value: deepFreeze(value), at: performance.now() });
+      // `answers` is the user's cache at request time: an eviction in between also drops this answer.
+      if (isCacheable(value)) answers?.put(key, { value: deepFreeze(value), at: performance.now() });
       return { ...value, source: "service", stale: false, ageMs: 0 };
     } catch (error) {
       if (!isOutage(error)) {
@@ -82,22 +83,22 @@ export class Outage {
       }
       this.failures += 1;
       this.probeAt = performance.now() + PROBE_EVERY_MS;
-      const answer = instead();
+      const answer = fromCache();
       if (answer === undefined) throw error;
       return answer;
     }
   }
 
-  private without<T>(
-    known: Known | undefined,
+  private withoutService<T>(
+    cached: CachedAnswer | undefined,
     lastKnownForMs: number,
     fallback: (isOpen: boolean) => T,
     options: OutageOptions,
   ): (T & Freshness) | undefined {
     const otherwise = options.whenUnreachable ?? this.defaults.whenUnreachable ?? "throw";
-    const ageMs = known && Math.round(performance.now() - known.at);
-    if (known !== undefined && ageMs !== undefined && ageMs < lastKnownForMs) {
-      return { ...asAnswered<T>(known), source: "last-known", stale: true, ageMs };
+    const ageMs = cached && Math.round(performance.now() - cached.at);
+    if (cached !== undefined && ageMs !== undefined && ageMs < lastKnownForMs) {
+      return { ...asAnswered<T>(cached), source: "last-known", stale: true, ageMs };
     }
     if (otherwise === "throw") return undefined;
     return { ...fallback(otherwise === "open"), source: "fallback", stale: true, ageMs: null };
@@ -105,11 +106,11 @@ export class Outage {
 }
 
 /** Guarantee: an answer is only found under the question to which it was the answer. */
-function asAnswered<T>(known: Known): T {
-  return known.value as T;
+function asAnswered<T>(cached: CachedAnswer): T {
+  return cached.value as T;
 }
 
-/** Whether the service is not there or broken: what it refuses it will refuse later too. */
+/** Returns true if the service is unreachable or broken. A 4xx status is an answer, not an outage. */
 function isOutage(error: unknown): boolean {
   // Without a status nothing came; nobody is to be blamed for what was called off.
   return error instanceof ServiceRequestError && error.code !== "ABORTED" && (error.status ?? 500) >= 500;
