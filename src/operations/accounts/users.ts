@@ -83,11 +83,13 @@ export async function authenticate(
   const user = await throttleSignInEverywhere(ctx, { name: input.username, address }, () =>
     hashing(ctx, client, async () => {
       const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
-      return (await verifyPassword(input.password, found?.passwordHash)) ? found : undefined;
+      return (await verifyPassword(input.password, found?.passwordHash, ctx.settings.passwordIterations))
+        ? found
+        : undefined;
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
-  if (isOutdated(user.passwordHash)) await rehash(ctx, user, input.password, client);
+  if (isOutdated(user.passwordHash, ctx.settings.passwordIterations)) await rehash(ctx, user, input.password, client);
   const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.now().getTime();
   const current = user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.keyring, user.apiKeySealed);
   const itself = { ...ctx, caller: { kind: "user" as const, id: user.id, username: user.username, role: user.role } };
@@ -96,7 +98,7 @@ export async function authenticate(
 
 /** Upgrades the password's hash, unless the password was changed meanwhile. */
 async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
-  const passwordHash = await hashing(ctx, client, () => hashPassword(password));
+  const passwordHash = await hashing(ctx, client, () => hashPassword(password, ctx.settings.passwordIterations));
   await ctx.db
     .update(users)
     .set({ passwordHash })
@@ -139,7 +141,7 @@ export async function createUser(
   const role = isPlatformAdmin(ctx.caller) ? (input.role ?? "USER") : "USER";
   // Checked before hashing, so that a rejected name costs nothing, and again with the skeleton locked.
   await refuseLookAlike(ctx, input.username);
-  const passwordHash = await hashing(ctx, client, () => hashPassword(input.password));
+  const passwordHash = await hashing(ctx, client, () => hashPassword(input.password, ctx.settings.passwordIterations));
   const name = `${input.username}'s Organization`;
   const row = await refusingTakenName(() =>
     transaction(ctx, async (ctx) => {
@@ -169,7 +171,7 @@ export async function seedFirstAdmin(
       throw new Failure("unprocessable", "The username contains characters that are not allowed");
     }
     await refuseLookAlike(ctx, admin.username);
-    const passwordHash = await hashPassword(admin.password);
+    const passwordHash = await hashPassword(admin.password, ctx.settings.passwordIterations);
     await insertUser(ctx, { ...admin, role: "ADMIN", passwordHash });
     return true;
   });
@@ -262,7 +264,10 @@ export async function updateUser(
   refuseOthers(await findUser(ctx, input.target));
   const { password } = input;
   if (password !== undefined) await limitAccountCalls(ctx, addressBlock(client.address));
-  const passwordHash = password === undefined ? undefined : await hashing(ctx, client, () => hashPassword(password));
+  const passwordHash =
+    password === undefined
+      ? undefined
+      : await hashing(ctx, client, () => hashPassword(password, ctx.settings.passwordIterations));
   return refusingTakenName(() =>
     transaction(ctx, async (ctx) => {
       if (input.role !== undefined) await lockAdmins(ctx);
