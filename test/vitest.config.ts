@@ -16,6 +16,7 @@ export default defineConfig({
             "test/**/*.runtime.test.ts",
             "test/**/*.browser.test.ts",
             "test/**/*.fault.test.ts",
+            "test/**/*.slow.test.ts",
           ],
           testTimeout: 30_000,
           maxWorkers: 2,
@@ -47,7 +48,7 @@ export default defineConfig({
         test: {
           name: "postgres",
           sequence: { groupOrder: 1 },
-          include: ["test/**/*.pg.test.ts", "test/**/*.e2e.test.ts"],
+          include: ["test/**/*.pg.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -56,8 +57,30 @@ export default defineConfig({
       },
       {
         test: {
-          name: "runtimes",
+          name: "e2e",
           sequence: { groupOrder: 2 },
+          include: ["test/**/*.e2e.test.ts"],
+          globalSetup: ["test/support/postgres-server.ts"],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          name: "slow",
+          sequence: { groupOrder: 3 },
+          include: ["test/**/*.slow.test.ts"],
+          globalSetup: ["test/support/postgres-server.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          name: "runtimes",
+          sequence: { groupOrder: 4 },
           include: ["test/**/*.runtime.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 60_000,
@@ -68,7 +91,7 @@ export default defineConfig({
       {
         test: {
           name: "browser",
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 5 },
           include: ["test/**/*.browser.test.ts"],
           globalSetup: ["test/support/postgres-server.ts", "test/admin/build-console.ts"],
           testTimeout: 30_000,
@@ -87,7 +110,7 @@ export default defineConfig({
       {
         test: {
           name: "faults",
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 6 },
           include: ["test/**/*.fault.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
           testTimeout: 240_000,

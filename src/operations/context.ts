@@ -69,6 +69,8 @@ export interface Settings {
   failedSignInsPerMinute?: number | undefined;
   /** Password hashes that may wait in this process. Default: 600. */
   maxWaitingHashes?: number | undefined;
+  /** Iterations of each round of a password hash, lowered by tests only: no variable sets it. Default: 100,000. */
+  passwordIterations?: number | undefined;
   /** Maximum webhooks per organization. Default: 20. */
   maxWebhooks?: number | undefined;
   /** Maximum nesting depth of a pricing's text. Default: 32. */

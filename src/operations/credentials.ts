@@ -198,10 +198,10 @@ async function slowHash(password: string, salt: Uint8Array<ArrayBuffer>, rounds:
 }
 
 /** Returns `scheme$rounds$iterations$salt$hash`. Takes 200 ms of one core: run it through hashing-queue.ts. */
-export async function hashPassword(password: string): Promise<string> {
+export async function hashPassword(password: string, iterations = ITERATIONS): Promise<string> {
   const salt = crypto.getRandomValues(new Uint8Array(16));
-  const hash = await slowHash(password, salt, ROUNDS, ITERATIONS);
-  return `pbkdf2x$${ROUNDS}$${ITERATIONS}$${base64(salt)}$${base64(hash)}`;
+  const hash = await slowHash(password, salt, ROUNDS, iterations);
+  return `pbkdf2x$${ROUNDS}$${iterations}$${base64(salt)}$${base64(hash)}`;
 }
 
 const UNKNOWN_USER_SALT = new Uint8Array(16);
@@ -212,6 +212,12 @@ export type CompareBcrypt = (password: string, hash: string) => Promise<boolean>
 /** For runtimes without threads: runs on the event loop in slices of at most 100 ms. */
 const compareInSlices: CompareBcrypt = async (password, hash) => (await import("bcryptjs")).compare(password, hash);
 
+/** `iterations` per round: tests lower them. `compareBcrypt`: default is on the event loop. */
+interface HashOptions {
+  iterations?: number | undefined;
+  compareBcrypt?: CompareBcrypt | undefined;
+}
+
 /** Hashes with a higher cost are rejected: a sign-in would block a core for seconds. */
 const MAX_BCRYPT_COST = 14;
 
@@ -220,16 +226,20 @@ const MAX_BCRYPT_COST = 14;
  * built in, so it runs in JavaScript; the first sign-in replaces the hash. A wrong password takes about as long as with
  * other hashes.
  */
-async function verifyBcrypt(password: string, stored: string, compare: CompareBcrypt): Promise<boolean> {
+async function verifyBcrypt(
+  password: string,
+  stored: string,
+  { iterations, compare }: { iterations: number; compare: CompareBcrypt },
+): Promise<boolean> {
   const cost = Number(stored.slice(4, 6));
   const isRight = cost <= MAX_BCRYPT_COST && (await compare(password, stored));
-  if (!isRight) await slowHash(password, UNKNOWN_USER_SALT, ROUNDS / 2, ITERATIONS);
+  if (!isRight) await slowHash(password, UNKNOWN_USER_SALT, ROUNDS / 2, iterations);
   return isRight;
 }
 
 /** True if a stored hash does not use the current scheme. The next successful sign-in can replace it. */
-export function isOutdated(stored: string): boolean {
-  return !stored.startsWith(`pbkdf2x$${ROUNDS}$${ITERATIONS}$`);
+export function isOutdated(stored: string, iterations = ITERATIONS): boolean {
+  return !stored.startsWith(`pbkdf2x$${ROUNDS}$${iterations}$`);
 }
 
 /**
@@ -239,14 +249,14 @@ export function isOutdated(stored: string): boolean {
 export async function verifyPassword(
   password: string,
   stored: string | undefined,
-  compareBcrypt: CompareBcrypt = compareInSlices,
+  { iterations: usualIterations = ITERATIONS, compareBcrypt = compareInSlices }: HashOptions = {},
 ): Promise<boolean> {
   if (stored !== undefined && /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/.test(stored)) {
-    return verifyBcrypt(password, stored, compareBcrypt);
+    return verifyBcrypt(password, stored, { iterations: usualIterations, compare: compareBcrypt });
   }
   const [scheme, rounds, iterations, salt, hash] = (stored ?? "").split("$");
   if (scheme !== "pbkdf2x" || salt === undefined || hash === undefined) {
-    await slowHash(password, UNKNOWN_USER_SALT, ROUNDS, ITERATIONS);
+    await slowHash(password, UNKNOWN_USER_SALT, ROUNDS, usualIterations);
     return false;
   }
   const actual = await slowHash(password, fromBase64(salt), Number(rounds), Number(iterations));

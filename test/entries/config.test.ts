@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { StartupProblem } from "../../src/db/postgres/connect.ts";
 import { readConfig, requireSecrets, warningsOf } from "../../src/entries/process/config.ts";
+import { settingsOf } from "../../src/entries/process/settings.ts";
 
 const problemsOf = (work: () => unknown): string[] => {
   try {
@@ -171,6 +172,11 @@ it("every problem is reported at once, each in a sentence that names its variabl
 
 it("REST and the event server may not share a port", () => {
   expect(problemsOf(() => readConfig({ PORT: "5403" }))).toHaveLength(1);
+});
+
+it("no variable lowers the cost of password hashes", () => {
+  const variables = { PASSWORD_ITERATIONS: "1", PASSWORDITERATIONS: "1", passwordIterations: "1" };
+  expect(settingsOf(readConfig(variables))).not.toHaveProperty("passwordIterations");
 });
 
 describe("secrets beside a given database", () => {

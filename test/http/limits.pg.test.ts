@@ -143,6 +143,10 @@ it("unknown keys and calls of one key are refused beyond what the operator sets,
 });
 
 describe("passwords that were imported as bcrypt hashes", () => {
+  beforeAll(() => {
+    api.resources.settings = { ...api.resources.settings, passwordIterations: undefined };
+  });
+
   const hashOf = async (name: string) => {
     const [row] = await api.database.connection.client`select password_hash from users where username = ${name}`;
     return String(row?.["password_hash"]);

@@ -170,6 +170,27 @@ GET /nonexistent-route                                            X X X X X X X 
 PATCH /healthcheck                                                X X X X X X X X X X
 `;
 
+/** The columns of the matrix. */
+const COLUMNS = [
+  "a caller without a key",
+  "platform ADMIN",
+  "OWNER",
+  "organization ADMIN",
+  "MANAGER",
+  "EVALUATOR",
+  "another USER",
+  "key ALL",
+  "key MANAGEMENT",
+  "key EVALUATION",
+];
+
+/** Lists the callers that a row of the matrix refuses. */
+function refusedCallers(row: readonly string[]): string {
+  const refused = COLUMNS.filter((_, i) => row[i] !== "y" && row[i] !== "-");
+  if (refused.length === COLUMNS.length) return "everybody";
+  return refused.length === 0 ? "nobody" : refused.join(", ");
+}
+
 /** Bodies that only a permission check rejects with 401 or 403. */
 const BODIES: Record<string, unknown> = {
   "PUT /users/{username}": { role: "USER" },
@@ -219,7 +240,7 @@ describe("the matrix of callers and routes", () => {
   for (const line of MATRIX.trim().split("\n")) {
     const row = line.replace(/( +[\w-]){10}$/, "");
     const expected = line.slice(row.length).trim().split(/ +/);
-    test(`${row}: ${expected.join(" ")}`, async () => {
+    test(`${row.trim()} refuses ${refusedCallers(expected)}`, async () => {
       const { organizationId, all, management, evaluation, ...users } = api.callers;
       const [method = "", template = ""] = row.trim().split(" ");
       const path = template

@@ -396,6 +396,6 @@ export const GUARDS: readonly Guard[] = [
     "an account has a share of the hashing queue",
     '(key !== "" && own >= ownShare)',
     '(key !== "" && own >= maxWaiting)',
-    inFile("operations/hashing-queue.test.ts"),
+    inFile("operations/state/hashing-queue.test.ts"),
   ),
 ];

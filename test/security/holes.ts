@@ -10,7 +10,7 @@ export type Hole = [id: string, hole: string, proofs: readonly Proof[]];
 const at = (file: string, title: string): Proof => ({ file, title });
 const closed = (title: string) => at("security/closed.pg.test.ts", title);
 const chains = (title: string) => at("security/chains.pg.test.ts", title);
-const hostile = (title: string) => at("core/pricing/hostile.test.ts", title);
+const hostile = (title: string) => at("core/pricing/hostile.slow.test.ts", title);
 const matrix = at("security/tenants.fault.test.ts", "%s");
 const fuzz = at("security/fuzz.fault.test.ts", "nothing that is sent to %s is answered with 5xx");
 
@@ -361,7 +361,7 @@ export const HOLES: readonly Hole[] = [
   [
     "E4",
     "negative amounts",
-    [chains("K7:"), at("http/usage-model.pg.test.ts", "whatever moves a balance in whatever order")],
+    [chains("K7:"), at("http/usage-model.slow.test.ts", "whatever moves a balance in whatever order")],
   ],
   ["E5", "zero is taken for nothing", [at("http/features.pg.test.ts", "takes zero as given, and fractions exactly")]],
   [
@@ -614,7 +614,7 @@ export const HOLES: readonly Hole[] = [
     "no replay, no bound on frames",
     [
       at("events/replay.pg.test.ts", "a client that asks gets what it missed in order"),
-      at("events/slow.pg.test.ts", "a frame of more than 10 KB closes the connection it came on"),
+      at("events/stalled-clients.slow.test.ts", "a frame of more than 10 KB closes the connection it came on"),
     ],
   ],
   [

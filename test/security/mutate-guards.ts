@@ -12,6 +12,7 @@ import { type Guard, GUARDS, placesOf } from "./guards.ts";
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");
+const PROJECTS = ["pure", "postgres", "e2e", "slow", "faults"];
 /** Time limit for the tests of one guard. The first run covers those of all guards. */
 const PATIENCE_MS = 180_000;
 const FIRST_PATIENCE_MS = 1_200_000;
@@ -26,7 +27,7 @@ function runTests(cwd: string, databaseUrl: string, given: readonly string[], ti
   const vitest = [join(cwd, "node_modules/vitest/vitest.mjs"), "run", "--config", "test/vitest.config.ts"];
   const { status, signal, error, stdout, stderr } = spawnSync(
     process.execPath,
-    [...vitest, "--project", "postgres", "--project", "faults", "--bail", "1", ...given],
+    [...vitest, ...PROJECTS.flatMap((name) => ["--project", name]), "--bail", "1", ...given],
     {
       cwd,
       encoding: "utf8",

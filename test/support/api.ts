@@ -103,7 +103,7 @@ export async function createTestApi(
     ...createResources(database.connection, {
       changes,
       keyring,
-      settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true, ...options.settings },
+      settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true, passwordIterations: 10, ...options.settings },
       now: () => now,
     }),
     ...options.resources,

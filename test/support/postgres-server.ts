@@ -16,10 +16,13 @@ declare module "vitest" {
 
 export const MIGRATIONS = fileURLToPath(new URL("../../src/db/migrations", import.meta.url));
 
+/** Projects whose tests prove durability. */
+const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
+
 /**
  * Starts one Postgres for the whole run and migrates one template database. TEST_DATABASE_URL (a role that may create
- * databases) selects an existing server. Default: an embedded one in a temporary folder, with fsync on, because
- * durability tests prove nothing without.
+ * databases) selects an existing server. Default: an embedded one in a temporary folder. There commits do not wait for
+ * the disk, except in the projects that kill what they start.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await openServer(process.env["TEST_DATABASE_URL"]);
@@ -28,6 +31,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   try {
     await onServer(server.url, `create database ${template}`);
     await migrate(withDatabase(server.url, template), MIGRATIONS);
+    if (server.isOwn && !NEEDS_DURABILITY.has(project.name)) {
+      await onServer(server.url, "alter system set synchronous_commit = off");
+      await onServer(server.url, "select pg_reload_conf()");
+    }
     project.provide("postgres", { url: server.url, template });
   } catch (error) {
     await dropTemplate().catch(() => {});
@@ -40,14 +47,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
-async function openServer(given: string | undefined): Promise<{ url: string; stop(): Promise<void> }> {
-  if (given !== undefined && given !== "") return { url: given, stop: async () => {} };
+async function openServer(given: string | undefined): Promise<{ url: string; isOwn: boolean; stop(): Promise<void> }> {
+  if (given !== undefined && given !== "") return { url: given, isOwn: false, stop: async () => {} };
   const dataDir = await mkdtemp(join(tmpdir(), "faregate-test-"));
   try {
     await chmod(dataDir, 0o755);
     const server = await startEmbeddedPostgres({ dataDir, password: crypto.randomUUID() });
     return {
       url: server.url,
+      isOwn: true,
       stop: async () => {
         await server.stop();
         await rm(dataDir, { recursive: true, force: true });

@@ -83,13 +83,16 @@ export async function authenticate(
   const user = await throttleSignInEverywhere(ctx, { name: input.username, address }, () =>
     hashing(ctx, client, async () => {
       const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
-      return (await verifyPassword(input.password, found?.passwordHash, ctx.resources.compareBcrypt))
+      const { passwordIterations: iterations } = ctx.resources.settings;
+      const { compareBcrypt } = ctx.resources;
+      return (await verifyPassword(input.password, found?.passwordHash, { iterations, compareBcrypt }))
         ? found
         : undefined;
     }),
   );
   if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
-  if (isOutdated(user.passwordHash)) await rehash(ctx, user, input.password, client);
+  if (isOutdated(user.passwordHash, ctx.resources.settings.passwordIterations))
+    await rehash(ctx, user, input.password, client);
   const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.resources.now().getTime();
   const current =
     user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.resources.keyring, user.apiKeySealed);
@@ -102,7 +105,9 @@ export async function authenticate(
  * sign-in: the upgrade is left to the next one.
  */
 async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
-  const passwordHash = await hashing(ctx, client, () => hashPassword(password)).catch((error: unknown) => {
+  const passwordHash = await hashing(ctx, client, () =>
+    hashPassword(password, ctx.resources.settings.passwordIterations),
+  ).catch((error: unknown) => {
     if (error instanceof Failure && error.code === "tooManyRequests") return undefined;
     throw error;
   });
@@ -149,7 +154,9 @@ export async function createUser(
   const role = isPlatformAdmin(ctx.caller) ? (input.role ?? "USER") : "USER";
   // Checked before hashing, so that a rejected name costs nothing, and again with the skeleton locked.
   await refuseLookAlike(ctx, input.username);
-  const passwordHash = await hashing(ctx, client, () => hashPassword(input.password));
+  const passwordHash = await hashing(ctx, client, () =>
+    hashPassword(input.password, ctx.resources.settings.passwordIterations),
+  );
   const name = `${input.username}'s Organization`;
   const row = await refusingTakenName(() =>
     transaction(ctx, async (ctx) => {
@@ -179,7 +186,7 @@ export async function seedFirstAdmin(
       throw new Failure("unprocessable", "The username contains characters that are not allowed");
     }
     await refuseLookAlike(ctx, admin.username);
-    const passwordHash = await hashPassword(admin.password);
+    const passwordHash = await hashPassword(admin.password, ctx.resources.settings.passwordIterations);
     await insertUser(ctx, { ...admin, role: "ADMIN", passwordHash });
     return true;
   });
@@ -272,7 +279,10 @@ export async function updateUser(
   refuseOthers(await findUser(ctx, input.target));
   const { password } = input;
   if (password !== undefined) await limitAccountCalls(ctx, addressBlock(client.address));
-  const passwordHash = password === undefined ? undefined : await hashing(ctx, client, () => hashPassword(password));
+  const passwordHash =
+    password === undefined
+      ? undefined
+      : await hashing(ctx, client, () => hashPassword(password, ctx.resources.settings.passwordIterations));
   return refusingTakenName(() =>
     transaction(ctx, async (ctx) => {
       if (input.role !== undefined) await lockAdmins(ctx);

@@ -80,12 +80,21 @@ const GATE = `
 /usersx                                      GET POST PUT PATCH DELETE  X X X X X X
 `;
 
+const CALLER_NAMES = ["a caller without a key", "ADMIN", "USER", "key ALL", "key MANAGEMENT", "key EVALUATION"];
+
+/** Lists the callers that a row of the table denies. */
+function deniedCallers(row: readonly string[]): string {
+  const denied = CALLER_NAMES.filter((_, i) => row[i] !== "-");
+  if (denied.length === CALLER_NAMES.length) return "everybody";
+  return denied.length === 0 ? "nobody" : denied.join(", ");
+}
+
 describe("the gate answers every caller as the table says", () => {
   for (const line of GATE.trim().split("\n")) {
     const [path = "", ...words] = line.split(/\s+/);
     const expected = words.slice(-CALLERS.length);
     for (const method of words.slice(0, -CALLERS.length)) {
-      test(`${method} ${path}: ${expected.join(" ")}`, () => {
+      test(`${method} ${path} denies ${deniedCallers(expected)}`, () => {
         const letters = CALLERS.map((caller) => deny(caller, method, path, false)?.letter ?? "-");
         expect(letters).toEqual(expected);
       });
@@ -108,12 +117,12 @@ test("rows of the root decide there alone, and those of the interface only insid
 });
 
 describe("a denial has the contract's sentence", () => {
-  test("K asks for the header", () => {
+  test("a missing key: asks for the header", () => {
     expect(deny({ kind: "anonymous" }, "GET", "/users", false)?.message).toBe(
       'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
     );
   });
-  test("R names the role, the method and the path", () => {
+  test("a user's role: names the role, the method and the path", () => {
     expect(deny(user("USER"), "GET", "/services", false)?.message).toBe(
       "Your user role (USER) does not have permission to GET /services",
     );
@@ -121,17 +130,17 @@ describe("a denial has the contract's sentence", () => {
       "Your user role (ADMIN) does not have permission to POST /services",
     );
   });
-  test("S names the scope, the method and the path", () => {
+  test("a key's scope: names the scope, the method and the path", () => {
     expect(deny(key("EVALUATION"), "DELETE", "/contracts/u", false)?.message).toBe(
       "Your organization API key role (EVALUATION) does not have permission to DELETE /contracts/u",
     );
   });
-  test("U asks for a user key", () => {
+  test("an organization's key: asks for a user key", () => {
     expect(deny(key("ALL"), "GET", "/users", false)?.message).toBe(
       "This route requires a user API key. Organization API keys are not allowed",
     );
   });
-  test("X tells which rule is missing", () => {
+  test("a path without a rule: names the missing rule", () => {
     expect(deny({ kind: "anonymous" }, "GET", "/nonexistent-route", false)).toEqual({
       letter: "X",
       message: "You do not have permission to access this resource",
