@@ -13,11 +13,7 @@ import { type Context, newId, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-
-/** Selects a feature's server or client expression. */
-export interface Mode {
-  server: boolean;
-}
+import type { Mode } from "./request.ts";
 
 const EXPIRED =
   "Invalid subscription: Your susbcription has expired and it is not set to renew automatically. To continue accessing the features, please purchase any subscription.";
@@ -59,12 +55,12 @@ export function prepareFor(
 ): MaybePromise<Prepared> {
   return chain(
     ctx.resources.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId }),
-    (seen) => {
-      if (seen === null) throw contractNotFound(userId);
+    (cached) => {
+      if (cached === null) throw contractNotFound(userId);
       const now = ctx.resources.now();
-      if (isOver(seen, now) || hasDue(seen, now)) return prepareContract(ctx, userId);
-      return chain(evaluationOf(ctx, seen), (evaluation) =>
-        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(seen, evaluation),
+      if (isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
+      return chain(evaluationOf(ctx, cached), (evaluation) =>
+        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(cached, evaluation),
       );
     },
   );
@@ -178,8 +174,8 @@ async function findEvaluation(ctx: Pick<Context, "db" | "resources">, contract: 
 
 async function makeEvaluation(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): Promise<Evaluation> {
   const key = JSON.stringify(contract.services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
-  const kept = ctx.resources.pricingCache.evaluation(key);
-  if (kept !== undefined) return kept;
+  const cached = ctx.resources.pricingCache.evaluation(key);
+  if (cached !== undefined) return cached;
   const disabled = contract.services.find((service) => service.disabled);
   if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
   const compiled = await compiledPricings(ctx, contract.services);
