@@ -8,7 +8,7 @@ import {
   testKeyring,
 } from "../support/event-server.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 
 /* A whole process under traffic: what it writes to its log, what it says while it drains, what it refuses. */
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { users } from "../../src/db/schema.ts";
 import { hashesWaiting } from "../../src/operations/state/hashing-queue.ts";
 import { fillUsernameSkeletons } from "../../src/operations/accounts/username-skeletons.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 /* What a stranger with an account, or with none, can do to the accounts of others. */
