@@ -38,7 +38,7 @@ interface OrderedDecision extends Decision {
   snapshotAfter(version: string): ContractSnapshot | undefined;
 }
 
-/** What the granted requests of one contract write, in order. */
+/** Collects what the granted requests of one contract write, in order. */
 interface Writes {
   consumptions: Consumption[];
   events: Addressed[];
