@@ -3,7 +3,7 @@ import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { checkPermission, findRule } from "../core/access/permissions.ts";
 import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
-import { limitKeyCalls, unknownKeyFailure } from "../operations/accounts/throttle.ts";
+import { limitKeyCalls, unknownKeyFailure } from "../operations/state/call-limits.ts";
 import { addressOf, context, type AppContext } from "./context.ts";
 
 export const API_PREFIX = "/api/v1";

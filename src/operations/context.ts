@@ -1,18 +1,17 @@
 import { PgTransaction } from "drizzle-orm/pg-core";
 import type { Caller } from "../core/access/caller.ts";
+import type { AssessedConfiguration } from "../core/change/analysis.ts";
 import type { Database } from "../db/postgres/connect.ts";
 import type { Issuer } from "../db/queries/issuer.ts";
 import type { EventLog } from "../db/queries/outbox.ts";
 import type { SnapshotCache } from "../db/queries/snapshot-cache.ts";
 import { retrySerializationFailures } from "../db/postgres/retry.ts";
-import type { QueuedEvaluation } from "./evaluation/consumption.ts";
 import type { CompareBcrypt, Keyring } from "./credentials.ts";
-import type { FeatureAnswer } from "./evaluation/decision.ts";
+import type { FeatureAnswer, QueuedEvaluation } from "./evaluation/request.ts";
 import type { Analysis } from "./state/analysis.ts";
-import type { CallCounter } from "./reports/analytics.ts";
+import type { CallCounter } from "./state/call-counter.ts";
 import type { KeyUses } from "./state/key-uses.ts";
 import type { PricingCache } from "./state/pricing-cache.ts";
-import type { Answers } from "./policy/proposals.ts";
 import type { DeniedAttempts } from "./state/denied-attempts.ts";
 
 /** Resources that a process (or each request of a Worker) opens once and every operation uses. */
@@ -33,7 +32,7 @@ export interface Resources {
   /** The only clock: operations never read the system time themselves. */
   now: () => Date;
   /** Batches consumption across callers. Never call it inside a transaction: its own transactions would wait for it. */
-  consume: (ask: QueuedEvaluation) => Promise<FeatureAnswer>;
+  consume: (request: QueuedEvaluation) => Promise<FeatureAnswer>;
   /** Compares a password with an imported hash in another thread. Default: on the event loop, in slices of 100 ms. */
   compareBcrypt?: CompareBcrypt | undefined;
   /**
@@ -90,8 +89,8 @@ export interface Context {
   caller: Caller;
   /** Request id for the audit log; undefined outside of a request. */
   requestId: string | undefined;
-  /** Assessments computed before the change's transaction; see proposeFirst. */
-  answers?: Answers | undefined;
+  /** Assessments computed before the change's transaction, by question key; see proposeFirst. */
+  answers?: Map<string, AssessedConfiguration> | undefined;
   /**
    * Without `db`: a statement on a second connection inside a transaction would not see that transaction, and can
    * deadlock the pool.

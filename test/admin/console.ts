@@ -6,7 +6,7 @@ import { launchChromium } from "../support/chromium.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 export const PASSWORD = "correct-horse-battery";

@@ -8,7 +8,7 @@ import {
   testKeyring,
 } from "../support/event-server.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 
 /* A real process under traffic: its log, its drain, and what it rejects. */
 

@@ -7,7 +7,8 @@ import { makeDeliveries, pruneDeliveries } from "../../src/events/webhook-rows.t
 import { startWebhooks, type Webhooks, type WebhookTimes } from "../../src/events/webhooks.ts";
 import { pruneOutbox } from "../../src/events/retention.ts";
 import { openApiKey } from "../../src/operations/credentials.ts";
-import type { DeliveryView, WebhookView } from "../../src/operations/messaging/webhooks.ts";
+import type { DeliveryView } from "../../src/operations/messaging/deliveries.ts";
+import type { WebhookView } from "../../src/operations/messaging/webhooks.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { until } from "./raw-client.ts";
 import { openReceiver, type Received, type Receiver } from "./webhook-receiver.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { createCallCounter } from "../../src/operations/reports/analytics.ts";
+import { createCallCounter } from "../../src/operations/state/call-counter.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 

@@ -108,7 +108,7 @@ describe("sign-ins and sign-ups of one address", () => {
 
 it("failed sign-ins of a name are counted across processes, and the name itself is not stored", async () => {
   vi.resetModules();
-  const elsewhere = await import("../../src/operations/accounts/users.ts");
+  const elsewhere = await import("../../src/operations/accounts/sign-in.ts");
   const ctx = contextOf(api.resources, { kind: "anonymous" });
   const guesses = Array.from({ length: 10 }, () =>
     elsewhere.authenticate(ctx, { username: "guessed-name", password: "wrong" }).then(

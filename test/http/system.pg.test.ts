@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createCallCounter } from "../../src/operations/reports/analytics.ts";
+import { createCallCounter } from "../../src/operations/state/call-counter.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, statuses, tasker, upload } from "../support/contracting.ts";
 import { eventsDuring } from "../support/invariants.ts";

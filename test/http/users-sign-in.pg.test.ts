@@ -2,7 +2,7 @@ import { eq } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { organizations, users } from "../../src/db/schema.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 let api: TestApi;

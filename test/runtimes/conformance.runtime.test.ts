@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { buildConsole, isConsoleStale } from "../../src/entries/build/console.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startRestServer, TEST_SECRETS, testKeyring } from "../support/event-server.ts";
 import { engineIn } from "./engine.ts";

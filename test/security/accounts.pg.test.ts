@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { users } from "../../src/db/schema.ts";
 import { hashesWaiting } from "../../src/operations/state/hashing-queue.ts";
 import { fillUsernameSkeletons } from "../../src/operations/accounts/username-skeletons.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 
 /* Attacks on other accounts by a stranger with or without an account. */

@@ -141,7 +141,7 @@ export const GUARDS: readonly Guard[] = [
     matrix("GET /contracts$"),
   ),
   guard(
-    "operations/contracts/contracts.ts",
+    "operations/contracts/contract-rows.ts",
     "a group of one organization",
     "organizationId === undefined ? undefined : eq(contracts.organizationId, organizationId)",
     "undefined",

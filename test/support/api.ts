@@ -6,7 +6,7 @@ import type { Resources, Settings } from "../../src/operations/context.ts";
 import { listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
 import { createKeyring } from "../../src/operations/credentials.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { expectDocumented } from "./documented.ts";
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Connection } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
-import { seedFirstAdmin } from "../../src/operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { testKeyring } from "./event-server.ts";
 import * as pricings from "./hostile-pricings.ts";
 import { yamlUpload } from "./uploads.ts";

@@ -14,7 +14,7 @@ import type { Resources } from "../../operations/context.ts";
 import { openApiKey } from "../../operations/credentials.ts";
 import { Failure } from "../../operations/errors.ts";
 import { announceExpired, renewDueContracts } from "../../operations/contracts/expiry.ts";
-import { unknownKeyFailure } from "../../operations/accounts/throttle.ts";
+import { unknownKeyFailure } from "../../operations/state/call-limits.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";

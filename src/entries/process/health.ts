@@ -5,7 +5,7 @@ import { newestMigration, schemaVersion } from "../../db/migrate.ts";
 import { retriedTransactions } from "../../db/postgres/retry.ts";
 import { createRequestMetrics, type Metric, renderMetric, type RequestMetrics } from "../../http/metrics.ts";
 import type { Health } from "../../http/routes/health.ts";
-import type { CallCounter } from "../../operations/reports/analytics.ts";
+import type { CallCounter } from "../../operations/state/call-counter.ts";
 import { hashesWaiting } from "../../operations/state/hashing-queue.ts";
 import type { Config } from "./config.ts";
 

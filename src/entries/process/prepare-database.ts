@@ -4,7 +4,7 @@ import { migrate, requireMigrated } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { Failure } from "../../operations/errors.ts";
 import { fillUsernameSkeletons } from "../../operations/accounts/username-skeletons.ts";
-import { seedFirstAdmin } from "../../operations/accounts/users.ts";
+import { seedFirstAdmin } from "../../operations/accounts/sign-up.ts";
 import type { Config, Secrets } from "./config.ts";
 import { openResources } from "./resources.ts";
 

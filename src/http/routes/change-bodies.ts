@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { configurationOf } from "../../core/change/configuration.ts";
-import type { GroupTarget, Targets } from "../../operations/policy/change-impact.ts";
+import type { GroupTarget, Targets } from "../../operations/policy/change-plan.ts";
 import { Failure } from "../../operations/errors.ts";
 import {
   fetchPricing,

@@ -1,10 +1,11 @@
 import { Hono } from "hono";
 import { z } from "zod";
-import type { ChangeAction, ImpactView, Watch } from "../../operations/policy/change-impact.ts";
+import type { ImpactView, Watch } from "../../operations/policy/change-impact.ts";
+import type { ChangeAction } from "../../operations/policy/change-plan.ts";
 import { asFailure, Failure } from "../../operations/errors.ts";
 import { listDecisions } from "../../operations/changes/gates.ts";
 import { openImpact } from "../../operations/changes/impact.ts";
-import { novateHolders } from "../../operations/contracts/novations.ts";
+import { novateHolders } from "../../operations/contracts/mass-novation.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
 import { UNEXPECTED } from "../errors.ts";
 import { type AppContext, type AppEnv, context, logRequest } from "../context.ts";

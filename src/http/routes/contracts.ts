@@ -4,7 +4,9 @@ import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { END_OF_TIME } from "../../core/period.ts";
 import { showContractAt } from "../../operations/evaluation/as-of.ts";
 import { listContracts, type SubscriptionFilters } from "../../operations/contracts/contract-listing.ts";
+import * as billing from "../../operations/contracts/billing-period.ts";
 import * as contracts from "../../operations/contracts/contracts.ts";
+import { novateContract, novateGroup } from "../../operations/contracts/novation.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/evaluation/usage.ts";
 import { answerOnce } from "../idempotency.ts";
@@ -219,7 +221,7 @@ function requireEnd(c: AppContext, field: string, renewalDays: number | undefine
   if (end > END_OF_TIME) throw new Failure("unprocessable", endsTooLate(field));
 }
 
-function billingChangesOf(c: AppContext): contracts.BillingChanges {
+function billingChangesOf(c: AppContext): billing.BillingChanges {
   const changes = bodyOf(c, billingChanges);
   requireEnd(c, "renewalDays", changes.renewalDays);
   return changes;
@@ -298,7 +300,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   .put("/", async (c) => {
     const wanted = bodyOf(c, novation);
     const named = { organizationId: scope(c), groupId: groupOf(c), overrideReason: overrideReasonOf(c) };
-    return json(c, await contracts.novateGroup(context(c), { ...named, novation: wanted }));
+    return json(c, await novateGroup(context(c), { ...named, novation: wanted }));
   })
   .delete("/", async (c) => {
     await contracts.deleteContracts(context(c), scope(c));
@@ -310,7 +312,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     return json(c, await contracts.showContract(context(c), address(c)));
   })
   .put("/:userId", async (c) =>
-    json(c, await contracts.novateContract(context(c), { ...address(c), novation: bodyOf(c, novation) })),
+    json(c, await novateContract(context(c), { ...address(c), novation: bodyOf(c, novation) })),
   )
   .delete("/:userId", async (c) => {
     await contracts.deleteContract(context(c), address(c));
@@ -324,10 +326,7 @@ export const contractRoutes = new Hono<AppEnv>()
     const groupId = queryParameter(c, "groupId") || undefined;
     // Without a group an organization's key means all its contracts; a platform ADMIN has no organization to bound it.
     if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
-    return json(
-      c,
-      await contracts.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }),
-    );
+    return json(c, await billing.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }));
   })
   .put("/:userId/usageLevels", async (c) => {
     const input = { ...address(c), change: usageChange(c) };
@@ -337,6 +336,6 @@ export const contractRoutes = new Hono<AppEnv>()
     json(c, await contracts.updateContact(context(c), { ...address(c), changes: bodyOf(c, contactChanges) })),
   )
   .put("/:userId/billingPeriod", async (c) =>
-    json(c, await contracts.updateBillingPeriod(context(c), { ...address(c), changes: billingChangesOf(c) })),
+    json(c, await billing.updateBillingPeriod(context(c), { ...address(c), changes: billingChangesOf(c) })),
   )
   .route("/", organizationContractRoutes);

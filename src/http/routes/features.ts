@@ -2,10 +2,11 @@ import { Hono } from "hono";
 import { z } from "zod";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { Context } from "../../operations/context.ts";
-import type { FeatureAnswer } from "../../operations/evaluation/decision.ts";
+import type { EvaluationRequest, FeatureAnswer } from "../../operations/evaluation/request.ts";
 import { evaluateAllAt, evaluateOneAt } from "../../operations/evaluation/as-of.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/evaluation/features.ts";
+import { issuePricingToken } from "../../operations/evaluation/pricing-tokens.ts";
 import * as usage from "../../operations/evaluation/usage.ts";
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
@@ -73,7 +74,7 @@ export const featureRoutes = new Hono<AppEnv>()
     if (instantOf(c, "at") !== undefined) {
       throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
     }
-    const issued = features.issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
+    const issued = issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
     return chain(issued, (token) => json(c, token));
   })
   .post("/:userId/:featureId", (c) => {
@@ -86,15 +87,15 @@ export const featureRoutes = new Hono<AppEnv>()
       return revert(c, { ...input, latest: flag(c, "latest") });
     }
     const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
-    const ask = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, ...input };
-    if (at === undefined) return evaluate(c, ask);
+    const request = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, ...input };
+    if (at === undefined) return evaluate(c, request);
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");
     }
-    return chain(evaluateOneAt(context(c), { ...ask, at }), (answer) => json(c, answer));
+    return chain(evaluateOneAt(context(c), { ...request, at }), (answer) => json(c, answer));
   });
 
-/** Counts it once it is done: the work may have to be done again. */
+/** Updates the counter after the commit, because the transaction may be retried. */
 async function revert(c: AppContext, input: Parameters<typeof usage.revertConsumption>[1]): Promise<Response> {
   const done = { reverted: 0 };
   const answer = await answerOnce(c, async (ctx) => {
@@ -106,19 +107,19 @@ async function revert(c: AppContext, input: Parameters<typeof usage.revertConsum
   return answer;
 }
 
-/** Counts the verdict once it is known for good, for the same reason. */
-function evaluate(c: AppContext, ask: Parameters<typeof usage.evaluateOne>[1]): MaybePromise<Response> {
-  const done: { ctx?: Context; value?: FeatureAnswer } = {};
-  const answered = answerOnce(c, (ctx) =>
-    chain(usage.evaluateOne(ctx, ask), (value) => {
+/** Counts the verdict after the commit, for the same reason. A replayed answer is not counted again. */
+function evaluate(c: AppContext, request: EvaluationRequest): MaybePromise<Response> {
+  const done: { ctx?: Context; answer?: FeatureAnswer } = {};
+  const responded = answerOnce(c, (ctx) =>
+    chain(features.evaluateOne(ctx, request), (answer) => {
       done.ctx = ctx;
-      done.value = value;
-      return { status: 200, value };
+      done.answer = answer;
+      return { status: 200, value: answer };
     }),
   );
-  return chain(answered, (answer) => {
-    if (done.ctx !== undefined && done.value !== undefined && !ask.dryRun)
-      usage.countVerdict(done.ctx, ask, done.value);
-    return answer;
+  return chain(responded, (response) => {
+    if (done.ctx !== undefined && done.answer !== undefined && !request.dryRun)
+      features.countVerdict(done.ctx, request, done.answer);
+    return response;
   });
 }

@@ -1,15 +1,13 @@
 import { Hono } from "hono";
+import { authenticate } from "../../operations/accounts/sign-in.ts";
+import { createUser, requireSignUpAllowed } from "../../operations/accounts/sign-up.ts";
+import { regenerateApiKey, showUserKey } from "../../operations/accounts/user-keys.ts";
 import {
-  authenticate,
   changeRole,
-  createUser,
   currentUser,
   deleteUser,
   listUsers,
-  regenerateApiKey,
-  requireSignUpAllowed,
   showUser,
-  showUserKey,
   updateUser,
 } from "../../operations/accounts/users.ts";
 import { addressOf, type AppEnv, context, logRequest, type AppContext } from "../context.ts";

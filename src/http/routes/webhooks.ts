@@ -3,6 +3,7 @@ import { z } from "zod";
 import { EVENT_CODES } from "../../core/event-messages.ts";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
+import * as deliveries from "../../operations/messaging/deliveries.ts";
 import * as webhooks from "../../operations/messaging/webhooks.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
@@ -43,7 +44,7 @@ function deliveryIdOf(text: string | undefined): number {
   throw new Failure("notFound", `Delivery ${text} not found`);
 }
 
-function pageOf(c: AppContext): Pick<Parameters<typeof webhooks.listDeliveries>[1], "status" | "before" | "limit"> {
+function pageOf(c: AppContext): Pick<Parameters<typeof deliveries.listDeliveries>[1], "status" | "before" | "limit"> {
   const status = queryParameter(c, "status");
   const before = queryParameter(c, "before");
   const number = leadingInteger(queryParameter(c, "limit") ?? "20") ?? 0;
@@ -72,9 +73,9 @@ export const webhookRoutes = new Hono<AppEnv>()
   })
   .post("/:webhookId/secret", async (c) => json(c, await webhooks.rotateWebhookSecret(context(c), addressOf(c))))
   .get("/:webhookId/deliveries", async (c) =>
-    json(c, await webhooks.listDeliveries(context(c), { ...addressOf(c), ...pageOf(c) })),
+    json(c, await deliveries.listDeliveries(context(c), { ...addressOf(c), ...pageOf(c) })),
   )
   .post("/:webhookId/deliveries/:deliveryId/resend", async (c) => {
     const deliveryId = deliveryIdOf(c.req.param("deliveryId"));
-    return json(c, await webhooks.resendDelivery(context(c), { ...addressOf(c), deliveryId }), 202);
+    return json(c, await deliveries.resendDelivery(context(c), { ...addressOf(c), deliveryId }), 202);
   });

@@ -1,5 +1,6 @@
 import { and, desc, eq, isNull, ne, sql } from "drizzle-orm";
 import unhomoglyph from "unhomoglyph";
+import { violates } from "../../db/postgres/connect.ts";
 import { users } from "../../db/schema.ts";
 import type { Context, Resources } from "../context.ts";
 import { Failure } from "../errors.ts";
@@ -57,5 +58,15 @@ export async function fillUsernameSkeletons({ db }: Pick<Resources, "db">): Prom
       update users set username_skeleton = filled.skeleton
       from jsonb_to_recordset(${skeletons}::text::jsonb) as filled(id text, username text, skeleton text)
       where users.id = filled.id and users.username = filled.username`);
+  }
+}
+
+/** Turns the database's conflict over a username into the Failure of a taken name. */
+export async function refusingTakenName<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (violates(error, "users_username_unique")) throw new Failure("notFound", TAKEN, { cause: error });
+    throw error;
   }
 }

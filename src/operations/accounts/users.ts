@@ -1,34 +1,29 @@
-import { and, asc, count, eq, ne, sql } from "drizzle-orm";
+import { asc, count, eq } from "drizzle-orm";
 import { addressBlock } from "../../core/access/address-block.ts";
-import { isPlatformAdmin, type PlatformRole, type UserCaller } from "../../core/access/caller.ts";
-import { hasAllowedCharacters } from "../../core/access/username.ts";
-import { violates } from "../../db/postgres/connect.ts";
-import { insertOrganization, passOnOrganizations } from "../../db/queries/organization-rows.ts";
+import { isPlatformAdmin, type PlatformRole } from "../../core/access/caller.ts";
+import { passOnOrganizations } from "../../db/queries/organization-rows.ts";
 import { users } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import { audit, auditAll } from "../audit.ts";
-import { newId, clampPageSize, contextOf, transaction, type Context, type Resources } from "../context.ts";
-import { hashPassword, isOutdated, issueApiKey, readApiKey, verifyPassword } from "../credentials.ts";
+import { clampPageSize, type Context, transaction } from "../context.ts";
+import { hashPassword } from "../credentials.ts";
 import { Failure } from "../errors.ts";
-import { inTurn, type Requester } from "../state/hashing-queue.ts";
-import { limitAccountCalls, throttleSignInEverywhere } from "./throttle.ts";
-import { refuseLookAlike, TAKEN, usernameSkeleton } from "./username-skeletons.ts";
-
-/**
- * A user in its wire format. Only a platform ADMIN, the user itself and the sign-up response see `apiKey` and `role`.
- */
-export interface UserView {
-  _id: string;
-  id: string;
-  username: string;
-  apiKey?: string;
-  role?: PlatformRole;
-  createdAt: Date;
-  updatedAt: Date;
-}
-
-/** Response of an update, without ids and key. */
-export type UpdatedUser = Pick<UserView, "username" | "createdAt" | "updatedAt"> & { role: PlatformRole };
+import { type Client, hashing, UNKNOWN_CLIENT } from "./password-hashing.ts";
+import { limitAccountCalls } from "./throttle.ts";
+import {
+  factsOf,
+  findUser,
+  lockAdmins,
+  requireAnotherAdmin,
+  requireUser,
+  seesAll,
+  type UpdatedUser,
+  type UserRow,
+  type UserView,
+  viewUpdated,
+  viewUser,
+} from "./user-rows.ts";
+import { refuseLookAlike, refusingTakenName, TAKEN, usernameSkeleton } from "./username-skeletons.ts";
 
 export interface Pagination {
   offset: number;
@@ -36,160 +31,6 @@ export interface Pagination {
   total: number;
   page: number;
   pages: number;
-}
-
-/** Advisory lock id; arbitrary but unique. Held while an ADMIN may lose that role, and while users are deleted. */
-const ADMINS_LOCK = 5403_0002;
-
-const LAST_ADMIN = "PERMISSION ERROR: There must always be at least one ADMIN user in the system.";
-
-type UserRow = typeof users.$inferSelect;
-
-/** Network origin of a request. */
-export interface Client {
-  /** Empty if unknown. */
-  address: string;
-  /** Aborted when the client closes the connection. */
-  signal?: AbortSignal | undefined;
-}
-
-const UNKNOWN_CLIENT: Client = { address: "" };
-
-/**
- * Queues work that hashes a password under this caller.
- * @throws Failure tooManyRequests, see inTurn.
- */
-function hashing<T>(ctx: Context, { address, signal }: Client, work: () => Promise<T>): Promise<T> {
-  const requester: Requester =
-    ctx.caller.kind === "user"
-      ? { key: ctx.caller.id, kind: isPlatformAdmin(ctx.caller) ? "platformAdmin" : "user", signal }
-      : { key: addressBlock(address), kind: "anonymous", signal };
-  return inTurn(work, requester, ctx.resources.settings.maxWaitingHashes);
-}
-
-/**
- * Signs in and returns the current key and role. Signing in changes nothing, with one exception: a missing, expired or
- * undecryptable key is replaced. Source: contract users-organizations §3.3, D16.
- * @throws Failure unauthenticated, with equal message and duration for an unknown name and a wrong password;
- * tooManyRequests after 10 failures per minute, name and address.
- */
-export async function authenticate(
-  ctx: Context,
-  input: { username: string; password: string },
-  client: Client = UNKNOWN_CLIENT,
-): Promise<{ username: string; apiKey: string; role: PlatformRole }> {
-  const address = addressBlock(client.address);
-  await limitAccountCalls(ctx, address);
-  const user = await throttleSignInEverywhere(ctx, { name: input.username, address }, () =>
-    hashing(ctx, client, async () => {
-      const [found] = await ctx.db.select().from(users).where(eq(users.username, input.username));
-      const { passwordIterations: iterations } = ctx.resources.settings;
-      const { compareBcrypt } = ctx.resources;
-      return (await verifyPassword(input.password, found?.passwordHash, { iterations, compareBcrypt }))
-        ? found
-        : undefined;
-    }),
-  );
-  if (user === undefined) throw new Failure("unauthenticated", "INVALID DATA: Invalid credentials");
-  if (isOutdated(user.passwordHash, ctx.resources.settings.passwordIterations))
-    await rehash(ctx, user, input.password, client);
-  const isOver = user.apiKeyExpiresAt !== null && user.apiKeyExpiresAt.getTime() <= ctx.resources.now().getTime();
-  const current =
-    user.apiKeySealed === null || isOver ? undefined : await readApiKey(ctx.resources.keyring, user.apiKeySealed);
-  const itself = { ...ctx, caller: { kind: "user" as const, id: user.id, username: user.username, role: user.role } };
-  return { username: user.username, apiKey: current ?? (await renewApiKey(itself, user.id)), role: user.role };
-}
-
-/**
- * Upgrades the password's hash, unless the password was changed meanwhile. A full queue must not fail a correct
- * sign-in: the upgrade is left to the next one.
- */
-async function rehash(ctx: Context, user: UserRow, password: string, client: Client): Promise<void> {
-  const passwordHash = await hashing(ctx, client, () =>
-    hashPassword(password, ctx.resources.settings.passwordIterations),
-  ).catch((error: unknown) => {
-    if (error instanceof Failure && error.code === "tooManyRequests") return undefined;
-    throw error;
-  });
-  if (passwordHash === undefined) return;
-  await ctx.db
-    .update(users)
-    .set({ passwordHash })
-    .where(and(eq(users.id, user.id), eq(users.passwordHash, user.passwordHash)));
-}
-
-/**
- * Checks that this caller may create users.
- * @throws Failure unauthenticated or forbidden when sign-up is closed to it.
- */
-export function requireSignUpAllowed(ctx: Context): void {
-  if (ctx.resources.settings.allowPublicSignup || isPlatformAdmin(ctx.caller)) return;
-  if (ctx.caller.kind === "user") {
-    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create users.");
-  }
-  throw new Failure(
-    "unauthenticated",
-    'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
-  );
-}
-
-/**
- * Creates a user with its default organization and a key of scope ALL, in one transaction. Only a platform ADMIN
- * creates an ADMIN: a USER is rejected, any other caller gets a USER account. Source: users-organizations §3.4,
- * contract README decision 23.
- * @throws Failure notFound for a taken name (historical), also in a race; conflict for a look-alike.
- */
-export async function createUser(
-  ctx: Context,
-  input: { username: string; password: string; role?: PlatformRole | undefined },
-  client: Client = UNKNOWN_CLIENT,
-): Promise<UserView> {
-  requireSignUpAllowed(ctx);
-  await limitAccountCalls(ctx, addressBlock(client.address));
-  const [taken] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.username, input.username));
-  if (taken !== undefined) throw new Failure("notFound", TAKEN);
-  if (ctx.caller.kind === "user" && ctx.caller.role !== "ADMIN" && input.role === "ADMIN") {
-    throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create other admins.");
-  }
-  const role = isPlatformAdmin(ctx.caller) ? (input.role ?? "USER") : "USER";
-  // Checked before hashing, so that a rejected name costs nothing, and again with the skeleton locked.
-  await refuseLookAlike(ctx, input.username);
-  const passwordHash = await hashing(ctx, client, () =>
-    hashPassword(input.password, ctx.resources.settings.passwordIterations),
-  );
-  const name = `${input.username}'s Organization`;
-  const row = await refusingTakenName(() =>
-    transaction(ctx, async (ctx) => {
-      await refuseLookAlike(ctx, input.username);
-      return insertUser(ctx, { ...input, role, passwordHash, organizationName: name });
-    }),
-  );
-  const full = ctx.caller.kind !== "user" || isPlatformAdmin(ctx.caller);
-  return viewUser(ctx, row, full);
-}
-
-/**
- * Makes sure that the instance has an ADMIN: creates this one, with its default organization, when there is none.
- * True when it was created. Any number of processes may call it at once. Failure unprocessable, notFound or conflict for a
- * name that nobody could sign up with. Source: users-organizations §1.10; contract README, decision 23.
- */
-export async function seedFirstAdmin(
-  resources: Resources,
-  admin: { username: string; password: string; organizationName: string },
-): Promise<boolean> {
-  const ctx = contextOf(resources, { kind: "anonymous" });
-  return transaction(ctx, async (ctx) => {
-    await lockAdmins(ctx);
-    const [existing] = await ctx.db.select({ id: users.id }).from(users).where(eq(users.role, "ADMIN")).limit(1);
-    if (existing !== undefined) return false;
-    if (!hasAllowedCharacters(admin.username)) {
-      throw new Failure("unprocessable", "The username contains characters that are not allowed");
-    }
-    await refuseLookAlike(ctx, admin.username);
-    const passwordHash = await hashPassword(admin.password, ctx.resources.settings.passwordIterations);
-    await insertUser(ctx, { ...admin, role: "ADMIN", passwordHash });
-    return true;
-  });
 }
 
 /**
@@ -301,63 +142,6 @@ export async function updateUser(
   );
 }
 
-/** Options for replacing a key. */
-export interface KeyRotation {
-  /** Seconds that the previous key stays valid. Default: 0. */
-  overlapSeconds?: number | undefined;
-  /** When the new key expires; null for never. */
-  expiresAt?: Date | null | undefined;
-}
-
-/** A user's key without its value. */
-export interface UserKeyView {
-  expiresAt: Date | null;
-  /** Last recorded use; recording lags by about a minute. */
-  lastUsedAt: Date | null;
-  /** When the previous key stops working; null if it already has. */
-  previousUntil: Date | null;
-}
-
-function requireKeyOf(ctx: Context, username: string): void {
-  const caller = requireUser(ctx);
-  if (caller.role === "ADMIN" || username === caller.username) return;
-  throw new Failure("forbidden", "PERMISSION ERROR: Only admins can regenerate API keys for other users.");
-}
-
-/**
- * Replaces the user's key. The old one stops working immediately, or after the requested overlap. `rotation` is called
- * only once the caller is authorized, because it may throw. Source: users-organizations §3.9.
- * @throws Failure forbidden for a USER replacing someone else's key; notFound; invalid for a past expiry.
- */
-export async function regenerateApiKey(
-  ctx: Context,
-  username: string,
-  rotation: () => KeyRotation,
-): Promise<{ apiKey: string }> {
-  requireKeyOf(ctx, username);
-  const target = await findUser(ctx, username);
-  const wanted = rotation();
-  if (wanted.expiresAt != null && wanted.expiresAt.getTime() <= ctx.resources.now().getTime()) {
-    throw new Failure("invalid", "INVALID DATA: expiresAt must be in the future");
-  }
-  return { apiKey: await renewApiKey(ctx, target.id, wanted) };
-}
-
-/**
- * Returns the expiry and last use of the user's key, and the end of the previous one.
- * @throws Failure forbidden, notFound.
- */
-export async function showUserKey(ctx: Context, username: string): Promise<UserKeyView> {
-  requireKeyOf(ctx, username);
-  const row = await findUser(ctx, username);
-  const until = row.previousApiKeyUntil;
-  return {
-    expiresAt: row.apiKeyExpiresAt,
-    lastUsedAt: row.apiKeyLastUsedAt,
-    previousUntil: until !== null && until.getTime() > ctx.resources.now().getTime() ? until : null,
-  };
-}
-
 /** Sets the platform role of a user. Failures forbidden or notFound, in the order of users-organizations §3.10. */
 export async function changeRole(ctx: Context, input: { target: string; role: PlatformRole }): Promise<UpdatedUser> {
   const caller = requireUser(ctx);
@@ -409,112 +193,6 @@ export async function deleteUser(ctx: Context, username: string): Promise<void> 
   });
 }
 
-/** Serializes seeding and demoting ADMINs and deleting users, until the transaction ends. */
-async function lockAdmins(ctx: Context): Promise<void> {
-  await ctx.db.execute(sql`select pg_advisory_xact_lock(${ADMINS_LOCK})`);
-}
-
-async function requireAnotherAdmin(ctx: Context, target: UserRow): Promise<void> {
-  const [other] = await ctx.db
-    .select({ id: users.id })
-    .from(users)
-    .where(and(eq(users.role, "ADMIN"), ne(users.id, target.id)))
-    .limit(1);
-  if (other === undefined) throw new Failure("forbidden", LAST_ADMIN);
-}
-
-async function refusingTakenName<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (violates(error, "users_username_unique")) throw new Failure("notFound", TAKEN, { cause: error });
-    throw error;
-  }
-}
-
-async function insertUser(
-  ctx: Context,
-  input: { username: string; passwordHash: string; role: PlatformRole; organizationName: string },
-): Promise<UserRow> {
-  const now = ctx.resources.now();
-  const [userKey, organizationKey] = await Promise.all([
-    issueApiKey(ctx.resources.keyring, "usr"),
-    issueApiKey(ctx.resources.keyring, "org"),
-  ]);
-  const [row] = await ctx.db
-    .insert(users)
-    .values({
-      id: newId(now),
-      username: input.username,
-      usernameSkeleton: usernameSkeleton(input.username),
-      passwordHash: input.passwordHash,
-      role: input.role,
-      apiKeyHash: userKey.hash,
-      apiKeySealed: userKey.sealed,
-      createdAt: now,
-      updatedAt: now,
-    })
-    .returning();
-  if (row === undefined) throw new Error("an inserted user was not returned");
-  const organizationId = newId(now);
-  await insertOrganization(ctx.db, {
-    id: organizationId,
-    name: input.organizationName,
-    ownerId: row.id,
-    isDefault: true,
-    createdAt: now,
-    key: { id: newId(now), hash: organizationKey.hash, sealed: organizationKey.sealed },
-  });
-  await auditAll(ctx, [
-    { action: "user.create", organizationId: null, target: row.username, after: factsOf(row) },
-    {
-      action: "organization.create",
-      organizationId,
-      target: input.organizationName,
-      after: { name: input.organizationName, ownerId: row.id, default: true },
-    },
-  ]);
-  return row;
-}
-
-/** Selects the audited fields of a user. */
-const factsOf = ({ id, username, role }: Pick<UserRow, "id" | "username" | "role">) => ({ id, username, role });
-
-async function renewApiKey(ctx: Context, userId: string, rotation: KeyRotation = {}): Promise<string> {
-  const { apiKey, hash, sealed } = await issueApiKey(ctx.resources.keyring, "usr");
-  const now = ctx.resources.now();
-  const overlap = rotation.overlapSeconds ?? 0;
-  const previousUntil = overlap === 0 ? null : new Date(now.getTime() + overlap * 1000);
-  const expiresAt = rotation.expiresAt ?? null;
-  return transaction(ctx, async (ctx) => {
-    const [renewed] = await ctx.db
-      .update(users)
-      .set({
-        apiKeyHash: hash,
-        apiKeySealed: sealed,
-        apiKeyExpiresAt: expiresAt,
-        apiKeyLastUsedAt: null,
-        previousApiKeyHash: previousUntil === null ? null : sql`${users.apiKeyHash}`,
-        // An expired key must not become valid again.
-        previousApiKeyUntil:
-          previousUntil === null
-            ? null
-            : sql`least(${users.apiKeyExpiresAt}, ${previousUntil.toISOString()}::timestamptz)`,
-        updatedAt: now,
-      })
-      .where(eq(users.id, userId))
-      .returning({ username: users.username });
-    if (renewed === undefined) throw new Failure("notFound", "INVALID DATA: User not found");
-    await audit(ctx, {
-      action: "user.key",
-      organizationId: null,
-      target: renewed.username,
-      after: { expiresAt, previousUntil },
-    });
-    return apiKey;
-  });
-}
-
 async function writeUser(
   ctx: Context,
   target: UserRow,
@@ -538,33 +216,4 @@ async function writeUser(
     after: { ...factsOf(changed), ...(change.passwordHash === undefined ? {} : { passwordChanged: true }) },
   });
   return viewUpdated(changed);
-}
-
-async function findUser(ctx: Context, username: string, lock?: "update"): Promise<UserRow> {
-  const query = ctx.db.select().from(users).where(eq(users.username, username));
-  const [row] = await (lock === undefined ? query : query.for(lock));
-  if (row === undefined) throw new Failure("notFound", "INVALID DATA: User not found");
-  return row;
-}
-
-/** Narrows the caller's type: authorization admits only user keys to these operations. */
-function requireUser(ctx: Context): UserCaller {
-  if (ctx.caller.kind === "user") return ctx.caller;
-  throw new Failure("forbidden", "This route requires a user API key. Organization API keys are not allowed");
-}
-
-function seesAll(ctx: Context, row: UserRow): boolean {
-  return isPlatformAdmin(ctx.caller) || (ctx.caller.kind === "user" && ctx.caller.id === row.id);
-}
-
-async function viewUser(ctx: Context, row: UserRow, full: boolean): Promise<UserView> {
-  const { id, username, role, createdAt, updatedAt } = row;
-  if (!full) return { _id: id, id, username, createdAt, updatedAt };
-  const apiKey = row.apiKeySealed === null ? undefined : await readApiKey(ctx.resources.keyring, row.apiKeySealed);
-  if (apiKey === undefined) return { _id: id, id, username, role, createdAt, updatedAt };
-  return { _id: id, id, username, apiKey, role, createdAt, updatedAt };
-}
-
-function viewUpdated({ username, role, createdAt, updatedAt }: UserRow): UpdatedUser {
-  return { username, role, createdAt, updatedAt };
 }

@@ -16,7 +16,7 @@ import {
 import { pricings, services } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/change-decision.ts";
-import type { GroupTarget } from "../policy/change-impact.ts";
+import type { GroupTarget } from "../policy/change-plan.ts";
 import { type Context, newId } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";

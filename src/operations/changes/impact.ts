@@ -1,11 +1,5 @@
-import {
-  assessChange,
-  type ChangeAction,
-  type ImpactView,
-  planChange,
-  viewImpact,
-  type Watch,
-} from "../policy/change-impact.ts";
+import { assessChange, type ImpactView, viewImpact, type Watch } from "../policy/change-impact.ts";
+import { type ChangeAction, planChange } from "../policy/change-plan.ts";
 import { type GateView, holdAgainst, loadGateRules } from "../policy/change-decision.ts";
 import { type Context, transactionOnce } from "../context.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "../policy/proposals.ts";

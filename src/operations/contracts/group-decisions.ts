@@ -6,7 +6,7 @@ import type { ServiceRow } from "../../db/queries/pricings.ts";
 import { contractServices, organizations, pricings, services } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
-import type { ChangeAction } from "../policy/change-impact.ts";
+import type { ChangeAction } from "../policy/change-plan.ts";
 import type { Context } from "../context.ts";
 
 /** Contracts of one organization that all get the same subscription. */

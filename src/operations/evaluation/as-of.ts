@@ -6,9 +6,10 @@ import { contractHistory, type contracts } from "../../db/schema.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
-import { type EvaluationRequest, decide, explained, type FeatureAnswer } from "./decision.ts";
+import { decide, explained } from "./decision.ts";
 import { Failure } from "../errors.ts";
-import { asRenewed, evaluatedOrganization, type Mode, prepare, type Prepared } from "./prepare.ts";
+import { asRenewed, evaluatedOrganization, prepare, type Prepared } from "./prepare.ts";
+import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /*
  * Answers questions about past moments from recorded contract states and the usage ledger. A moment before the records
@@ -113,7 +114,7 @@ export async function showContractAt(
 async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepared & { asOf: AsOfContract }> {
   const past = await findPast(ctx, { organizationId: evaluatedOrganization(ctx), userId }, at);
   const { row, state } = past;
-  const subject: ContractSnapshot = {
+  const contractThen: ContractSnapshot = {
     contractId: row.id,
     version: "",
     endDate: state.endDate,
@@ -122,7 +123,7 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     services: state.services,
     levels: state.levels.map((level) => ({ ...level, version: "" })),
   };
-  const renewed = asRenewed(subject, at);
+  const renewed = asRenewed(contractThen, at);
   const used = viewAt({ ...past, state: { ...state, endDate: renewed.endDate, levels: renewed.levels } });
   const { id, billingPeriod, contractedServices, subscriptionPlans, subscriptionAddOns, usageLevels } = used;
   const pricingIds = Object.fromEntries(state.services.map(({ key, pricingId }) => [key, pricingId]));
@@ -141,10 +142,10 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
 /** Evaluates one feature as of that moment, and returns the state used. Consumes nothing. */
 export async function evaluateOneAt(
   ctx: Context,
-  { at, ...ask }: EvaluationRequest & { at: Date },
+  { at, ...request }: EvaluationRequest & { at: Date },
 ): Promise<FeatureAnswer & { asOf: AsOfContract }> {
-  const prepared = await prepareAt(ctx, ask.userId, at);
-  const answer = explained(prepared, decide(prepared, ask).result, { ...ask, explain: true }, prepared.usage);
+  const prepared = await prepareAt(ctx, request.userId, at);
+  const answer = explained(prepared, decide(prepared, request).result, { ...request, explain: true }, prepared.usage);
   return { ...answer, asOf: prepared.asOf };
 }
 

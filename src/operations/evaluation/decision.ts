@@ -7,30 +7,8 @@ import {
   type FeatureResult,
   involvedLimits,
 } from "../../core/pricing/evaluate.ts";
-import type { Mode, Prepared } from "./prepare.ts";
-
-/** A request to evaluate one feature for one end user, with the consumption to count if granted. */
-export interface EvaluationRequest {
-  userId: string;
-  featureId: string;
-  /** `<service>-<limit>` -> amount; empty to evaluate without consuming. */
-  expected: Readonly<Record<string, number>>;
-  mode: Mode;
-  /** Denies any call that would exceed a limit. Otherwise the contract lets one call exceed it. */
-  strict: boolean;
-  /** Returns the verdict without counting anything. */
-  dryRun: boolean;
-  /** Adds the remaining amounts and reset times to the answer. Strict and dry-run calls always include them. */
-  explain: boolean;
-}
-
-/** A feature's result. The additional fields describe the balances after the call. */
-export interface FeatureAnswer extends FeatureResult {
-  /** By limit: the amount still available; null for a non-numeric limit. */
-  readonly remaining?: Record<string, number | null> | null;
-  /** By limit: when its balance resets to zero, ISO 8601; null if never. */
-  readonly resetAt?: Record<string, string | null> | null;
-}
+import type { Prepared } from "./prepare.ts";
+import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(
@@ -43,9 +21,9 @@ export function decide(
   if (incomplete !== undefined) return { result: incomplete, counts: false };
   if (result.used === null) return { result, counts: false };
   const used = mapValues(result.used, (id, consumed) => sum(consumed, expected[id] ?? 0));
-  const fits = Object.entries(used).every(([id, total]) => {
+  const fits = Object.entries(used).every(([id, balance]) => {
     const limit = result.limit?.[id];
-    return typeof limit !== "number" || total <= limit || (expected[id] ?? 0) === 0;
+    return typeof limit !== "number" || balance <= limit || (expected[id] ?? 0) === 0;
   });
   const granted = result.eval && (fits || !strict);
   return { result: { ...result, eval: granted, used }, counts: granted };
@@ -53,8 +31,8 @@ export function decide(
 
 /** Adds without binary rounding noise: 0.1 + 0.2 is 0.3, as in the database. */
 function sum(a: number, b: number): number {
-  const total = a + b;
-  return Number.isInteger(total) ? total : Number(total.toPrecision(15));
+  const result = a + b;
+  return Number.isInteger(result) ? result : Number(result.toPrecision(15));
 }
 
 /** Returns the usage levels that the feature's expression reads, with their identifiers in it. */
@@ -71,39 +49,38 @@ export function involvedLevels(
 
 /**
  * Returns an event for each balance that this consumption brings to or past its limit. Balances already there yield
- * none.
+ * none. `answer.used` are the balances after the consumption.
  */
 export function limitsReached(
-  prepared: Prepared,
-  ask: EvaluationRequest,
+  { contract, usage }: Prepared,
+  { userId }: EvaluationRequest,
   involved: ReturnType<typeof involvedLevels>,
-  limits: FeatureResult["limit"],
-  before: ReadonlyMap<string, number>,
-  after: (id: string) => number,
+  answer: FeatureResult,
 ): PrivateEvent[] {
   return involved.flatMap(({ id, level }): PrivateEvent[] => {
-    const limit = limits?.[id];
-    const consumed = after(id);
-    if (typeof limit !== "number" || consumed < limit || (before.get(id) ?? 0) >= limit) return [];
-    const { contractId, services } = prepared.contract;
+    const limit = answer.limit?.[id];
+    const consumed = answer.used?.[id] ?? 0;
+    if (typeof limit !== "number" || consumed < limit || (usage.get(id) ?? 0) >= limit) return [];
+    const { contractId, services } = contract;
     const serviceName = services.find(({ serviceId }) => serviceId === level.serviceId)?.key ?? "";
     const { limitName } = level;
-    const details = { contractId, userId: ask.userId, serviceName, limitName, limit, consumed };
+    const details = { contractId, userId, serviceName, limitName, limit, consumed };
     return [{ code: "USAGE_LIMIT_REACHED", details }];
   });
 }
 
+/** Adds the remaining amounts and reset times to a result, where the request includes them. */
 export function explained(
   prepared: Prepared,
   result: FeatureResult,
-  ask: EvaluationRequest,
+  request: Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "strict" | "dryRun">,
   balances: ReadonlyMap<string, number>,
 ): FeatureAnswer {
-  if (!ask.explain && !ask.strict && !ask.dryRun) return result;
+  if (!request.explain && !request.strict && !request.dryRun) return result;
   if (result.used === null) return { ...result, remaining: null, resetAt: null };
-  const levels = new Map(involvedLevels(prepared, ask).map(({ id, level }) => [id, level]));
+  const levels = new Map(involvedLevels(prepared, request).map(({ id, level }) => [id, level]));
   // A dry run reports the balances that it would leave.
-  const after = ask.dryRun && result.eval ? result.used : undefined;
+  const after = request.dryRun && result.eval ? result.used : undefined;
   const remaining: Record<string, number | null> = {};
   const resetAt: Record<string, string | null> = {};
   for (const id of Object.keys(result.used)) {

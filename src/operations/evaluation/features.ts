@@ -1,8 +1,6 @@
-import { CompactSign } from "jose";
 import { and, asc, eq } from "drizzle-orm";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import {
-  contexts,
   type Evaluation,
   evaluateBoolean,
   evaluateFeature,
@@ -11,16 +9,40 @@ import {
   readsUsage,
 } from "../../core/pricing/evaluate.ts";
 import { featureToWire } from "../../core/pricing/wire.ts";
-import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from "../../core/pricing-token.ts";
 import { pricings, services } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
-import type { Context } from "../context.ts";
-import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
-import { evaluatedOrganization, type Mode, type Prepared, prepareFor, prepareContract } from "./prepare.ts";
+import { type Context, isInTransaction } from "../context.ts";
 import { compiledPricings } from "../subscriptions.ts";
+import { consumeSerially } from "./consumption/serial.ts";
+import { decide, explained, likelyOffReason } from "./decision.ts";
+import { evaluatedOrganization, prepareFor } from "./prepare.ts";
+import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
+
+/**
+ * Evaluates one feature, and counts the consumption in `expected` if granted. Check and count are atomic under the
+ * contract's lock, for all limits of the expression or none. Source: contract features-events §6.
+ */
+export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybePromise<FeatureAnswer> {
+  const countsNothing = request.dryRun || Object.keys(request.expected).length === 0;
+  if (countsNothing) {
+    return chain(prepareFor(ctx, request), (prepared) =>
+      explained(prepared, decide(prepared, request).result, request, prepared.usage),
+    );
+  }
+  if (isInTransaction(ctx)) return consumeSerially(ctx, request);
+  return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });
+}
+
+/** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. */
+export function countVerdict(ctx: Context, { featureId, expected }: EvaluationRequest, answer: FeatureAnswer): void {
+  const { callCounter, now } = ctx.resources;
+  if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
+  if (answer.eval || answer.error !== null) return;
+  callCounter.countDenial(now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
+}
 
 /** Caches answers that depend on no balance, keyed by the immutable evaluation. */
-const kept = new WeakMap<Evaluation, Map<string, object>>();
+const cachedAnswers = new WeakMap<Evaluation, Map<string, object>>();
 
 function evaluateEach<T>(
   ctx: Context,
@@ -30,18 +52,18 @@ function evaluateEach<T>(
 ): MaybePromise<Record<string, T>> {
   return chain(prepareFor(ctx, { userId, mode }), ({ evaluation, usage }) => {
     const name = `${kind} ${mode.server}`;
-    const known = kept.get(evaluation)?.get(name);
-    if (known !== undefined) return known as Record<string, T>;
+    const cached = cachedAnswers.get(evaluation)?.get(name);
+    if (cached !== undefined) return cached as Record<string, T>;
     const result: Record<string, T> = {};
     for (const id of featureIds(evaluation, mode)) result[id] = evaluate(evaluation, id, usage, mode);
-    if (!readsUsage(evaluation, mode)) keep(evaluation, name, result);
+    if (!readsUsage(evaluation, mode)) cacheAnswer(evaluation, name, result);
     return result;
   });
 }
 
-function keep(evaluation: Evaluation, name: string, answer: object): void {
-  const answers = kept.get(evaluation) ?? new Map<string, object>();
-  kept.set(evaluation, answers);
+function cacheAnswer(evaluation: Evaluation, name: string, answer: object): void {
+  const answers = cachedAnswers.get(evaluation) ?? new Map<string, object>();
+  cachedAnswers.set(evaluation, answers);
   answers.set(name, Object.freeze(answer));
 }
 
@@ -62,81 +84,6 @@ export function evaluateAllDetailed(
   input: { userId: string; mode: Mode },
 ): MaybePromise<Readonly<Record<string, FeatureResult>>> {
   return evaluateEach(ctx, input, "details", evaluateFeature);
-}
-
-export interface IssuedToken {
-  readonly pricingToken: string;
-}
-
-/**
- * Caches the last token per contract snapshot, for one second. A token signed again within that second would be
- * identical.
- */
-const issued = { iat: 0, bySubject: new Map<ContractSnapshot, Issued>() };
-
-interface Issued {
-  server: boolean;
-  issuer: string;
-  token: MaybePromise<IssuedToken>;
-}
-
-/** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
-export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): MaybePromise<IssuedToken> {
-  return chain(prepareContract(ctx, input.userId), (prepared) =>
-    chain(ctx.resources.issuer(ctx.db), (issuer) => issueOnce(ctx, prepared, { ...input, issuer })),
-  );
-}
-
-function issueOnce(
-  ctx: Context,
-  prepared: Prepared,
-  input: { userId: string; mode: Mode; issuer: string },
-): MaybePromise<IssuedToken> {
-  const { contract } = prepared;
-  const { issuer } = input;
-  const { server } = input.mode;
-  const iat = Math.floor(ctx.resources.now().getTime() / 1000);
-  if (issued.iat !== iat) {
-    issued.iat = iat;
-    issued.bySubject = new Map();
-  }
-  const { bySubject } = issued;
-  const last = bySubject.get(contract);
-  if (last?.server === server && last.issuer === issuer) return last.token;
-  const token = signToken(ctx, prepared, { iat, ...input });
-  const mine: Issued = { server, issuer, token };
-  bySubject.set(contract, mine);
-  token.then(
-    (known) => (mine.token = known),
-    () => bySubject.delete(contract),
-  );
-  return token;
-}
-
-async function signToken(
-  ctx: Context,
-  { evaluation, usage }: Prepared,
-  { userId, mode, issuer, iat }: { userId: string; mode: Mode; issuer: string; iat: number },
-): Promise<IssuedToken> {
-  const { pricingContext, subscriptionContext } = contexts(evaluation, usage);
-  const features: PricingTokenPayload["features"] = {};
-  for (const id of featureIds(evaluation, mode)) {
-    features[id] = tokenFeature(evaluateFeature(evaluation, id, usage, mode));
-  }
-  const payload = serializeTokenPayload({
-    features,
-    pricingContext,
-    subscriptionContext,
-    iat,
-    exp: iat + ctx.resources.settings.tokenLifetimeSeconds,
-    sub: userId,
-    iss: issuer,
-    aud: evaluatedOrganization(ctx),
-  });
-  const pricingToken = await new CompactSign(new TextEncoder().encode(payload))
-    .setProtectedHeader({ alg: "HS256" })
-    .sign(ctx.resources.keyring.token);
-  return Object.freeze({ pricingToken });
 }
 
 export interface FeatureQuery {

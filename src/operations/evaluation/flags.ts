@@ -2,11 +2,12 @@ import { ofrepEvaluationFailure, type OfrepFailure, ofrepFlag, type OfrepFlag } 
 import { evaluateFeature, featureIds, type FeatureResult } from "../../core/pricing/evaluate.ts";
 import type { Context } from "../context.ts";
 import { explained, offReason } from "./decision.ts";
-import { evaluatedOrganization, type Mode, type Prepared, prepareContract } from "./prepare.ts";
+import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
+import type { Mode } from "./request.ts";
 
 /**
  * Evaluates one feature as an OpenFeature (OFREP) flag. Consumes nothing, but counts a denial. Failures as in
- * prepareSubject.
+ * prepareContract.
  */
 export async function evaluateFlag(
   ctx: Context,
@@ -34,7 +35,7 @@ export async function evaluateFlags(
 
 function flagOf(prepared: Prepared, featureId: string, result: FeatureResult, mode: Mode): OfrepFlag | OfrepFailure {
   if (result.error !== null) return ofrepEvaluationFailure(featureId, result.error);
-  const ask = { userId: "", featureId, expected: {}, mode, strict: false, dryRun: false, explain: true };
-  const answer = explained(prepared, result, ask, prepared.usage);
+  const request = { featureId, mode, strict: false, dryRun: false, explain: true };
+  const answer = explained(prepared, result, request, prepared.usage);
   return ofrepFlag(featureId, answer, result.eval ? undefined : offReason(prepared, featureId, result, mode));
 }

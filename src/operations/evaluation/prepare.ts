@@ -13,11 +13,7 @@ import { type Context, newId, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-
-/** Selects a feature's server or client expression. */
-export interface Mode {
-  server: boolean;
-}
+import type { Mode } from "./request.ts";
 
 const EXPIRED =
   "Invalid subscription: Your susbcription has expired and it is not set to renew automatically. To continue accessing the features, please purchase any subscription.";
@@ -59,12 +55,12 @@ export function prepareFor(
 ): MaybePromise<Prepared> {
   return chain(
     ctx.resources.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId }),
-    (seen) => {
-      if (seen === null) throw contractNotFound(userId);
+    (cached) => {
+      if (cached === null) throw contractNotFound(userId);
       const now = ctx.resources.now();
-      if (isOver(seen, now) || hasDue(seen, now)) return prepareContract(ctx, userId);
-      return chain(evaluationOf(ctx, seen), (evaluation) =>
-        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(seen, evaluation),
+      if (isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
+      return chain(evaluationOf(ctx, cached), (evaluation) =>
+        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(cached, evaluation),
       );
     },
   );

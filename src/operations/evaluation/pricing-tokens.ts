@@ -1,8 +1,52 @@
-import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
+import { base64url, CompactSign, compactVerify, decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
+import { contexts, evaluateFeature, featureIds } from "../../core/pricing/evaluate.ts";
+import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from "../../core/pricing-token.ts";
 import { organizationRole } from "../access.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
+import { type IssuedToken, signOncePerSecond } from "../state/issued-tokens.ts";
+import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
+import type { Mode } from "./request.ts";
+
+/** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
+export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): MaybePromise<IssuedToken> {
+  return chain(prepareContract(ctx, input.userId), (prepared) =>
+    chain(ctx.resources.issuer(ctx.db), (issuer) => {
+      const issuedAtSeconds = Math.floor(ctx.resources.now().getTime() / 1000);
+      return signOncePerSecond(prepared.contract, { server: input.mode.server, issuer, issuedAtSeconds }, () =>
+        signToken(ctx, prepared, { ...input, issuer, issuedAtSeconds }),
+      );
+    }),
+  );
+}
+
+async function signToken(
+  ctx: Context,
+  { evaluation, usage }: Prepared,
+  { userId, mode, issuer, issuedAtSeconds }: { userId: string; mode: Mode; issuer: string; issuedAtSeconds: number },
+): Promise<IssuedToken> {
+  const { pricingContext, subscriptionContext } = contexts(evaluation, usage);
+  const features: PricingTokenPayload["features"] = {};
+  for (const id of featureIds(evaluation, mode)) {
+    features[id] = tokenFeature(evaluateFeature(evaluation, id, usage, mode));
+  }
+  const payload = serializeTokenPayload({
+    features,
+    pricingContext,
+    subscriptionContext,
+    iat: issuedAtSeconds,
+    exp: issuedAtSeconds + ctx.resources.settings.tokenLifetimeSeconds,
+    sub: userId,
+    iss: issuer,
+    aud: evaluatedOrganization(ctx),
+  });
+  const pricingToken = await new CompactSign(new TextEncoder().encode(payload))
+    .setProtectedHeader({ alg: "HS256" })
+    .sign(ctx.resources.keyring.token);
+  return Object.freeze({ pricingToken });
+}
 
 /** Result of {@link verifyPricingToken}. `reason` is null exactly when `valid`. */
 export interface TokenVerdict {

@@ -1,5 +1,4 @@
 import { eq } from "drizzle-orm";
-import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { evaluateFeature } from "../../core/pricing/evaluate.ts";
 import { type ContractView, viewContracts } from "../../db/queries/contracts.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
@@ -14,35 +13,11 @@ import {
   revertFeature,
 } from "../../db/queries/usage.ts";
 import { audit } from "../audit.ts";
-import { type Context, isInTransaction, newId, transaction } from "../context.ts";
+import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
-import { consumeSerially } from "./consumption.ts";
-import { type EvaluationRequest, decide, explained, type FeatureAnswer, likelyOffReason } from "./decision.ts";
-import { evaluatedOrganization, type Mode, prepareFor, withLockedContract } from "./prepare.ts";
-
-/**
- * Evaluates one feature, and counts the consumption in `expected` if granted. Check and count are atomic under the
- * contract's lock, for all limits of the expression or none. Source: contract features-events §6.
- */
-export function evaluateOne(ctx: Context, ask: EvaluationRequest): MaybePromise<FeatureAnswer> {
-  const asksOnly = ask.dryRun || Object.keys(ask.expected).length === 0;
-  if (asksOnly) {
-    return chain(prepareFor(ctx, ask), (prepared) =>
-      explained(prepared, decide(prepared, ask).result, ask, prepared.usage),
-    );
-  }
-  if (isInTransaction(ctx)) return consumeSerially(ctx, ask);
-  return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...ask });
-}
-
-/** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. */
-export function countVerdict(ctx: Context, { featureId, expected }: EvaluationRequest, answer: FeatureAnswer): void {
-  const { callCounter, now } = ctx.resources;
-  if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
-  if (answer.eval || answer.error !== null) return;
-  callCounter.countDenial(now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
-}
+import { withLockedContract } from "./prepare.ts";
+import type { Mode } from "./request.ts";
 
 /**
  * Reverts this feature's consumption of the last 120 s: all of it, or only the newest call. Each consumption is
@@ -54,9 +29,9 @@ export async function revertConsumption(
   input: { userId: string; featureId: string; latest: boolean; mode: Mode },
 ): Promise<void> {
   const { userId, featureId, latest } = input;
-  const isKnown = await withLockedContract(ctx, userId, async (ctx, { contract, evaluation, usage }) => {
-    const known = evaluateFeature(evaluation, featureId, usage, input.mode);
-    if (known.error?.code === "FLAG_NOT_FOUND") return false;
+  const isContracted = await withLockedContract(ctx, userId, async (ctx, { contract, evaluation, usage }) => {
+    const result = evaluateFeature(evaluation, featureId, usage, input.mode);
+    if (result.error?.code === "FLAG_NOT_FOUND") return false;
     const now = ctx.resources.now();
     await revertFeature(ctx.db, {
       contractId: contract.contractId,
@@ -69,7 +44,7 @@ export async function revertConsumption(
     return true;
   });
   // Thrown after the commit, so that due renewals persist.
-  if (!isKnown) throw new Failure("notFound", `Feature ${featureId} not found in contract for userId ${userId}`);
+  if (!isContracted) throw new Failure("notFound", `Feature ${featureId} not found in contract for userId ${userId}`);
 }
 
 /** How PUT usageLevels changes balances. Source: contract contracts §9. */

@@ -1,9 +1,9 @@
-import { and, asc, count, desc, eq, lt, sql } from "drizzle-orm";
+import { and, asc, count, eq, sql } from "drizzle-orm";
 import type { EVENT_CODES } from "../../core/event-messages.ts";
 import { outboxRange } from "../../db/queries/outbox.ts";
-import { organizations, webhookDeliveries, webhookEndpoints } from "../../db/schema.ts";
+import { organizations, webhookEndpoints } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
-import { type Context, newId, clampPageSize, transaction } from "../context.ts";
+import { type Context, newId, transaction } from "../context.ts";
 import { issueWebhookSecret } from "../credentials.ts";
 import { Failure } from "../errors.ts";
 
@@ -37,32 +37,12 @@ export interface WebhookView {
   secret?: string;
 }
 
-/** One delivery with the result of its last attempt. */
-export interface DeliveryView {
-  id: string;
-  /** The webhook-id header, by which receivers deduplicate. */
-  webhookId: string;
-  eventId: number;
-  code: string;
-  status: "pending" | "delivered" | "failed";
-  attempts: number;
-  /** Null if no attempt is scheduled. */
-  nextAttemptAt: Date | null;
-  lastAttemptAt: Date | null;
-  responseStatus: number | null;
-  durationMs: number | null;
-  error: string | null;
-  createdAt: Date;
-}
-
 export interface WebhookAddress {
   organizationId: string;
   webhookId: string;
 }
 
 type Row = typeof webhookEndpoints.$inferSelect;
-type DeliveryRow = typeof webhookDeliveries.$inferSelect;
-
 const viewOf = (row: Row): WebhookView => ({
   id: row.id,
   url: row.url,
@@ -75,21 +55,6 @@ const viewOf = (row: Row): WebhookView => ({
   failingSince: row.failingSince,
   createdAt: row.createdAt,
   updatedAt: row.updatedAt,
-});
-
-const deliveryOf = (row: DeliveryRow): DeliveryView => ({
-  id: String(row.id),
-  webhookId: `msg_${row.endpointId}_${row.eventId}`,
-  eventId: row.eventId,
-  code: row.code,
-  status: row.status,
-  attempts: row.attempts,
-  nextAttemptAt: row.status === "pending" ? row.nextAttemptAt : null,
-  lastAttemptAt: row.lastAttemptAt,
-  responseStatus: row.responseStatus,
-  durationMs: row.durationMs,
-  error: row.error,
-  createdAt: row.createdAt,
 });
 
 const at = ({ organizationId, webhookId }: WebhookAddress) =>
@@ -160,12 +125,12 @@ export async function createWebhook(
   const { secret, sealed } = await issueWebhookSecret(ctx.resources.keyring);
   return transaction(ctx, async (ctx) => {
     await requireOrganization(ctx, organizationId, "no key update");
-    const [held] = await ctx.db
+    const [existing] = await ctx.db
       .select({ number: count() })
       .from(webhookEndpoints)
       .where(eq(webhookEndpoints.organizationId, organizationId));
     const most = ctx.resources.settings.maxWebhooks ?? MAX_ENDPOINTS;
-    if ((held?.number ?? 0) >= most) {
+    if ((existing?.number ?? 0) >= most) {
       throw new Failure("conflict", `CONFLICT: An organization can have at most ${most} webhooks`);
     }
     const now = ctx.resources.now();
@@ -214,8 +179,8 @@ export async function updateWebhook(
   const { description, codes, enabled } = input.changes;
   const url = input.changes.url === undefined ? undefined : checkedUrl(ctx, input.changes.url);
   return transaction(ctx, async (ctx) => {
-    const [held] = await ctx.db.select().from(webhookEndpoints).where(at(input)).for("no key update");
-    if (held === undefined) throw missing(input.webhookId);
+    const [before] = await ctx.db.select().from(webhookEndpoints).where(at(input)).for("no key update");
+    if (before === undefined) throw missing(input.webhookId);
     const [row] = await ctx.db
       .update(webhookEndpoints)
       .set({
@@ -239,8 +204,8 @@ export async function updateWebhook(
       action: "webhook.update",
       organizationId: row.organizationId,
       target: row.id,
-      before: factsOf(held),
-      after: { ...factsOf(row), ...(url === undefined || url === held.url ? {} : { urlChanged: true }) },
+      before: factsOf(before),
+      after: { ...factsOf(row), ...(url === undefined || url === before.url ? {} : { urlChanged: true }) },
     });
     return viewOf(row);
   });
@@ -258,9 +223,9 @@ function factsOf({ url, description, codes, state }: Row) {
 export async function deleteWebhook(ctx: Context, address: WebhookAddress): Promise<void> {
   const { organizationId, webhookId } = address;
   await transaction(ctx, async (ctx) => {
-    const [gone] = await ctx.db.delete(webhookEndpoints).where(at(address)).returning();
-    if (gone === undefined) throw missing(webhookId);
-    await audit(ctx, { action: "webhook.delete", organizationId, target: webhookId, before: factsOf(gone) });
+    const [deleted] = await ctx.db.delete(webhookEndpoints).where(at(address)).returning();
+    if (deleted === undefined) throw missing(webhookId);
+    await audit(ctx, { action: "webhook.delete", organizationId, target: webhookId, before: factsOf(deleted) });
   });
 }
 
@@ -287,55 +252,5 @@ export async function rotateWebhookSecret(ctx: Context, address: WebhookAddress)
     const after = { previousSecretUntil: row.previousSecretUntil };
     await audit(ctx, { action: "webhook.secret", organizationId, target: webhookId, after });
     return { ...viewOf(row), secret };
-  });
-}
-
-/**
- * Lists deliveries, newest first. `before` is the cursor: the last delivery id of the previous page.
- * @throws Failure notFound.
- */
-export async function listDeliveries(
-  ctx: Context,
-  input: WebhookAddress & { status?: DeliveryView["status"] | undefined; before?: number | undefined; limit: number },
-): Promise<DeliveryView[]> {
-  await showWebhook(ctx, input);
-  const rows = await ctx.db
-    .select()
-    .from(webhookDeliveries)
-    .where(
-      and(
-        eq(webhookDeliveries.endpointId, input.webhookId),
-        input.status === undefined ? undefined : eq(webhookDeliveries.status, input.status),
-        input.before === undefined ? undefined : lt(webhookDeliveries.id, input.before),
-      ),
-    )
-    .orderBy(desc(webhookDeliveries.id))
-    .limit(clampPageSize(ctx, input.limit));
-  return rows.map(deliveryOf);
-}
-
-/**
- * Sends a delivery again, with the same webhook-id and body; earlier attempts stay in its record.
- * @throws Failure notFound; conflict when the endpoint is not enabled.
- */
-export async function resendDelivery(
-  ctx: Context,
-  input: WebhookAddress & { deliveryId: number },
-): Promise<DeliveryView> {
-  const endpoint = await showWebhook(ctx, input);
-  if (endpoint.state !== "enabled") {
-    throw new Failure("conflict", `CONFLICT: The webhook is ${endpoint.state}: enable it first`);
-  }
-  return transaction(ctx, async (ctx) => {
-    const [row] = await ctx.db
-      .update(webhookDeliveries)
-      .set({ status: "pending", attempts: 0, nextAttemptAt: sql`now()` })
-      .where(and(eq(webhookDeliveries.id, input.deliveryId), eq(webhookDeliveries.endpointId, input.webhookId)))
-      .returning();
-    if (row === undefined) throw new Failure("notFound", `Delivery ${input.deliveryId} not found`);
-    const { organizationId, webhookId } = input;
-    const after = { deliveryId: String(input.deliveryId) };
-    await audit(ctx, { action: "webhook.resend", organizationId, target: webhookId, after });
-    return deliveryOf(row);
   });
 }

@@ -10,15 +10,9 @@ import { lockSubscribers, type Move } from "../../db/queries/contracts.ts";
 import type { ServiceRow, VersionRow } from "../../db/queries/pricings.ts";
 import { organizations, pricingDecisions } from "../../db/schema.ts";
 import { organizationRole } from "../access.ts";
-import {
-  type Assessment,
-  assessChange,
-  type ChangeAction,
-  type ChangePlan,
-  type ImpactView,
-  planChange,
-  viewImpact,
-} from "./change-impact.ts";
+import { assessChange, type ImpactView, viewImpact } from "./change-impact.ts";
+import { type ChangeAction, type ChangePlan, planChange } from "./change-plan.ts";
+import type { Assessment } from "./grouping.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "./proposals.ts";

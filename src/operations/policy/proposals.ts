@@ -1,10 +1,10 @@
-import { clientClosed } from "../state/analysis.ts";
-import { tenantOf } from "../access.ts";
-import type { AssessedConfiguration, ConfigurationItem, HashedModel } from "../../core/change/analysis.ts";
+import type { ConfigurationItem, HashedModel } from "../../core/change/analysis.ts";
 import { configurationKey } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
 import { modelText, type ServiceRow, type VersionRow } from "../../db/queries/pricings.ts";
 import { type Context, transaction } from "../context.ts";
+import { tenantOf } from "../access.ts";
+import { clientClosed } from "../state/analysis.ts";
 import { Failure } from "../errors.ts";
 
 /** A configuration of a version that needs an assessment before a change. */
@@ -24,7 +24,7 @@ export interface QuestionsAbout {
 }
 
 /** Assessments of one change, by question key. */
-export type Answers = Map<string, AssessedConfiguration>;
+export type Answers = NonNullable<Context["answers"]>;
 
 /** Returns equal keys exactly for questions with equal answers. */
 export function questionKey(about: QuestionsAbout, { version, configuration, place }: Question): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { Failure } from "../../../src/operations/errors.ts";
-import { throttleSignIn } from "../../../src/operations/accounts/throttle.ts";
+import { throttleSignIn } from "../../../src/operations/state/call-limits.ts";
 
 let moment = 0;
 const now = () => new Date(moment);

@@ -1,0 +1,97 @@
+import { isAnyOf } from "../../db/postgres/lists.ts";
+import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
+import { recordStates } from "../../db/queries/contract-states.ts";
+import { type ContractView, lockContracts } from "../../db/queries/contracts.ts";
+import { contracts } from "../../db/schema.ts";
+import { type Context, transaction } from "../context.ts";
+import { type ContractAddress, findContract } from "../contract-address.ts";
+import { Failure } from "../errors.ts";
+import { auditContracts, billingOf } from "./contract-audit.ts";
+import { inGroup, viewByUsername, viewOne } from "./contract-rows.ts";
+
+type ContractRow = typeof contracts.$inferSelect;
+
+export interface BillingChanges {
+  endDate?: Date | undefined;
+  autoRenew?: boolean | undefined;
+  renewalDays?: number | undefined;
+}
+
+const END_BEFORE_START = "End date cannot be before the start date";
+
+async function applyBilling(ctx: Context, ids: readonly string[], changes: BillingChanges): Promise<void> {
+  await ctx.db
+    .update(contracts)
+    .set({
+      ...(changes.endDate === undefined ? {} : { endDate: changes.endDate }),
+      ...(changes.autoRenew === undefined ? {} : { autoRenew: changes.autoRenew }),
+      ...(changes.renewalDays === undefined ? {} : { renewalDays: changes.renewalDays }),
+      updatedAt: ctx.resources.now(),
+    })
+    .where(isAnyOf(contracts.id, ids));
+}
+
+/** Updates the billing periods of locked contracts, and audits the previous values. */
+async function changeBilling(ctx: Context, rows: readonly ContractRow[], changes: BillingChanges): Promise<void> {
+  const ids = rows.map((row) => row.id);
+  await applyBilling(ctx, ids, changes);
+  await recordStates(ctx.db, { contractIds: ids, cause: "billing", now: ctx.resources.now() });
+  const given = { endDate: changes.endDate, autoRenew: changes.autoRenew, renewalDays: changes.renewalDays };
+  const after = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  await auditContracts(
+    ctx,
+    "contract.billing",
+    rows.map((row) => ({ ...row, before: billingOf(row), after: { ...billingOf(row), ...after } })),
+  );
+}
+
+const endsTooEarly = (row: ContractRow, changes: BillingChanges) =>
+  changes.endDate !== undefined && changes.endDate.getTime() < row.startDate.getTime();
+
+/** Merges the given fields into the billing period. Source: contract contracts §11. */
+export async function updateBillingPeriod(
+  ctx: Context,
+  input: ContractAddress & { changes: BillingChanges },
+): Promise<ContractView> {
+  return transaction(ctx, async (ctx) => {
+    const row = await findContract(ctx, input, "change");
+    if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
+    const before = await readFacts(ctx.db, [row.id]);
+    await changeBilling(ctx, [row], input.changes);
+    const view = await viewOne(ctx, row.id);
+    await recordChanges(ctx.db, before);
+    return view;
+  });
+}
+
+/**
+ * Updates the billing periods of a group, or of the organization's contracts; all or none. Source: contract contracts
+ * §11, §14.2.
+ */
+export async function updateGroupBillingPeriod(
+  ctx: Context,
+  input: { organizationId: string | undefined; groupId: string | undefined; changes: BillingChanges },
+): Promise<ContractView[]> {
+  return transaction(ctx, async (ctx) => {
+    const rows = await lockContracts(ctx.db, inGroup(input.organizationId, input.groupId));
+    if (rows.length === 0) {
+      throw new Failure(
+        "notFound",
+        `INVALID DATA: Contract with groupId ${input.groupId} not found within organization ${input.organizationId}`,
+      );
+    }
+    const early = rows.find((row) => endsTooEarly(row, input.changes));
+    if (early !== undefined) {
+      throw new Failure(
+        "invalid",
+        `INVALID DATA: Error updating billing period for contract of user ${early.userId}. ${END_BEFORE_START}.`,
+      );
+    }
+    const ids = rows.map((row) => row.id);
+    const before = await readFacts(ctx.db, ids);
+    await changeBilling(ctx, rows, input.changes);
+    const views = await viewByUsername(ctx, ids);
+    await recordChanges(ctx.db, before);
+    return views;
+  });
+}

@@ -1,0 +1,50 @@
+import type { Connection } from "../../../db/postgres/connect.ts";
+import { retrySerializationFailures } from "../../../db/postgres/retry.ts";
+import { countUnderLock, type Decision } from "../../../db/queries/consumption.ts";
+import type { ContractSnapshot } from "../../../db/queries/contract-snapshots.ts";
+import { contractNotFound } from "../../contract-address.ts";
+import type { Resources } from "../../context.ts";
+import { Failure } from "../../errors.ts";
+import type { QueuedEvaluation } from "../request.ts";
+import { decideInOrder, groupByContract } from "./decide-in-order.ts";
+import type { Verdict } from "./optimistic.ts";
+
+/** How long a call waits for a contract that another transaction has locked. Then it fails as retryable. */
+export const LOCK_WAIT_MS = 3000;
+
+/** The failure of a call that waited too long for its contract, or found the queue full. */
+export function tooBusy(): Failure {
+  return new Failure("unavailable", "The contract is being changed by others. Please try again", {
+    retryAfterSeconds: 1,
+  });
+}
+
+/**
+ * Consumes after locking the contracts; waits up to `LOCK_WAIT_MS` for the locks. Verdicts have the order of the
+ * requests; an Error fails its request only.
+ */
+export async function consumeLocked(
+  connection: Connection,
+  resources: Resources,
+  requests: readonly QueuedEvaluation[],
+): Promise<(Verdict | Error)[]> {
+  const now = resources.now();
+  const groups = groupByContract(requests);
+  const decide = async (contracts: ReadonlyMap<string, ContractSnapshot>) => {
+    const verdicts = new Map<QueuedEvaluation, Verdict | Error>();
+    const decisions: Decision[] = [];
+    for (const group of groups) {
+      const contract = contracts.get(group.key);
+      if (contract === undefined) {
+        for (const request of group.requests) verdicts.set(request, contractNotFound(request.userId));
+        continue;
+      }
+      const decision = await decideInOrder(resources, contract, group.requests, now);
+      for (const [request, answer] of decision.answers) verdicts.set(request, answer);
+      decisions.push(decision);
+    }
+    return { result: requests.map((request) => verdicts.get(request) ?? "needsOwnTransaction"), decisions };
+  };
+  const names = groups.map((group) => group.endUser);
+  return retrySerializationFailures(() => countUnderLock(connection, { names, now, lockWaitMs: LOCK_WAIT_MS }, decide));
+}

@@ -1,0 +1,77 @@
+import type { Connection } from "../../../db/postgres/connect.ts";
+import { retrySerializationFailures } from "../../../db/postgres/retry.ts";
+import { countIfUnchanged } from "../../../db/queries/consumption.ts";
+import type { SnapshotCache } from "../../../db/queries/snapshot-cache.ts";
+import { contractNotFound } from "../../contract-address.ts";
+import type { Resources } from "../../context.ts";
+import type { FeatureAnswer, QueuedEvaluation } from "../request.ts";
+import { type ContractRequests, decideInOrder, groupByContract } from "./decide-in-order.ts";
+
+/** Optimistic attempts per contract before the call blocks on the row lock. */
+const ROUNDS = 2;
+
+/**
+ * An answer, or why there is none: the contract is locked or keeps changing, or is due for renewal, which takes a
+ * transaction per request.
+ */
+export type Verdict = FeatureAnswer | "busy" | "needsOwnTransaction";
+
+/**
+ * Decides on cached snapshots, and writes only where the contract is unchanged. The second round rereads changed
+ * contracts. Verdicts have the order of the requests; an Error fails its request only.
+ */
+export async function consumeOptimistically(
+  connection: Connection,
+  resources: Resources,
+  requests: readonly QueuedEvaluation[],
+): Promise<(Verdict | Error)[]> {
+  const verdicts = new Map<QueuedEvaluation, Verdict | Error>();
+  const attempt = { connection, resources, verdicts, now: resources.now() };
+  const { cachedSnapshot, snapshot } = resources.snapshots;
+  let open = groupByContract(requests);
+  for (let round = 0; round < ROUNDS && open.length > 0; round += 1) {
+    try {
+      open = await consumeRound(open, round === 0 ? cachedSnapshot : snapshot, attempt);
+    } catch (error) {
+      // The earlier round has committed: only calls still in flight receive this error.
+      if (round === 0 || !(error instanceof Error)) throw error;
+      for (const request of open.flatMap((group) => group.requests)) verdicts.set(request, error);
+      open = [];
+    }
+  }
+  return requests.map((request) => verdicts.get(request) ?? "busy");
+}
+
+/** Adds the verdicts of unchanged contracts, and returns the requests whose contracts have changed since the read. */
+async function consumeRound(
+  groups: readonly ContractRequests[],
+  read: SnapshotCache["cachedSnapshot"],
+  attempt: {
+    connection: Connection;
+    resources: Resources;
+    verdicts: Map<QueuedEvaluation, Verdict | Error>;
+    now: Date;
+  },
+): Promise<ContractRequests[]> {
+  const { connection, resources, verdicts, now } = attempt;
+  const decisions = await Promise.all(
+    groups.map(async (group) => {
+      const contract = await read(group.endUser);
+      if (contract !== null) return { group, ...(await decideInOrder(resources, contract, group.requests, now)) };
+      for (const request of group.requests) verdicts.set(request, contractNotFound(request.userId));
+      return undefined;
+    }),
+  );
+  const decided = decisions.filter((decision) => decision !== undefined);
+  const outcomes = await retrySerializationFailures(() => countIfUnchanged(connection, decided, now));
+  const changed: ContractRequests[] = [];
+  for (const [i, { group, contract, answers, snapshotAfter }] of decided.entries()) {
+    const outcome = outcomes[i];
+    const isCounted = outcome?.kind === "counted";
+    const after = isCounted ? snapshotAfter(outcome.version) : undefined;
+    resources.snapshots.replaceCached(group.endUser, contract, after);
+    if (isCounted) for (const [request, answer] of answers) verdicts.set(request, answer);
+    if (outcome?.kind === "changed") changed.push(group);
+  }
+  return changed;
+}

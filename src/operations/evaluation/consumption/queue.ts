@@ -1,0 +1,112 @@
+import type { Caller } from "../../../core/access/caller.ts";
+import { createBatch } from "../../../db/postgres/batch.ts";
+import { type Connection, databaseError } from "../../../db/postgres/connect.ts";
+import { endUserKey } from "../../../db/queries/contract-snapshots.ts";
+import { contextOf, type Resources } from "../../context.ts";
+import type { FeatureAnswer, QueuedEvaluation } from "../request.ts";
+import { consumeLocked, LOCK_WAIT_MS, tooBusy } from "./locked.ts";
+import { consumeOptimistically, type Verdict } from "./optimistic.ts";
+import { consumeSerially } from "./serial.ts";
+
+/*
+ * The states of a request that consumes:
+ *
+ *   state       | when                                              | next state
+ *   ------------+---------------------------------------------------+------------------------------------------
+ *   queued      | the contract has lock waiters                     | waiting
+ *               | otherwise                                         | optimistic
+ *   optimistic  | the contract was unchanged                        | answered
+ *               | a balance or the contract is due for renewal      | serial
+ *               | the contract was locked, or changed in each round | waiting; paused if no waiter slot is free
+ *   waiting     | the lock was acquired                             | answered
+ *               | a balance or the contract is due for renewal      | serial
+ *               | the lock was not acquired within LOCK_WAIT_MS     | failed: unavailable
+ *   paused      | after 1 ms, doubling up to 50 ms                  | queued
+ *               | after LOCK_WAIT_MS in total                       | failed: unavailable
+ *   serial      | the request's own transaction has committed       | answered
+ *
+ * optimistic.ts, locked.ts (waiting) and serial.ts each implement one state.
+ */
+
+/** Calls that may wait in one process. Further calls are rejected immediately. */
+const MAX_QUEUED = 5000;
+/** Two concurrent batches keep both the process and the database busy. A contract always maps to the same shard. */
+const SHARDS = 2;
+/** Maximum contracts blocking on a row lock at once (each pins a pool connection); the rest are retried. */
+const MAX_LOCK_WAITERS = 3;
+const MAX_PAUSE_MS = 50;
+const LOCK_NOT_AVAILABLE = "55P03";
+
+type Shard = (request: QueuedEvaluation) => Promise<Verdict>;
+
+/**
+ * Batches consumption: calls that arrive during a transaction share the next one. Each call gets its own verdict in
+ * order of arrival, over the balances that earlier calls left. One call's error does not affect another's. Contracts
+ * due for renewal get their own transaction.
+ */
+export function createConsume(
+  connection: Connection,
+  resources: Resources,
+): (request: QueuedEvaluation) => Promise<FeatureAnswer> {
+  const createShard = (consume: typeof consumeOptimistically): Shard =>
+    createBatch((requests) => consume(connection, resources, requests), { maxBatchSize: 200, concurrency: 1 });
+  const shards = Array.from({ length: SHARDS }, () => createShard(consumeOptimistically));
+  /** By contract: a shard of its own, which exists while requests wait for the contract's lock. */
+  const lockWaiters = new Map<string, { shard: Shard; requests: number }>();
+
+  const waitForLock = async (key: string, request: QueuedEvaluation): Promise<Verdict> => {
+    const waiter = lockWaiters.get(key) ?? { shard: createShard(consumeLocked), requests: 0 };
+    lockWaiters.set(key, waiter);
+    waiter.requests += 1;
+    try {
+      return await waiter.shard(request);
+    } catch (error) {
+      throw databaseError(error)?.code === LOCK_NOT_AVAILABLE ? tooBusy() : error;
+    } finally {
+      waiter.requests -= 1;
+      if (waiter.requests === 0) lockWaiters.delete(key);
+    }
+  };
+
+  const attempt = async (key: string, request: QueuedEvaluation): Promise<Verdict> => {
+    // Joins the existing lock waiters of this contract, to preserve the order of arrival.
+    if (lockWaiters.has(key)) return waitForLock(key, request);
+    const verdict = await shardOf(shards, key)(request);
+    const mayWait = lockWaiters.has(key) || lockWaiters.size < MAX_LOCK_WAITERS;
+    return verdict === "busy" && mayWait ? waitForLock(key, request) : verdict;
+  };
+
+  let queued = 0;
+  return async (request) => {
+    if (queued >= MAX_QUEUED) throw tooBusy();
+    queued += 1;
+    try {
+      const key = endUserKey(request);
+      const deadline = Date.now() + LOCK_WAIT_MS;
+      for (let pauseMs = 1; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
+        const verdict = await attempt(key, request);
+        if (verdict === "needsOwnTransaction") {
+          return await consumeSerially(contextOf(resources, callerOf(request)), request);
+        }
+        if (verdict !== "busy") return verdict;
+        if (Date.now() > deadline) throw tooBusy();
+        await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      }
+    } finally {
+      queued -= 1;
+    }
+  };
+}
+
+function shardOf(shards: readonly Shard[], key: string): Shard {
+  let hash = 0;
+  for (let i = 0; i < key.length; i += 1) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
+  const shard = shards[Math.abs(hash) % shards.length];
+  if (shard === undefined) throw new Error("the queue has no shards");
+  return shard;
+}
+
+/** The caller for a batched request that is evaluated in its own transaction. */
+function callerOf({ organizationId }: QueuedEvaluation): Caller {
+  return { kind: "key", keyId: "", organizationId, scope: "EVALUATION" };
+}

@@ -1,0 +1,42 @@
+import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
+
+/** A signed pricing token. Frozen, because requests share it. */
+export interface IssuedToken {
+  readonly pricingToken: string;
+}
+
+/** The inputs of a token beside the balances, which are the snapshot's. */
+interface TokenInputs {
+  server: boolean;
+  issuer: string;
+}
+
+/** The last token of each contract within one second. Signed again in that second, a token would be identical. */
+const lastTokens = {
+  issuedAtSeconds: 0,
+  byContract: new Map<ContractSnapshot, TokenInputs & { token: MaybePromise<IssuedToken> }>(),
+};
+
+/** Returns the token that was already signed for the same inputs in this second, or signs one. */
+export function signOncePerSecond(
+  contract: ContractSnapshot,
+  { server, issuer, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
+  sign: () => Promise<IssuedToken>,
+): MaybePromise<IssuedToken> {
+  if (lastTokens.issuedAtSeconds !== issuedAtSeconds) {
+    lastTokens.issuedAtSeconds = issuedAtSeconds;
+    lastTokens.byContract = new Map();
+  }
+  const { byContract } = lastTokens;
+  const last = byContract.get(contract);
+  if (last?.server === server && last.issuer === issuer) return last.token;
+  const signing = sign();
+  const entry = { server, issuer, token: signing as MaybePromise<IssuedToken> };
+  byContract.set(contract, entry);
+  signing.then(
+    (token) => (entry.token = token),
+    () => byContract.delete(contract),
+  );
+  return signing;
+}
