@@ -6,6 +6,9 @@ import { Failure } from "../errors.ts";
 /*
  * Rate limits on expensive calls. Failed sign-ins and calls that hash a password are counted in the database, so their
  * limits hold across all processes. Everything else is counted in memory: n processes allow n times as much.
+ *
+ * rate-limiter-flexible does not fit: its windows begin with a key's first call and follow the system's clock. Here a
+ * minute ends for everybody at once, which `Retry-After` announces, and the clock is the context's.
  */
 
 const WINDOW_MS = 60_000;
