@@ -39,6 +39,9 @@ const DenialsPage = lazy(async () => ({ default: (await import("./pages/denials.
 const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
 const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
 const CachePage = lazy(async () => ({ default: (await import("./pages/cache.tsx")).CachePage }));
+const CompatibilityPage = lazy(async () => ({
+  default: (await import("./pages/compatibility.tsx")).CompatibilityPage,
+}));
 const HealthPage = lazy(async () => ({ default: (await import("./pages/health.tsx")).HealthPage }));
 
 /** Routes of the console. Signed-out users see the sign-in page at every address, then the page they requested. */
@@ -91,6 +94,7 @@ export function App() {
             <Route path="/users" element={<UsersPage />} />
             <Route path="/analytics" element={<AnalyticsPage />} />
             <Route path="/cache" element={<CachePage />} />
+            <Route path="/compatibility" element={<CompatibilityPage />} />
             <Route path="/health" element={<HealthPage />} />
             <Route path="*" element={<NotFoundPage />} />
           </Route>

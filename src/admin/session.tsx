@@ -35,6 +35,8 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     };
     onKeyLost.current = () => leave(true);
     const store = (next: SignedIn, remember: boolean) => {
+      // Another user's older session must not come back when the tab is closed.
+      (remember ? sessionStorage : localStorage).removeItem(STORED);
       (remember ? localStorage : sessionStorage).setItem(STORED, JSON.stringify(next));
       setUser(next);
       setEnded(false);

@@ -1,7 +1,7 @@
 import { account, register, signIn } from "./texts/account.ts";
 import { change, compare, decisions, gate } from "./texts/change.ts";
 import { asOf, contract, contracts, novation } from "./texts/contracts.ts";
-import { analytics, audit, cache, denials, health, overview } from "./texts/overview.ts";
+import { analytics, audit, cache, compatibility, denials, health, overview } from "./texts/overview.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
 import { pricing, services, upload } from "./texts/pricing.ts";
 import { events, playground, tokens, webhooks } from "./texts/tools.ts";
@@ -30,6 +30,7 @@ export const texts = {
   denials,
   analytics,
   cache,
+  compatibility,
   health,
   audit,
   compare,

@@ -207,7 +207,8 @@ function requireDecodablePath(c: AppContext): void {
 }
 
 /**
- * Adds CORS headers to the answer, and returns the request's origin if it is allowed.
+ * Adds CORS headers to the answer, and returns the request's origin if it is allowed. hono/cors does not fit: it sends
+ * the credentials header to origins that are not allowed too, and removes Content-Length from preflights.
  * Source: contract users-organizations §1.3, §1.7.
  */
 function originHeaders(settings: HttpSettings): (c: AppContext) => string | undefined {

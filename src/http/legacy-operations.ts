@@ -286,6 +286,7 @@ const changeOperations: LegacyOperation[] = [
     path: "/services/{serviceName}/impact",
     summary:
       "What archiving, activating, disabling or a novation of all contracts would do to each contract; changes nothing. As application/x-ndjson line by line: progress, and the report at the end",
+    query: { certificate: "true for the certificate of each group's best fit" },
     body: changes.change,
     alsoAs: "application/x-ndjson",
     answers: { 200: answers.impact },

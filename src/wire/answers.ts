@@ -323,7 +323,7 @@ const impactGroup = z.strictObject({
       target: configuration,
       keepsEverything: z.boolean(),
       complete: z.boolean().describe("False when not every target was tried: too many add-ons, or no time"),
-      certificate,
+      certificate: certificate.optional(),
     })
     .nullable()
     .describe("What fits them best"),

@@ -87,12 +87,17 @@ test("the audit log lists each change with its actor", async () => {
 
 test("an operator sees calls per day, health, and the cache", async () => {
   const { page } = own;
+  expect(await page.getByRole("link", { name: /^(Analytics|Cache)$/ }).count()).toBe(0);
+  await page.getByRole("link", { name: "Compatibility" }).click();
+  await page.getByRole("heading", { level: 1, name: "Compatibility" }).waitFor();
+  await expectAccessible(page);
   await page.getByRole("link", { name: "Analytics" }).click();
   await page.getByRole("img", { name: /^Calls a day: \d+ in seven days/ }).waitFor();
   await expectAccessible(page);
   await page.getByRole("link", { name: "Health" }).click();
   await expect.poll(() => page.getByText("up", { exact: true }).count()).toBe(3);
   await expectAccessible(page);
+  await page.getByRole("link", { name: "Compatibility" }).click();
   await page.getByRole("link", { name: "Cache" }).click();
   const [read, write] = [page.locator("section").first(), page.locator("section").last()];
   await write.getByLabel("Key").fill("greeting");

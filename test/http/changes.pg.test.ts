@@ -21,7 +21,7 @@ interface Report {
     features: { feature: string; effect: string; turnedOff: { client: number; server: number } }[];
     limits: { limit: string; effect: string; before: number; after: number; newlyOver: number }[];
     chosenBy: string | null;
-    proposal: { target: object; keepsEverything: boolean; certificate: object } | null;
+    proposal: { target: object; keepsEverything: boolean; certificate?: object } | null;
   }[];
   unforeseen: string[];
 }
@@ -127,7 +127,7 @@ describe.each(FAMILIES)("%s/{serviceName}", (family) => {
   describe("impact", () => {
     let name: string;
     let key: string;
-    const ask = (body: object) => to.call<Report>("POST", at(name, "/impact"), body);
+    const ask = (body: object, query = "") => to.call<Report>("POST", at(name, `/impact${query}`), body);
     beforeAll(async () => {
       name = mine("Weighed");
       key = name.toLowerCase();
@@ -174,6 +174,10 @@ describe.each(FAMILIES)("%s/{serviceName}", (family) => {
       const places = body.groups.map(({ configuration, target, chosenBy }) => [configuration.plan, target, chosenBy]);
       expect(places).toContainEqual(["FREE", { plan: "FREE", addOns: {} }, "bestFit"]);
       for (const { proposal, target } of body.groups) {
+        expect(proposal).toEqual({ target, keepsEverything: expect.any(Boolean), complete: true });
+      }
+      const certified = await ask({ action: "archive", pricingVersion: "1.0.0" }, "?certificate=true");
+      for (const { proposal, target } of certified.body.groups) {
         expect(proposal).toMatchObject({ target, certificate: { to: { version: "2.0.0" } } });
       }
       const told = await ask({

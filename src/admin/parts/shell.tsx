@@ -48,9 +48,8 @@ const INSIDE: readonly (readonly [
 const PLATFORM: readonly (readonly [page: PageName, call: string])[] = [
   ["organizations", "/organizations"],
   ["users", "/users"],
-  ["analytics", "/analytics/api-calls"],
-  ["cache", "/cache/get"],
   ["health", "/healthcheck"],
+  ["compatibility", "/analytics/api-calls"],
 ];
 
 /** Frame of every page for signed-in users. */

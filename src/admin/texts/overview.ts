@@ -47,6 +47,17 @@ export const analytics = {
   summary: (name: string, total: string) => `${name}: ${total} in seven days`,
 } as const;
 
+export const compatibility = {
+  title: "Compatibility",
+  lead: "Pages for endpoints that exist for older clients.",
+  page: "Page",
+  purpose: "Purpose",
+  pages: {
+    analytics: ["Analytics", "Calls and evaluations per day"],
+    cache: ["Cache", "Read and write entries of the key-value store"],
+  },
+} as const;
+
 export const cache = {
   title: "Cache",
   lead: "Small values that ADMINs keep on the server for a while.",

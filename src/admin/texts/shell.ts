@@ -26,9 +26,8 @@ export const shell = {
     audit: "Audit log",
     organizations: "Organizations",
     users: "Users",
-    analytics: "Analytics",
-    cache: "Cache",
     health: "Health",
+    compatibility: "Compatibility",
   },
   stream: { live: "Live", connecting: "Connecting …", off: "Not live" },
 } as const;

@@ -8,7 +8,6 @@ import type { Configuration } from "./configuration.ts";
 import { entitlementsOf } from "./entitlements.ts";
 import type { Entitlements, Side } from "./entitlements.ts";
 import { Space } from "./space.ts";
-import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "./add-on-index.ts";
 
@@ -136,14 +135,9 @@ export function subjectsOfBoth(before: Side, after: Side): { features: string[];
 }
 
 /**
- * Returns the floor of each offered plan, in the order of the pricing. A floor includes only losses that no selectable
+ * Computes the floor of each offered plan, in the order of the pricing. A floor includes only losses that no selectable
  * add-on can change.
  */
-export function floorsOf(current: Entitlements, after: Side): Floor[] {
-  return finish(floorSteps(current, after));
-}
-
-/** Runs {@link floorsOf} in steps. */
 export function* floorSteps(current: Entitlements, after: Side): Steps<Floor[]> {
   const { pricing } = after;
   const offered = offers(current.configuration);

@@ -1,5 +1,4 @@
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
-import type { Pricing } from "../../core/pricing/model.ts";
 import type { Database } from "../postgres/connect.ts";
 import { pricings, services } from "../schema.ts";
 
@@ -15,12 +14,7 @@ export function versionKey(version: string): string {
   return version.replaceAll("_", ".");
 }
 
-/** SHA-256 of the stored model as hex. Stable across processes and releases. */
-export function hashModel(model: Pricing): Promise<string> {
-  return hashModelText(JSON.stringify(model));
-}
-
-/** {@link hashModel} of a model's JSON text. */
+/** Hashes a stored model's JSON text with SHA-256, in hex. Equal content has an equal hash in every process. */
 export async function hashModelText(text: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,10 +1,10 @@
 import { Hono } from "hono";
 import { z } from "zod";
-import type { ImpactView, Watch } from "../../operations/policy/change-impact.ts";
+import type { Watch } from "../../operations/policy/change-impact.ts";
 import type { ChangeAction } from "../../operations/policy/change-plan.ts";
 import { asFailure, Failure } from "../../operations/errors.ts";
 import { listDecisions } from "../../operations/changes/gates.ts";
-import { openImpact } from "../../operations/changes/impact.ts";
+import { type ImpactAnswer, openImpact } from "../../operations/changes/impact.ts";
 import { novateHolders } from "../../operations/contracts/mass-novation.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
 import { UNEXPECTED } from "../errors.ts";
@@ -78,7 +78,7 @@ function required(c: AppContext, name: string): string {
  * The answer line by line as it is worked out: `{"progress": …}`, and at the end `{"report": …}` or `{"error": …}`. Who
  * leaves ends the work.
  */
-function lines(c: AppContext, run: (watch: Watch) => Promise<ImpactView>): ReadableStream<Uint8Array> {
+function lines(c: AppContext, run: (watch: Watch) => Promise<ImpactAnswer>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const left = new AbortController();
   return new ReadableStream<Uint8Array>({
@@ -110,7 +110,9 @@ export const changeRoutes = new Hono<AppEnv>()
     return answerDiff(c, input.format, await pricings.diffDraft(context(c), input));
   })
   .post("/:serviceName/impact", async (c) => {
-    const run = await openImpact(context(c), { ...addressed(c), change: changeOf(bodyOf(c, change)) });
+    const includesCertificates = queryParameter(c, "certificate") === "true";
+    const wanted = { ...addressed(c), change: changeOf(bodyOf(c, change)), includesCertificates };
+    const run = await openImpact(context(c), wanted);
     if (/\bapplication\/x-ndjson\b/i.test(c.req.header("accept") ?? "")) {
       return c.body(lines(c, run), 200, {
         "Content-Type": "application/x-ndjson; charset=utf-8",

@@ -7,6 +7,9 @@ import { MAX_FAILURES, throttleSignIn, tooManyFailures } from "../state/call-lim
 /*
  * Rate limits on failed sign-ins and on calls that hash a password. They are counted in the database, so that they hold
  * across all processes; state/call-limits.ts counts the others in memory.
+ *
+ * rate-limiter-flexible does not fit: its windows begin with a key's first call and follow the system's clock. Here a
+ * minute ends for everybody at once, which `Retry-After` announces, and the clock is the context's.
  */
 
 /** Failed sign-ins per minute and name over all addresses. Source: contract README, decision 22. */

@@ -5,14 +5,27 @@ import { type Context, transactionOnce } from "../context.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 
+type Shown = ImpactView | ReturnType<typeof withoutCertificates>;
+export type ImpactAnswer = Shown & { gate: GateView };
+
+/** Drops the proofs of best fits. Every decision keeps them. */
+function withoutCertificates(view: ImpactView) {
+  const groups = view.groups.map(({ proposal, ...group }) => {
+    if (proposal === null) return { ...group, proposal };
+    const { certificate: _, ...rest } = proposal;
+    return { ...group, proposal: rest };
+  });
+  return { ...view, groups };
+}
+
 /**
  * Computes the effect of a change on every contract of a service, and the gate's result. Changes nothing. It validates
  * the change immediately; the returned function computes the answer. Failures as in planChange and assessChange.
  */
 export async function openImpact(
   ctx: Context,
-  input: ServiceAddress & { change: ChangeAction },
-): Promise<(watch: Watch) => Promise<ImpactView & { gate: GateView }>> {
+  input: ServiceAddress & { change: ChangeAction; includesCertificates: boolean },
+): Promise<(watch: Watch) => Promise<ImpactAnswer>> {
   const plan = await planChange(ctx, await requireService(ctx, input), input.change);
   const rules = await loadGateRules(ctx, plan.service.organizationId);
   return async (watch) => {
@@ -23,7 +36,9 @@ export async function openImpact(
         // reported meanwhile.
         return await transactionOnce(ctx, async (ctx) => {
           const assessment = await assessChange(ctx, plan, { ...watch, answers });
-          return { ...viewImpact(plan, assessment), gate: holdAgainst(rules, assessment) };
+          const view = viewImpact(plan, assessment);
+          const shown = input.includesCertificates ? view : withoutCertificates(view);
+          return { ...shown, gate: holdAgainst(rules, assessment) };
         });
       } catch (error) {
         // Each round answers all known questions. Contracts added in between can raise a few more.

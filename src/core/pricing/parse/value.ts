@@ -1,7 +1,7 @@
 import { PAYMENT_METHODS, UNLIMITED } from "../model.ts";
 import type { FeatureValue, LimitValue, ValueType } from "../model.ts";
 import type { Section } from "./problems.ts";
-import { isDate, isList, isMap, shown, valueOf } from "./tree.ts";
+import { isList, isMap, shown, valueOf } from "./tree.ts";
 import type { TreeEntry, TreeMap, TreeValue } from "./tree.ts";
 
 /**
@@ -142,9 +142,4 @@ export function namedItems(value: TreeValue): NamedItem[] {
     const name = typeof given === "string" ? given.trim() : String(index);
     return { name, given, entry, key: String(index), map };
   });
-}
-
-/** Returns the text of a string or date (as written); undefined for other values. */
-export function asText(value: TreeValue): string | undefined {
-  return typeof value === "string" ? value : isDate(value) ? value.text : undefined;
 }
