@@ -88,7 +88,7 @@ describe.each(FAMILIES)("an upload to %s", (family) => {
       "an unknown plan",
       (name) => form(named(PRICING, name), "expectations: [{ plan: GOLD, features: { board: true } }]"),
       400,
-      /^Expectations parsing error: There is no plan GOLD/,
+      /^Expectations parsing error: Unknown plan GOLD/,
     ],
     ["nothing", (name) => form(named(PRICING, name), "{}"), 400, /must have a list of expectations/],
     ["too much", (name) => form(named(PRICING, name), file(`#${"x".repeat(256 * 1024)}`)), 413, /^File too large$/],

@@ -1,6 +1,5 @@
 import { Hono } from "hono";
 import { z } from "zod";
-import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { Context } from "../../operations/context.ts";
 import type { EvaluationRequest, FeatureAnswer } from "../../operations/evaluation/request.ts";
 import { evaluateAllAt, evaluateOneAt } from "../../operations/evaluation/as-of.ts";
@@ -61,23 +60,22 @@ export const featureRoutes = new Hono<AppEnv>()
       }),
     );
   })
-  .post("/:userId", (c) => {
+  .post("/:userId", async (c) => {
     const input = { userId: userId(c), mode: mode(c) };
     const at = instantOf(c, "at");
     if (at !== undefined) {
-      return chain(evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }), (all) => json(c, all));
+      return json(c, await evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }));
     }
     const evaluate = flag(c, "details") ? features.evaluateAllDetailed : features.evaluateAll;
-    return chain(evaluate(context(c), input), (all) => json(c, all));
+    return json(c, await evaluate(context(c), input));
   })
-  .post("/:userId/pricing-token", (c) => {
+  .post("/:userId/pricing-token", async (c) => {
     if (instantOf(c, "at") !== undefined) {
       throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
     }
-    const issued = issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
-    return chain(issued, (token) => json(c, token));
+    return json(c, await issuePricingToken(context(c), { userId: userId(c), mode: mode(c) }));
   })
-  .post("/:userId/:featureId", (c) => {
+  .post("/:userId/:featureId", async (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
     const dryRun = flag(c, "dryRun");
     const at = instantOf(c, "at");
@@ -92,7 +90,7 @@ export const featureRoutes = new Hono<AppEnv>()
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");
     }
-    return chain(evaluateOneAt(context(c), { ...request, at }), (answer) => json(c, answer));
+    return json(c, await evaluateOneAt(context(c), { ...request, at }));
   });
 
 /** Updates the counter after the commit, because the transaction may be retried. */
@@ -108,18 +106,16 @@ async function revert(c: AppContext, input: Parameters<typeof usage.revertConsum
 }
 
 /** Counts the verdict after the commit, for the same reason. A replayed answer is not counted again. */
-function evaluate(c: AppContext, request: EvaluationRequest): MaybePromise<Response> {
+async function evaluate(c: AppContext, request: EvaluationRequest): Promise<Response> {
   const done: { ctx?: Context; answer?: FeatureAnswer } = {};
-  const responded = answerOnce(c, (ctx) =>
-    chain(features.evaluateOne(ctx, request), (answer) => {
-      done.ctx = ctx;
-      done.answer = answer;
-      return { status: 200, value: answer };
-    }),
-  );
-  return chain(responded, (response) => {
-    if (done.ctx !== undefined && done.answer !== undefined && !request.dryRun)
-      features.countVerdict(done.ctx, request, done.answer);
-    return response;
+  const response = await answerOnce(c, async (ctx) => {
+    const answer = await features.evaluateOne(ctx, request);
+    done.ctx = ctx;
+    done.answer = answer;
+    return { status: 200, value: answer };
   });
+  if (done.ctx !== undefined && done.answer !== undefined && !request.dryRun) {
+    features.countVerdict(done.ctx, request, done.answer);
+  }
+  return response;
 }

@@ -1,5 +1,4 @@
 import { and, asc, eq } from "drizzle-orm";
-import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import {
   type Evaluation,
   evaluateBoolean,
@@ -22,12 +21,11 @@ import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
  * Evaluates one feature, and counts the consumption in `expected` if granted. Check and count are atomic under the
  * contract's lock, for all limits of the expression or none. Source: contract features-events §6.
  */
-export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybePromise<FeatureAnswer> {
+export async function evaluateOne(ctx: Context, request: EvaluationRequest): Promise<FeatureAnswer> {
   const countsNothing = request.dryRun || Object.keys(request.expected).length === 0;
   if (countsNothing) {
-    return chain(prepareFor(ctx, request), (prepared) =>
-      explained(prepared, decide(prepared, request).result, request, prepared.usage),
-    );
+    const prepared = await prepareFor(ctx, request);
+    return explained(prepared, decide(prepared, request).result, request, prepared.usage);
   }
   if (isInTransaction(ctx)) return consumeSerially(ctx, request);
   return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });
@@ -44,21 +42,20 @@ export function countVerdict(ctx: Context, { featureId, expected }: EvaluationRe
 /** Caches answers that depend on no balance, keyed by the immutable evaluation. */
 const cachedAnswers = new WeakMap<Evaluation, Map<string, object>>();
 
-function evaluateEach<T>(
+async function evaluateEach<T>(
   ctx: Context,
   { userId, mode }: { userId: string; mode: Mode },
   kind: "booleans" | "details",
   evaluate: (evaluation: Evaluation, id: string, usage: ReadonlyMap<string, number>, mode: Mode) => T,
-): MaybePromise<Record<string, T>> {
-  return chain(prepareFor(ctx, { userId, mode }), ({ evaluation, usage }) => {
-    const name = `${kind} ${mode.server}`;
-    const cached = cachedAnswers.get(evaluation)?.get(name);
-    if (cached !== undefined) return cached as Record<string, T>;
-    const result: Record<string, T> = {};
-    for (const id of featureIds(evaluation, mode)) result[id] = evaluate(evaluation, id, usage, mode);
-    if (!readsUsage(evaluation, mode)) cacheAnswer(evaluation, name, result);
-    return result;
-  });
+): Promise<Record<string, T>> {
+  const { evaluation, usage } = await prepareFor(ctx, { userId, mode });
+  const name = `${kind} ${mode.server}`;
+  const cached = cachedAnswers.get(evaluation)?.get(name);
+  if (cached !== undefined) return cached as Record<string, T>;
+  const result: Record<string, T> = {};
+  for (const id of featureIds(evaluation, mode)) result[id] = evaluate(evaluation, id, usage, mode);
+  if (!readsUsage(evaluation, mode)) cacheAnswer(evaluation, name, result);
+  return result;
 }
 
 function cacheAnswer(evaluation: Evaluation, name: string, answer: object): void {
@@ -74,7 +71,7 @@ function cacheAnswer(evaluation: Evaluation, name: string, answer: object): void
 export function evaluateAll(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): MaybePromise<Readonly<Record<string, boolean>>> {
+): Promise<Readonly<Record<string, boolean>>> {
   return evaluateEach(ctx, input, "booleans", evaluateBoolean);
 }
 
@@ -82,7 +79,7 @@ export function evaluateAll(
 export function evaluateAllDetailed(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): MaybePromise<Readonly<Record<string, FeatureResult>>> {
+): Promise<Readonly<Record<string, FeatureResult>>> {
   return evaluateEach(ctx, input, "details", evaluateFeature);
 }
 

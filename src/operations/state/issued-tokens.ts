@@ -1,4 +1,3 @@
-import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 
 /** A signed pricing token. Frozen, because requests share it. */
@@ -15,7 +14,7 @@ interface TokenInputs {
 /** The last token of each contract within one second. Signed again in that second, a token would be identical. */
 const lastTokens = {
   issuedAtSeconds: 0,
-  byContract: new Map<ContractSnapshot, TokenInputs & { token: MaybePromise<IssuedToken> }>(),
+  byContract: new Map<ContractSnapshot, TokenInputs & { token: Promise<IssuedToken> }>(),
 };
 
 /** Returns the token that was already signed for the same inputs in this second, or signs one. */
@@ -23,7 +22,7 @@ export function signOncePerSecond(
   contract: ContractSnapshot,
   { server, issuer, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
   sign: () => Promise<IssuedToken>,
-): MaybePromise<IssuedToken> {
+): Promise<IssuedToken> {
   if (lastTokens.issuedAtSeconds !== issuedAtSeconds) {
     lastTokens.issuedAtSeconds = issuedAtSeconds;
     lastTokens.byContract = new Map();
@@ -31,12 +30,8 @@ export function signOncePerSecond(
   const { byContract } = lastTokens;
   const last = byContract.get(contract);
   if (last?.server === server && last.issuer === issuer) return last.token;
-  const signing = sign();
-  const entry = { server, issuer, token: signing as MaybePromise<IssuedToken> };
-  byContract.set(contract, entry);
-  signing.then(
-    (token) => (entry.token = token),
-    () => byContract.delete(contract),
-  );
-  return signing;
+  const token = sign();
+  byContract.set(contract, { server, issuer, token });
+  token.catch(() => byContract.delete(contract));
+  return token;
 }

@@ -14,7 +14,7 @@ export const LOCK_WAIT_MS = 3000;
 
 /** The failure of a call that waited too long for its contract, or found the queue full. */
 export function tooBusy(): Failure {
-  return new Failure("unavailable", "The contract is being changed by others. Please try again", {
+  return new Failure("unavailable", "The contract is locked by other requests. Please try again", {
     retryAfterSeconds: 1,
   });
 }
