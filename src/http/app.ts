@@ -1,12 +1,12 @@
 import { Hono } from "hono";
 import { routePath } from "hono/route";
-import { TrieRouter } from "hono/router/trie-router";
 import { chain } from "../core/maybe-promise.ts";
 import type { Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
 import { API_PREFIX, authenticate, authorize, isOfrep, limitCalls, recordDenied } from "./authorize.ts";
 import { readBody } from "./body.ts";
 import { answerError } from "./errors.ts";
+import { RegExpOrTrieRouter } from "./router.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { type AppEnv, type HttpSettings, type Log, newRequest, logRequest, type AppContext } from "./context.ts";
 import { json } from "./reply.ts";
@@ -29,6 +29,9 @@ import { traceContextOf, type Tracing } from "./tracing.ts";
 
 /** Requests slower than this are logged. */
 const SLOW_SECONDS = 1;
+
+/** Final segments that are literal where other routes have a parameter. */
+export const API_ENDINGS = ["/pricing-token"] as const;
 
 /** Kept as one object literal: V8 creates it five times faster than a spread, and every request needs it. */
 const securityHeaders = (requestId: string): Record<string, string> => ({
@@ -72,7 +75,7 @@ export function createApp(options: {
   const server = { settings, log: options.log };
   const app = new Hono<AppEnv>({
     getPath: (request) => normalisePath(request.url, settings.baseUrlPath),
-    router: new TrieRouter(),
+    router: new RegExpOrTrieRouter(API_ENDINGS),
   });
 
   const allowOrigin = originHeaders(settings);
