@@ -1,3 +1,4 @@
+import { type MaybePromise, chain } from "../core/maybe-promise.ts";
 import type { Context } from "../operations/context.ts";
 import { Failure, jsonText } from "../operations/errors.ts";
 import { doOnce } from "../operations/idempotency.ts";
@@ -17,14 +18,19 @@ interface Answer {
  * Runs `work` and answers with its result. With an `Idempotency-Key` header, `work` runs once: a retry with the same
  * key, method, path, query and body within 24 hours gets the first answer and `Idempotent-Replayed: true`.
  */
-export async function answerOnce(c: AppContext, work: (ctx: Context) => Promise<Answer>): Promise<Response> {
+export function answerOnce(c: AppContext, work: (ctx: Context) => MaybePromise<Answer>): MaybePromise<Response> {
   const key = c.req.header("idempotency-key")?.trim();
   if (key !== undefined) return answerByKey(c, key, work);
-  const { status, value } = await work(context(c));
-  return respond(c, status, value === undefined ? null : JSON.stringify(value));
+  return chain(work(context(c)), ({ status, value }) =>
+    respond(c, status, value === undefined ? null : JSON.stringify(value)),
+  );
 }
 
-async function answerByKey(c: AppContext, key: string, work: (ctx: Context) => Promise<Answer>): Promise<Response> {
+async function answerByKey(
+  c: AppContext,
+  key: string,
+  work: (ctx: Context) => MaybePromise<Answer>,
+): Promise<Response> {
   if (key === "" || key.length > MAX_KEY_LENGTH) {
     throw new Failure("invalid", `INVALID DATA: The Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
   }

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { z } from "zod";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { Context } from "../../operations/context.ts";
 import type { EvaluationRequest, FeatureAnswer } from "../../operations/evaluation/request.ts";
 import { evaluateAllAt, evaluateOneAt } from "../../operations/evaluation/as-of.ts";
@@ -60,22 +61,23 @@ export const featureRoutes = new Hono<AppEnv>()
       }),
     );
   })
-  .post("/:userId", async (c) => {
+  .post("/:userId", (c) => {
     const input = { userId: userId(c), mode: mode(c) };
     const at = instantOf(c, "at");
     if (at !== undefined) {
-      return json(c, await evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }));
+      return chain(evaluateAllAt(context(c), { ...input, at, details: flag(c, "details") }), (all) => json(c, all));
     }
     const evaluate = flag(c, "details") ? features.evaluateAllDetailed : features.evaluateAll;
-    return json(c, await evaluate(context(c), input));
+    return chain(evaluate(context(c), input), (all) => json(c, all));
   })
-  .post("/:userId/pricing-token", async (c) => {
+  .post("/:userId/pricing-token", (c) => {
     if (instantOf(c, "at") !== undefined) {
       throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
     }
-    return json(c, await issuePricingToken(context(c), { userId: userId(c), mode: mode(c) }));
+    const issued = issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
+    return chain(issued, (token) => json(c, token));
   })
-  .post("/:userId/:featureId", async (c) => {
+  .post("/:userId/:featureId", (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
     const dryRun = flag(c, "dryRun");
     const at = instantOf(c, "at");
@@ -90,7 +92,7 @@ export const featureRoutes = new Hono<AppEnv>()
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");
     }
-    return json(c, await evaluateOneAt(context(c), { ...request, at }));
+    return chain(evaluateOneAt(context(c), { ...request, at }), (answer) => json(c, answer));
   });
 
 /** Updates the counter after the commit, because the transaction may be retried. */
@@ -106,16 +108,18 @@ async function revert(c: AppContext, input: Parameters<typeof usage.revertConsum
 }
 
 /** Counts the verdict after the commit, for the same reason. A replayed answer is not counted again. */
-async function evaluate(c: AppContext, request: EvaluationRequest): Promise<Response> {
+function evaluate(c: AppContext, request: EvaluationRequest): MaybePromise<Response> {
   const done: { ctx?: Context; answer?: FeatureAnswer } = {};
-  const response = await answerOnce(c, async (ctx) => {
-    const answer = await features.evaluateOne(ctx, request);
-    done.ctx = ctx;
-    done.answer = answer;
-    return { status: 200, value: answer };
+  const responded = answerOnce(c, (ctx) =>
+    chain(features.evaluateOne(ctx, request), (answer) => {
+      done.ctx = ctx;
+      done.answer = answer;
+      return { status: 200, value: answer };
+    }),
+  );
+  return chain(responded, (response) => {
+    if (done.ctx !== undefined && done.answer !== undefined && !request.dryRun)
+      features.countVerdict(done.ctx, request, done.answer);
+    return response;
   });
-  if (done.ctx !== undefined && done.answer !== undefined && !request.dryRun) {
-    features.countVerdict(done.ctx, request, done.answer);
-  }
-  return response;
 }

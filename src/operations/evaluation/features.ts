@@ -1,4 +1,5 @@
 import { and, asc, eq } from "drizzle-orm";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import {
   type Evaluation,
   evaluateBoolean,
@@ -21,11 +22,12 @@ import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
  * Evaluates one feature, and counts the consumption in `expected` if granted. Check and count are atomic under the
  * contract's lock, for all limits of the expression or none. Source: contract features-events §6.
  */
-export async function evaluateOne(ctx: Context, request: EvaluationRequest): Promise<FeatureAnswer> {
+export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybePromise<FeatureAnswer> {
   const countsNothing = request.dryRun || Object.keys(request.expected).length === 0;
   if (countsNothing) {
-    const prepared = await prepareFor(ctx, request);
-    return explained(prepared, decide(prepared, request).result, request, prepared.usage);
+    return chain(prepareFor(ctx, request), (prepared) =>
+      explained(prepared, decide(prepared, request).result, request, prepared.usage),
+    );
   }
   if (isInTransaction(ctx)) return consumeSerially(ctx, request);
   return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });
@@ -42,20 +44,21 @@ export function countVerdict(ctx: Context, { featureId, expected }: EvaluationRe
 /** Caches answers that depend on no balance, keyed by the immutable evaluation. */
 const cachedAnswers = new WeakMap<Evaluation, Map<string, object>>();
 
-async function evaluateEach<T>(
+function evaluateEach<T>(
   ctx: Context,
   { userId, mode }: { userId: string; mode: Mode },
   kind: "booleans" | "details",
   evaluate: (evaluation: Evaluation, id: string, usage: ReadonlyMap<string, number>, mode: Mode) => T,
-): Promise<Record<string, T>> {
-  const { evaluation, usage } = await prepareFor(ctx, { userId, mode });
-  const name = `${kind} ${mode.server}`;
-  const cached = cachedAnswers.get(evaluation)?.get(name);
-  if (cached !== undefined) return cached as Record<string, T>;
-  const result: Record<string, T> = {};
-  for (const id of featureIds(evaluation, mode)) result[id] = evaluate(evaluation, id, usage, mode);
-  if (!readsUsage(evaluation, mode)) cacheAnswer(evaluation, name, result);
-  return result;
+): MaybePromise<Record<string, T>> {
+  return chain(prepareFor(ctx, { userId, mode }), ({ evaluation, usage }) => {
+    const name = `${kind} ${mode.server}`;
+    const cached = cachedAnswers.get(evaluation)?.get(name);
+    if (cached !== undefined) return cached as Record<string, T>;
+    const result: Record<string, T> = {};
+    for (const id of featureIds(evaluation, mode)) result[id] = evaluate(evaluation, id, usage, mode);
+    if (!readsUsage(evaluation, mode)) cacheAnswer(evaluation, name, result);
+    return result;
+  });
 }
 
 function cacheAnswer(evaluation: Evaluation, name: string, answer: object): void {
@@ -71,7 +74,7 @@ function cacheAnswer(evaluation: Evaluation, name: string, answer: object): void
 export function evaluateAll(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): Promise<Readonly<Record<string, boolean>>> {
+): MaybePromise<Readonly<Record<string, boolean>>> {
   return evaluateEach(ctx, input, "booleans", evaluateBoolean);
 }
 
@@ -79,7 +82,7 @@ export function evaluateAll(
 export function evaluateAllDetailed(
   ctx: Context,
   input: { userId: string; mode: Mode },
-): Promise<Readonly<Record<string, FeatureResult>>> {
+): MaybePromise<Readonly<Record<string, FeatureResult>>> {
   return evaluateEach(ctx, input, "details", evaluateFeature);
 }
 

@@ -1,4 +1,5 @@
 import { eq } from "drizzle-orm";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { renewedEnd } from "../../core/period.ts";
 import { findPlan } from "../../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../../core/pricing/evaluate.ts";
@@ -35,29 +36,34 @@ export function evaluatedOrganization(ctx: Context): string {
  * due. Source: contract features-events §2, contracts §12.
  * @throws Failure notFound without a contract; invalid when it has expired.
  */
-export async function prepareContract(ctx: Context, userId: string): Promise<Prepared> {
-  const contract = await ctx.resources.snapshots.snapshot({ organizationId: evaluatedOrganization(ctx), userId });
-  if (contract === null) throw contractNotFound(userId);
-  if (needsRenewal(contract, ctx.resources.now())) {
-    return withLockedContract(ctx, userId, async (_, prepared) => prepared);
-  }
-  return prepare(ctx, contract);
+export function prepareContract(ctx: Context, userId: string): MaybePromise<Prepared> {
+  return chain(ctx.resources.snapshots.snapshot({ organizationId: evaluatedOrganization(ctx), userId }), (contract) => {
+    if (contract === null) throw contractNotFound(userId);
+    if (needsRenewal(contract, ctx.resources.now()))
+      return withLockedContract(ctx, userId, async (_, prepared) => prepared);
+    return prepare(ctx, contract);
+  });
 }
 
 /**
  * Prepares one feature, or all of them, from the cached contract if possible. Avoids a database read when no expression
  * reads a balance and nothing is due.
  */
-export async function prepareFor(
+export function prepareFor(
   ctx: Context,
   { userId, featureId, mode }: { userId: string; featureId?: string; mode: Mode },
-): Promise<Prepared> {
-  const contract = await ctx.resources.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId });
-  if (contract === null) throw contractNotFound(userId);
-  const now = ctx.resources.now();
-  if (isOver(contract, now) || hasDue(contract, now)) return prepareContract(ctx, userId);
-  const prepared = await prepare(ctx, contract);
-  return readsUsage(prepared.evaluation, mode, featureId) ? prepareContract(ctx, userId) : prepared;
+): MaybePromise<Prepared> {
+  return chain(
+    ctx.resources.snapshots.cachedSnapshot({ organizationId: evaluatedOrganization(ctx), userId }),
+    (cached) => {
+      if (cached === null) throw contractNotFound(userId);
+      const now = ctx.resources.now();
+      if (isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
+      return chain(evaluationOf(ctx, cached), (evaluation) =>
+        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(cached, evaluation),
+      );
+    },
+  );
 }
 
 /**
@@ -101,10 +107,11 @@ export async function withLockedContract<T>(
   });
 }
 
-/** Prepares a contract as it is: without renewing it. */
-export async function prepare(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): Promise<Prepared> {
-  const key = cacheKeyOf(contract);
-  const evaluation = ctx.resources.pricingCache.evaluation(key) ?? (await createEvaluation(ctx, contract, key));
+export function prepare(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): MaybePromise<Prepared> {
+  return chain(evaluationOf(ctx, contract), (evaluation) => preparedOf(contract, evaluation));
+}
+
+function preparedOf(contract: ContractSnapshot, evaluation: Evaluation): Prepared {
   return { contract, evaluation, usage: usageOf(contract) };
 }
 
@@ -160,6 +167,11 @@ function cacheKeyOf({ services }: ContractSnapshot): string {
     cacheKeys.set(services, key);
   }
   return key;
+}
+
+function evaluationOf(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): MaybePromise<Evaluation> {
+  const key = cacheKeyOf(contract);
+  return ctx.resources.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, key);
 }
 
 async function createEvaluation(

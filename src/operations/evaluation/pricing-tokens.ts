@@ -1,5 +1,6 @@
 import { base64url, CompactSign, compactVerify, decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
+import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { contexts, evaluateFeature, featureIds } from "../../core/pricing/evaluate.ts";
 import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from "../../core/pricing-token.ts";
 import { organizationRole } from "../access.ts";
@@ -10,12 +11,14 @@ import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare
 import type { Mode } from "./request.ts";
 
 /** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
-export async function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): Promise<IssuedToken> {
-  const prepared = await prepareContract(ctx, input.userId);
-  const issuer = await ctx.resources.issuer(ctx.db);
-  const issuedAtSeconds = Math.floor(ctx.resources.now().getTime() / 1000);
-  return signOncePerSecond(prepared.contract, { server: input.mode.server, issuer, issuedAtSeconds }, () =>
-    signToken(ctx, prepared, { ...input, issuer, issuedAtSeconds }),
+export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): MaybePromise<IssuedToken> {
+  return chain(prepareContract(ctx, input.userId), (prepared) =>
+    chain(ctx.resources.issuer(ctx.db), (issuer) => {
+      const issuedAtSeconds = Math.floor(ctx.resources.now().getTime() / 1000);
+      return signOncePerSecond(prepared.contract, { server: input.mode.server, issuer, issuedAtSeconds }, () =>
+        signToken(ctx, prepared, { ...input, issuer, issuedAtSeconds }),
+      );
+    }),
   );
 }
 

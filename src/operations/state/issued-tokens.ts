@@ -1,3 +1,4 @@
+import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 
 /** A signed pricing token. Frozen, because requests share it. */
@@ -14,7 +15,7 @@ interface TokenInputs {
 /** The last token of each contract within one second. Signed again in that second, a token would be identical. */
 const lastTokens = {
   issuedAtSeconds: 0,
-  byContract: new Map<ContractSnapshot, TokenInputs & { token: Promise<IssuedToken> }>(),
+  byContract: new Map<ContractSnapshot, TokenInputs & { token: MaybePromise<IssuedToken> }>(),
 };
 
 /** Returns the token that was already signed for the same inputs in this second, or signs one. */
@@ -22,7 +23,7 @@ export function signOncePerSecond(
   contract: ContractSnapshot,
   { server, issuer, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
   sign: () => Promise<IssuedToken>,
-): Promise<IssuedToken> {
+): MaybePromise<IssuedToken> {
   if (lastTokens.issuedAtSeconds !== issuedAtSeconds) {
     lastTokens.issuedAtSeconds = issuedAtSeconds;
     lastTokens.byContract = new Map();
@@ -30,8 +31,12 @@ export function signOncePerSecond(
   const { byContract } = lastTokens;
   const last = byContract.get(contract);
   if (last?.server === server && last.issuer === issuer) return last.token;
-  const token = sign();
-  byContract.set(contract, { server, issuer, token });
-  token.catch(() => byContract.delete(contract));
-  return token;
+  const signing = sign();
+  const entry = { server, issuer, token: signing as MaybePromise<IssuedToken> };
+  byContract.set(contract, entry);
+  signing.then(
+    (token) => (entry.token = token),
+    () => byContract.delete(contract),
+  );
+  return signing;
 }
