@@ -2,7 +2,7 @@ import { StartupProblem } from "../db/postgres/connect.ts";
 import { cannotListen } from "./platform/http-server.ts";
 import { runRest } from "./process/rest-process.ts";
 
-/** What is used of Deno's server; its types would be everybody's, and Node's are. */
+/** The part of Deno's server API that is used. Deno's own types would conflict with Node's. */
 interface Deno {
   serve(
     options: { port: number; hostname: string; signal: AbortSignal; onListen: () => void },

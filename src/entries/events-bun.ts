@@ -10,12 +10,12 @@ import { runProcess } from "./process/lifecycle.ts";
 type Incoming = Parameters<Engine["handleRequest"]>[1];
 
 const UNKNOWN_TRANSPORT = '{"code":0,"message":"Transport unknown"}';
-/** The engine takes a pause of the client for its end after this; it must be longer than the ping's interval. */
+/** Idle time-out of the engine; must exceed the ping interval. */
 const IDLE_SECONDS = 60;
 
 /*
- * The event server on Bun: the same as on Node over Bun's own WebSocket. Its engine drops what a slow client does not take,
- * without a word, and cannot be WebSocket-only; so a client past the limit is cut, and polling is refused before it.
+ * The event server on Bun, over Bun's own WebSocket. Its engine silently drops data that a slow client does not read,
+ * and cannot be WebSocket-only. So clients past the limit are disconnected, and polling is rejected earlier.
  */
 await runProcess("events", async (started) => {
   const { config, log } = started;
@@ -30,7 +30,7 @@ await runProcess("events", async (started) => {
     idleTimeout: IDLE_SECONDS,
   };
   const limits = createAddressLimit(config.SOCKETS_PER_ADDRESS || Number.POSITIVE_INFINITY);
-  // Asked before the upgrade: afterwards Bun does not say it any more.
+  // Read before the upgrade: afterwards Bun no longer exposes the address.
   const addresses = new WeakMap<Request, string>();
   engine.on("connection", (socket, request) => {
     const closed = limits.opened(addresses.get(request) ?? "");
@@ -68,8 +68,8 @@ await runProcess("events", async (started) => {
 });
 
 /**
- * The request under another address. Bun upgrades only the request that it gave out, so the engine gets that one with a
- * url of its own.
+ * Returns the request with another URL. Bun upgrades only its own request object, so the engine gets that one with an
+ * overridden url.
  */
 function rewritten(request: Request, url: string): Request {
   Object.defineProperty(request, "url", { value: url });

@@ -4,7 +4,7 @@ import { runCli } from "../cli/cli.ts";
 import { CliFailure } from "../cli/command.ts";
 import manifest from "../../package.json" with { type: "json" };
 
-/* The command line, `npx faregate`. The package's build replaces the first line, for what it writes is plain JavaScript. */
+/* The command line, `npx faregate`. The package's build replaces the first line, because its output is JavaScript. */
 process.exitCode = await runCli(process.argv.slice(2), {
   version: manifest.version,
   env: process.env,

@@ -16,15 +16,15 @@ import { loadOrCreateSecrets } from "./process/secrets.ts";
 import { createBackoff, supervise, type Supervised } from "./launcher/supervisor.ts";
 
 /*
- * `npm start`: database, migration, first ADMIN, then the REST process and the event server, kept running until a signal
- * ends all of it in order. Whatever cannot go on ends everything: there is never half a system. The launcher itself runs on
- * Node; its argument says on what the REST process runs.
+ * `npm start`: starts the database, migrates it, creates the first ADMIN, then runs the REST process and the event
+ * server until a signal. Any fatal failure stops everything, so that no partial system keeps running. The launcher runs
+ * on Node; its argument selects the runtime of REST.
  */
 
-/** npm repeats a terminal's Ctrl-C: only what comes later than this is a second wish. */
+/** npm repeats a terminal's Ctrl-C. Only a later signal counts as the second one. */
 const SAME_SIGNAL_MS = 1000;
 
-/** Undone in reverse order. */
+/** Closed in reverse order. */
 const opened: (() => Promise<void> | void)[] = [];
 const children: Supervised[] = [];
 let stoppedAt: number | undefined;
@@ -32,7 +32,7 @@ let exitCode = 0;
 let running = false;
 let wake = () => {};
 const stopWished = new Promise<void>((resolve) => (wake = resolve));
-/** A wish to stop that comes while something is being opened is granted as soon as that is open. */
+/** A stop during a step takes effect when the step has finished. */
 class Stopped extends Error {}
 
 function report(sentence: string): void {
@@ -54,7 +54,7 @@ async function end(): Promise<never> {
 function stop(code: number): void {
   if (stoppedAt !== undefined) {
     if (Date.now() - stoppedAt < SAME_SIGNAL_MS) return;
-    // The database's guard ends it as soon as the children are gone.
+    // The database's watchdog stops it once the children are gone.
     for (const child of children) child.kill();
     process.exit(1);
   }
@@ -70,7 +70,10 @@ function giveUp(sentence: string): void {
   stop(1);
 }
 
-/** Awaits a step of the start; throws Stopped when the operator does not want it any more. */
+/**
+ * Awaits a step of the start.
+ * @throws Stopped when the operator has requested a stop.
+ */
 async function step<T>(work: Promise<T>): Promise<T> {
   const result = await work;
   if (stoppedAt !== undefined) throw new Stopped();
@@ -81,7 +84,7 @@ async function main(): Promise<void> {
   requireRepairedDriver();
   const config = readConfig(process.env);
   const commands = commandsOf(runtimeOf(process.argv[2]));
-  // Asked before anything is made; the children meet what happens in between.
+  // Checked before anything is created; the children detect later conflicts.
   for (const variable of ["PORT", "EVENTS_PORT"] as const) {
     const probe = createHttpServer(() => new Response());
     await step(listen(probe, config[variable], config.HOST, variable));
@@ -127,8 +130,8 @@ async function main(): Promise<void> {
 }
 
 /**
- * Builds the console where it is missing or older than its sources, while everything else starts; the page waits for it.
- * Without the development dependencies what was built before is served. Returns a remark for the operator.
+ * Builds a missing or outdated console during the rest of the start. Without development dependencies, the previous
+ * build is served. Returns a remark for the operator.
  */
 function buildConsoleMeanwhile(): string {
   if (!isConsoleStale()) return "";
@@ -151,7 +154,7 @@ function buildConsoleMeanwhile(): string {
   return " (being built, some seconds)";
 }
 
-/** The database given, or one of our own, kept running. */
+/** Returns the given database, or starts an embedded one and keeps it running. */
 async function openDatabase(config: Config): Promise<{ databaseUrl: string; secrets: Secrets; place: string }> {
   if (config.DATABASE_URL !== undefined) {
     const { host, pathname } = new URL(config.DATABASE_URL);
@@ -182,7 +185,7 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
     await Promise.race([new Promise((resolve) => setTimeout(resolve, delay)), stopWished]);
     if (stoppedAt !== undefined) return;
     try {
-      // Where the children look for it.
+      // Restart on the same port, where the children look for it.
       database = await start(Number(new URL(database.url).port));
       watch(database);
       report("The database is back.");
@@ -219,7 +222,7 @@ ${warningsOf(config)
   .join("")}`;
 }
 
-// Below npm there is a shell that dies of the signal which npm passes on, and tells nobody.
+// Under npm there is a shell that dies of the forwarded signal without notice.
 if (process.env["npm_lifecycle_event"] !== undefined) {
   const parent = process.ppid;
   setInterval(() => {

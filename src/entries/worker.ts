@@ -17,7 +17,7 @@ import { createLog } from "./process/log.ts";
 import { httpSettingsOf, settingsOf } from "./process/settings.ts";
 import { fetchOnce } from "./platform/worker-download.ts";
 
-/** What wrangler.toml binds; every variable and secret of src/docs/operate.md is a text beside them. */
+/** Bindings of wrangler.toml. Variables and secrets of src/docs/operate.md are additional text bindings. */
 interface Bindings {
   HYPERDRIVE: { connectionString: string };
   ASSETS: { fetch(address: string): Promise<Response> };
@@ -27,20 +27,20 @@ interface Invocation {
   waitUntil(work: Promise<unknown>): void;
 }
 
-/** A Worker may have six connections waiting at once; one is left for fetching a pricing. */
+/** A Worker may have six waiting connections; one is left for fetching a pricing. */
 const MAX_CONNECTIONS = 5;
 /**
- * Nothing tells a Worker that the client of a stream has left, and what it does for one that has is ended after 30 s: before
- * that the stream ends in order. The client, where there is one, comes back by itself.
+ * A Worker is not notified when a stream's client leaves, and work for it is killed after 30 s. So the stream ends
+ * before that, and the client reconnects.
  */
 const MAX_STREAM_MS = 25_000;
-/** A key's last use is written down once in so long, not by every request. */
+/** Interval at which a key's last use is recorded. */
 const USES_MS = 60_000;
 
 /**
- * What an isolate keeps between requests: what is made of its bindings, which never change, and compiled pricings by their
- * hash and the issuer of tokens, which cannot be stale. Nothing else that is read from the database, and nothing that is connected: workerd gives sockets to
- * the request that opened them and to no other.
+ * State that an isolate keeps between requests: values derived from its immutable bindings, compiled pricings by hash,
+ * and the issuer, which cannot be stale. Nothing else from the database, and no connection: workerd binds sockets to
+ * the request that opened them.
  */
 interface Isolate {
   app: Hono<AppEnv>;
@@ -62,7 +62,7 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
     issuer: createIssuer(settings.publicUrl),
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS, fetchOnce }),
     pricingCache: createPricingCache(),
-    // There are no threads here, and a request cannot be woken by another one.
+    // Workers have no threads, and one request cannot wake another.
     analysis: createAnalysis({ mayWait: false }),
   };
   return {
@@ -108,7 +108,7 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
   };
 }
 
-/** Reads what build-worker.ts has put into this folder. */
+/** Reads the files that build/worker.ts has put into this folder. */
 function readFrom({ ASSETS }: Bindings, folder: string): ReadAsset {
   return async (name) => {
     const answer = await ASSETS.fetch(`https://assets/${folder}/${name}`);
@@ -116,14 +116,14 @@ function readFrom({ ASSETS }: Bindings, folder: string): ReadAsset {
   };
 }
 
-/** Answers, and says when everything that belongs to the answer is over. */
+/** Answers, and returns when everything that belongs to the answer is finished. */
 async function serve(request: Request, bindings: Bindings): Promise<{ answer: Response; over: Promise<void> }> {
   const { app, open } = (isolate ??= await openIsolate(bindings));
   const { resources, close } = open();
   const clientAddress = () => request.headers.get("cf-connecting-ip") ?? "";
   const answer = await app.fetch(request, { resources, clientAddress });
   if (answer.body === null) return { answer, over: close() };
-  // A stream goes on reading from the database: its connections are closed when it ends, whoever ends it.
+  // A stream keeps reading from the database, so its connections are closed when it ends for any reason.
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
   const over = answer.body
     .pipeTo(writable)
@@ -133,8 +133,8 @@ async function serve(request: Request, bindings: Bindings): Promise<{ answer: Re
 }
 
 /*
- * The REST application on Cloudflare Workers, over Hyperdrive. It never listens: Hyperdrive pools by transaction.
- * Everything is waited for, so that a client that leaves does not stop a request in the middle of what others wait for.
+ * The REST application on Cloudflare Workers, over Hyperdrive. It never LISTENs, because Hyperdrive pools by
+ * transaction. Waits for all work, so that a client that leaves does not interrupt work that other requests share.
  */
 export default {
   async fetch(request: Request, bindings: Bindings, invocation: Invocation): Promise<Response> {

@@ -14,50 +14,50 @@ import {
 import { createAddressLimit } from "./address-limit.ts";
 import { bufferedBytes, connectionOf, cutSlowClients, type Patience } from "./slow-clients.ts";
 
-/** The Socket.IO side of the public channel. */
+/** The public Socket.IO channel. */
 export interface Broadcast {
-  /** Sends to every client of `/pricings`; events that are not for everybody are left out. */
+  /** Sends an event to every client of `/pricings`. Skips private events. */
   publish(event: Pick<OutboxEvent, "code" | "details"> & Partial<OutboxEvent>): void;
   /**
-   * Sends to plain clients that are connected now and to those of the sender's organization. Clients that keep ids get the
-   * id of the event before it: one that resumes from there misses nothing. Source: contract README, decision 6.
+   * Sends a test event to connected plain clients, and to clients of the sender's organization. Clients with ids get
+   * the id of the previous event, so that resuming from it misses nothing. Source: contract README, decision 6.
    */
   publishTest(notice: TestNotice): void;
-  /** For so long, sends a client that connects everything published since this call, before anything else. */
+  /** For this time, a client that connects first receives everything published since this call. */
   replayToReturning(milliseconds: number): void;
-  /** Serves the handshake on this HTTP server and leaves every other path to the listeners it has now. */
+  /** Serves the handshake on this HTTP server. Existing listeners keep every other path. */
   attach(server: HttpServer): void;
   /** Serves the connections of another engine, such as Bun's. */
   bind(engine: object): void;
   /** Number of clients in `/pricings`. */
   clientCount(): number;
   /**
-   * Closes the transports, not the namespace, so that clients come back by themselves: many of them over up to 5 s, so that
-   * they do not all come back at once.
+   * Closes the transports, not the namespace, so that clients reconnect automatically. Many clients are closed over up
+   * to 5 s, so that they do not reconnect at the same time.
    */
   close(): Promise<void>;
 }
 
-/** What is needed of a node:http server, which only entries may name. */
+/** The part of node:http's server that is used; only entries may import it. */
 type HttpServer = Exclude<Parameters<Server["attach"]>[0], number> & {
   prependListener(event: "request" | "upgrade", listener: (request: { url?: string }) => void): unknown;
 };
 
-/** Times and sizes of the engine, as it announces them. Source: contract features-events §9.1. */
+/** Timings and sizes that the engine announces. Source: contract features-events §9.1. */
 export const ENGINE_OPTIONS = { pingInterval: 25_000, pingTimeout: 20_000, maxHttpBufferSize: 1_000_000 };
-/** What clients send is ignored, so what is longer than this is no mistake: it closes the connection. */
+/** The server ignores messages of clients, so a longer one closes the connection. */
 const MAX_INBOUND_BYTES = 10 * 1024;
 
-/** Clients that get messages of two fields. */
+/** Room of clients that get messages of two fields. */
 const PLAIN = "plain";
-/** Clients that get ids too; those of one organization are in a room of their own. */
+/** Room of clients that get ids too. Each organization has its own room of them. */
 const NUMBERED = "numbered";
 const roomOf = (organizationId: string | undefined) =>
   organizationId === undefined ? NUMBERED : `organization:${organizationId}`;
 
-/** Clients that are sent to before anybody else is let in: some five milliseconds. */
+/** Clients per slice of a broadcast: about five milliseconds. */
 const SLICE = 100;
-/** Clients whose connections are closed at once, and the time over which all of them are at most. */
+/** Clients disconnected at once, and the maximum time to disconnect all of them. */
 const CLOSED_AT_ONCE = 200;
 const CLOSE_SPREAD_MS = 5000;
 const CLOSE_TURN_MS = 50;
@@ -78,15 +78,15 @@ const RETRY_MS = 500;
 export function createBroadcast(options: {
   baseUrlPath: string;
   log?: EventLog;
-  /** Finds the organization of a key that was shown from this address; Refusal for a wrong one. */
+  /** Finds the organization of a key sent from this address. Rejects with HandshakeError for an invalid key. */
   findOrganization?: (organizationKey: string, address: string) => Promise<string>;
-  /** Longest message from a client; absent: the usual one. On Bun its own server is told. */
+  /** Maximum length of a client's message. Default: 10 KB. Bun configures it in its own server. */
   maxInboundBytes?: number;
-  /** Connections an address may have; 0 or absent: any number. */
+  /** Maximum connections per address. Default: unlimited. */
   maxPerAddress?: number;
-  /** Proxies in front, each of which adds itself to X-Forwarded-For. */
+  /** Number of proxies that append to X-Forwarded-For. */
   trustedProxies?: number;
-  /** With clients that do not read; absent: the usual one. */
+  /** Limits for clients that do not read. Default: see slow-clients.ts. */
   patience?: Patience | undefined;
   onError?: (error: unknown) => void;
   onCut?: (bytes: number) => void;
@@ -119,7 +119,7 @@ export function createBroadcast(options: {
       (error: unknown) => {
         if (error instanceof HandshakeError) return next(error);
         report(error);
-        // A refusal would be final for the client; a lost connection it opens again by itself.
+        // Clients do not retry after a rejection, but they do after a lost connection.
         socket.conn.close();
       },
     );
@@ -179,9 +179,9 @@ export function createBroadcast(options: {
 }
 
 /**
- * Sends to everybody who is in the rooms at the time of the call, in the order of the calls, and lets others in between
- * slices: ten thousand clients in one go would be half a second in which nothing else happens. Who joins later is not among
- * them: it has been told, or will be, what came before.
+ * Sends to every client in the rooms at the time of the call, in call order. Yields between slices, because ten
+ * thousand clients in one go block for half a second. Clients that join later have received the message by replay, or
+ * will.
  */
 function sendInSlices(pricings: Namespace): (rooms: readonly string[], message: object) => void {
   const waiting: { ids: string[]; message: object }[] = [];
@@ -194,14 +194,16 @@ function sendInSlices(pricings: Namespace): (rooms: readonly string[], message: 
   };
   return (rooms, message) => {
     const ids = [...new Set(rooms.flatMap((room) => [...(pricings.adapter.rooms.get(room) ?? [])]))];
-    // Without a room, it would be everybody.
+    // An empty list of rooms would address everybody.
     if (ids.length === 0) return;
     waiting.push({ ids, message });
     if (waiting.length === 1) work();
   };
 }
 
-/** Sends everything after the client's last event and then lets it into the room of the live ones: no gap, nothing twice. */
+/**
+ * Sends everything after the client's last event, then adds it to the room of live clients. Without gaps or duplicates.
+ */
 async function follow(
   socket: Socket,
   wish: ResumeRequest,
@@ -218,13 +220,13 @@ async function follow(
       if (page.lost) socket.emit("resync", { id: page.position });
       for (const { id, code, details } of page.events) socket.emit("message", { code, details, id });
       at = page.position;
-      // From here to the room there is no pause in which something could be published.
+      // No await from here to the room, so nothing is published in between.
       if (at === log.position()) {
         socket.emit("position", { id: at });
         void socket.join(roomOf(filter.organizationId));
         return;
       }
-      // Ahead: the client comes from a server that was quicker.
+      // The client is ahead: it comes from a faster server.
       if (at > log.position()) await log.moved(at - 1, gone.signal);
       else await drained(socket, gone.signal);
     } catch (error) {
@@ -234,7 +236,7 @@ async function follow(
   }
 }
 
-/** Resolves when nothing waits for this client any more. */
+/** Resolves when nothing is buffered for this client. */
 async function drained(socket: Socket, signal: AbortSignal): Promise<void> {
   const connection = connectionOf(socket);
   while (!signal.aborted && (!connection.transport.writable || bufferedBytes(connection) > 0)) {
@@ -242,7 +244,7 @@ async function drained(socket: Socket, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** What is used of the engine on Node. */
+/** The part of Node's engine that is used. */
 interface Engine {
   opts: { allowRequest?: (request: Incoming, done: (error: string | null, allowed: boolean) => void) => void };
   on(event: "connection", listener: (connection: { request: Incoming; once: OnceClosed }) => void): void;
@@ -253,7 +255,7 @@ interface Incoming {
 }
 type OnceClosed = (event: "close", listener: () => void) => void;
 
-/** Refuses the handshake of an address that has too many connections in this process. */
+/** Rejects the handshake of an address with too many connections in this process. */
 function limitAddresses(given: object, limit: number, trustedProxies: number): void {
   const engine = given as Engine;
   const limits = createAddressLimit(limit);
@@ -268,7 +270,10 @@ function limitAddresses(given: object, limit: number, trustedProxies: number): v
 
 type WebSocketServer = new (options: { maxPayload?: number }) => object;
 
-/** The engine announces one number for both directions, and clients rely on it; what is enforced is less. */
+/**
+ * Enforces a smaller message size than the engine announces: it announces one number for both directions, and clients
+ * rely on it.
+ */
 function limitInbound(engine: object, maxPayload: number): void {
   const { opts, init } = engine as { opts: { wsEngine: WebSocketServer }; init(): void };
   const Unlimited = opts.wsEngine;
@@ -277,6 +282,6 @@ function limitInbound(engine: object, maxPayload: number): void {
       super({ ...given, maxPayload });
     }
   };
-  // It does the same whenever the HTTP server begins to listen.
+  // The engine repeats this whenever the HTTP server starts to listen.
   init.call(engine);
 }

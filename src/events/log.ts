@@ -10,38 +10,38 @@ import {
   readPage,
 } from "../db/queries/outbox.ts";
 
-/** How many of the newest events are kept in memory, for readers that were away for a moment. */
+/** Newest events kept in memory, for readers that were briefly disconnected. */
 const KEPT = 1000;
-/** Bytes of the events in memory, at most. */
+/** Maximum bytes of the events in memory. */
 const MAX_BYTES = 8 * 1024 * 1024;
-/** What an event costs beside its text: an object, its id, its code, its date. */
+/** Memory of an event besides its details. */
 const EVENT_OVERHEAD_BYTES = 250;
 
-/** Memory that an event takes, at most: V8 stores a character in up to two bytes. */
+/** Upper bound on an event's memory: V8 stores a character in up to two bytes. */
 const bytesOf = ({ details }: OutboxEvent) => 2 * JSON.stringify(details).length + EVENT_OVERHEAD_BYTES;
 
-/** The log of an event server: what its feed hands over, plus everything older that the outbox still has. */
+/** The log of an event server: the feed's events from memory, older ones from the outbox. */
 export interface FollowedLog extends EventLog {
-  /** Reads the newest events, so that clients who come back to a new process do not all ask the database. */
+  /** Loads the newest events, so that clients reconnecting to a new process do not all query the database. */
   fill(): Promise<void>;
-  /** Takes the next event from the feed. */
+  /** Appends the next event of the feed. */
   append(event: OutboxEvent): void;
-  /** Bytes of the events in memory, estimated from above. */
+  /** Estimated bytes of the events in memory, an upper bound. */
   keptBytes(): number;
 }
 
-/** Begins after `position`. Keeps `maxBytes` at most: readers get older events from the database. */
+/** Creates a log that starts after `position`. Keeps at most `maxBytes`; readers get older events from the database. */
 export function createLog(db: Database, position: number, maxBytes = MAX_BYTES): FollowedLog {
   let at = position;
   let kept: OutboxEvent[] = [];
   let bytes = 0;
-  /** Everything after this id, up to `at`, is in `kept`. */
+  /** `kept` holds everything after this id, up to `at`. */
   let keptAfter = position;
   let waiting: (() => void)[] = [];
 
   const fromMemory = (after: number, filter: EventFilter, limit: number): EventPage => {
     const events: OutboxEvent[] = [];
-    // Ids have no gaps: the place of an event follows from its id.
+    // Ids have no gaps, so an event's index follows from its id.
     for (let i = after - keptAfter; i < kept.length; i += 1) {
       const event = kept[i];
       if (event === undefined || !passes(filter, event)) continue;
@@ -51,7 +51,7 @@ export function createLog(db: Database, position: number, maxBytes = MAX_BYTES):
     return { events, position: at, lost: false };
   };
 
-  /** Drops the oldest half when there are too many, so that each event is moved once on average. */
+  /** Drops the oldest half when full, so that each event moves once on average. */
   const trim = () => {
     if (kept.length <= 2 * KEPT && bytes <= maxBytes) return;
     let dropped = 0;
@@ -71,11 +71,11 @@ export function createLog(db: Database, position: number, maxBytes = MAX_BYTES):
     fill: async () => {
       const { oldest } = await outboxRange(db);
       const upTo = keptAfter;
-      // Asked before they are read: they have to fit into memory for that too.
+      // Computed before the read, because the rows must fit into memory too.
       const from = await firstThatFits(db, { after: Math.max(at - KEPT, oldest - 1, 0), upTo, maxBytes });
       if (from >= upTo) return;
       const rows = await readOutbox(db, { after: from, upTo, filter: {}, limit: KEPT });
-      // Pruned meanwhile: then memory would have a hole.
+      // Rows were pruned meanwhile, which would leave a gap.
       if (rows.length !== upTo - from) return;
       kept = [...rows, ...kept];
       keptAfter = from;
@@ -84,7 +84,7 @@ export function createLog(db: Database, position: number, maxBytes = MAX_BYTES):
     },
     append: (event) => {
       if (event.id !== at + 1) {
-        // The feed was told to begin elsewhere, or somebody took rows away: nothing before counts as known.
+        // The feed restarted elsewhere, or rows were deleted: discard everything before.
         kept = [];
         bytes = 0;
         keptAfter = event.id - 1;
@@ -116,7 +116,7 @@ export function createLog(db: Database, position: number, maxBytes = MAX_BYTES):
   };
 }
 
-/** The id after which the newest events up to `upTo` fit into `maxBytes`; not before `after`. */
+/** Returns the id after which the newest events up to `upTo` fit into `maxBytes`; at least `after`. */
 async function firstThatFits(
   db: Database,
   { after, upTo, maxBytes }: { after: number; upTo: number; maxBytes: number },

@@ -1,18 +1,18 @@
 import type { Namespace } from "socket.io";
 
-/** What is allowed to a client that does not read. */
+/** Limits for a client that does not read. */
 export interface Patience {
-  /** More than this waiting for it, and it is cut: it comes back and asks for what it missed. */
+  /** Disconnects a client with more bytes buffered; it reconnects and resumes. */
   bufferedBytes: number;
-  /** So is one that takes nothing for so long although something waits. */
+  /** Disconnects a client that has read nothing for this time although data is buffered. */
   stallMs: number;
 }
 
-/** Where the operator has not said otherwise. */
+/** Default limits. */
 const PATIENCE: Patience = { bufferedBytes: 256 * 1024, stallMs: 5000 };
 const LOOK_EVERY_MS = 250;
 
-/** What is looked at of an engine's connection; on Bun `transport.socket` is another one and says less. */
+/** The part of an engine's connection that is used. On Bun, `transport.socket` has fewer fields. */
 export interface EngineConnection {
   readyState: string;
   writeBuffer: readonly { data?: unknown; options?: { wsPreEncodedFrame?: readonly Uint8Array[] } }[];
@@ -24,12 +24,12 @@ export interface EngineConnection {
   close(discard?: boolean): void;
 }
 
-/** The connection below a socket. */
+/** Returns the connection of a socket. */
 export function connectionOf(socket: { conn: unknown }): EngineConnection {
   return socket.conn as EngineConnection;
 }
 
-/** Bytes that wait for this client, in the engine and in its WebSocket. */
+/** Bytes buffered for this client, in the engine and in its WebSocket. */
 export function bufferedBytes({ writeBuffer, transport }: EngineConnection): number {
   let bytes = transport.socket?.bufferedAmount ?? transport.socket?.getBufferedAmount?.() ?? 0;
   for (const { data, options } of writeBuffer) {
@@ -40,7 +40,7 @@ export function bufferedBytes({ writeBuffer, transport }: EngineConnection): num
   return bytes;
 }
 
-/** Ends it without waiting for anything: closing politely would wait for what the client does not read. */
+/** Ends the connection immediately: a clean close would wait for the client to read. */
 export function cut(connection: EngineConnection): void {
   const { terminate } = connection.transport.socket ?? {};
   if (terminate === undefined) connection.close(true);
@@ -48,8 +48,8 @@ export function cut(connection: EngineConnection): void {
 }
 
 /**
- * Looks after the clients of a namespace, so that one which does not read costs a bounded amount of memory and nobody
- * else anything. Returns how to stop.
+ * Disconnects clients of a namespace that do not read, which bounds their memory and isolates the others. Returns a
+ * function that stops it.
  */
 export function cutSlowClients(
   namespace: Namespace,

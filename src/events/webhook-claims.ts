@@ -1,15 +1,15 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../db/postgres/connect.ts";
 
-/** Deliveries of one endpoint that are taken at once, and of one that is slow or failing. */
+/** Deliveries claimed per endpoint at once, and per slow or failing endpoint. */
 const PER_ENDPOINT = 4;
 const PER_SLOW_ENDPOINT = 1;
-/** Any constant that nothing else in this database locks. */
+/** Key of an advisory lock that nothing else in this database uses. */
 const CLAIM_LOCK = 5403_0003;
-/** A process that has said nothing for so long has lost what it took. */
+/** Lease of a claimed delivery. Afterwards another process may claim it. */
 const LEASE = sql`interval '30 seconds'`;
 
-/** A delivery that this process has taken, with what it needs to attempt it. */
+/** A delivery that this process has claimed, with everything that an attempt needs. */
 export interface Claim {
   id: number;
   endpointId: string;
@@ -18,7 +18,7 @@ export interface Claim {
   ownerId: string;
   eventId: number;
   payload: string;
-  /** Which attempt this is, from 1. */
+  /** Number of this attempt, from 1. */
   attempt: number;
   url: string;
   secretSealed: string;
@@ -27,8 +27,8 @@ export interface Claim {
 }
 
 /**
- * How the places of one process are shared. An owner of organizations has one share, however many organizations, webhooks
- * and deliveries it has; a receiver that accepts and never answers holds a place of that share until its timeout.
+ * Shares of one process's places. An owner has one share for all of its organizations, webhooks and deliveries. A
+ * receiver that never answers occupies a place of that share until its time-out.
  */
 export interface Shares {
   /** Deliveries in flight per owner, and per organization. Slow and failing endpoints get half of it. */
@@ -38,26 +38,26 @@ export interface Shares {
   reserved: number;
 }
 
-/** The largest numbers of Postgres's integer: no share ends before the places do. */
+/** Maximum of Postgres's integer, so that no share is smaller than the number of places. */
 const UNSHARED: Shares = { perOwner: 2 ** 31 - 1, perOrganization: 2 ** 31 - 1, reserved: 0 };
 
 /**
- * Takes deliveries that are due, of endpoints that are not in `busy`. Owners take turns: each gets its first place before
- * any gets its second. Within an owner, organizations take turns, and slow and failing endpoints come last. Each delivery
- * is taken by one process: rows that others have locked are skipped, and what is taken is not due before its lease is over.
- * However many are due, it reads one index entry per enabled endpoint and, of `perOwner` endpoints of an owner, what became
- * due first: 27 ms for 2,200 endpoints of which 2,000 belong to one owner with 100,000 deliveries.
+ * Claims due deliveries of endpoints outside `busy`. Owners take turns: each gets its first place before any gets its
+ * second. Within an owner, organizations take turns, and slow and failing endpoints come last. Rows locked by other
+ * processes are skipped, and a claimed delivery is not due before its lease ends. Reads one index entry per enabled
+ * endpoint, and the first due deliveries of `perOwner` endpoints per owner: 27 ms for 2,200 endpoints, 2,000 of them of
+ * one owner with 100,000 deliveries.
  */
 export async function claimDeliveries(
   db: Database,
   input: {
     limit: number;
     busy: readonly string[];
-    /** Endpoints that took long to answer lately; those with failures count as slow in any case. */
+    /** Endpoints that answered slowly of late. Failing endpoints always count as slow. */
     slow?: readonly string[];
-    /** What this process has in flight, a delivery each. */
+    /** Deliveries in flight in this process. */
     inFlight?: readonly Pick<Claim, "organizationId" | "ownerId">[];
-    /** Default: everything for whoever comes. */
+    /** Default: no shares. */
     shares?: Shares;
   },
 ): Promise<Claim[]> {
@@ -145,7 +145,7 @@ export async function claimDeliveries(
       due.url, due.secret_sealed, due.previous_secret_sealed
   `);
   const rows = await db.transaction(async (tx) => {
-    // One process at a time: rows that another one locked would be missing from this one's shares.
+    // One process at a time: rows that another one has locked would be missing from this one's shares.
     await tx.execute(sql`select pg_advisory_xact_lock(${CLAIM_LOCK})`);
     return claim(tx);
   });

@@ -6,17 +6,18 @@ import { webhookCursor, webhookDeliveries, webhookEndpoints } from "../db/schema
 import type { Claim } from "./webhook-claims.ts";
 
 const PAGE = 500;
-/** Of events, which are written once for each of their endpoints. */
+/** Bytes of events per page. Each is written once per endpoint. */
 const PAGE_BYTES = 4 * 1024 * 1024;
 
-/** What receivers get: the same text in every attempt. */
+/** Body for receivers, identical in every attempt. */
 function payloadOf({ id, code, details, createdAt }: OutboxEvent): string {
   return JSON.stringify({ type: code, timestamp: createdAt, id, data: details });
 }
 
 /**
- * Makes deliveries of the events that have none yet, a page of them; returns up to which event that is done, undefined
- * while another process does it. One transaction moves the cursor and makes the rows, so each event is handled once.
+ * Creates the deliveries of a page of new events. Returns the id up to which all events have deliveries; undefined
+ * while another process works on it. One transaction moves the cursor and inserts the rows, so each event is handled
+ * once.
  */
 export async function makeDeliveries(db: Database): Promise<number | undefined> {
   return db.transaction(async (tx) => {
@@ -30,7 +31,7 @@ export async function makeDeliveries(db: Database): Promise<number | undefined> 
       .select()
       .from(webhookEndpoints)
       .where(and(inArray(webhookEndpoints.organizationId, organizations), eq(webhookEndpoints.state, "enabled")))
-      // One that is deleted meanwhile is waited for, and then is not there.
+      // Waits for a concurrent deletion of the endpoint, which is then absent.
       .for("key share");
     const rows = events.flatMap((event) =>
       endpoints
@@ -57,7 +58,7 @@ export async function makeDeliveries(db: Database): Promise<number | undefined> 
   });
 }
 
-/** How an attempt went. */
+/** Result of an attempt. */
 export interface Outcome {
   delivered: boolean;
   responseStatus: number | null;
@@ -65,7 +66,7 @@ export interface Outcome {
   error: string | null;
 }
 
-/** Writes down a success: the endpoint is healthy again. */
+/** Records a success, after which the endpoint is healthy again. */
 export async function settleDelivered(db: Database, claim: Claim, outcome: Outcome): Promise<void> {
   await settle(db, claim, outcome, { status: "delivered" });
   await db
@@ -75,8 +76,8 @@ export async function settleDelivered(db: Database, claim: Claim, outcome: Outco
 }
 
 /**
- * Writes down a failure: the next attempt after `retryMs`, none when that is undefined. The endpoint is suspended after
- * `suspendAfter` failures in a row over at least `suspendOverMs`, or at once with a reason.
+ * Records a failure. The next attempt follows after `retryMs`; undefined for none. Suspends the endpoint after
+ * `suspendAfter` consecutive failures over at least `suspendOverMs`, or immediately with a reason.
  */
 export async function settleFailed(
   db: Database,
@@ -114,7 +115,7 @@ export async function settleFailed(
   `);
 }
 
-/** Only whoever holds the newest attempt may say how it went: an older one has lost its lease. */
+/** Only the holder of the newest attempt may record its result: an older one has lost its lease. */
 async function settle(
   db: Database,
   claim: Claim,
@@ -134,7 +135,10 @@ async function settle(
     );
 }
 
-/** Removes what is over and older than `days`, and of each endpoint all but its newest `keep`; a bounded number a call. */
+/**
+ * Deletes finished deliveries older than `days`, and all but the newest `keep` per endpoint. Deletes a bounded number
+ * per call.
+ */
 export async function pruneDeliveries(db: Database, input: { days: number; keep: number }): Promise<void> {
   await db.execute(sql`
     delete from webhook_deliveries where id in (

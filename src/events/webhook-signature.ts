@@ -1,8 +1,8 @@
 const encoder = new TextEncoder();
 
 /**
- * The value of `webhook-signature`: one `v1,<base64>` a secret, so that a receiver accepts it during a rotation whichever
- * of the two it has. A secret is `whsec_` and the key in base64. Source: the specification of Standard Webhooks.
+ * Computes `webhook-signature`: one `v1,<base64>` per secret, so that a receiver accepts it during a rotation. A secret
+ * is `whsec_` and the key in base64. Source: the Standard Webhooks specification.
  */
 export async function signatures(secrets: readonly string[], signed: string): Promise<string> {
   const each = secrets.map(async (secret) => {

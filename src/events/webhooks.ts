@@ -3,7 +3,7 @@ import { type Claim, claimDeliveries } from "./webhook-claims.ts";
 import { makeDeliveries, type Outcome, settleDelivered, settleFailed } from "./webhook-rows.ts";
 import { signatures } from "./webhook-signature.ts";
 
-/** Sends one request; rejects when there is no answer, with a sentence for the delivery log. */
+/** Sends one request. Rejects without an answer, with a sentence for the delivery log. */
 export type Post = (request: {
   url: string;
   headers: Record<string, string>;
@@ -11,9 +11,11 @@ export type Post = (request: {
   signal: AbortSignal;
 }) => Promise<{ status: number; retryAfterMs: number | undefined }>;
 
-/** Times of the delivery, for tests to shorten. */
+/** Delivery timings, which tests shorten. */
 export interface WebhookTimes {
-  /** Before the second attempt; each further one waits four times as long, at most `retryMaxMs`, give or take a fifth. */
+  /**
+   * Delay before the second attempt. Each further delay is four times as long, at most `retryMaxMs`, with 20 % jitter.
+   */
   retryFirstMs: number;
   retryMaxMs: number;
   attempts: number;
@@ -22,7 +24,7 @@ export interface WebhookTimes {
   pollMs: number;
 }
 
-/** Nine attempts over about 18 hours; suspended when nothing has arrived for a day. */
+/** Nine attempts over about 18 hours. Suspends an endpoint after a day without a success. */
 const TIMES: WebhookTimes = {
   retryFirstMs: 5000,
   retryMaxMs: 36_000_000,
@@ -32,40 +34,40 @@ const TIMES: WebhookTimes = {
   pollMs: 1000,
 };
 
-/** Requests in flight in one process, where the operator has not said otherwise. */
+/** Default number of requests in flight per process. */
 const CONCURRENT = 64;
 /**
- * Parts of them: an owner of organizations has at most a quarter, an organization an eighth, and half are kept for owners
- * that have none in flight. Two owners can so fill the other half, and each further one takes a single place.
+ * An owner gets at most a quarter, an organization an eighth. Half is reserved for owners with none in flight. So
+ * two owners can fill the other half, and each further one gets a single place.
  */
 const sharesOf = (concurrent: number) => ({
   perOwner: Math.ceil(concurrent / 4),
   perOrganization: Math.ceil(concurrent / 8),
   reserved: Math.floor(concurrent / 2),
 });
-/** An endpoint that takes longer than this comes last in its owner's share; so many of them are remembered. */
+/** Slower endpoints come last in their owner's share. Remembers a bounded number of them. */
 const SLOW_MS = 1000;
 const MAX_SLOW = 1000;
 
 /** Delivers webhooks until stopped. */
 export interface Webhooks {
-  /** There is a new event. */
+  /** Signals a new event. */
   wake(): void;
-  /** Takes nothing more, and returns when what is under way is over or has been given up. */
+  /** Stops claiming, and resolves when requests in flight have ended or were aborted. */
   stop(): Promise<void>;
 }
 
 /**
- * Sends the events of the outbox to the endpoints of their organizations, at least once each. Any number of processes do
- * so over one database: who takes a delivery locks its row, and one that a dead process had taken is due again after its
- * lease. Whether a process dies or an answer is lost, the `webhook-id` stays the same for the receiver to know it again.
+ * Sends the events of the outbox to the endpoints of their organizations, at least once each. Any number of processes
+ * may share a database: a claim locks the row, and deliveries of a dead process are due again after their lease.
+ * `webhook-id` stays the same in every attempt, so that receivers can deduplicate.
  */
 export function startWebhooks(options: {
   db: Database;
   post: Post;
   openSecret: (sealed: string) => Promise<string>;
   onError: (error: unknown) => void;
-  /** Requests in flight at once. Default: 64. */
+  /** Requests in flight. Default: 64. */
   concurrent?: number;
   times?: Partial<WebhookTimes>;
 }): Webhooks {
@@ -75,7 +77,7 @@ export function startWebhooks(options: {
   const underWay = new Map<number, { claim: Claim; done: Promise<void> }>();
   const slow = new Set<string>();
   const giveUp = new AbortController();
-  /** Whether there may be events without deliveries; at the start nobody knows. */
+  /** True if there may be events without deliveries. Unknown at the start. */
   let hasNews = true;
   let cursor: number | undefined;
   let stopped = false;
@@ -108,13 +110,13 @@ export function startWebhooks(options: {
     if (hasNews) {
       hasNews = false;
       const made = await makeDeliveries(db).catch((error: unknown) => {
-        // Retried by the next poll: no event may follow to wake this process.
+        // The next poll retries: no further event may arrive to wake this process.
         hasNews = true;
         throw error;
       });
-      // There may be more, or another process was at it and has to be asked again.
+      // There may be more, or another process was at work.
       if (made === undefined || made !== cursor) hasNews = true;
-      // A page per turn: one owner's thousand events must not hold up what is due already.
+      // One page per turn, so that an owner's thousand events do not delay due deliveries.
       if (made !== undefined && made !== cursor) again = true;
       cursor = made ?? cursor;
     }
@@ -167,7 +169,7 @@ export function startWebhooks(options: {
   };
 }
 
-/** One request; undefined when it was given up because the process ends: then its lease decides. */
+/** Sends one request. Undefined when the process stopped meanwhile: then the lease decides. */
 async function attempt(
   claim: Claim,
   options: { post: Post; openSecret: (sealed: string) => Promise<string> },
@@ -202,7 +204,7 @@ async function attempt(
   }
 }
 
-/** The same for every attempt, and for every copy that a receiver may get. */
+/** Equal for every attempt, and for every duplicate that a receiver may get. */
 export function webhookId({ endpointId, eventId }: { endpointId: string; eventId: number }): string {
   return `msg_${endpointId}_${eventId}`;
 }

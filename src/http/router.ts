@@ -3,9 +3,9 @@ import { RegExpRouter } from "hono/router/reg-exp-router";
 import { TrieRouter } from "hono/router/trie-router";
 
 /**
- * Finds routes with one regular expression, which is several times as fast as the trie that Hono falls back to as soon as a
- * single route has a word where another has a parameter. Those are found in the trie here, and all others go on being fast:
- * paths without a parameter by themselves, and paths that end in one of these words after a parameter.
+ * Matches routes with one regular expression, several times faster than a trie. Hono falls back to a trie once any
+ * route has a literal where another has a parameter. This router uses the trie only for such paths: fixed ones, and
+ * paths that end in one of `endings`.
  */
 export class RegExpOrTrieRouter<T> implements Router<T> {
   readonly name = "RegExpOrTrieRouter";
@@ -14,7 +14,7 @@ export class RegExpOrTrieRouter<T> implements Router<T> {
   readonly #fixed = new Set<string>();
   readonly #endings: readonly string[];
 
-  /** `endings` are last words that stand where other routes have a parameter, with their slash. */
+  /** `endings`: literal final segments, with their slash, where other routes have a parameter. */
   constructor(endings: readonly string[]) {
     this.#endings = endings;
   }

@@ -2,8 +2,8 @@ import { reply } from "./reply.ts";
 import { logRequest, type AppContext } from "./context.ts";
 
 /**
- * Answers with a list of JSON texts, written batch by batch as the client reads it, so that memory holds one batch. A failure
- * after the first byte breaks the connection, because a truncated list must not look complete.
+ * Answers with a list of JSON texts. Writes it batch by batch as the client reads, so that memory holds one batch. A
+ * failure after the first byte breaks the connection, because a truncated list must not look complete.
  */
 export function replyList(c: AppContext, batches: AsyncIterable<readonly string[]>): Response {
   const encoder = new TextEncoder();

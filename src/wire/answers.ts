@@ -349,9 +349,9 @@ const gateResults = z.array(
 );
 const gateVerdict = z.strictObject({ passed: z.boolean(), rules: gateResults });
 export const gate = z.strictObject({ rules: gateRules });
-/** What a change does to contracts, before it is made. */
+/** Predicted effects of a change on contracts. */
 export const impact = impactReport.extend({ gate: gateVerdict });
-/** The same of one that was made. */
+/** Report of a change that was made. */
 export const massNovation = impact.extend({ overrideReason: z.string().nullable(), novatedContracts: z.number() });
 export const decisionPage = z.strictObject({
   data: z.array(
@@ -478,7 +478,7 @@ export const ofrepFailure = z.strictObject({
   errorCode: ofrepErrorCode.or(z.literal("FLAG_NOT_FOUND")),
   errorDetails: z.string(),
 });
-/** The same where it is about no flag in particular. */
+/** Error without a particular flag. */
 export const ofrepBulkFailure = z.strictObject({ errorCode: ofrepErrorCode, errorDetails: z.string() });
 export const ofrepFlags = z.strictObject({
   flags: z.array(z.union([ofrepFlag, ofrepFailure.extend({ errorCode: ofrepErrorCode })])),

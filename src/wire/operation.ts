@@ -46,7 +46,7 @@ export interface Operation {
   path: string;
   /** At most eight words, for lists. */
   summary: string;
-  /** What it does, what it needs, and what it costs, in one to four sentences. */
+  /** One to four sentences: its effect, requirements and cost. */
   description: string;
   /** Query parameters, each with a description and its real type. */
   query?: z.ZodObject;

@@ -5,7 +5,7 @@ import { userOperations } from "./users.ts";
 export const OPERATIONS: readonly Operation[] = [...userOperations];
 
 /**
- * The same operation inside one organization, where members call it with their user key. Its id ends in
+ * Returns the operation inside one organization, where members call it with their user key. Its id ends in
  * `InOrganization`.
  */
 export const insideOrganization = (operation: Operation): Operation => ({

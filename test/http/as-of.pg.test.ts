@@ -41,7 +41,7 @@ const ASKED = [
 
 type Said = { status: number; body: unknown }[];
 
-/** The same requests for a past moment, without the `asOf` part of the answer. */
+/** Repeats the requests for a past moment, and removes the `asOf` part of the answers. */
 async function featuresAt(when: string): Promise<Said> {
   const answers: Said = [];
   for (const path of ASKED) {

@@ -256,10 +256,10 @@ test("activating is held against the rules, and moves nobody", async () => {
   expect((await api.call("PUT", at("/pricings/1.0.0?availability=active"), { key: owner.key })).status).toBe(200);
 });
 
-test("what the dry run says of the gate is what the change is told", async () => {
+test("the dry run predicts the verdict of the gate", async () => {
   await setRules([{ rule: "noFeatureLost" }, { rule: "noQuotaLost", atMost: { contracts: 1 } }]);
   const { owner } = api.callers;
-  const told = await api.call<{ gate: { passed: boolean; rules: Result[] } }>("POST", at("/impact"), {
+  const told = await api.call<{ gate: { passed: boolean; rules: Result[] } }>("POST", at("/impact?certificate=true"), {
     key: owner.key,
     body: { action: "archive", pricingVersion: "1.0.0", subscriptionPlan: "PRO" },
   });

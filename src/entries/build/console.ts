@@ -10,7 +10,7 @@ import { CONSOLE_FOLDER } from "../platform/assets.ts";
  */
 
 const SOURCE = fileURLToPath(new URL("../..", import.meta.url));
-/** What of the sources ends up in the console. */
+/** Source folders that the console is built from. */
 const PARTS = ["admin", "core", "client", "react"];
 
 /** Returns true if the built console is missing or older than its sources. Takes some milliseconds. */

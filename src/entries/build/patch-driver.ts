@@ -4,9 +4,9 @@ import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /*
- * postgres.js 3.4.9, the newest, does not survive the loss of a connection (issues 1066, 1154, 1208, pull requests 1168
- * and 1209, all open). Run by npm after each installation. Delete this file when a release passes
- * test/db/driver.fault.test.ts without it.
+ * Repairs postgres.js 3.4.9, the newest release, which does not survive a lost connection. Upstream: issues 1066, 1154,
+ * 1208 and pull requests 1168, 1209, all open. npm runs this after each installation. Delete this file when a release
+ * passes test/db/driver.fault.test.ts without it.
  */
 
 interface Repair {
@@ -16,7 +16,7 @@ interface Repair {
   put: string;
 }
 
-/** Each edit stands once in its file; taking `put` back to `find` restores what npm installed. */
+/** Each edit occurs once in its file. Replacing `put` by `find` restores the published file. */
 export const REPAIRS: readonly Repair[] = [
   {
     file: "connection.js",
@@ -98,13 +98,13 @@ export const REPAIRS: readonly Repair[] = [
   },
 ];
 
-/** `src` is what Node, Bun and Deno import, `cf/src` what Workers do. */
+/** Node, Bun and Deno import `src`, Workers import `cf/src`. */
 export const DRIVER_BUILDS = ["src", "cjs/src", "cf/src"] as const;
 export type DriverBuild = (typeof DRIVER_BUILDS)[number];
 
 const FILES = ["connection.js", "index.js"] as const;
 
-/** The folder of the installed driver. Bun resolves to `src`, the others to `cjs/src`. */
+/** Folder of the installed driver. Bun resolves to `src`, the others to `cjs/src`. */
 function driverFolder(): string {
   let folder = dirname(createRequire(import.meta.url).resolve("postgres"));
   while (["src", "cjs", "cf"].includes(basename(folder))) folder = dirname(folder);
@@ -112,8 +112,8 @@ function driverFolder(): string {
 }
 
 /**
- * Files of these builds that lack one of the repairs, as paths in the driver's folder. Compares the content, because a mark
- * would also be there after an installation by an older release.
+ * Returns files of these builds that lack a repair, relative to the driver's folder. Compares the content, because an
+ * older release may have left a marker.
  */
 export function unrepairedFiles(builds: readonly DriverBuild[]): string[] {
   const root = driverFolder();
@@ -125,7 +125,7 @@ export function unrepairedFiles(builds: readonly DriverBuild[]): string[] {
   );
 }
 
-/** Repairs the installed driver in place, for each runtime's build; does nothing the second time. */
+/** Repairs the installed driver in place, for each runtime's build. Idempotent. */
 export function patchDriver(): void {
   const root = driverFolder();
   for (const build of DRIVER_BUILDS) {

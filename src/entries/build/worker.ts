@@ -8,8 +8,8 @@ import { buildConsole, isConsoleStale } from "./console.ts";
 import { driverProblem } from "../platform/driver.ts";
 
 /*
- * Puts the Worker's static files together, as wrangler.toml asks before each bundle: the console, the reference page's library.
- * Refuses to do so over an unrepaired driver, which wrangler would bundle.
+ * Collects the Worker's static files, which wrangler.toml requests before each bundle: the console and the reference
+ * page's library. Refuses an unrepaired driver, because wrangler would bundle it.
  */
 
 const FOLDER = fileURLToPath(new URL("../../../dist/worker", import.meta.url));

@@ -5,13 +5,13 @@ import { requireRepairedDriver } from "../platform/driver.ts";
 import { runProcess } from "../process/lifecycle.ts";
 
 /*
- * The Worker on this machine, for development and tests: workerd under wrangler, as wrangler.toml says, with the database as
- * its Hyperdrive and this process's environment as its variables and secrets. Changed sources are taken up at once.
+ * Runs the Worker locally for development and tests: workerd under wrangler. Uses the database as its Hyperdrive, and
+ * this process's environment as its variables and secrets. Reloads changed sources.
  */
 await runProcess("worker", async ({ config, log, hasLauncher }) => {
   requireRepairedDriver("cf/src");
   const { databaseUrl } = databaseOf(config, hasLauncher);
-  // What Cloudflare would tell of a client: nothing is asked of it while this runs on one's own machine.
+  // Do not request client metadata from Cloudflare during local runs.
   process.env["CLOUDFLARE_CF_FETCH_ENABLED"] = "false";
   process.env["CLOUDFLARE_HYPERDRIVE_LOCAL_CONNECTION_STRING_HYPERDRIVE"] = databaseUrl;
   const given = VARIABLES.flatMap((name) => {

@@ -2,8 +2,8 @@ import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 
 /*
- * Every environment variable, read once. An empty variable counts as unset: that is what compose files and shells make of
- * `NAME=`. A problem is a sentence that names its variable; all of them are told at once.
+ * Every environment variable, read once. An empty variable counts as unset, because compose files and shells write
+ * `NAME=`. Each problem is a sentence that names its variable; all are reported together.
  */
 
 const port = (name: string, otherwise: number) =>
@@ -17,7 +17,7 @@ const port = (name: string, otherwise: number) =>
       return z.NEVER;
     });
 
-/** A whole number in a range. */
+/** An integer in a range. */
 const number = (name: string, otherwise: number, most: number, least = 0) =>
   z
     .string()
@@ -80,7 +80,7 @@ const address = (name: string, protocols: readonly string[]) =>
     .optional()
     .transform((text, ctx) => {
       if (text === undefined || (URL.canParse(text) && protocols.includes(new URL(text).protocol))) return text;
-      // The text is not repeated: a database's address carries its password.
+      // Does not repeat the text: a database URL contains its password.
       ctx.addIssue(`${name} must be an address that begins with ${protocols.map((p) => `${p}//`).join(" or ")}.`);
       return z.NEVER;
     });
@@ -109,84 +109,84 @@ const subPath = z
   });
 
 const schema = z.object({
-  /** REST. */
+  /** Port of the REST process. */
   PORT: port("PORT", 3000),
-  /** Event server. */
+  /** Port of the event server. */
   EVENTS_PORT: port("EVENTS_PORT", 5403),
-  /** Address to listen on; unset: every address of the machine, IPv4 and IPv6. */
+  /** Address to listen on. Default: all interfaces, IPv4 and IPv6. */
   HOST: z.string().optional(),
-  /** Unset: an embedded Postgres. */
+  /** Default: an embedded Postgres. */
   DATABASE_URL: address("DATABASE_URL", ["postgres:", "postgresql:"]),
-  /** The same database as a role that may change the schema; unset: DATABASE_URL may. */
+  /** URL of the database with a role that may change the schema. Default: DATABASE_URL. */
   DATABASE_OWNER_URL: address("DATABASE_OWNER_URL", ["postgres:", "postgresql:"]),
-  /** Cluster and secrets of the embedded mode. */
+  /** Folder of the embedded cluster and its secrets. */
   DATA_DIR: z.string().default(".data"),
   BASE_URL_PATH: subPath,
-  /** The address under which clients reach this server. */
+  /** Public base URL of this server. */
   PUBLIC_URL: address("PUBLIC_URL", ["http:", "https:"]).transform((text) => text?.replace(/\/+$/, "")),
   ALLOWED_ORIGINS: list,
   ADMIN_USER: z.string().default("admin"),
-  /** Unset: generated at first start and printed once. */
+  /** Default: generated at the first start and printed once. */
   ADMIN_PASSWORD: z.string().min(5, "ADMIN_PASSWORD must have at least 5 characters.").optional(),
   ADMIN_ORG_NAME: z.string().default("admin's Organization"),
   JWT_SECRET: z.string().optional(),
   JWT_SALT: z.string().optional(),
   API_KEYS_SECRET: z.string().optional(),
-  /** The one before it, while tokens that it signed are valid. */
+  /** The previous secret, while tokens signed with it are valid. */
   JWT_SECRET_PREVIOUS: z.string().optional(),
-  /** The one before it, while stored keys are carried over; see reseal.ts. */
+  /** The previous secret, until stored keys are re-encrypted; see reseal.ts. */
   API_KEYS_SECRET_PREVIOUS: z.string().optional(),
-  /** Seconds. */
+  /** Lifetime of pricing tokens, in seconds. */
   JWT_EXPIRATION: lifetime,
   ALLOW_PUBLIC_SIGNUP: flag("ALLOW_PUBLIC_SIGNUP", true),
-  /** True: the event server answers nothing but the handshake. */
+  /** True: the event server serves only the handshake. */
   EVENTS_ONLY: flag("EVENTS_ONLY", false),
-  /** False: the launcher takes the schema as it is. */
+  /** False: the launcher does not migrate the schema. */
   MIGRATE: flag("MIGRATE", true),
-  /** Whoever shows it may read /metrics; unset: nobody. */
+  /** Bearer token for /metrics. Default: no metrics. */
   METRICS_TOKEN: z.string().min(16, "METRICS_TOKEN must have at least 16 characters.").optional(),
-  /** Where spans go, by OTLP over HTTP; unset: nowhere. */
+  /** OTLP over HTTP endpoint for spans. Default: no tracing. */
   OTEL_EXPORTER_OTLP_ENDPOINT: address("OTEL_EXPORTER_OTLP_ENDPOINT", ["http:", "https:"]),
-  /** What spans call this service; unset: which of our processes it is. */
+  /** Service name in spans. Default: the name of the process. */
   OTEL_SERVICE_NAME: z.string().optional(),
-  /** Seconds for which a process that is told to end is not ready and still serves. */
+  /** Seconds for which a stopping process reports not ready and still serves. */
   DRAIN_DELAY: number("DRAIN_DELAY", 0, 300),
-  /** Proxies in front; see http/client-address.ts. */
+  /** Number of proxies in front; see http/context.ts. */
   TRUSTED_PROXIES: number("TRUSTED_PROXIES", 0, 10),
-  /** Limits; 0: none. */
+  /** Limits; 0 disables them. */
   ACCOUNT_CALLS_PER_MINUTE: number("ACCOUNT_CALLS_PER_MINUTE", 3000, 1_000_000),
   FAILED_SIGN_INS_PER_MINUTE: number("FAILED_SIGN_INS_PER_MINUTE", 10, 1_000_000, 1),
   UNKNOWN_KEYS_PER_MINUTE: number("UNKNOWN_KEYS_PER_MINUTE", 1000, 1_000_000),
   KEY_CALLS_PER_SECOND: number("KEY_CALLS_PER_SECOND", 0, 1_000_000),
   SOCKETS_PER_ADDRESS: number("SOCKETS_PER_ADDRESS", 20_000, 1_000_000),
-  /** What may wait for a socket that does not read, in KB, and seconds for which it may. */
+  /** Maximum buffer of a socket that does not read, in KB, and maximum stall in seconds. */
   SOCKET_BUFFER_KB: number("SOCKET_BUFFER_KB", 256, 65_536, 16),
   SOCKET_STALL_TIMEOUT: number("SOCKET_STALL_TIMEOUT", 5, 300, 1),
-  /** Longest message from a socket, in KB. */
+  /** Maximum message of a socket, in KB. */
   SOCKET_MESSAGE_KB: number("SOCKET_MESSAGE_KB", 10, 976, 1),
-  /** Password hashes that a process computes at once, and that may wait in it. */
+  /** Password hashes computed concurrently, and maximum waiting, per process. */
   PASSWORD_HASHES: number("PASSWORD_HASHES", 2, 64, 1),
   PASSWORD_HASHES_WAITING: number("PASSWORD_HASHES_WAITING", 600, 100_000, 1),
   WEBHOOKS_PER_ORGANIZATION: number("WEBHOOKS_PER_ORGANIZATION", 20, 1000, 1),
-  /** Webhook requests that an event process has in flight; see events/webhooks.ts for how tenants share them. */
+  /** Webhook requests in flight per event process; see events/webhooks.ts for the shares. */
   WEBHOOK_DELIVERIES: number("WEBHOOK_DELIVERIES", 64, 1000, 8),
-  /** Seconds for which an event stream may not be read. */
+  /** Seconds after which an unread event stream is closed. */
   STREAM_STALL_TIMEOUT: number("STREAM_STALL_TIMEOUT", 30, 300, 1),
-  /** Seconds until the headers, and the whole request, are there, and until the next one begins; see http-server.ts. */
+  /** Time-outs for headers, for the whole request, and until the next one, in seconds; see http-server.ts. */
   HEADERS_TIMEOUT: number("HEADERS_TIMEOUT", 10, 3600, 1),
   REQUEST_TIMEOUT: number("REQUEST_TIMEOUT", 30, 3600, 1),
   IDLE_TIMEOUT: number("IDLE_TIMEOUT", 75, 3600, 1),
-  /** All headers of a request together, in KB. */
+  /** Maximum size of a request's headers, in KB. */
   HEADER_LIMIT_KB: number("HEADER_LIMIT_KB", 16, 256, 4),
-  /** Event streams that a process has open at once. */
+  /** Maximum open event streams per process. */
   EVENT_STREAMS: number("EVENT_STREAMS", 1000, 100_000, 1),
-  /** Of those, without a key per address, and per key; 0: no limit. */
+  /** Maximum streams without a key per address, and per key; 0 disables. */
   EVENT_STREAMS_PER_ADDRESS: number("EVENT_STREAMS_PER_ADDRESS", 50, 100_000),
   EVENT_STREAMS_PER_KEY: number("EVENT_STREAMS_PER_KEY", 100, 100_000),
-  /** Largest body that is no file, and largest pricing, in KB. */
+  /** Maximum size of a body other than a file, and of a pricing, in KB. */
   BODY_LIMIT_KB: number("BODY_LIMIT_KB", 2048, 65_536, 16),
   PRICING_LIMIT_KB: number("PRICING_LIMIT_KB", 2048, 2048, 16),
-  /** Deepest nesting of a body, and of a pricing. */
+  /** Maximum nesting depth of a body, and of a pricing. */
   BODY_DEPTH_LIMIT: number("BODY_DEPTH_LIMIT", 1000, 1000, 16),
   PRICING_DEPTH_LIMIT: number("PRICING_DEPTH_LIMIT", 32, 32, 8),
   /** Threads for diffs, best fits and reviews. Default: one for each processor but one, at most 2. */
@@ -199,15 +199,15 @@ const schema = z.object({
       ctx.addIssue(`ANALYSIS_THREADS must be a whole number from 1 to 16, not "${text}".`);
       return z.NEVER;
     }),
-  /** Megabytes of heap of each such thread. */
+  /** Heap per analysis thread, in MB. */
   ANALYSIS_MEMORY_MB: number("ANALYSIS_MEMORY_MB", 192, 4096, 64),
-  /** Seconds after which a thread that is still at one task is ended. */
+  /** Seconds after which a thread is terminated. */
   ANALYSIS_TIMEOUT: number("ANALYSIS_TIMEOUT", 60, 600, 10),
-  /** Most entries of a page, where a listing's own limit is not lower. */
+  /** Upper bound on every listing's page size. */
   PAGE_LIMIT: number("PAGE_LIMIT", 1000, 1000, 1),
-  /** Connections a process may open for requests. */
+  /** Maximum connections of a process's pool. */
   DATABASE_POOL_SIZE: number("DATABASE_POOL_SIZE", 10, 1000, 1),
-  /** Seconds; 0: no bound. */
+  /** Seconds; 0 disables the bound. */
   DATABASE_STATEMENT_TIMEOUT: number("DATABASE_STATEMENT_TIMEOUT", 30, 3600),
   DATABASE_LOCK_TIMEOUT: number("DATABASE_LOCK_TIMEOUT", 10, 3600),
   DATABASE_IDLE_TRANSACTION_TIMEOUT: number("DATABASE_IDLE_TRANSACTION_TIMEOUT", 30, 3600),
@@ -215,26 +215,26 @@ const schema = z.object({
   LOG_LEVEL: oneOf("LOG_LEVEL", ["debug", "info", "warn", "error"]).transform((level) => level ?? "info"),
   /** Hosts from which pricings may be fetched over http: or at private addresses. */
   PRICING_URL_ALLOWED_HOSTS: list,
-  /** Days for which events can be asked for again. */
+  /** Retention of events, in days. */
   EVENT_RETENTION_DAYS: days("EVENT_RETENTION_DAYS", 7),
-  /** Days for which the audit log is kept. */
+  /** Retention of the audit log, in days. */
   AUDIT_RETENTION_DAYS: days("AUDIT_RETENTION_DAYS", 365),
-  /** Days for which each movement of a balance is kept; older ones are summed up. */
+  /** Retention of single movements, in days. Older ones are summed up. */
   LEDGER_RETENTION_DAYS: days("LEDGER_RETENTION_DAYS", 365),
   /** Hosts to which webhooks may be sent over http: or at private addresses. */
   WEBHOOK_ALLOWED_HOSTS: list,
-  /** Read for compatibility with the reference service; changes nothing. */
+  /** Accepted for compatibility with the reference service; has no effect. */
   ENVIRONMENT: oneOf("ENVIRONMENT", ["production", "development", "testing"]),
   ENABLE_TEST_EVENT: flag("ENABLE_TEST_EVENT", true),
 });
 
-/** The name of each. */
+/** Names of all variables. */
 export const VARIABLES: readonly string[] = Object.keys(schema.shape);
 
-/** The environment, checked and converted. */
+/** The validated environment. */
 export type Config = z.infer<typeof schema>;
 
-/** What tokens are signed and keys are protected with. */
+/** Secrets that sign tokens and protect keys. */
 export interface Secrets {
   jwtSecret: string;
   jwtSalt: string;
@@ -243,7 +243,10 @@ export interface Secrets {
   previousJwtSecret?: string | undefined;
 }
 
-/** Reads the environment. StartupProblem with one sentence a problem, all at once. */
+/**
+ * Reads the environment.
+ * @throws StartupProblem with one sentence per problem.
+ */
 export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config {
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
   const result = schema.safeParse(given);
@@ -264,10 +267,10 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return result.data;
 }
 
-/** The reference service's default. */
+/** Default password of the reference service. */
 const KNOWN_PASSWORD = "space4all";
 
-/** What an operator should know of settings that keep nobody out. */
+/** Returns warnings about settings that protect nothing. */
 export function warningsOf(config: Config): string[] {
   return [
     ...(config.ALLOWED_ORIGINS.length === 0 ? ["ALLOWED_ORIGINS is not set: pages of every origin may call."] : []),
@@ -277,14 +280,14 @@ export function warningsOf(config: Config): string[] {
   ];
 }
 
-/** Samples from documentation and other people's deployment files, which everybody knows. */
+/** Published samples, which everybody knows. */
 const KNOWN =
   /^(test|secret|change|replace|your|default|example|sample|password|jwt_?se|space|faregate)|(secret|salt|key)$/i;
 
 /**
- * Refuses secrets that are missing, well known or short, when the environment brings a database: nobody could generate
- * them, because every process that shares the database needs the same. StartupProblem in one sentence.
- * A salt is only looked at for being there: the reference service's keep working.
+ * Checks the secrets of a process with its own database. Nobody can generate them, because all processes of a database
+ * share them. A salt only has to be present, so that the reference service's keep working.
+ * @throws StartupProblem for missing, well-known or short secrets.
  */
 export function requireSecrets(config: Config): Secrets {
   const secrets = givenSecrets(config);
@@ -298,7 +301,7 @@ export function requireSecrets(config: Config): Secrets {
   );
 }
 
-/** Secrets that have been replaced and whose work is still about. */
+/** Replaced secrets that are still needed. */
 export function previousSecrets(config: Config): Pick<Secrets, "previousApiKeysSecret" | "previousJwtSecret"> {
   return {
     previousApiKeysSecret: config.API_KEYS_SECRET_PREVIOUS,
@@ -317,7 +320,10 @@ function givenSecrets(config: Config): Secrets {
   );
 }
 
-/** The database and the secrets of a server process. StartupProblem when it was started alone and lacks them. */
+/**
+ * Database and secrets of a server process.
+ * @throws StartupProblem when it was started alone and lacks them.
+ */
 export function databaseOf(config: Config, checked: boolean): { databaseUrl: string; secrets: Secrets } {
   if (config.DATABASE_URL === undefined) {
     throw new StartupProblem(

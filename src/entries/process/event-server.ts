@@ -21,35 +21,34 @@ import { applicationOver, healthApplication, openResources } from "./resources.t
 import { openTracing } from "../platform/tracing.ts";
 import { createPost } from "../platform/webhook-post.ts";
 
-/** Clients wait up to 5 s between attempts to come back; who is back within this gets what was recorded meanwhile. */
+/** Clients reconnect within up to 5 s; those within this time get the events recorded meanwhile. */
 const RETURN_MS = 10_000;
 const RETRY_MS = 500;
-/** How late an expired contract may be announced, and one that renews automatically be extended. */
+/** Interval of the sweep that announces expired contracts and extends renewing ones. */
 const EXPIRY_MS = 30_000;
-/** The outbox is read every second: who has not for so long does not follow it. */
+/** The outbox is read every second; older reads mean that the feed has stopped. */
 const STALE_MS = 5000;
 
-/** What an event server is, whatever serves its connections. */
+/** An event server, independent of the runtime. */
 export interface EventServer {
   broadcast: Broadcast;
-  /** REST, or 404 for everything under EVENTS_ONLY. */
+  /** REST, or 404 for every path under EVENTS_ONLY. */
   fetch(request: Request, bindings: object): Response | Promise<Response>;
-  /** The event up to which everything has been handed over. */
+  /** Id up to which all events were delivered. */
   position(): number;
-  /** Ends what never ends by itself, so that the connections can be drained. */
+  /** Ends streams and sockets, so that connections can drain. */
   beginStop(): Promise<void>;
-  /** Closes what it has opened, when nobody is connected any more. */
+  /** Closes its resources after the last connection. */
   close(): Promise<void>;
 }
 
 /*
- * Started anew after a crash, an event server is told by the launcher which event its predecessor had handed over last
- * (RESUME_AFTER), reads on from there, and repeats what it reads to each plain client that connects in the first seconds:
- * they were all cut off together. Without that position it starts at the newest event. Clients that ask by id get what
- * they miss in either case.
+ * After a crash, the launcher passes the position of the previous process (RESUME_AFTER). The server reads on from
+ * there, and repeats those events to plain clients that connect in the first seconds, because all of them were
+ * disconnected. Default: the newest event. Clients that resume by id get what they missed in either case.
  */
 
-/** Opens the feed, the channel, REST and the work that event servers share. */
+/** Opens the feed, the channel, REST and the shared background work. */
 export async function openEventServer({ config, log, tell, hasLauncher }: Process): Promise<EventServer> {
   const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
   if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
@@ -160,7 +159,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
   };
 }
 
-/** Where to begin: where a predecessor stopped, unless that is from another database; otherwise at the newest event. */
+/** Returns the start position: the predecessor's, unless it belongs to another database; otherwise the newest event. */
 async function startOf(
   { db }: Connection,
   resumeAfter: number | undefined,
@@ -190,7 +189,7 @@ async function organizationOfKey(resources: Resources, key: string, address: str
   throw new HandshakeError("organizationKey must be an organization API key");
 }
 
-/** Says what is wrong once, until it is over. */
+/** Reports a repeated problem only once per outage. */
 function onceAnOutage(say: (error: unknown) => void): { report: (error: unknown) => void; over: () => void } {
   let failing = false;
   return {

@@ -9,19 +9,19 @@ import type { CallCounter } from "../../operations/state/call-counter.ts";
 import { hashesWaiting } from "../../operations/state/hashing-queue.ts";
 import type { Config } from "./config.ts";
 
-/** The database answers a readiness question within this, or the process is not ready. */
+/** Time-out of the database's readiness check. */
 const ANSWER_MS = 1000;
-/** Questions of this long share one answer, so that asking costs the database nothing. */
+/** Checks within this time share one answer, which limits the load on the database. */
 const SHARED_MS = 250;
 const LOOP_RESOLUTION_MS = 20;
 
-/** What an event server adds. */
+/** Additional checks of an event server. */
 export interface Watched {
   notReady?: () => string | undefined;
   metrics?: () => readonly Metric[];
 }
 
-/** The health of a process; `drain` makes it not ready for as long as the operator wants it to serve on. */
+/** Health of a process. `drain` makes it report not ready while it still serves. */
 export interface ProcessHealth extends Health {
   notReady(): Promise<string | undefined>;
   requests: RequestMetrics;
@@ -29,7 +29,7 @@ export interface ProcessHealth extends Health {
   drain(): Promise<void>;
 }
 
-/** Looks after a process with this pool. */
+/** Creates the health of a process with this pool. */
 export function createHealth(
   config: Pick<Config, "METRICS_TOKEN" | "DRAIN_DELAY">,
   { client, waiting }: Connection,
@@ -127,12 +127,12 @@ export function createHealth(
   };
 }
 
-/** Delay of the event loop since it was asked last. */
+/** Measures the event loop's delay since the last call. */
 function loopDelay(): () => Metric[] {
   const histogram = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   histogram.enable();
   return () => {
-    // What is measured is the distance of two ticks of a timer.
+    // The histogram records the interval between two timer ticks.
     const seconds = (nanoseconds: number) => Math.max(0, nanoseconds / 1e9 - LOOP_RESOLUTION_MS / 1000) || 0;
     const value = (["p50", "p99", "max"] as const).map(
       (quantile) =>

@@ -9,8 +9,8 @@ import type { Config, Secrets } from "./config.ts";
 import { openResources } from "./resources.ts";
 
 /**
- * Brings the schema up to date and makes sure that there is an ADMIN; returns how to sign in. With MIGRATE=false that is
- * somebody else's work: StartupProblem when it has not been done.
+ * Migrates the schema and ensures that an ADMIN exists. Returns how to sign in.
+ * @throws StartupProblem with MIGRATE=false and a missing migration.
  */
 export async function prepareDatabase(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
   if (!config.MIGRATE) {

@@ -19,21 +19,21 @@ import { createHealth, type ProcessHealth } from "./health.ts";
 import { httpSettingsOf, settingsOf, timeoutsOf } from "./settings.ts";
 import { openTracing } from "../platform/tracing.ts";
 
-/** What a process opens once, and how it is closed. */
+/** Resources of a process, and how to close them. */
 export interface OpenResources {
   resources: Resources;
   connection: Connection;
   health: ProcessHealth;
-  /** Ends streams, which would otherwise go on for ever; called when the process begins to drain. */
+  /** Ends event streams when the process starts to drain; they never end otherwise. */
   endStreams(): void;
-  /** Writes down what is counted and ends the pool; running queries have at most 5 s. */
+  /** Flushes counters and closes the pool. Running queries get at most 5 s. */
   close(): Promise<void>;
 }
 
 const FLUSH_MS = 1000;
 const USES_MS = 60_000;
 
-/** Opens the pool, derives the keys, and writes the counted calls down every second. */
+/** Opens the pool, derives the keys, and flushes counters every second. */
 export async function openResources(
   config: Config,
   secrets: Secrets,
@@ -73,7 +73,7 @@ export async function openResources(
     resources.callCounter.flush().then(
       () => (failing = false),
       (error: unknown) => {
-        // Said once an outage, not once a second.
+        // Logged once per outage, not once per second.
         if (!failing) log?.("warn", "counted calls cannot be written down for now", error);
         failing = true;
       },
@@ -96,7 +96,7 @@ export async function openResources(
   };
 }
 
-/** The REST application over these resources. */
+/** Creates the REST application over these resources. */
 export function applicationOver(
   config: Config,
   resources: Resources,
@@ -114,12 +114,12 @@ export function applicationOver(
   });
 }
 
-/** Nothing but the health of the process. */
+/** Creates an application that serves only the health of the process. */
 export function healthApplication(config: Config, health: ProcessHealth): Hono<AppEnv> {
   return createHealthApp(config.BASE_URL_PATH, health);
 }
 
-/** The REST application over resources of its own. */
+/** Creates the REST application with its own resources. */
 export async function openApplication(
   config: Config,
   secrets: Secrets,

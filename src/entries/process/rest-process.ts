@@ -4,21 +4,21 @@ import { type Config, databaseOf } from "./config.ts";
 import { runProcess } from "./lifecycle.ts";
 import { openApplication } from "./resources.ts";
 
-/** What a runtime serves, and where. */
+/** The application and where a runtime serves it. */
 export interface Served {
-  /** `bindings.clientAddress` is the address that is connected, for the runtimes whose bindings do not show it. */
+  /** `bindings.clientAddress` is the peer's address, for runtimes whose bindings do not expose it. */
   fetch(request: Request, bindings: object): Response | Promise<Response>;
   port: number;
-  /** Unset: every address of the machine, IPv4 and IPv6. */
+  /** Default: all interfaces, IPv4 and IPv6. */
   host: string | undefined;
-  /** What the operator has set for connections. */
+  /** Settings of connections. */
   config: Config;
 }
 
-/** Lets requests in flight finish, at most so long, and returns when nothing is open any more. */
+/** Waits for requests in flight, at most `deadlineMs`, and resolves when no connection is open. */
 export type Drain = (deadlineMs: number) => Promise<void>;
 
-/** The REST process, on PORT, from start to end; `listen` is what a runtime does in its own way. */
+/** Runs the REST process on PORT. `listen` starts the runtime's own server. */
 export function runRest(listen: (served: Served) => Drain | Promise<Drain>): Promise<void> {
   return runProcess("rest", async ({ config, log, hasLauncher }) => {
     const { databaseUrl, secrets } = databaseOf(config, hasLauncher);

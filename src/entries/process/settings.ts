@@ -4,7 +4,7 @@ import type { Settings } from "../../operations/context.ts";
 import type { Config } from "./config.ts";
 import type { ConnectionLimits } from "../platform/http-server.ts";
 
-/** What operations depend on, of the environment. */
+/** Settings of operations, from the environment. */
 export function settingsOf(config: Config): Settings {
   return {
     tokenLifetimeSeconds: config.JWT_EXPIRATION,
@@ -22,7 +22,7 @@ export function settingsOf(config: Config): Settings {
   };
 }
 
-/** What the HTTP interface depends on. */
+/** Settings of the HTTP interface, from the environment. */
 export function httpSettingsOf(config: Config): HttpSettings {
   return {
     allowedOrigins: config.ALLOWED_ORIGINS,
@@ -40,7 +40,7 @@ export function httpSettingsOf(config: Config): HttpSettings {
   };
 }
 
-/** How long statements of a pool for requests may take. */
+/** Time-outs of a request pool's statements. */
 export function timeoutsOf(config: Config): Timeouts {
   return {
     statement: config.DATABASE_STATEMENT_TIMEOUT * 1000,
@@ -50,7 +50,7 @@ export function timeoutsOf(config: Config): Timeouts {
   };
 }
 
-/** What a connection of Node's server may take. */
+/** Limits of a connection of Node's server. */
 export function connectionLimitsOf(config: Config): ConnectionLimits {
   return {
     headersTimeout: config.HEADERS_TIMEOUT * 1000,

@@ -16,7 +16,7 @@ function queryOf(c: AppContext): AuditQuery {
   };
 }
 
-/** Who changed what: of an organization for its owner, ADMINs and keys of scope ALL; of everything for a platform ADMIN. */
+/** Audit log of one organization, for its OWNER, ADMINs and keys of scope ALL; of everything, for a platform ADMIN. */
 export const auditLogRoutes = new Hono<AppEnv>().get("/", async (c) =>
   json(c, await readAuditLog(context(c), { organizationId: scope(c), query: queryOf(c) })),
 );

@@ -12,7 +12,7 @@ import { type FormField, readMultipart } from "../body.ts";
 import { context, fieldOf, type AppContext } from "../context.ts";
 import { queryParameter } from "../params.ts";
 
-/** The plan and add-ons that contracts get. */
+/** Plan and add-ons for contracts without their own target. */
 const fallbackFields = {
   subscriptionPlan: z.string({ error: "The subscriptionPlan field must be a string" }).optional(),
   subscriptionAddOns: z
@@ -35,7 +35,7 @@ const configuration = (field: string) =>
     { error: `${field} must be an object` },
   );
 
-/** Where contracts go: all of them, or those of one configuration. */
+/** Targets of contracts: one for all, or one per configuration. */
 export const targets = {
   ...fallbackFields,
   groups: z
@@ -54,7 +54,7 @@ export const targets = {
     .optional(),
 };
 
-/** Of a body that was checked. */
+/** Converts the groups of a validated body. */
 export function groupsOf(groups: z.infer<(typeof targets)["groups"]>): readonly GroupTarget[] | undefined {
   return groups?.map(({ pricingVersion, configuration, target }) => ({
     pricingVersion,
@@ -63,7 +63,7 @@ export function groupsOf(groups: z.infer<(typeof targets)["groups"]>): readonly 
   }));
 }
 
-/** Where contracts go, of a body that was checked. */
+/** Converts the targets of a validated body. */
 export function targetsOf(body: z.infer<z.ZodObject<typeof targets>>): Targets {
   const { subscriptionPlan, subscriptionAddOns, groups } = body;
   const isGiven = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
@@ -73,7 +73,7 @@ export function targetsOf(body: z.infer<z.ZodObject<typeof targets>>): Targets {
   };
 }
 
-/** Why a rule of the gate may be broken; undefined when nothing is said. */
+/** Reads the reason for overriding the gate. Undefined if missing. */
 export function overrideReasonOf(c: AppContext): string | undefined {
   const reason = queryParameter(c, "overrideReason");
   if (reason === undefined) return undefined;
@@ -84,7 +84,7 @@ export function overrideReasonOf(c: AppContext): string | undefined {
   return reason;
 }
 
-/** The pricing of a body: a file in the field `pricing`, or an address in the same field. A file wins. */
+/** Reads the pricing of a body: a file in the field `pricing`, or a URL in the same field. A file wins. */
 export async function pricingOf(c: AppContext): Promise<PricingSource> {
   return sourceOf(c, (await readMultipart(c, { pricing: maxPricingBytes(context(c)) }))?.pricing);
 }
@@ -98,7 +98,7 @@ function sourceOf(c: AppContext, part: FormField | undefined): PricingSource | P
   return fetchPricing(context(c), given);
 }
 
-/** An upload: the pricing, and the text of its expectations where they are a file or text in the field `expectations`. */
+/** Reads an upload: the pricing, and the text of the optional field `expectations`. */
 export async function uploadOf(c: AppContext): Promise<PricingSource> {
   const parts = await readMultipart(c, { pricing: maxPricingBytes(context(c)), expectations: MAX_EXPECTATIONS_BYTES });
   const given = parts?.expectations?.file ?? parts?.expectations?.text ?? fieldOf(c.get("body"), "expectations");

@@ -65,7 +65,7 @@ function answerDiff(c: AppContext, format: pricings.DiffFormat, text: string): R
   return reply(c, text, 200, { "Content-Type": "text/markdown; charset=utf-8" });
 }
 
-/** What a diff is asked for with, beside the versions. */
+/** Parameters of a diff besides its versions. */
 const diffing = (c: AppContext) => ({ ...addressed(c), format: formatOf(c), signal: c.req.raw.signal });
 
 function required(c: AppContext, name: string): string {
@@ -75,8 +75,8 @@ function required(c: AppContext, name: string): string {
 }
 
 /**
- * The answer line by line as it is worked out: `{"progress": …}`, and at the end `{"report": …}` or `{"error": …}`. Who
- * leaves ends the work.
+ * Streams the answer line by line: `{"progress": …}`, then `{"report": …}` or `{"error": …}`. Stops the work when the
+ * client leaves.
  */
 function lines(c: AppContext, run: (watch: Watch) => Promise<ImpactAnswer>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
@@ -99,7 +99,7 @@ function lines(c: AppContext, run: (watch: Watch) => Promise<ImpactAnswer>): Rea
   });
 }
 
-/** What a change of pricings does to those who have them. Mounted twice: at /services, and inside an organization. */
+/** Changes of pricings: compare, predict, carry out. Mounted at /services and inside an organization. */
 export const changeRoutes = new Hono<AppEnv>()
   .get("/:serviceName/diff", async (c) => {
     const input = { ...diffing(c), from: required(c, "from"), to: required(c, "to") };

@@ -4,10 +4,10 @@ import { type AppContext, type AppEnv } from "../context.ts";
 import { reply } from "../reply.ts";
 import type { ReadAsset } from "./documentation.ts";
 
-/** Where the console is, below the sub-path. */
+/** Path of the console below the sub-path. */
 const CONSOLE_PATH = "/console";
 
-/** Stricter than that of other answers: the console loads from here and speaks to here, and nothing is written inline. */
+/** Stricter than for other answers: the console loads and calls only this origin, without inline code. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   ...["script-src", "style-src", "connect-src", "font-src", "manifest-src", "base-uri", "form-action"].map(
@@ -41,10 +41,9 @@ Elsewhere run <code>npm run build:console</code>, which needs the development de
 `;
 
 /**
- * The console: its page at every address below /console, its files below /console/assets for ever (their names change
- * with their content), the page itself asked for anew each time. Browsers that ask for / are sent there; everybody else
- * is answered there as everywhere outside of the interface. `read` gives the built files by name, `<name>.gz` being the
- * same compressed.
+ * Serves the console: its page at every path below /console, its files below /console/assets. Files are cached
+ * permanently, because their names change with their content; the page is revalidated. Browsers are redirected from /
+ * to it. `read` returns the built files by name, `<name>.gz` the compressed ones.
  */
 export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv> {
   const base = `${baseUrlPath}${CONSOLE_PATH}/`;
@@ -83,7 +82,7 @@ async function page(c: AppContext, read: ReadAsset, base: string): Promise<Respo
   const bytes = await read("index.html");
   if (bytes === undefined)
     return reply(c, NOT_BUILT, 503, { ...headers, "Retry-After": "2", "Cache-Control": "no-store" });
-  // Addresses in the page are relative to its base, so that it works below any sub-path and at any depth.
+  // URLs in the page are relative to its base, so that it works below any sub-path and at any depth.
   const text = new TextDecoder().decode(bytes).replace('<base href="/console/"', `<base href="${base}"`);
   const etag = `"${await fingerprint(text)}"`;
   const caching = { ...headers, "Cache-Control": "no-cache", ETag: etag };

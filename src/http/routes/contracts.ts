@@ -18,7 +18,7 @@ import { overrideReasonOf } from "./change-bodies.ts";
 
 const DAY_MS = 86_400_000;
 
-/** The sentence depends on whether the field is there at all; null counts as absent where `absent` says so. */
+/** The sentence differs for a missing field. Null counts as wrong. */
 const required = (missing: string, wrong: string) => ({
   error: (issue: { input?: unknown }) => (issue.input === undefined ? missing : wrong),
 });
@@ -66,7 +66,7 @@ const userContact = z.object(
   requiredNotNull("The userContact field is required", "The userContact field must be an object"),
 );
 
-/** Booleans, and the texts and numbers that forms and scripts send for them. */
+/** Accepts booleans, and the texts and numbers that forms and scripts send for them. */
 const lenientBoolean = (sentence: string) =>
   z.preprocess(
     (value) => {
@@ -79,7 +79,7 @@ const lenientBoolean = (sentence: string) =>
 
 const endsTooLate = (field: string) => `${field} must not make the billing period end after the year 9999`;
 
-/** Numbers beyond what a day can be counted by are integers, too. */
+/** Rejects integers beyond the range of dates with a sentence of their own. */
 const renewalDays = (field: string) => {
   const sentence = `${field} must be a positive integer`;
   return z.preprocess(
@@ -192,7 +192,7 @@ const filterShape = z.object({
   addOns: namesByService.optional(),
 });
 
-/** Filters from the query (`filters`, JSON) or from the body of the GET; the query wins. */
+/** Reads filters from the query (`filters`, JSON) or from the body of the GET. The query wins. */
 function filtersOf(c: AppContext): SubscriptionFilters {
   const text = queryParameter(c, "filters");
   let given: unknown;
@@ -215,7 +215,10 @@ function filtersOf(c: AppContext): SubscriptionFilters {
   return read.data;
 }
 
-/** Failure unprocessable for so many days that a billing period which began now would end when no date can say. */
+/**
+ * Rejects a renewal period that would end after the last representable date.
+ * @throws Failure unprocessable.
+ */
 function requireEnd(c: AppContext, field: string, renewalDays: number | undefined): void {
   const end = c.get("resources").now().getTime() + (renewalDays ?? 0) * DAY_MS;
   if (end > END_OF_TIME) throw new Failure("unprocessable", endsTooLate(field));
@@ -229,7 +232,10 @@ function billingChangesOf(c: AppContext): billing.BillingChanges {
 
 const address = (c: AppContext) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
 
-/** The organization of a new contract: a body may repeat the path's or key's, and must name it when neither does. */
+/**
+ * Returns the organization of a new contract. A body may repeat that of the path or key, and must name it if neither
+ * does.
+ */
 function targetOrganization(c: AppContext, named: string | null | undefined): string {
   const fixed = scope(c);
   if (fixed !== undefined && named && named !== fixed) {
@@ -263,7 +269,7 @@ function usageChange(c: AppContext): UsageChange {
   return { kind: "increment", amounts };
 }
 
-/** Mounted twice: at /contracts, and inside an organization, where only the first seven exist (see below). */
+/** Contracts inside an organization. */
 export const organizationContractRoutes = new Hono<AppEnv>()
   .get("/", async (c) => {
     const query = (name: string) => queryParameter(c, name);
@@ -319,12 +325,13 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     return reply(c, null, 204);
   });
 
-/** The top-level family: a reserved name before the end users, and what exists only here. */
+/** Contracts at the top level, with additional operations. Reserved names precede end users. */
 export const contractRoutes = new Hono<AppEnv>()
   .put("/billingPeriod", async (c) => {
     const changes = billingChangesOf(c);
     const groupId = queryParameter(c, "groupId") || undefined;
-    // Without a group an organization's key means all its contracts; a platform ADMIN has no organization to bound it.
+    // Without a group, a key means all contracts of its organization. A platform ADMIN has none, so the group is
+    // required.
     if (groupId === undefined && isPlatformAdmin(c.get("caller"))) groupOf(c);
     return json(c, await billing.updateGroupBillingPeriod(context(c), { organizationId: scope(c), groupId, changes }));
   })

@@ -4,10 +4,10 @@ import { openApiDocument } from "../openapi.ts";
 import type { AppEnv } from "../context.ts";
 import { json, reply } from "../reply.ts";
 
-/** Reads one file of the page's library, by name; undefined when there is no such file. */
+/** Reads one file of the page's library by name. Undefined if there is none. */
 export type ReadAsset = (name: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
 
-/** What the page needs from the library; nothing else of it is served. */
+/** Files of the library that the page needs. No other file is served. */
 export const ASSETS: Readonly<Record<string, string>> = {
   "swagger-ui.css": "text/css; charset=utf-8",
   "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
@@ -40,7 +40,7 @@ const START = `SwaggerUIBundle({
 });
 `;
 
-/** The interface as a document and as a page to read and try it; offline, nothing is loaded from elsewhere. */
+/** Serves the OpenAPI document, and a page to read and try it, without external resources. */
 export function documentationRoutes(basePath: string, readAsset: ReadAsset | undefined): Hono<AppEnv> {
   let document: object | undefined;
   const missing = (path: string) => new Failure("notFound", `Cannot GET ${path}`);

@@ -1,9 +1,9 @@
 /*
- * The page of GET /events/client: what the channel says, as it says it. No library and no CDN, so that it works offline
- * and under the Content-Security-Policy of every answer; the script is a file of its own because inline ones are refused.
+ * The page of GET /events/client, which lists messages of the channel. It uses no library, so that it works offline and
+ * under the strict Content-Security-Policy. Its script is a separate file, because inline ones are blocked.
  */
 
-/** The page. `script` is the address of CHANNEL_SCRIPT. */
+/** Returns the page. `script` is the URL of CHANNEL_SCRIPT. */
 export function channelPage(script: string): string {
   return `<!doctype html>
 <html lang="en">
@@ -23,7 +23,7 @@ export function channelPage(script: string): string {
 `;
 }
 
-/** Speaks just enough Engine.IO 4 and Socket.IO 5 to join /pricings and list its messages. */
+/** Implements enough of Engine.IO 4 and Socket.IO 5 to join /pricings and list its messages. */
 export const CHANNEL_SCRIPT = `"use strict";
 (() => {
   const state = document.getElementById("state");

@@ -16,7 +16,7 @@ import { json } from "../reply.ts";
 
 const NOT_A_NUMBER = "All values must be numbers";
 const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
-/** Sums of amounts below this are exact in JSON; nobody consumes more in one call. */
+/** JSON represents sums below this exactly. */
 const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
 
 export const expectedConsumption = z.record(
@@ -31,7 +31,7 @@ const flag = (c: AppContext, name: string) => queryParameter(c, name) === "true"
 const mode = (c: AppContext) => ({ server: flag(c, "server") });
 const userId = (c: AppContext) => c.req.param("userId") ?? "";
 
-/** Most calls only ask: there is nothing to check then. */
+/** True for an empty body: most calls do not consume, and need no validation. */
 function isEmpty(body: unknown): boolean {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return false;
   for (const _ in body) return false;

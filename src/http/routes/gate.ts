@@ -9,7 +9,10 @@ import { organizationOf } from "../params.ts";
 
 export const gate = z.object({ rules: gateRules });
 
-/** The rules of a body. Failure unprocessable that says which part of which rule is wrong. */
+/**
+ * Validates the rules of a body.
+ * @throws Failure unprocessable that names the wrong part of a rule.
+ */
 function rulesOf(c: AppContext): z.infer<typeof gateRules> {
   const read = gate.safeParse(c.get("body"), {
     error: (issue) => (issue.code === "invalid_type" ? `must be of the type ${issue.expected}` : undefined),
@@ -20,7 +23,7 @@ function rulesOf(c: AppContext): z.infer<typeof gateRules> {
   throw new Failure("unprocessable", `${place.join("").slice(1) || "The body"}: ${issue?.message ?? "not valid"}`);
 }
 
-/** What changes of an organization's pricings must not do to contracts. */
+/** Rules that changes of an organization's pricings must pass. */
 export const gateRoutes = new Hono<AppEnv>()
   .get("/", async (c) => json(c, await showGate(context(c), organizationOf(c))))
   .put("/", async (c) => json(c, await setGate(context(c), { organizationId: organizationOf(c), rules: rulesOf(c) })));

@@ -3,22 +3,22 @@ import type { Resources } from "../../operations/context.ts";
 import type { AppEnv, AppContext } from "../context.ts";
 import { json, reply, replyJson } from "../reply.ts";
 
-/** What an operator's tools may ask of a process. */
+/** Health and metrics for an operator's tools. */
 export interface Health {
-  /** Undefined when requests should come here; otherwise why not, in a word or two. `db` gives the asking request's handle. */
+  /** Returns undefined if the process is ready, otherwise a short reason. `db` is the handle of the request. */
   notReady(db: () => Resources["db"]): Promise<string | undefined>;
-  /** Everything that is measured, in Prometheus' text format. */
+  /** All metrics, in Prometheus' text format. */
   metrics?(): Promise<string>;
-  /** Who shows it may read the metrics; without one they do not exist. */
+  /** Bearer token for the metrics. Default: no metrics. */
   metricsToken?: string | undefined;
 }
 
 const NO_STORE = { "Cache-Control": "no-store" };
 
 /**
- * `/live`: the process runs, whatever its database does. `/ready`: it can serve; 503 while the database is away, the schema
- * is older than the code, events are not followed, or the process is about to end. `/metrics` for whoever has the token.
- * Outside of /api/v1, where the specification's healthcheck stays what it is.
+ * `/live`: the process runs, whatever its database does. `/ready`: it can serve; 503 while the database is unreachable,
+ * the schema is outdated, the feed of events is stale, or the process drains. `/metrics`: with the token. All are
+ * outside of /api/v1, whose health check the specification defines.
  */
 export function healthRoutes(health: Health): Hono<AppEnv> {
   const routes = new Hono<AppEnv>()
@@ -48,7 +48,7 @@ function statusOf(c: AppContext, body: object, status = 200): Response {
   });
 }
 
-/** Compared by digest, so that the time it takes says nothing about the token. */
+/** Compares digests, so that the duration reveals nothing about the token. */
 async function isToken(authorization: string | undefined, token: string): Promise<boolean> {
   const given = /^Bearer +(\S+) *$/i.exec(authorization ?? "")?.[1] ?? "";
   const digest = async (text: string) =>

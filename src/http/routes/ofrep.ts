@@ -9,7 +9,7 @@ import { type AppContext, type AppEnv, context } from "../context.ts";
 import { json, reply, replyJson } from "../reply.ts";
 import { queryParameter } from "../params.ts";
 
-/** What is wrong with a request, by the code under which the protocol knows it. */
+/** Sentences of the protocol's error codes. */
 const OFREP_ERRORS = {
   PARSE_ERROR: "The body must be an object",
   INVALID_CONTEXT: "context must be an object, and its targetingKey a string",
@@ -22,7 +22,7 @@ const orMissing =
   ({ input }: { input?: unknown }): OfrepErrorCode =>
     input === undefined || input === null ? "TARGETING_KEY_MISSING" : refusal;
 
-/** Both requests; whatever else the context holds is not looked at, nor are fields of newer versions of the protocol. */
+/** Body of both requests. Ignores other fields of the context, and fields of newer protocol versions. */
 export const evaluationRequest = z.object(
   {
     context: z.object(
@@ -33,7 +33,7 @@ export const evaluationRequest = z.object(
   { error: "PARSE_ERROR" },
 );
 
-/** Evaluates for the request's end user; one who cannot be evaluated for is a context that does not meet the requirements. */
+/** Evaluates for the request's end user. A user without a valid contract is an INVALID_CONTEXT. */
 async function answer(
   c: AppContext,
   key: string | undefined,
@@ -55,13 +55,13 @@ async function answer(
   }
 }
 
-/** A strong validator of the body: equal when and only when the answer is. */
+/** Returns a strong ETag of the body. */
 async function entityTag(body: string): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
   return `"${Array.from(new Uint8Array(digest, 0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("")}"`;
 }
 
-/** Whether an If-None-Match header names this tag. Weak or strong makes no difference there. Source: RFC 9110 §13.1.2. */
+/** True if an If-None-Match header contains this tag. Weak and strong tags match. Source: RFC 9110 §13.1.2. */
 function isNamed(tag: string, header: string | undefined): boolean {
   const names = (header ?? "").split(",").map((name) => name.trim().replace(/^W\//, ""));
   return names.includes(tag) || names.includes("*");
@@ -85,10 +85,10 @@ export const ofrepRoutes = new Hono<AppEnv>()
     });
   });
 
-/** Failures outside of an evaluation in the protocol's words; clients expect the key with those of one flag. */
+/** Formats failures outside of an evaluation. Clients expect the key with failures of one flag. */
 export const ofrepFailure: FailureBody = (failure, c): OfrepFailure => ({
   key: flagKey(c.req.path),
-  // What is refused as malformed before a route is reached is the body or the query.
+  // A malformed request before routing concerns its body or query.
   errorCode: failure?.code === "invalid" ? "PARSE_ERROR" : "GENERAL",
   errorDetails: failure?.message ?? UNEXPECTED,
 });

@@ -23,7 +23,7 @@ import { expiry } from "../../wire/common.ts";
 import { leadingInteger, momentOf, nearOf, queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
-/** `required` when the field is absent, `wrongType` when it is anything but a string, null included. */
+/** `required` is the sentence for a missing field, `wrongType` for any other type, including null. */
 const text = (required: string, wrongType: string) =>
   z.string({ error: (issue) => (issue.input === undefined ? required : wrongType) });
 
@@ -35,7 +35,7 @@ const owner = text("Owner username is required", "Owner username must be a strin
   "Owner username is required",
 );
 
-// The default flag is a business rule (400, after others), so its type is not looked at here.
+// A business rule checks the default flag later (400), so its type is not validated here.
 export const newOrganization = z.object({
   name: name.refine(
     (given) => Array.from(given.slice(0, 6)).length >= 3,
@@ -79,21 +79,24 @@ export const keyChange = z
   .object({ expiresAt: expiry.optional(), name: keyName })
   .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE);
 
-/** How far back limits that were reached are counted. */
+/** Reads `hours`: the period for which reached limits are counted. */
 function hoursOf(c: AppContext): number {
   const hours = Number(queryParameter(c, "hours") ?? 24);
   if (Number.isInteger(hours) && hours >= 1 && hours <= 168) return hours;
   throw new Failure("invalid", "INVALID DATA: hours must be a whole number from 1 to 168");
 }
 
-/** The organization that the path names; asked after the body's shape. Failure unprocessable for a malformed one. */
+/**
+ * Returns the organization id of the path. Call it after validating the body.
+ * @throws Failure unprocessable for a malformed id.
+ */
 function organizationIdOf(c: AppContext): string {
   const organizationId = c.req.param("organizationId") ?? "";
   if (isIdentifier(organizationId)) return organizationId;
   throw new Failure("unprocessable", "organizationId must be a valid 24-character hex string");
 }
 
-/** A paging parameter; here an empty one is refused too, by the operation, as an unreadable one is. */
+/** Reads a paging parameter. The operation rejects an empty or unreadable one. */
 function pageNumber(given: string | undefined, byDefault: number): number {
   return given === undefined ? byDefault : (leadingInteger(given) ?? Number.NaN);
 }
@@ -151,7 +154,7 @@ export const organizationRoutes = new Hono<AppEnv>()
     const organizationId = organizationIdOf(c);
     const given = fieldOf(fieldsOf(c), "scope");
     const scope = given === undefined ? queryParameter(c, "scope") : given;
-    // The other fields are additions to the contract: their checks come after the contract's own.
+    // Other fields extend the contract, so their checks follow the contract's.
     const details = () => {
       const { name = null, expiresAt = null } = bodyOf(c, keyRequest);
       return { name, expiresAt: momentOf(expiresAt) };

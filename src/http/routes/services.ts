@@ -27,7 +27,10 @@ export const serviceChanges = z.object({
 
 export const fallbackSubscription = z.object(targets, { error: "The body must be an object" });
 
-/** The fallback of an archiving; a body without keys is no body. A wrong shape is for the operation to throw or not. */
+/**
+ * Reads the fallback of an archiving. A body without keys counts as missing. The operation decides if a wrong shape
+ * matters.
+ */
 function fallbackOf(body: unknown): {
   fallback: FallbackSubscription;
   fallbackGiven: boolean;
@@ -65,7 +68,7 @@ const addressed = (c: AppContext) => ({
   version: c.req.param("pricingVersion") ?? "",
 });
 
-/** Mounted twice: at /services, and inside an organization. */
+/** Services and pricings. Mounted at /services and inside an organization. */
 export const serviceRoutes = new Hono<AppEnv>()
   .get("/", async (c) =>
     json(
@@ -85,7 +88,7 @@ export const serviceRoutes = new Hono<AppEnv>()
     ),
   )
   .delete("/", async (c) => {
-    // What a script with an unset variable sends must not mean "of every organization".
+    // A script with an unset variable must not delete the services of every organization.
     if (queryParameter(c, "organizationId") === "") {
       throw new Failure("invalid", "INVALID DATA: The organizationId query parameter is empty");
     }
@@ -122,7 +125,7 @@ export const serviceRoutes = new Hono<AppEnv>()
   })
   .put("/:serviceName/pricings/:pricingVersion", async (c) => {
     const availability = queryParameter(c, "availability") ?? "archived";
-    // Clients send a body to activate too; it is not looked at.
+    // Activation ignores the body that clients send.
     const body = availability === "active" ? { fallback: {}, fallbackGiven: false } : fallbackOf(c.get("body"));
     if (availability !== "active" && availability !== "archived") {
       throw (
@@ -143,7 +146,7 @@ export const serviceRoutes = new Hono<AppEnv>()
     return reply(c, null, 204);
   });
 
-/** The text of an uploaded pricing, as it was uploaded, without a key. */
+/** Serves the text of an uploaded pricing, unchanged and without a key. */
 export const publicPricing: Handler<AppEnv> = async (c) => {
   const text = await pricings.publicText(c.get("resources"), decodeURIComponent(c.req.path));
   if (text === undefined) throw new Failure("notFound", `Cannot GET ${c.req.path}`);

@@ -7,12 +7,12 @@ import { addressOf, type AppEnv, context, type HttpSettings, logRequest } from "
 import { queryParameter } from "../params.ts";
 import { createStreamPlaces, type StreamHolder, type StreamLimits } from "../stream-places.ts";
 
-/** Streams that a process has open at once, where the operator has not said otherwise; in all, per address, per key. */
+/** Default maximum of open streams per process: in total, per address, per key. */
 const MAX_STREAMS = 1000;
 const MAX_PER_ADDRESS = 50;
 const MAX_PER_KEY = 100;
 const HEARTBEAT_MS = 15_000;
-/** A client that takes nothing for so long is given up, where the operator has not said otherwise. */
+/** Default time after which an unread stream is closed. */
 const MAX_STALL_MS = 30_000;
 const RETRY_MS = 1000;
 const HEADERS = {
@@ -27,8 +27,8 @@ interface StreamOptions {
 }
 
 /**
- * The event log as Server-Sent Events: ids are those of the outbox, `Last-Event-ID` is where it goes on, a comment every
- * 15 s keeps proxies from closing it. An event `resync` says that events before its id are gone.
+ * The event log as Server-Sent Events. Ids are those of the outbox, and `Last-Event-ID` resumes. A comment every 15 s
+ * keeps proxies from closing it. The event `resync` reports that earlier events are gone.
  */
 export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
   const { heartbeatMs = HEARTBEAT_MS } = options;
@@ -43,7 +43,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
         organizationId: queryParameter(c, "organizationId"),
         lastEventId,
       });
-      // The body of a HEAD request is neither read nor cancelled: it would keep the place for ever.
+      // The body of a HEAD request is neither read nor cancelled, so its place would never be freed.
       if (c.req.method === "HEAD") {
         closed.abort();
         return c.body(null, 200, HEADERS);
@@ -51,7 +51,7 @@ export function streamRoutes(options: StreamOptions = {}): Hono<AppEnv> {
       const { resources } = c.var;
       const key = c.req.header("x-api-key");
       const body = streamOf(reader, {
-        // A key that is deleted, or over, and a membership that is lost, end what was opened with them.
+        // Ends the stream when its key is deleted or expires, or the membership ends.
         recheck: async () => reader.recheck(await identifyCaller(resources, key)),
         closed,
         stopping: resources.stopping,
@@ -75,7 +75,7 @@ function limitsOf(options: StreamOptions, settings: HttpSettings): StreamLimits 
   };
 }
 
-/** Who takes the place of a stream. */
+/** Returns the opener of a stream: a key or an address. */
 async function holderOf(c: Parameters<typeof context>[0]): Promise<StreamHolder> {
   const { caller } = c.var;
   if (caller.kind === "anonymous") return { address: addressBlock(addressOf(c)) };
@@ -89,13 +89,13 @@ function eventIdOf(text: string | undefined): number | undefined {
   throw new Failure("invalid", "INVALID DATA: Last-Event-ID must be the id of an event");
 }
 
-/** Reads only as fast as the client does: nothing is kept for one that does not. */
+/** Reads only as fast as the client, so that nothing is buffered for a slow one. */
 function streamOf(
   reader: EventReader,
   options: {
     closed: AbortController;
     stopping: AbortSignal | undefined;
-    /** Failure unauthenticated, forbidden or notFound when the caller may not read on. */
+    /** Throws Failure unauthenticated, forbidden or notFound when the caller may no longer read. */
     recheck: () => Promise<void>;
     heartbeatMs: number;
     maxStallMs: number;
@@ -115,7 +115,7 @@ function streamOf(
   return new ReadableStream<Uint8Array>(
     {
       start: (controller) => {
-        // An id alone is remembered by the client and is no event.
+        // Clients store an id without data, but do not dispatch an event.
         controller.enqueue(encoder.encode(`retry: ${RETRY_MS}\nid: ${reader.position()}\n\n`));
       },
       pull: async (controller) => {
@@ -142,7 +142,7 @@ function streamOf(
   );
 }
 
-/** The next events as text, or a heartbeat when there are none for a while. */
+/** Returns the next events as text, or a heartbeat after a while without events. */
 async function nextText(
   reader: EventReader,
   closed: AbortSignal,

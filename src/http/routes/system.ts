@@ -18,7 +18,7 @@ const INVALID_ENTRY = {
   expirationInSeconds: "INVALID DATA: The expirationInSeconds field must be a positive integer",
 } as const;
 
-/** A hundred years: later moments than the store can hold begin far beyond. */
+/** One hundred years, well within the range of stored times. */
 const MAX_EXPIRATION = 3_155_760_000;
 
 const cacheEntry = z.object({
@@ -27,7 +27,7 @@ const cacheEntry = z.object({
     .min(1, INVALID_ENTRY.key)
     .max(512, "INVALID DATA: The key field must not be longer than 512 characters"),
   value: z.custom<unknown>((value) => value !== undefined, INVALID_ENTRY.value),
-  // Zero counts as absent.
+  // Zero counts as missing.
   expirationInSeconds: z
     .int(INVALID_ENTRY.expirationInSeconds)
     .min(0, INVALID_ENTRY.expirationInSeconds)
@@ -43,7 +43,7 @@ const cacheQuery = zValidator("query", z.object({ key: z.string().min(1) }), (re
 const shownText = z.string().min(1).max(255);
 const testEvent = z.object({ serviceName: shownText, pricingVersion: shownText });
 
-/** A token of many features is some 100 kB; the bound is that of bodies. */
+/** Bounded like every body: a token of many features takes about 100 kB. */
 export const tokenToVerify = z.object({
   token: z.string({
     error: ({ input }) => (input === undefined ? "The token field is required" : "The token field must be a string"),

@@ -16,10 +16,10 @@ import { credentials, keyRotation, newRole, newUser, userChange } from "../../wi
 import { leadingInteger, momentOf, queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
-/** Where a call that hashes a password comes from, so that it waits fairly and not after its client has left. */
+/** Client of a call that hashes a password: its address for fair queueing, its signal to drop abandoned work. */
 const clientOf = (c: AppContext) => ({ address: addressOf(c), signal: c.req.raw.signal });
 
-/** A paging parameter; absent and empty mean the default, an unreadable one is refused by the operation. */
+/** Reads a paging parameter. A missing or empty one yields the default; the operation rejects an unreadable one. */
 function pageNumber(given: string | undefined, byDefault: number): number {
   return given === undefined || given === "" ? byDefault : (leadingInteger(given) ?? Number.NaN);
 }
@@ -54,7 +54,7 @@ export const userRoutes = new Hono<AppEnv>()
   })
   .get("/:username/api-key", async (c) => json(c, await showUserKey(context(c), c.req.param("username"))))
   .put("/:username/api-key", async (c) => {
-    // A body is an addition to the contract: its checks come after the contract's own.
+    // The body extends the contract, so its checks follow the contract's.
     const rotation = () => {
       const { overlapSeconds, expiresAt = null } = bodyOf(c, keyRotation);
       return { overlapSeconds, expiresAt: momentOf(expiresAt) };
@@ -70,7 +70,7 @@ export const userRoutes = new Hono<AppEnv>()
     return reply(c, null, 204);
   });
 
-/** Leaves a trace, without the keys, when somebody was shown keys of others. Source: users-organizations §9 D7. */
+/** Logs that an ADMIN was shown keys of other users, without the keys. Source: users-organizations §9 D7. */
 function logKeysShown(c: AppContext, shown: readonly { username: string; apiKey?: string }[]): void {
   const caller = c.get("caller");
   if (caller.kind !== "user") return;

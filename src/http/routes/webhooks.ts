@@ -32,7 +32,10 @@ export const webhookChanges = z.object({
   enabled: z.boolean("The enabled field must be true or false").optional(),
 });
 
-/** Failure notFound for what cannot be an id, which is nobody's. */
+/**
+ * Reads the webhook's address.
+ * @throws Failure notFound for a malformed id.
+ */
 function addressOf(c: AppContext): webhooks.WebhookAddress {
   const webhookId = c.req.param("webhookId") ?? "";
   if (!isIdentifier(webhookId)) throw new Failure("notFound", `Webhook ${webhookId} not found`);
@@ -55,7 +58,7 @@ function pageOf(c: AppContext): Pick<Parameters<typeof deliveries.listDeliveries
   return { status, before: before === undefined ? undefined : deliveryIdOf(before), limit: number };
 }
 
-/** Where an organization's events are sent, with its keys or, below /organizations, with those of its members. */
+/** Webhooks of an organization, for its keys, or for its members below /organizations. */
 export const webhookRoutes = new Hono<AppEnv>()
   .get("/", async (c) => json(c, await webhooks.listWebhooks(context(c), organizationOf(c))))
   .post("/", async (c) => {

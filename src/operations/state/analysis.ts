@@ -13,7 +13,7 @@ const SLICE_MS = 10;
 const SLICE_STEPS = 2_000;
 /** Concurrent calls per organization that need more than INLINE_MS. */
 export const CALLS_PER_ORGANIZATION = 2;
-/** The same for all organizations of one owner, so that more organizations do not give more threads. */
+/** Concurrent calls per owner over all organizations, so that more organizations do not give more threads. */
 export const CALLS_PER_OWNER = 4;
 /** Bounds the queue per organization: its length, and how long a call waits in it. */
 const MAX_WAITING = 4;

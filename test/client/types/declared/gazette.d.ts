@@ -1,4 +1,4 @@
-/* What `faregate types` writes. */
+/* Declaration that `faregate types` writes. */
 import "faregate/client";
 
 declare module "faregate/client" {
