@@ -2,13 +2,22 @@
  * Entry of a web worker; see web-workers.ts. Its name is the URL of a module whose default export answers tasks. Reports
  * that it is ready, then answers each task.
  */
-const { default: run } = (await import(self.name)) as { default: (task: unknown) => unknown };
 
-self.addEventListener("message", ({ data }: MessageEvent<unknown>) => {
+/** The part of a worker's global scope that is used. Deno and TypeScript's library declare `self` differently. */
+interface WorkerScope {
+  readonly name: string;
+  onmessage: ((event: { data: unknown }) => void) | null;
+  postMessage(message: unknown): void;
+}
+
+const scope = self as unknown as WorkerScope;
+const { default: run } = (await import(scope.name)) as { default: (task: unknown) => unknown };
+
+scope.onmessage = ({ data }) => {
   try {
-    self.postMessage({ value: run(data) });
+    scope.postMessage({ value: run(data) });
   } catch (error) {
-    self.postMessage({ error: error instanceof Error ? error.message : String(error) });
+    scope.postMessage({ error: error instanceof Error ? error.message : String(error) });
   }
-});
-self.postMessage("ready");
+};
+scope.postMessage("ready");
