@@ -6,18 +6,18 @@
 /** The part of a worker's global scope that is used. Deno and TypeScript's library declare `self` differently. */
 interface WorkerScope {
   readonly name: string;
-  onmessage: ((event: { data: unknown }) => void) | null;
+  addEventListener(type: "message", listener: (event: { data: unknown }) => void): void;
   postMessage(message: unknown): void;
 }
 
 const scope = self as unknown as WorkerScope;
 const { default: run } = (await import(scope.name)) as { default: (task: unknown) => unknown };
 
-scope.onmessage = ({ data }) => {
+scope.addEventListener("message", ({ data }) => {
   try {
     scope.postMessage({ value: run(data) });
   } catch (error) {
     scope.postMessage({ error: error instanceof Error ? error.message : String(error) });
   }
-};
+});
 scope.postMessage("ready");
