@@ -4,10 +4,7 @@ import { OPERATIONS } from "../wire/operations.ts";
 import type { Base } from "../core/access/permissions.ts";
 import * as answers from "../wire/answers.ts";
 import * as changes from "./routes/changes.ts";
-import * as contracts from "./routes/contracts.ts";
-import { expectedConsumption } from "./routes/features.ts";
 import { gate } from "./routes/gate.ts";
-import { evaluationRequest } from "./routes/ofrep.ts";
 import * as organizations from "./routes/organizations.ts";
 import * as services from "./routes/services.ts";
 import { tokenToVerify } from "./routes/system.ts";
@@ -41,10 +38,6 @@ const PAGE = {
   page: "Page number, from 1",
   offset: "Rows to skip; replaces page when greater than 0",
   limit: "Rows a page",
-};
-const MODE = { server: "true: evaluate server expressions where a feature has one" };
-const AT = {
-  at: "ISO 8601: the answer of that moment in the past, with the state that it is made from; counts nothing",
 };
 const AUDIT = {
   action: "One of the actions, such as contract.novate, or what is before its dot",
@@ -312,170 +305,6 @@ const changeOperations: LegacyOperation[] = [
   },
 ];
 
-const contractOperations: LegacyOperation[] = [
-  {
-    method: "GET",
-    path: "/contracts",
-    summary: "List contracts; X-Total-Count says how many match",
-    query: {
-      username: "Part of it",
-      firstName: "Part of it",
-      lastName: "Part of it",
-      email: "Part of it",
-      groupId: "Exactly it",
-      ...PAGE,
-      sort: "firstName, lastName, username or email",
-      order: "asc or desc",
-      filters: "JSON: {services, plans, addOns}",
-      state: "active, renewing (by itself), ending (within a week) or expired, as the overview counts them",
-      near: "Those who have used this share of a limit or more, above 0 and up to 1; within an organization",
-    },
-    answers: { 200: z.array(answers.contract) },
-  },
-  {
-    method: "POST",
-    path: "/contracts",
-    summary: "Contract an end user",
-    body: contracts.newContract,
-    answers: { 201: answers.contract },
-  },
-  {
-    method: "PUT",
-    path: "/contracts",
-    summary: "Novate every contract of a group, if the gate lets it",
-    query: { groupId: "The group", ...OVERRIDE },
-    body: contracts.novation,
-    answers: { 200: z.array(answers.contract) },
-  },
-  { method: "DELETE", path: "/contracts", summary: "Delete every contract", answers: { 204: null } },
-  {
-    method: "GET",
-    path: "/contracts/{userId}",
-    summary: "Show a contract, as it is or as it was",
-    query: AT,
-    answers: { 200: answers.contractShown },
-  },
-  {
-    method: "PUT",
-    path: "/contracts/{userId}",
-    summary: "Novate: replace what is contracted",
-    body: contracts.novation,
-    answers: { 200: answers.contract },
-  },
-  { method: "DELETE", path: "/contracts/{userId}", summary: "Delete a contract", answers: { 204: null } },
-];
-
-const contractDetailOperations: LegacyOperation[] = [
-  {
-    method: "PUT",
-    path: "/contracts/billingPeriod",
-    summary: "Change the billing period of a group or of all contracts",
-    query: { groupId: "The group; without it, all contracts of the key's organization" },
-    body: contracts.billingChanges,
-    answers: { 200: z.array(answers.contract) },
-  },
-  {
-    method: "PUT",
-    path: "/contracts/{userId}/usageLevels",
-    idempotent: true,
-    summary: "Add to, give back, or reset what was used",
-    query: {
-      reset: "true: all renewable levels to zero",
-      renewableOnly: "false: with reset, the others too",
-      usageLimit: "Only this limit to zero",
-    },
-    body: contracts.usageAmounts,
-    answers: { 200: answers.contract },
-  },
-  {
-    method: "PUT",
-    path: "/contracts/{userId}/userContact",
-    summary: "Change contact details",
-    body: contracts.contactChanges,
-    answers: { 200: answers.contract },
-  },
-  {
-    method: "PUT",
-    path: "/contracts/{userId}/billingPeriod",
-    summary: "Change one contract's billing period",
-    body: contracts.billingChanges,
-    answers: { 200: answers.contract },
-  },
-];
-
-const featureOperations: LegacyOperation[] = [
-  {
-    method: "GET",
-    path: "/features",
-    summary: "List features of all pricings",
-    query: {
-      featureName: "Part of it",
-      serviceName: "Part of it",
-      pricingVersion: "Part of it",
-      show: "active, archived or all",
-      ...PAGE,
-      sort: "serviceName or featureName",
-      order: "asc or desc",
-    },
-    answers: { 200: z.array(answers.listedFeature) },
-  },
-  {
-    method: "POST",
-    path: "/features/{userId}",
-    summary: "Evaluate every feature",
-    query: { details: "true: with limit, use and error of each", ...MODE, ...AT },
-    answers: { 200: z.union([answers.featuresAsOf, answers.booleans, answers.featureResults]) },
-  },
-  {
-    method: "POST",
-    path: "/features/{userId}/pricing-token",
-    summary: "Issue a signed pricing token",
-    query: MODE,
-    answers: { 200: answers.pricingToken },
-  },
-  {
-    method: "POST",
-    path: "/features/{userId}/{featureId}",
-    idempotent: true,
-    summary: "Evaluate one feature; with amounts in the body, count its use",
-    query: {
-      ...MODE,
-      revert: "true: undo what this feature consumed in the last two minutes (204)",
-      latest: "true: with revert, only the newest",
-      strict: "true: refuse amounts that would pass a limit; adds what is left",
-      dryRun: "true: answer what would happen and count nothing; adds what is left",
-      explain: "true: add what is left and when it resets",
-      ...AT,
-    },
-    body: expectedConsumption,
-    answers: { 200: answers.featureAnswer, 204: null },
-  },
-];
-
-const ofrepOperations: LegacyOperation[] = [
-  {
-    base: "/",
-    method: "POST",
-    path: "/ofrep/v1/evaluate/flags",
-    conditional: true,
-    summary: "OpenFeature (OFREP): evaluate every feature for the user that context.targetingKey names",
-    query: MODE,
-    body: evaluationRequest,
-    answers: { 200: answers.ofrepFlags, 304: null },
-    failure: answers.ofrepBulkFailure,
-  },
-  {
-    base: "/",
-    method: "POST",
-    path: "/ofrep/v1/evaluate/flags/{key}",
-    summary: "OpenFeature (OFREP): evaluate one feature; never counts",
-    query: MODE,
-    body: evaluationRequest,
-    answers: { 200: answers.ofrepFlag },
-    failure: answers.ofrepFailure,
-  },
-];
-
 const webhookOperations: LegacyOperation[] = [
   {
     method: "GET",
@@ -628,11 +457,6 @@ export const LEGACY_OPERATIONS: readonly LegacyOperation[] = [
   ...serviceOperations.map(insideOrganization),
   ...changeOperations,
   ...changeOperations.map(insideOrganization),
-  ...contractDetailOperations,
-  ...contractOperations,
-  ...contractOperations.map(insideOrganization),
-  ...featureOperations,
-  ...ofrepOperations,
   ...webhookOperations,
   ...webhookOperations.map(insideOrganization),
   ...systemOperations,

@@ -48,6 +48,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   key: { description: "`<service>-<feature>`, the service in lower case", example: "tasker-board" },
 };
 
+export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");
 export const offsetParameter = z.int().min(0).default(0).describe("Rows to skip; replaces page when greater than 0");
 /** Rows per page, up to the listing's own maximum. */
 export const limitParameter = (byDefault: number, max?: number) =>

@@ -2,9 +2,14 @@ import { expectTypeOf, test } from "vitest";
 import type { z } from "zod";
 import type * as read from "../../src/admin/answers.ts";
 import type * as documentedAnswers from "../../src/wire/answers.ts";
+import type * as documentedContracts from "../../src/wire/contracts.ts";
+import type * as documentedFeatures from "../../src/wire/features.ts";
 import type * as documentedUsers from "../../src/wire/users.ts";
 
-type documented = typeof documentedAnswers & typeof documentedUsers;
+type documented = typeof documentedAnswers &
+  typeof documentedContracts &
+  typeof documentedFeatures &
+  typeof documentedUsers;
 
 /** Type of a response body according to the server's own schema. */
 type Answer<Name extends keyof documented> = documented[Name] extends z.ZodType ? z.output<documented[Name]> : never;

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { failure, ofrepBulkFailure, ofrepFailure } from "../../src/wire/answers.ts";
+import { failure } from "../../src/wire/answers.ts";
+import { ofrepBulkFailure, ofrepFailure } from "../../src/wire/ofrep.ts";
 import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
 import type { Operation } from "../../src/wire/operation.ts";
 
