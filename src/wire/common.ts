@@ -62,3 +62,15 @@ export const expiry = z
   .regex(/^\d{4}-\d{2}-\d{2}T/, EXPIRY)
   .refine((text) => !Number.isNaN(Date.parse(text)), EXPIRY)
   .nullable();
+
+/** Actor of an entry or decision. */
+export const actor = z
+  .strictObject({
+    kind: z.enum(["user", "key", "anonymous"]),
+    id: id.nullable(),
+    name: z
+      .string()
+      .nullable()
+      .describe("Current name of the user or key; null for an unnamed key and for deleted actors"),
+  })
+  .meta({ id: "Actor" });

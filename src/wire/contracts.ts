@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
+import { OVERRIDE } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
@@ -267,14 +268,6 @@ const atParameter = z.iso
   .optional()
   .describe("Answers as of this past moment, from the recorded state; counts nothing");
 export const AT = { at: atParameter };
-const OVERRIDE = {
-  overrideReason: z
-    .string()
-    .max(1000)
-    .optional()
-    .describe("Reason of an OWNER for breaking a rule of the gate; without it, 409"),
-};
-
 /** Operations that also exist inside an organization. Source: contract contracts. */
 export const contractOperations: readonly Operation[] = [
   {

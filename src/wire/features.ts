@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { feature } from "./answers.ts";
 import { amounts, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import { asOfContract, AT } from "./contracts.ts";
 import type { Operation } from "./operation.ts";
+import { feature } from "./services.ts";
 
 const NOT_A_NUMBER = "All values must be numbers";
 const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";

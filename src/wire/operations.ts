@@ -1,8 +1,16 @@
+import { auditLogOperations } from "./audit-log.ts";
+import { changeOperations } from "./changes.ts";
 import { contractDetailOperations, contractOperations } from "./contracts.ts";
+import { eventOperations } from "./events.ts";
 import { featureOperations } from "./features.ts";
+import { gateOperations } from "./gate.ts";
 import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
+import { organizationOperations } from "./organizations.ts";
+import { serviceOperations } from "./services.ts";
+import { systemOperations } from "./system.ts";
 import { userOperations } from "./users.ts";
+import { webhookOperations } from "./webhooks.ts";
 
 /**
  * Returns the operation inside one organization, where members call it with their user key. Its id ends in
@@ -21,10 +29,21 @@ const insideOrganization = (operation: Operation): Operation => ({
  * both directions.
  */
 export const OPERATIONS: readonly Operation[] = [
-  ...userOperations,
+  ...featureOperations,
   ...contractDetailOperations,
   ...contractOperations,
   ...contractOperations.map(insideOrganization),
-  ...featureOperations,
+  ...serviceOperations,
+  ...serviceOperations.map(insideOrganization),
+  ...changeOperations,
+  ...changeOperations.map(insideOrganization),
+  ...gateOperations,
+  ...eventOperations,
+  ...webhookOperations,
+  ...webhookOperations.map(insideOrganization),
   ...ofrepOperations,
+  ...organizationOperations,
+  ...userOperations,
+  ...auditLogOperations,
+  ...systemOperations,
 ];
