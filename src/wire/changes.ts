@@ -40,7 +40,12 @@ export const diff = z
     from: pricingVersion,
     to: pricingVersion,
     class: changeClass.nullable().describe("The worst class of all changes; null without changes"),
-    counts: z.record(changeClass, z.number()),
+    counts: z.strictObject({
+      incompatible: z.number(),
+      narrowing: z.number(),
+      widening: z.number(),
+      neutral: z.number(),
+    }),
     changes: z.array(
       z.strictObject({
         class: changeClass,
