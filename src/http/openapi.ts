@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { findRule } from "../core/access/permissions.ts";
 import { EXAMPLE, PATH_PARAMETERS } from "../wire/common.ts";
-import { failure } from "../wire/answers.ts";
+import { failure } from "../wire/failure.ts";
 import { type DocumentedAnswer, type DocumentedBody, GROUPS, type Operation } from "../wire/operation.ts";
-import { ALL_OPERATIONS as OPERATIONS } from "./legacy-operations.ts";
+import { OPERATIONS } from "../wire/operations.ts";
 import { EXPECTATIONS_EXAMPLE, PRICING_EXAMPLE } from "../wire/pricing-example.ts";
 
 type Json = Record<string, unknown>;

@@ -48,6 +48,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   key: { description: "`<service>-<feature>`, the service in lower case", example: "tasker-board" },
 };
 
+export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");
 export const offsetParameter = z.int().min(0).default(0).describe("Rows to skip; replaces page when greater than 0");
 /** Rows per page, up to the listing's own maximum. */
 export const limitParameter = (byDefault: number, max?: number) =>
@@ -61,3 +62,15 @@ export const expiry = z
   .regex(/^\d{4}-\d{2}-\d{2}T/, EXPIRY)
   .refine((text) => !Number.isNaN(Date.parse(text)), EXPIRY)
   .nullable();
+
+/** Actor of an entry or decision. */
+export const actor = z
+  .strictObject({
+    kind: z.enum(["user", "key", "anonymous"]),
+    id: id.nullable(),
+    name: z
+      .string()
+      .nullable()
+      .describe("Current name of the user or key; null for an unnamed key and for deleted actors"),
+  })
+  .meta({ id: "Actor" });

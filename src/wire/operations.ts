@@ -1,5 +1,49 @@
+import { auditLogOperations } from "./audit-log.ts";
+import { changeOperations } from "./changes.ts";
+import { contractDetailOperations, contractOperations } from "./contracts.ts";
+import { eventOperations } from "./events.ts";
+import { featureOperations } from "./features.ts";
+import { gateOperations } from "./gate.ts";
+import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
+import { organizationOperations } from "./organizations.ts";
+import { serviceOperations } from "./services.ts";
+import { systemOperations } from "./system.ts";
 import { userOperations } from "./users.ts";
+import { webhookOperations } from "./webhooks.ts";
 
-/** Every operation of the HTTP interface. A test holds the list against the router, in both directions. */
-export const OPERATIONS: readonly Operation[] = [...userOperations];
+/**
+ * Returns the operation inside one organization, where members call it with their user key. Its id ends in
+ * `InOrganization`.
+ */
+const insideOrganization = (operation: Operation): Operation => ({
+  ...operation,
+  id: `${operation.id}InOrganization`,
+  path: `/organizations/{organizationId}${operation.path}`,
+  summary: `${operation.summary} in an organization`,
+  description: `${operation.description} Members call it with their user key.`,
+});
+
+/**
+ * Every operation of the HTTP interface. Literal paths precede parameters. A test holds the list against the router, in
+ * both directions.
+ */
+export const OPERATIONS: readonly Operation[] = [
+  ...featureOperations,
+  ...contractDetailOperations,
+  ...contractOperations,
+  ...contractOperations.map(insideOrganization),
+  ...serviceOperations,
+  ...serviceOperations.map(insideOrganization),
+  ...changeOperations,
+  ...changeOperations.map(insideOrganization),
+  ...gateOperations,
+  ...eventOperations,
+  ...webhookOperations,
+  ...webhookOperations.map(insideOrganization),
+  ...ofrepOperations,
+  ...organizationOperations,
+  ...userOperations,
+  ...auditLogOperations,
+  ...systemOperations,
+];

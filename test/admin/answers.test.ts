@@ -1,10 +1,29 @@
 import { expectTypeOf, test } from "vitest";
 import type { z } from "zod";
 import type * as read from "../../src/admin/answers.ts";
-import type * as documentedAnswers from "../../src/wire/answers.ts";
-import type * as documentedUsers from "../../src/wire/users.ts";
+import type * as wireChanges from "../../src/wire/changes.ts";
+import type * as wireContracts from "../../src/wire/contracts.ts";
+import type * as wireAuditLog from "../../src/wire/audit-log.ts";
+import type * as wireFailure from "../../src/wire/failure.ts";
+import type * as wireFeatures from "../../src/wire/features.ts";
+import type * as wireGate from "../../src/wire/gate.ts";
+import type * as wireOrganizations from "../../src/wire/organizations.ts";
+import type * as wireServices from "../../src/wire/services.ts";
+import type * as wireSystem from "../../src/wire/system.ts";
+import type * as wireUsers from "../../src/wire/users.ts";
+import type * as wireWebhooks from "../../src/wire/webhooks.ts";
 
-type documented = typeof documentedAnswers & typeof documentedUsers;
+type documented = typeof wireChanges &
+  typeof wireContracts &
+  typeof wireAuditLog &
+  typeof wireFailure &
+  typeof wireFeatures &
+  typeof wireGate &
+  typeof wireOrganizations &
+  typeof wireServices &
+  typeof wireSystem &
+  typeof wireUsers &
+  typeof wireWebhooks;
 
 /** Type of a response body according to the server's own schema. */
 type Answer<Name extends keyof documented> = documented[Name] extends z.ZodType ? z.output<documented[Name]> : never;

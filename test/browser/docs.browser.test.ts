@@ -32,7 +32,7 @@ afterAll(async () => {
 test("the reference page lists every group of calls, below a sub-path, without asking another origin", async () => {
   await page.goto(`${server.url}/space/api/v1/docs`);
   await page.getByRole("heading", { name: /Faregate/ }).waitFor();
-  for (const tag of ["users", "organizations", "services", "contracts", "features"]) {
+  for (const tag of ["Features", "Contracts", "Services", "Organizations", "Users"]) {
     await page.locator(`#operations-tag-${tag}`).waitFor();
   }
   expect(elsewhere).toEqual([]);
@@ -46,11 +46,11 @@ test("a call can be tried there with a key", async () => {
   await withKey.locator("input").fill(api.callers.all.key);
   await withKey.locator("button.authorize").click();
   await withKey.locator("button.btn-done").click();
-  await page.locator("#operations-tag-services").click();
-  await page.locator("#operations-services-get_services .opblock-summary-control").click();
-  await page.locator("#operations-services-get_services .try-out__btn").click();
-  await page.locator("#operations-services-get_services button.execute").click();
-  const answer = page.locator("#operations-services-get_services .live-responses-table .response-col_status").last();
+  await page.locator("#operations-tag-Services").click();
+  await page.locator("#operations-Services-listServices .opblock-summary-control").click();
+  await page.locator("#operations-Services-listServices .try-out__btn").click();
+  await page.locator("#operations-Services-listServices button.execute").click();
+  const answer = page.locator("#operations-Services-listServices .live-responses-table .response-col_status").last();
   await expect.poll(() => answer.textContent()).toContain("200");
   expect(errors).toEqual([]);
 });

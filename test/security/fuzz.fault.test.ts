@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
+import { OPERATIONS } from "../../src/wire/operations.ts";
 import type { Operation } from "../../src/wire/operation.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
+import { OPERATIONS } from "../../src/wire/operations.ts";
 import type { Operation } from "../../src/wire/operation.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { ROWS } from "./tenant-rows.ts";

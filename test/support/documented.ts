@@ -1,6 +1,7 @@
 import { z } from "zod";
-import { failure, ofrepBulkFailure, ofrepFailure } from "../../src/wire/answers.ts";
-import { ALL_OPERATIONS as OPERATIONS } from "../../src/http/legacy-operations.ts";
+import { failure } from "../../src/wire/failure.ts";
+import { ofrepBulkFailure, ofrepFailure } from "../../src/wire/ofrep.ts";
+import { OPERATIONS } from "../../src/wire/operations.ts";
 import type { Operation } from "../../src/wire/operation.ts";
 
 /** Any documented shape of an error, for paths outside the API. */

@@ -1,4 +1,5 @@
-import { z } from "zod";
+import type { z } from "zod";
+import type { targets } from "../../wire/change-bodies.ts";
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { GroupTarget, Targets } from "../../operations/policy/change-plan.ts";
 import { Failure } from "../../operations/errors.ts";
@@ -11,48 +12,6 @@ import {
 import { type FormField, readMultipart } from "../body.ts";
 import { context, fieldOf, type AppContext } from "../context.ts";
 import { queryParameter } from "../params.ts";
-
-/** Plan and add-ons for contracts without their own target. */
-const fallbackFields = {
-  subscriptionPlan: z.string({ error: "The subscriptionPlan field must be a string" }).optional(),
-  subscriptionAddOns: z
-    .record(z.string(), z.number({ error: "All values in subscriptionAddOns must be numbers" }), {
-      error: "The subscriptionAddOns field must be an object",
-    })
-    .optional(),
-};
-
-const configuration = (field: string) =>
-  z.object(
-    {
-      plan: z.string({ error: `${field}.plan must be a string` }).optional(),
-      addOns: z
-        .record(z.string(), z.number({ error: `${field}.addOns must have numbers as values` }), {
-          error: `${field}.addOns must be an object`,
-        })
-        .optional(),
-    },
-    { error: `${field} must be an object` },
-  );
-
-/** Targets of contracts: one for all, or one per configuration. */
-export const targets = {
-  ...fallbackFields,
-  groups: z
-    .array(
-      z.object(
-        {
-          pricingVersion: z.string({ error: "groups[].pricingVersion must be a string" }).optional(),
-          configuration: configuration("groups[].configuration"),
-          target: configuration("groups[].target"),
-        },
-        { error: "Each of groups must be an object" },
-      ),
-      { error: "The groups field must be a list" },
-    )
-    .max(10_000, "The groups field must not have more than 10000 elements")
-    .optional(),
-};
 
 /** Converts the groups of a validated body. */
 export function groupsOf(groups: z.infer<(typeof targets)["groups"]>): readonly GroupTarget[] | undefined {

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { z } from "zod";
+import type { z } from "zod";
 import type { Watch } from "../../operations/policy/change-impact.ts";
 import type { ChangeAction } from "../../operations/policy/change-plan.ts";
 import { asFailure, Failure } from "../../operations/errors.ts";
@@ -7,34 +7,13 @@ import { listDecisions } from "../../operations/changes/gates.ts";
 import { type ImpactAnswer, openImpact } from "../../operations/changes/impact.ts";
 import { novateHolders } from "../../operations/contracts/mass-novation.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
+import { change, massNovationBody } from "../../wire/changes.ts";
 import { UNEXPECTED } from "../errors.ts";
 import { type AppContext, type AppEnv, context, logRequest } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson } from "../reply.ts";
 import { cursorPage, organizationOf, queryParameter } from "../params.ts";
-import { overrideReasonOf, pricingOf, targets, targetsOf } from "./change-bodies.ts";
-
-const version = z.string({ error: "The pricingVersion field must be a string" }).optional();
-const from = z
-  .array(z.string({ error: "Each of from must be a string" }), { error: "The from field must be a list" })
-  .max(1000, "The from field must not have more than 1000 elements")
-  .optional();
-const NO_OBJECT = { error: "The body must be an object" };
-
-/** A novation of all contracts of a service. */
-export const massNovation = z.object({ pricingVersion: version, from, ...targets }, NO_OBJECT);
-
-const ACTIONS = ["archive", "activate", "disable", "novation"] as const;
-
-export const change = z.object(
-  {
-    action: z.enum(ACTIONS, { error: `The action field must be one of ${ACTIONS.join(", ")}` }),
-    pricingVersion: version,
-    from,
-    ...targets,
-  },
-  NO_OBJECT,
-);
+import { overrideReasonOf, pricingOf, targetsOf } from "./change-bodies.ts";
 
 function changeOf(body: z.infer<typeof change>): ChangeAction {
   const { action, pricingVersion, from } = body;
@@ -123,7 +102,7 @@ export const changeRoutes = new Hono<AppEnv>()
     return json(c, await run({ signal: c.req.raw.signal }));
   })
   .post("/:serviceName/novations", async (c) => {
-    const body = bodyOf(c, massNovation);
+    const body = bodyOf(c, massNovationBody);
     const { pricingVersion, from } = body;
     return json(
       c,

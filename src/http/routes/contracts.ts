@@ -1,5 +1,4 @@
 import { Hono } from "hono";
-import { z } from "zod";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { END_OF_TIME } from "../../core/period.ts";
 import { showContractAt } from "../../operations/evaluation/as-of.ts";
@@ -9,188 +8,23 @@ import * as contracts from "../../operations/contracts/contracts.ts";
 import { novateContract, novateGroup } from "../../operations/contracts/novation.ts";
 import { Failure } from "../../operations/errors.ts";
 import { changeUsage, type UsageChange } from "../../operations/evaluation/usage.ts";
+import {
+  billingChanges,
+  contactChanges,
+  endsTooLate,
+  filterShape,
+  newContract,
+  novation,
+  usageAmounts,
+} from "../../wire/contracts.ts";
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { instantIn, instantOf, leadingInteger, nearOf, queryParameter, scope } from "../params.ts";
+import { instantOf, leadingInteger, nearOf, queryParameter, scope } from "../params.ts";
 import { json, reply } from "../reply.ts";
 import { overrideReasonOf } from "./change-bodies.ts";
 
 const DAY_MS = 86_400_000;
-
-/** The sentence differs for a missing field. Null counts as wrong. */
-const required = (missing: string, wrong: string) => ({
-  error: (issue: { input?: unknown }) => (issue.input === undefined ? missing : wrong),
-});
-const requiredNotNull = (missing: string, wrong: string) => ({
-  error: (issue: { input?: unknown }) => (issue.input === undefined || issue.input === null ? missing : wrong),
-});
-
-/** Bounds a stored text, so that a contract stays small and fits an index entry (about 2,700 bytes in Postgres). */
-const bounded = (field: string, text: z.ZodString) =>
-  text.max(512, `The ${field} field must not be longer than 512 characters`);
-
-const optionalText = (field: string) =>
-  bounded(field, z.string({ error: `The ${field} field must be a string` })).optional();
-
-const email = (field: string) =>
-  z
-    .string({ error: `The ${field} field must be a valid email address` })
-    .regex(
-      /^[^\s@<>(),;:"[\]\\]+@[^\s@.<>(),;:"[\]\\]+(\.[^\s@.<>(),;:"[\]\\]+)+$/,
-      `The ${field} field must be a valid email address`,
-    )
-    .max(254, `The ${field} field must be a valid email address`);
-
-const userContact = z.object(
-  {
-    userId: bounded(
-      "userContact.userId",
-      z
-        .string(required("The userContact.userId field is required", "The userContact.userId field must be a string"))
-        .min(1, "The userContact.userId field cannot be empty"),
-    ),
-    username: bounded(
-      "userContact.username",
-      z
-        .string(
-          required("The userContact.username field is required", "The userContact.username field must be a string"),
-        )
-        .min(1, "The userContact.username field is required"),
-    ),
-    firstName: optionalText("userContact.firstName"),
-    lastName: optionalText("userContact.lastName"),
-    email: email("userContact.email").optional(),
-    phone: optionalText("userContact.phone"),
-  },
-  requiredNotNull("The userContact field is required", "The userContact field must be an object"),
-);
-
-/** Accepts booleans, and the texts and numbers that forms and scripts send for them. */
-const lenientBoolean = (sentence: string) =>
-  z.preprocess(
-    (value) => {
-      if (value === "true" || value === "1" || value === 1) return true;
-      if (value === "false" || value === "0" || value === 0) return false;
-      return value;
-    },
-    z.boolean({ error: sentence }),
-  );
-
-const endsTooLate = (field: string) => `${field} must not make the billing period end after the year 9999`;
-
-/** Rejects integers beyond the range of dates with a sentence of their own. */
-const renewalDays = (field: string) => {
-  const sentence = `${field} must be a positive integer`;
-  return z.preprocess(
-    (value) => (typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value),
-    z
-      .number({ error: sentence })
-      .int({ error: ({ code }) => (code === "too_big" ? endsTooLate(field) : sentence) })
-      .min(1, sentence),
-  );
-};
-
-const newBillingPeriod = z
-  .object(
-    {
-      autoRenew: lenientBoolean("billingPeriod.autoRenew must be a boolean").optional(),
-      renewalDays: renewalDays("billingPeriod.renewalDays").optional(),
-    },
-    { error: "The billingPeriod field must be an object" },
-  )
-  .refine((period) => period.autoRenew !== true || period.renewalDays !== undefined, {
-    error: "billingPeriod.renewalDays is required when billingPeriod.autoRenew is true",
-  });
-
-const NO_VERSION = "Each value in contractedServices must be a string (service name)";
-const version = z.string(
-  requiredNotNull(NO_VERSION, "Each value in contractedServices must be a string (pricing version)"),
-);
-const contractedServices = (version: z.ZodType<string>) =>
-  z.record(
-    z.string(),
-    version,
-    required(
-      "The contractedServices field is required",
-      "contractedServices must be an object where keys are service names and values are pricing versions",
-    ),
-  );
-
-const subscription = {
-  contractedServices: contractedServices(version),
-  subscriptionPlans: z.record(
-    z.string(),
-    z.string({ error: "Plan name must be a string" }).min(1, "Plan name cannot be empty"),
-    required(
-      "The subscriptionPlans field is required",
-      "subscriptionPlans must be an object where keys are service names and values are plan names",
-    ),
-  ),
-  subscriptionAddOns: z.record(
-    z.string(),
-    z.record(
-      z.string(),
-      z
-        .number({ error: "Each add-on quantity must be an integer greater than or equal to 0" })
-        .int("Each add-on quantity must be an integer greater than or equal to 0")
-        .min(0, "Each add-on quantity must be an integer greater than or equal to 0"),
-      { error: "Each value in subscriptionAddOns must be an object of add-ons" },
-    ),
-    required("The subscriptionAddOns field is required", "subscriptionAddOns must be an object"),
-  ),
-};
-
-export const newContract = z.object({
-  userContact,
-  billingPeriod: newBillingPeriod.optional(),
-  ...subscription,
-  contractedServices: contractedServices(version.min(1, NO_VERSION)),
-  groupId: bounded("groupId", z.string({ error: "The groupId field must be a string" })).nullish(),
-  organizationId: z.string({ error: "The organizationId field must be a string" }).nullish(),
-});
-
-export const novation = z.object({
-  ...subscription,
-  billingPeriod: z
-    .object({ autoRenew: z.boolean().optional().catch(undefined) })
-    .optional()
-    .catch(undefined),
-});
-
-export const contactChanges = z.object({
-  username: optionalText("username"),
-  firstName: optionalText("firstName"),
-  lastName: optionalText("lastName"),
-  phone: optionalText("phone"),
-  email: email("email").optional(),
-});
-
-const INVALID_DATE = "The endDate field must be a valid date";
-
-export const billingChanges = z.object({
-  autoRenew: lenientBoolean("The autoRenew field must be a boolean").optional(),
-  renewalDays: renewalDays("renewalDays").optional(),
-  endDate: z
-    .string({ error: INVALID_DATE })
-    .transform(instantIn)
-    .refine((moment) => moment !== undefined, INVALID_DATE)
-    .optional(),
-});
-
-const USAGE_SHAPE = "The input must be an object with the structure: Record<string, Record<string, number>>";
-export const usageAmounts = z.record(
-  z.string(),
-  z.record(z.string(), z.number({ error: USAGE_SHAPE }), { error: USAGE_SHAPE }),
-  { error: USAGE_SHAPE },
-);
-
-const namesByService = z.record(z.string(), z.array(z.string()));
-const filterShape = z.object({
-  services: z.union([z.array(z.string()), namesByService]).optional(),
-  plans: namesByService.optional(),
-  addOns: namesByService.optional(),
-});
 
 /** Reads filters from the query (`filters`, JSON) or from the body of the GET. The query wins. */
 function filtersOf(c: AppContext): SubscriptionFilters {

@@ -1,5 +1,4 @@
 import { Hono } from "hono";
-import { z } from "zod";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import type { Context } from "../../operations/context.ts";
 import type { EvaluationRequest, FeatureAnswer } from "../../operations/evaluation/request.ts";
@@ -8,24 +7,12 @@ import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/evaluation/features.ts";
 import { issuePricingToken } from "../../operations/evaluation/pricing-tokens.ts";
 import * as usage from "../../operations/evaluation/usage.ts";
+import { expectedConsumption } from "../../wire/features.ts";
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { instantOf, leadingInteger, queryParameter } from "../params.ts";
 import { json } from "../reply.ts";
-
-const NOT_A_NUMBER = "All values must be numbers";
-const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
-/** JSON represents sums below this exactly. */
-const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
-
-export const expectedConsumption = z.record(
-  z.string(),
-  z
-    .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)
-    .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT),
-  { error: "Body must be an object" },
-);
 
 const flag = (c: AppContext, name: string) => queryParameter(c, name) === "true";
 const mode = (c: AppContext) => ({ server: flag(c, "server") });

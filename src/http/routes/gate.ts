@@ -1,19 +1,17 @@
 import { Hono } from "hono";
-import { z } from "zod";
-import { gateRules } from "../../core/change/impact/gate.ts";
+import type { GateRule } from "../../core/change/impact/gate.ts";
+import { gate } from "../../wire/gate.ts";
 import { Failure } from "../../operations/errors.ts";
 import { setGate, showGate } from "../../operations/changes/gates.ts";
 import { type AppEnv, context, type AppContext } from "../context.ts";
 import { json } from "../reply.ts";
 import { organizationOf } from "../params.ts";
 
-export const gate = z.object({ rules: gateRules });
-
 /**
  * Validates the rules of a body.
  * @throws Failure unprocessable that names the wrong part of a rule.
  */
-function rulesOf(c: AppContext): z.infer<typeof gateRules> {
+function rulesOf(c: AppContext): GateRule[] {
   const read = gate.safeParse(c.get("body"), {
     error: (issue) => (issue.code === "invalid_type" ? `must be of the type ${issue.expected}` : undefined),
   });

@@ -1,37 +1,13 @@
 import { Hono } from "hono";
-import { z } from "zod";
 import type { OfrepFailure } from "../../core/ofrep.ts";
 import type { Context } from "../../operations/context.ts";
 import { asFailure } from "../../operations/errors.ts";
 import * as flags from "../../operations/evaluation/flags.ts";
+import { evaluationRequest, OFREP_ERRORS } from "../../wire/ofrep.ts";
 import { type FailureBody, UNEXPECTED } from "../errors.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { json, reply, replyJson } from "../reply.ts";
 import { queryParameter } from "../params.ts";
-
-/** Sentences of the protocol's error codes. */
-const OFREP_ERRORS = {
-  PARSE_ERROR: "The body must be an object",
-  INVALID_CONTEXT: "context must be an object, and its targetingKey a string",
-  TARGETING_KEY_MISSING: "context.targetingKey must be the userId of a contract",
-} as const;
-type OfrepErrorCode = keyof typeof OFREP_ERRORS;
-
-const orMissing =
-  (refusal: OfrepErrorCode) =>
-  ({ input }: { input?: unknown }): OfrepErrorCode =>
-    input === undefined || input === null ? "TARGETING_KEY_MISSING" : refusal;
-
-/** Body of both requests. Ignores other fields of the context, and fields of newer protocol versions. */
-export const evaluationRequest = z.object(
-  {
-    context: z.object(
-      { targetingKey: z.string({ error: orMissing("INVALID_CONTEXT") }).min(1, "TARGETING_KEY_MISSING") },
-      { error: orMissing("INVALID_CONTEXT") },
-    ),
-  },
-  { error: "PARSE_ERROR" },
-);
 
 /** Evaluates for the request's end user. A user without a valid contract is an INVALID_CONTEXT. */
 async function answer(

@@ -1,5 +1,4 @@
 import { Hono } from "hono";
-import { z } from "zod";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
 import {
@@ -19,65 +18,16 @@ import {
 } from "../../operations/accounts/organizations.ts";
 import { type AppEnv, context, fieldOf, type AppContext } from "../context.ts";
 import { bodyOf, fieldsOf } from "../body.ts";
-import { expiry } from "../../wire/common.ts";
+import {
+  keyChange,
+  keyRequest,
+  newMember,
+  newMemberRole,
+  newOrganization,
+  organizationChange,
+} from "../../wire/organizations.ts";
 import { leadingInteger, momentOf, nearOf, queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
-
-/** `required` is the sentence for a missing field, `wrongType` for any other type, including null. */
-const text = (required: string, wrongType: string) =>
-  z.string({ error: (issue) => (issue.input === undefined ? required : wrongType) });
-
-const name = text("Organization name is required", "Organization name must be a string")
-  .min(1, "Organization name cannot be empty")
-  .max(512, "Organization name must not be longer than 512 characters");
-const owner = text("Owner username is required", "Owner username must be a string").min(
-  1,
-  "Owner username is required",
-);
-
-// A business rule checks the default flag later (400), so its type is not validated here.
-export const newOrganization = z.object({
-  name: name.refine(
-    (given) => Array.from(given.slice(0, 6)).length >= 3,
-    "Organization name must be at least 3 characters long",
-  ),
-  owner,
-  default: z.unknown().optional(),
-});
-export const organizationChange = z.object({
-  name: name.optional(),
-  owner: owner.optional(),
-  default: z.unknown().optional(),
-});
-
-const isEmpty = (value: unknown) => value === null || value === "";
-
-const memberUsername = z.string({
-  error: ({ input }) => {
-    if (input === undefined) return "Member username is required";
-    return isEmpty(input) ? "Member username cannot be empty" : "Member username must be a string";
-  },
-});
-const memberRole = z.enum(["ADMIN", "MANAGER", "EVALUATOR"], {
-  error: ({ input }) => {
-    if (input === undefined) return "Member role is required";
-    return isEmpty(input) ? "Member role cannot be empty" : "Member role must be one of ADMIN, MANAGER, EVALUATOR";
-  },
-});
-export const newMember = z.object({
-  username: memberUsername.min(1, "Member username cannot be empty"),
-  role: memberRole,
-});
-export const newMemberRole = z.object({ role: memberRole });
-
-const KEY_NAME = "The name field must be a text of 1 to 100 characters, or null";
-const keyName = z.string(KEY_NAME).trim().min(1, KEY_NAME).max(100, KEY_NAME).nullable().optional();
-
-export const keyRequest = z.object({ scope: z.unknown().optional(), expiresAt: expiry.optional(), name: keyName });
-const NO_CHANGE = "The expiresAt field must be an ISO 8601 date or null";
-export const keyChange = z
-  .object({ expiresAt: expiry.optional(), name: keyName })
-  .refine(({ expiresAt, name }) => expiresAt !== undefined || name !== undefined, NO_CHANGE);
 
 /** Reads `hours`: the period for which reached limits are counted. */
 function hoursOf(c: AppContext): number {

@@ -1,31 +1,17 @@
 import { type Handler, Hono } from "hono";
-import { z } from "zod";
 import { type FallbackSubscription, setAvailability } from "../../operations/changes/availability.ts";
 import { clampPageSize } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
 import { updateService } from "../../operations/catalog/service-changes.ts";
 import * as services from "../../operations/catalog/services.ts";
+import { fallbackSubscription, serviceChanges } from "../../wire/services.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson } from "../reply.ts";
 import { leadingInteger, organizationOf, queryParameter, scope } from "../params.ts";
 import { replyList } from "../streamed-list.ts";
-import { groupsOf, overrideReasonOf, targets, uploadOf } from "./change-bodies.ts";
-
-export const serviceChanges = z.object({
-  name: z
-    .string({ error: "The name field must be a string" })
-    .min(1, "The name must be between 1 and 255 characters long")
-    .max(255, "The name must be between 1 and 255 characters long")
-    .optional(),
-  organizationId: z
-    .string({ error: "The organizationId field must be a string" })
-    .length(24, "The organizationId must be 24 characters long")
-    .optional(),
-});
-
-export const fallbackSubscription = z.object(targets, { error: "The body must be an object" });
+import { groupsOf, overrideReasonOf, uploadOf } from "./change-bodies.ts";
 
 /**
  * Reads the fallback of an archiving. A body without keys counts as missing. The operation decides if a wrong shape

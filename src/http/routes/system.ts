@@ -1,53 +1,20 @@
 import { zValidator } from "@hono/zod-validator";
 import { Hono } from "hono";
-import { z } from "zod";
 import { readWeek } from "../../operations/reports/analytics.ts";
 import { readCache, writeCache } from "../../operations/reports/cache.ts";
 import { Failure } from "../../operations/errors.ts";
 import { requireTestEvents, sendTestEvent } from "../../operations/messaging/events.ts";
 import { verifyPricingToken } from "../../operations/evaluation/pricing-tokens.ts";
+import { testEvent } from "../../wire/events.ts";
+import { cacheEntry, cacheQueryParameters, tokenToVerify } from "../../wire/system.ts";
 import { type AppEnv, context } from "../context.ts";
 import { bodyOf, fieldsOf } from "../body.ts";
 import { json, reply } from "../reply.ts";
 import { queryParameter } from "../params.ts";
 import { channelPage, CHANNEL_SCRIPT } from "./events-page.ts";
 
-const INVALID_ENTRY = {
-  key: "INVALID DATA: The key field must be a non-empty string",
-  value: "INVALID DATA: The value field is required",
-  expirationInSeconds: "INVALID DATA: The expirationInSeconds field must be a positive integer",
-} as const;
-
-/** One hundred years, well within the range of stored times. */
-const MAX_EXPIRATION = 3_155_760_000;
-
-const cacheEntry = z.object({
-  key: z
-    .string(INVALID_ENTRY.key)
-    .min(1, INVALID_ENTRY.key)
-    .max(512, "INVALID DATA: The key field must not be longer than 512 characters"),
-  value: z.custom<unknown>((value) => value !== undefined, INVALID_ENTRY.value),
-  // Zero counts as missing.
-  expirationInSeconds: z
-    .int(INVALID_ENTRY.expirationInSeconds)
-    .min(0, INVALID_ENTRY.expirationInSeconds)
-    .max(MAX_EXPIRATION, INVALID_ENTRY.expirationInSeconds)
-    .transform((seconds) => seconds || 300)
-    .default(300),
-});
-
-const cacheQuery = zValidator("query", z.object({ key: z.string().min(1) }), (result) => {
+const cacheQuery = zValidator("query", cacheQueryParameters, (result) => {
   if (!result.success) throw new Failure("invalid", "Missing key query parameter");
-});
-
-const shownText = z.string().min(1).max(255);
-const testEvent = z.object({ serviceName: shownText, pricingVersion: shownText });
-
-/** Bounded like every body: a token of many features takes about 100 kB. */
-export const tokenToVerify = z.object({
-  token: z.string({
-    error: ({ input }) => (input === undefined ? "The token field is required" : "The token field must be a string"),
-  }),
 });
 
 export const systemRoutes = new Hono<AppEnv>()

@@ -1,36 +1,13 @@
 import { Hono } from "hono";
-import { z } from "zod";
-import { EVENT_CODES } from "../../core/event-messages.ts";
 import { isIdentifier } from "../../operations/access.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as deliveries from "../../operations/messaging/deliveries.ts";
 import * as webhooks from "../../operations/messaging/webhooks.ts";
+import { newWebhook, webhookChanges } from "../../wire/webhooks.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json } from "../reply.ts";
 import { leadingInteger, organizationOf, queryParameter } from "../params.ts";
-
-const url = z.string({
-  error: ({ input }) => (input === undefined ? "The url field is required" : "The url field must be a string"),
-});
-const description = z
-  .string("The description field must be a string or null")
-  .max(200, "The description field must not be longer than 200 characters")
-  .nullable();
-const KNOWN_CODES = `The codes field must be null or a non-empty list of ${EVENT_CODES.join(", ")}`;
-const codes = z
-  .array(z.enum(EVENT_CODES, KNOWN_CODES), KNOWN_CODES)
-  .min(1, KNOWN_CODES)
-  .max(EVENT_CODES.length, `The codes field must not have more than ${EVENT_CODES.length} elements`)
-  .nullable();
-
-export const newWebhook = z.object({ url, description: description.optional(), codes: codes.optional() });
-export const webhookChanges = z.object({
-  url: url.optional(),
-  description: description.optional(),
-  codes: codes.optional(),
-  enabled: z.boolean("The enabled field must be true or false").optional(),
-});
 
 /**
  * Reads the webhook's address.

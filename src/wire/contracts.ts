@@ -1,0 +1,433 @@
+import { z } from "zod";
+import { instantIn } from "../core/instant.ts";
+import { OVERRIDE } from "./change-bodies.ts";
+import { amounts, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
+import type { Operation } from "./operation.ts";
+
+/** The sentence differs for a missing field. Null counts as wrong. */
+const required = (missing: string, wrong: string) => ({
+  error: (issue: { input?: unknown }) => (issue.input === undefined ? missing : wrong),
+});
+const requiredNotNull = (missing: string, wrong: string) => ({
+  error: (issue: { input?: unknown }) => (issue.input === undefined || issue.input === null ? missing : wrong),
+});
+
+/** Bounds a stored text, so that a contract stays small and fits an index entry (about 2,700 bytes in Postgres). */
+const bounded = (field: string, text: z.ZodString) =>
+  text.max(512, `The ${field} field must not be longer than 512 characters`);
+
+const optionalText = (field: string) =>
+  bounded(field, z.string({ error: `The ${field} field must be a string` })).optional();
+
+const email = (field: string) =>
+  z
+    .string({ error: `The ${field} field must be a valid email address` })
+    .regex(
+      /^[^\s@<>(),;:"[\]\\]+@[^\s@.<>(),;:"[\]\\]+(\.[^\s@.<>(),;:"[\]\\]+)+$/,
+      `The ${field} field must be a valid email address`,
+    )
+    .max(254, `The ${field} field must be a valid email address`);
+
+const userContact = z.object(
+  {
+    userId: bounded(
+      "userContact.userId",
+      z
+        .string(required("The userContact.userId field is required", "The userContact.userId field must be a string"))
+        .min(1, "The userContact.userId field cannot be empty"),
+    ),
+    username: bounded(
+      "userContact.username",
+      z
+        .string(
+          required("The userContact.username field is required", "The userContact.username field must be a string"),
+        )
+        .min(1, "The userContact.username field is required"),
+    ),
+    firstName: optionalText("userContact.firstName"),
+    lastName: optionalText("userContact.lastName"),
+    email: email("userContact.email").optional(),
+    phone: optionalText("userContact.phone"),
+  },
+  requiredNotNull("The userContact field is required", "The userContact field must be an object"),
+);
+
+/** Accepts booleans, and the texts and numbers that forms and scripts send for them. */
+const lenientBoolean = (sentence: string) =>
+  z.preprocess(
+    (value) => {
+      if (value === "true" || value === "1" || value === 1) return true;
+      if (value === "false" || value === "0" || value === 0) return false;
+      return value;
+    },
+    z.boolean({ error: sentence }),
+  );
+
+export const endsTooLate = (field: string) => `${field} must not make the billing period end after the year 9999`;
+
+/** Rejects integers beyond the range of dates with a sentence of their own. */
+const renewalDays = (field: string) => {
+  const sentence = `${field} must be a positive integer`;
+  return z.preprocess(
+    (value) => (typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value),
+    z
+      .number({ error: sentence })
+      .int({ error: ({ code }) => (code === "too_big" ? endsTooLate(field) : sentence) })
+      .min(1, sentence),
+  );
+};
+
+const newBillingPeriod = z
+  .object(
+    {
+      autoRenew: lenientBoolean("billingPeriod.autoRenew must be a boolean").optional(),
+      renewalDays: renewalDays("billingPeriod.renewalDays").optional(),
+    },
+    { error: "The billingPeriod field must be an object" },
+  )
+  .refine((period) => period.autoRenew !== true || period.renewalDays !== undefined, {
+    error: "billingPeriod.renewalDays is required when billingPeriod.autoRenew is true",
+  });
+
+const NO_VERSION = "Each value in contractedServices must be a string (service name)";
+const version = z.string(
+  requiredNotNull(NO_VERSION, "Each value in contractedServices must be a string (pricing version)"),
+);
+const contractedServices = (version: z.ZodType<string>) =>
+  z.record(
+    z.string(),
+    version,
+    required(
+      "The contractedServices field is required",
+      "contractedServices must be an object where keys are service names and values are pricing versions",
+    ),
+  );
+
+const subscription = {
+  contractedServices: contractedServices(version),
+  subscriptionPlans: z.record(
+    z.string(),
+    z.string({ error: "Plan name must be a string" }).min(1, "Plan name cannot be empty"),
+    required(
+      "The subscriptionPlans field is required",
+      "subscriptionPlans must be an object where keys are service names and values are plan names",
+    ),
+  ),
+  subscriptionAddOns: z.record(
+    z.string(),
+    z.record(
+      z.string(),
+      z
+        .number({ error: "Each add-on quantity must be an integer greater than or equal to 0" })
+        .int("Each add-on quantity must be an integer greater than or equal to 0")
+        .min(0, "Each add-on quantity must be an integer greater than or equal to 0"),
+      { error: "Each value in subscriptionAddOns must be an object of add-ons" },
+    ),
+    required("The subscriptionAddOns field is required", "subscriptionAddOns must be an object"),
+  ),
+};
+
+export const newContract = z
+  .object({
+    userContact,
+    billingPeriod: newBillingPeriod.optional(),
+    ...subscription,
+    contractedServices: contractedServices(version.min(1, NO_VERSION)),
+    groupId: bounded("groupId", z.string({ error: "The groupId field must be a string" })).nullish(),
+    organizationId: z.string({ error: "The organizationId field must be a string" }).nullish(),
+  })
+  .meta({ id: "NewContract" });
+
+export const novation = z
+  .object({
+    ...subscription,
+    billingPeriod: z
+      .object({ autoRenew: z.boolean().optional().catch(undefined) })
+      .optional()
+      .catch(undefined),
+  })
+  .meta({ id: "Novation" });
+
+export const contactChanges = z
+  .object({
+    username: optionalText("username"),
+    firstName: optionalText("firstName"),
+    lastName: optionalText("lastName"),
+    phone: optionalText("phone"),
+    email: email("email").optional(),
+  })
+  .meta({ id: "ContactChanges" });
+
+const INVALID_DATE = "The endDate field must be a valid date";
+
+export const billingChanges = z
+  .object({
+    autoRenew: lenientBoolean("The autoRenew field must be a boolean").optional(),
+    renewalDays: renewalDays("renewalDays").optional(),
+    endDate: z
+      .string({ error: INVALID_DATE })
+      .transform(instantIn)
+      .refine((moment) => moment !== undefined, INVALID_DATE)
+      .optional(),
+  })
+  .meta({ id: "BillingChanges" });
+
+const USAGE_SHAPE = "The input must be an object with the structure: Record<string, Record<string, number>>";
+export const usageAmounts = z
+  .record(z.string(), z.record(z.string(), z.number({ error: USAGE_SHAPE }), { error: USAGE_SHAPE }), {
+    error: USAGE_SHAPE,
+  })
+  .meta({ id: "UsageAmounts" });
+
+const namesByService = z.record(z.string(), z.array(z.string()));
+export const filterShape = z.object({
+  services: z.union([z.array(z.string()), namesByService]).optional(),
+  plans: namesByService.optional(),
+  addOns: namesByService.optional(),
+});
+
+const chosen = {
+  contractedServices: z.record(z.string(), z.string()),
+  subscriptionPlans: z.record(z.string(), z.string()),
+  subscriptionAddOns: z.record(z.string(), amounts),
+};
+export const contract = z
+  .strictObject({
+    id,
+    userContact: z.strictObject({
+      userId: z.string(),
+      username: z.string(),
+      firstName: z.string().optional(),
+      lastName: z.string().optional(),
+      email: z.string().optional(),
+      phone: z.string().optional(),
+    }),
+    billingPeriod: z.strictObject({
+      startDate: moment,
+      endDate: moment,
+      autoRenew: z.boolean(),
+      renewalDays: z.number(),
+    }),
+    usageLevels: z.record(
+      z.string(),
+      z.record(z.string(), z.strictObject({ resetTimeStamp: moment.optional(), consumed: z.number() })),
+    ),
+    organizationId: id,
+    groupId: z.string().optional(),
+    ...chosen,
+    history: z.array(
+      z.strictObject({ startDate: moment, endDate: moment, ...chosen }).meta({ id: "PastSubscription" }),
+    ),
+  })
+  .meta({ id: "Contract" });
+const asOf = z
+  .strictObject({
+    at: moment,
+    since: moment.describe("Start of the state that the answer is based on"),
+    cause: z
+      .enum(["creation", "novation", "archiving", "removal", "move", "rename", "billing", "renewal", "record"])
+      .describe("Cause of that state; `record`: the start of an older contract's record"),
+    until: moment.nullable().describe("End of that state; null while it lasts"),
+  })
+  .meta({ id: "AsOf" });
+/** With `asOf` for a request about the past. */
+export const contractShown = contract.extend({ asOf: asOf.optional() }).meta({ id: "ShownContract" });
+export const asOfContract = asOf.extend({
+  contract: contract
+    .pick({ id: true, billingPeriod: true, usageLevels: true })
+    .extend({ ...chosen, pricingIds: z.record(z.string(), id) })
+    .describe("Subscription and balances that the answer is based on"),
+});
+
+const SUBSCRIPTION = {
+  contractedServices: { tasker: "1.0.0" },
+  subscriptionPlans: { tasker: "FREE" },
+  subscriptionAddOns: {},
+};
+const CONTRACT = {
+  id: EXAMPLE.contractId,
+  userContact: { userId: "ada", username: "ada", email: "ada@example.com" },
+  billingPeriod: {
+    startDate: EXAMPLE.createdAt,
+    endDate: "2025-07-15T10:00:00.000Z",
+    autoRenew: true,
+    renewalDays: 30,
+  },
+  usageLevels: { tasker: { maxTasks: { resetTimeStamp: "2025-07-15T10:00:00.000Z", consumed: 3 } } },
+  organizationId: EXAMPLE.organizationId,
+  ...SUBSCRIPTION,
+  history: [],
+};
+const NO_CONTRACT = "Contract with userId ada not found";
+
+const filterParameter = (field: string) => z.string().optional().describe(`Part of the ${field}`);
+const groupParameter = z.string().describe("Id of the group");
+const atParameter = z.iso
+  .datetime({ offset: true, local: true })
+  .or(z.iso.date())
+  .optional()
+  .describe("Answers as of this past moment, from the recorded state; counts nothing");
+export const AT = { at: atParameter };
+/** Operations that also exist inside an organization. Source: contract contracts. */
+export const contractOperations: readonly Operation[] = [
+  {
+    id: "listContracts",
+    group: "Contracts",
+    method: "GET",
+    path: "/contracts",
+    summary: "List contracts",
+    description:
+      "Lists contracts, filtered and sorted. The header X-Total-Count has the number of matches. A platform ADMIN without an organization sees all of them.",
+    query: z.object({
+      username: filterParameter("name"),
+      firstName: filterParameter("first name"),
+      lastName: filterParameter("last name"),
+      email: filterParameter("email address"),
+      groupId: z.string().optional().describe("Id of the group"),
+      page: pageParameter,
+      offset: offsetParameter,
+      limit: limitParameter(20),
+      sort: z.enum(["firstName", "lastName", "username", "email"]).default("username").describe("Field to sort by"),
+      order: z.enum(["asc", "desc"]).default("asc").describe("Direction"),
+      filters: z
+        .string()
+        .optional()
+        .describe('JSON: `{"services": […], "plans": {…}, "addOns": {…}}`, the last two by service'),
+      state: z
+        .enum(["active", "renewing", "ending", "expired"])
+        .optional()
+        .describe("State in the billing period; `ending`: within a week"),
+      near: z.number().gt(0).max(1).optional().describe("Share of a limit that was consumed at least"),
+    }),
+    answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
+  },
+  {
+    id: "createContract",
+    group: "Contracts",
+    method: "POST",
+    path: "/contracts",
+    summary: "Contract an end user",
+    description:
+      "Subscribes an end user to versions, plans and add-ons of your services, and starts counting its usage. An end user has one contract per organization.",
+    body: {
+      schema: newContract,
+      example: {
+        userContact: { userId: "ada", username: "ada", email: "ada@example.com" },
+        billingPeriod: { autoRenew: true, renewalDays: 30 },
+        ...SUBSCRIPTION,
+      },
+    },
+    answers: { 201: { schema: contract, example: CONTRACT } },
+    errors: { 400: "Invalid contract: Services not found: tasker" },
+  },
+  {
+    id: "novateGroup",
+    group: "Contracts",
+    method: "PUT",
+    path: "/contracts",
+    summary: "Change the subscription of a group",
+    description:
+      "Replaces the subscription of every contract of a group, all or none. The organization's gate decides, as for other changes of many contracts.",
+    query: z.object({ groupId: groupParameter, ...OVERRIDE }),
+    body: { schema: novation, example: SUBSCRIPTION },
+    answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
+    errors: { 404: "No contracts found for groupId team", 409: "CONFLICT: The gate of the organization is closed" },
+  },
+  {
+    id: "deleteContracts",
+    group: "Contracts",
+    method: "DELETE",
+    path: "/contracts",
+    summary: "Delete every contract",
+    description: "Deletes all contracts of the organization with their usage. Needs scope ALL or a platform ADMIN.",
+    answers: { 204: null },
+  },
+  {
+    id: "showContract",
+    group: "Contracts",
+    method: "GET",
+    path: "/contracts/{userId}",
+    summary: "Show a contract",
+    description: "Returns an end user's contract with its balances, now or at a past moment.",
+    query: z.object(AT),
+    answers: { 200: { schema: contractShown, example: CONTRACT } },
+    errors: { 404: NO_CONTRACT },
+  },
+  {
+    id: "novateContract",
+    group: "Contracts",
+    method: "PUT",
+    path: "/contracts/{userId}",
+    summary: "Change a subscription",
+    description:
+      "Replaces what an end user is subscribed to. Balances of limits that stay are kept, and the previous subscription goes to the history.",
+    body: { schema: novation, example: SUBSCRIPTION },
+    answers: { 200: { schema: contract, example: CONTRACT } },
+    errors: { 404: NO_CONTRACT },
+  },
+  {
+    id: "deleteContract",
+    group: "Contracts",
+    method: "DELETE",
+    path: "/contracts/{userId}",
+    summary: "Delete a contract",
+    description: "Deletes an end user's contract with its usage.",
+    answers: { 204: null },
+    errors: { 404: NO_CONTRACT },
+  },
+];
+
+/** Operations that exist only at the top level. */
+export const contractDetailOperations: readonly Operation[] = [
+  {
+    id: "changeBillingPeriods",
+    group: "Contracts",
+    method: "PUT",
+    path: "/contracts/billingPeriod",
+    summary: "Change many billing periods",
+    description: "Changes the billing period of a group, or of all contracts of the key's organization.",
+    query: z.object({ groupId: groupParameter.optional() }),
+    body: { schema: billingChanges, example: { autoRenew: true, renewalDays: 365 } },
+    answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
+  },
+  {
+    id: "changeUsage",
+    group: "Contracts",
+    method: "PUT",
+    path: "/contracts/{userId}/usageLevels",
+    idempotent: true,
+    summary: "Add, return or reset usage",
+    description:
+      "Adds amounts to balances, returns negative amounts, or resets balances. Every movement goes to the ledger. With an Idempotency-Key a retry counts once.",
+    query: z.object({
+      reset: z.boolean().optional().describe("Resets all renewable balances"),
+      renewableOnly: z.boolean().default(true).describe("False: `reset` includes the other balances"),
+      usageLimit: z.string().optional().describe("Resets only this limit"),
+    }),
+    body: { schema: usageAmounts, example: { tasker: { maxTasks: 2 } } },
+    answers: { 200: { schema: contract, example: CONTRACT } },
+    errors: { 404: NO_CONTRACT },
+  },
+  {
+    id: "changeContact",
+    group: "Contracts",
+    method: "PUT",
+    path: "/contracts/{userId}/userContact",
+    summary: "Change contact details",
+    description: "Changes the contact fields that the body names.",
+    body: { schema: contactChanges, example: { email: "ada@example.org" } },
+    answers: { 200: { schema: contract, example: CONTRACT } },
+    errors: { 404: NO_CONTRACT },
+  },
+  {
+    id: "changeBillingPeriod",
+    group: "Contracts",
+    method: "PUT",
+    path: "/contracts/{userId}/billingPeriod",
+    summary: "Change a billing period",
+    description: "Changes renewal or end of one contract's billing period.",
+    body: { schema: billingChanges, example: { autoRenew: false } },
+    answers: { 200: { schema: contract, example: CONTRACT } },
+    errors: { 404: NO_CONTRACT },
+  },
+];

@@ -1,0 +1,153 @@
+import { z } from "zod";
+import { amounts, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
+import { asOfContract, AT } from "./contracts.ts";
+import type { Operation } from "./operation.ts";
+import { feature } from "./services.ts";
+
+const NOT_A_NUMBER = "All values must be numbers";
+const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
+/** JSON represents sums below this exactly. */
+const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
+
+export const expectedConsumption = z
+  .record(
+    z.string(),
+    z
+      .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)
+      .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT),
+    { error: "Body must be an object" },
+  )
+  .meta({ id: "Consumption" });
+
+export const booleans = z.record(z.string(), z.boolean()).meta({ id: "FeatureFlags" });
+const evaluationError = z.strictObject({
+  code: z.enum(["FLAG_NOT_FOUND", "PARSE_ERROR", "EVALUATION_ERROR", "TYPE_MISMATCH", "INVALID_EXPECTED_CONSUMPTION"]),
+  message: z.string(),
+});
+export const featureResult = z
+  .strictObject({
+    eval: z.boolean(),
+    limit: z.record(z.string(), z.union([z.number(), z.boolean(), z.null()])).nullable(),
+    used: amounts.nullable(),
+    error: evaluationError.nullable(),
+  })
+  .meta({ id: "FeatureResult" });
+/** One feature's result. The last fields are present with `strict`, `dryRun`, `explain` or `at`. */
+export const featureAnswer = z
+  .strictObject({
+    ...featureResult.shape,
+    remaining: z.record(z.string(), z.number().nullable()).nullable().optional(),
+    resetAt: z.record(z.string(), moment.nullable()).nullable().optional(),
+    asOf: asOfContract.optional(),
+  })
+  .meta({ id: "FeatureAnswer" });
+export const featureResults = z.record(z.string(), featureResult);
+/** All features as of a past moment. */
+export const featuresAsOf = z
+  .strictObject({
+    features: z.record(z.string(), z.union([z.boolean(), featureResult])),
+    asOf: asOfContract,
+  })
+  .meta({ id: "FeaturesAsOf" });
+export const pricingToken = z.strictObject({ pricingToken: z.string() }).meta({ id: "PricingToken" });
+export const listedFeature = z
+  .strictObject({ info: feature, service: z.string(), pricingVersion: z.string() })
+  .meta({ id: "ListedFeature" });
+
+const RESULT = { eval: true, limit: { "tasker-maxTasks": 20 }, used: { "tasker-maxTasks": 3 }, error: null };
+const MODE = { server: z.boolean().default(false).describe("Evaluates server expressions where a feature has one") };
+const NO_CONTRACT = "Contract with userId ada not found";
+const flag = (description: string) => z.boolean().default(false).describe(description);
+
+/** Evaluation and consumption. Source: contract features-events. */
+export const featureOperations: readonly Operation[] = [
+  {
+    id: "evaluateFeatures",
+    group: "Features",
+    method: "POST",
+    path: "/features/{userId}",
+    summary: "Evaluate every feature",
+    description: "Evaluates all features of the end user's contract. Counts nothing.",
+    query: z.object({ details: flag("Adds limit, usage and error of each feature"), ...MODE, ...AT }),
+    answers: {
+      200: {
+        schema: z.union([featuresAsOf, booleans, featureResults]),
+        example: { "tasker-board": true },
+      },
+    },
+    errors: { 404: NO_CONTRACT },
+  },
+  {
+    id: "createPricingToken",
+    group: "Tokens",
+    method: "POST",
+    path: "/features/{userId}/pricing-token",
+    summary: "Issue a pricing token",
+    description:
+      "Returns a signed token with all features and balances of the end user, from which a front end answers without further requests until it expires.",
+    query: z.object(MODE),
+    answers: { 200: { schema: pricingToken, example: { pricingToken: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.…" } } },
+    errors: { 404: NO_CONTRACT },
+  },
+  {
+    id: "evaluateFeature",
+    group: "Features",
+    method: "POST",
+    path: "/features/{userId}/{featureId}",
+    idempotent: true,
+    summary: "Evaluate a feature, and consume",
+    description:
+      "Answers whether the end user may use the feature, with limits and usage. With amounts in the body, a granted call counts them exactly, in one step with the decision. With an Idempotency-Key a retry counts once.",
+    query: z.object({
+      ...MODE,
+      revert: flag("Reverts what this feature consumed in the last two minutes; answers 204"),
+      latest: flag("With `revert`: only the latest consumption"),
+      strict: flag("Denies amounts that would exceed a limit; adds the remaining amounts"),
+      dryRun: flag("Returns the verdict without counting; adds the remaining amounts"),
+      explain: flag("Adds the remaining amounts and reset times"),
+      ...AT,
+    }),
+    body: { schema: expectedConsumption, example: { "tasker-maxTasks": 1 }, required: false },
+    answers: { 200: { schema: featureAnswer, example: RESULT }, 204: null },
+    errors: { 404: NO_CONTRACT },
+  },
+  {
+    id: "listFeatures",
+    group: "Features",
+    method: "GET",
+    path: "/features",
+    summary: "List the features of all pricings",
+    description: "Lists features with their service and version, for catalogues and search.",
+    query: z.object({
+      featureName: z.string().default("").describe("Part of the feature's name"),
+      serviceName: z.string().default("").describe("Part of the service's name"),
+      pricingVersion: z.string().default("").describe("Part of the version"),
+      show: z.enum(["active", "archived", "all"]).default("active").describe("Availability of the versions"),
+      page: pageParameter,
+      offset: offsetParameter,
+      limit: limitParameter(20),
+      sort: z.enum(["serviceName", "featureName"]).default("serviceName").describe("Field to sort by"),
+      order: z.enum(["asc", "desc"]).default("asc").describe("Direction"),
+    }),
+    answers: {
+      200: {
+        schema: z.array(listedFeature),
+        example: [
+          {
+            info: {
+              name: "board",
+              description: "Boards with tasks",
+              valueType: "BOOLEAN",
+              defaultValue: true,
+              type: "DOMAIN",
+              pricingUrls: [],
+              render: "AUTO",
+            },
+            service: "Tasker",
+            pricingVersion: "1.0.0",
+          },
+        ],
+      },
+    },
+  },
+];

@@ -1,0 +1,354 @@
+import { z } from "zod";
+import { OVERRIDE, targets } from "./change-bodies.ts";
+import { EXAMPLE, id, limitParameter, message, moment, offsetParameter, pageParameter } from "./common.ts";
+import type { Operation } from "./operation.ts";
+
+export const serviceChanges = z
+  .object({
+    name: z
+      .string({ error: "The name field must be a string" })
+      .min(1, "The name must be between 1 and 255 characters long")
+      .max(255, "The name must be between 1 and 255 characters long")
+      .optional(),
+    organizationId: z
+      .string({ error: "The organizationId field must be a string" })
+      .length(24, "The organizationId must be 24 characters long")
+      .optional(),
+  })
+  .meta({ id: "ServiceChange" });
+
+export const fallbackSubscription = z
+  .object(targets, { error: "The body must be an object" })
+  .meta({ id: "FallbackSubscription" });
+
+const locators = z.record(z.string(), z.union([z.strictObject({ id }), z.strictObject({ url: z.string() })]));
+export const service = z
+  .strictObject({
+    name: z.string(),
+    organizationId: id,
+    disabled: z.literal(false),
+    activePricings: locators,
+    archivedPricings: locators.optional(),
+    id,
+  })
+  .meta({ id: "Service" });
+
+/** A service after an upload, with warnings about its pricing. */
+export const serviceUploaded = service
+  .extend({
+    warnings: z
+      .array(
+        z.strictObject({
+          code: z.string(),
+          severity: z.enum(["error", "warning", "info"]),
+          path: z.string(),
+          line: z.number(),
+          column: z.number(),
+          message: z.string(),
+        }),
+      )
+      .describe("Valid but useless parts of the pricing"),
+    warningsComplete: z.literal(false).optional().describe("False: time ran out, so warnings may be missing"),
+    expectations: z
+      .strictObject({
+        met: z.number(),
+        coverage: z
+          .strictObject({
+            points: z.number(),
+            covered: z.number(),
+            percent: z.number(),
+            missing: z.array(z.string()).describe("The first points without an expectation"),
+          })
+          .nullable()
+          .describe("Points are plans × features × edges of limits; null for too many"),
+      })
+      .optional(),
+  })
+  .meta({ id: "UploadedService" });
+
+const valueType = z.enum(["BOOLEAN", "NUMERIC", "TEXT"]);
+export const featureValue = z.union([z.boolean(), z.number(), z.string(), z.array(z.string())]);
+export const limitValue = z.union([z.boolean(), z.number()]);
+const values = z.record(z.string(), featureValue);
+const limits = z.record(z.string(), limitValue);
+const period = z
+  .strictObject({ value: z.number(), unit: z.enum(["SEC", "MIN", "HOUR", "DAY", "MONTH", "YEAR"]) })
+  .meta({ id: "Period" });
+
+export const feature = z
+  .strictObject({
+    name: z.string(),
+    description: z.string().optional(),
+    valueType,
+    defaultValue: featureValue,
+    value: featureValue.optional(),
+    type: z.string(),
+    integrationType: z.string().optional(),
+    pricingUrls: z.array(z.string()),
+    automationType: z.string().optional(),
+    docUrl: z.string().optional(),
+    expression: z.string().optional(),
+    serverExpression: z.string().optional(),
+    render: z.enum(["AUTO", "ENABLED", "DISABLED"]),
+    tag: z.string().optional(),
+  })
+  .meta({ id: "Feature" });
+
+const usageLimit = z
+  .strictObject({
+    name: z.string(),
+    description: z.string().optional(),
+    valueType,
+    defaultValue: limitValue,
+    value: limitValue.optional(),
+    type: z.enum(["RENEWABLE", "NON_RENEWABLE"]),
+    trackable: z.boolean(),
+    period: period.optional(),
+    linkedFeatures: z.array(z.string()),
+  })
+  .meta({ id: "UsageLimit" });
+
+const price = z.union([z.number(), z.string()]);
+const plan = z
+  .strictObject({
+    name: z.string(),
+    description: z.string().optional(),
+    price,
+    private: z.boolean(),
+    features: values,
+    usageLimits: limits,
+  })
+  .meta({ id: "Plan" });
+const addOn = z
+  .strictObject({
+    name: z.string(),
+    description: z.string().optional(),
+    private: z.boolean(),
+    price,
+    availableFor: z.array(z.string()),
+    dependsOn: z.array(z.string()),
+    excludes: z.array(z.string()),
+    features: values,
+    usageLimits: limits,
+    usageLimitsExtensions: limits,
+    subscriptionConstraints: z
+      .strictObject({ minQuantity: z.number(), maxQuantity: z.number().nullable(), quantityStep: z.number() })
+      .optional(),
+  })
+  .meta({ id: "AddOn" });
+export const pricing = z
+  .strictObject({
+    _organizationId: id,
+    yamlPath: z.string().optional(),
+    version: z.string(),
+    currency: z.string(),
+    createdAt: moment,
+    features: z.record(z.string(), feature),
+    usageLimits: z.record(z.string(), usageLimit),
+    plans: z.record(z.string(), plan),
+    addOns: z.record(z.string(), addOn),
+    url: z.string().optional(),
+  })
+  .meta({ id: "Pricing" });
+export const publicUrl = z.strictObject({ path: z.string(), url: z.string() }).meta({ id: "PublicUrl" });
+
+const SERVICE = {
+  name: "Tasker",
+  organizationId: EXAMPLE.organizationId,
+  disabled: false,
+  activePricings: { "1.0.0": { id: EXAMPLE.pricingId } },
+  id: EXAMPLE.serviceId,
+};
+const PRICING = {
+  _organizationId: EXAMPLE.organizationId,
+  yamlPath: "/static/pricings/Tasker_1.0.0.yaml",
+  version: "1.0.0",
+  currency: "EUR",
+  createdAt: "2025-03-01T00:00:00.000Z",
+  features: {
+    board: {
+      name: "board",
+      description: "Boards with tasks",
+      valueType: "BOOLEAN",
+      defaultValue: true,
+      type: "DOMAIN",
+      pricingUrls: [],
+      render: "AUTO",
+    },
+  },
+  usageLimits: {
+    maxTasks: {
+      name: "maxTasks",
+      valueType: "NUMERIC",
+      defaultValue: 20,
+      type: "RENEWABLE",
+      trackable: false,
+      period: { value: 1, unit: "MONTH" },
+      linkedFeatures: ["board"],
+    },
+  },
+  plans: {
+    FREE: { name: "FREE", price: 0, private: false, features: { board: true }, usageLimits: { maxTasks: 20 } },
+    PRO: { name: "PRO", price: 6, private: false, features: { board: true }, usageLimits: { maxTasks: 200 } },
+  },
+  addOns: {},
+};
+const NO_SERVICE = "NOT FOUND: Service with name tasker";
+const GATE_CLOSED = "CONFLICT: The gate of the organization is closed";
+
+/** Services and pricings; each operation also exists inside an organization. Source: contract services-pricings. */
+export const serviceOperations: readonly Operation[] = [
+  {
+    id: "listServices",
+    group: "Services",
+    method: "GET",
+    path: "/services",
+    summary: "List services",
+    description: "Lists enabled services with the versions of their pricings.",
+    query: z.object({
+      name: z.string().optional().describe("Part of the name"),
+      page: pageParameter,
+      offset: offsetParameter,
+      limit: limitParameter(20),
+      order: z.enum(["asc", "desc"]).default("asc").describe("Direction, by name"),
+    }),
+    answers: { 200: { schema: z.array(service), example: [SERVICE] } },
+  },
+  {
+    id: "createService",
+    group: "Services",
+    method: "POST",
+    path: "/services",
+    summary: "Create a service",
+    description:
+      "Creates a service from its first pricing. A pricing that breaks its expectations is rejected. The answer has warnings about valid but useless parts.",
+    body: "upload",
+    answers: { 201: { schema: serviceUploaded, example: { ...SERVICE, warnings: [] } } },
+    errors: { 413: "File too large" },
+  },
+  {
+    id: "deleteServices",
+    group: "Services",
+    method: "DELETE",
+    path: "/services",
+    summary: "Delete every service",
+    description: "Deletes all services permanently, and removes them from all contracts.",
+    answers: { 200: { schema: message, example: { message: "Pruned 1 services" } } },
+  },
+  {
+    id: "showService",
+    group: "Services",
+    method: "GET",
+    path: "/services/{serviceName}",
+    summary: "Show a service",
+    description: "Returns a service with the versions of its pricings.",
+    answers: { 200: { schema: service, example: SERVICE } },
+    errors: { 404: NO_SERVICE },
+  },
+  {
+    id: "updateService",
+    group: "Services",
+    method: "PUT",
+    path: "/services/{serviceName}",
+    summary: "Rename or move a service",
+    description:
+      "Renames a service, or moves it with its contracts to another organization. Moving needs scope ALL, or OWNER or ADMIN in the source. The gate decides as on disabling.",
+    query: z.object(OVERRIDE),
+    body: { schema: serviceChanges, example: { name: "Tasker" } },
+    answers: { 200: { schema: service, example: SERVICE } },
+    errors: { 404: NO_SERVICE, 409: GATE_CLOSED },
+  },
+  {
+    id: "disableService",
+    group: "Services",
+    method: "DELETE",
+    path: "/services/{serviceName}",
+    summary: "Disable a service",
+    description: "Disables a service and removes it from all contracts. The gate decides.",
+    query: z.object(OVERRIDE),
+    answers: { 204: null },
+    errors: { 404: NO_SERVICE, 409: GATE_CLOSED },
+  },
+  {
+    id: "listPricings",
+    group: "Services",
+    method: "GET",
+    path: "/services/{serviceName}/pricings",
+    summary: "List the versions of a pricing",
+    description: "Lists the active or archived versions with their content, oldest upload first.",
+    query: z.object({
+      pricingStatus: z.enum(["active", "archived"]).default("active").describe("Availability of the versions"),
+    }),
+    answers: { 200: { schema: z.array(pricing), example: [PRICING] } },
+    errors: { 404: NO_SERVICE },
+  },
+  {
+    id: "addPricing",
+    group: "Services",
+    method: "POST",
+    path: "/services/{serviceName}/pricings",
+    summary: "Add a version",
+    description:
+      "Adds a version of the pricing, which becomes active. Existing contracts keep their version. A pricing that breaks its expectations is rejected.",
+    body: "upload",
+    answers: { 201: { schema: serviceUploaded, example: { ...SERVICE, warnings: [] } } },
+    errors: { 404: NO_SERVICE, 413: "File too large" },
+  },
+  {
+    id: "showPricing",
+    group: "Services",
+    method: "GET",
+    path: "/services/{serviceName}/pricings/{pricingVersion}",
+    summary: "Show a version",
+    description: "Returns one version with all plans, features, limits and add-ons.",
+    answers: { 200: { schema: pricing, example: PRICING } },
+    errors: { 404: "Pricing version 1.0.0 not found for service tasker" },
+  },
+  {
+    id: "showPublicUrl",
+    group: "Services",
+    method: "GET",
+    path: "/services/{serviceName}/pricings/{pricingVersion}/public-url",
+    summary: "Show the public URL of a file",
+    description: "Returns the URL under which the uploaded file is public, without a key.",
+    answers: {
+      200: {
+        schema: publicUrl,
+        example: {
+          path: "/static/pricings/Tasker_1.0.0.yaml",
+          url: "http://localhost:3000/static/pricings/Tasker_1.0.0.yaml",
+        },
+      },
+    },
+    errors: { 404: "Pricing version 1.0.0 not found for service tasker" },
+  },
+  {
+    id: "changeAvailability",
+    group: "Services",
+    method: "PUT",
+    path: "/services/{serviceName}/pricings/{pricingVersion}",
+    summary: "Archive or activate a version",
+    description:
+      "Archives a version and moves its contracts to the newest active one: to the fallback in the body, or to the best fit. Or activates it again. The gate decides.",
+    query: z.object({
+      availability: z.enum(["active", "archived"]).default("archived").describe("New availability"),
+      ...OVERRIDE,
+    }),
+    body: { schema: fallbackSubscription, example: { subscriptionPlan: "PRO" }, required: false },
+    answers: { 200: { schema: service, example: SERVICE } },
+    errors: { 404: "Pricing version 1.0.0 not found for service tasker", 409: GATE_CLOSED },
+  },
+  {
+    id: "deletePricing",
+    group: "Services",
+    method: "DELETE",
+    path: "/services/{serviceName}/pricings/{pricingVersion}",
+    summary: "Delete an archived version",
+    description: "Deletes an archived version permanently. Its name can be uploaded again.",
+    answers: { 204: null },
+    errors: {
+      404: "Invalid request: No archived version 1.0.0 found for service tasker. Remember that a pricing must be archived before it can be deleted.",
+      409: "CONFLICT: Pricing version 1.0.0 of service tasker is still contracted",
+    },
+  },
+];
