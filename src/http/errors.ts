@@ -39,7 +39,7 @@ export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody =
       logRequest(
         c,
         "error",
-        "the database rejects connections until an operator acts; run npm run doctor",
+        "the database rejects statements until an operator acts; run npm run doctor",
         failure.cause,
       );
     } else if (failure.code === "unavailable") logRequest(c, "warn", "the database is unavailable", failure.cause);

@@ -82,7 +82,7 @@ const REFUSED: Told = {
   retryAfter: "5",
   body: '{"error":"The service is temporarily unavailable. Please try again"}',
 };
-const OPERATOR = "the database refuses, and will until an operator acts";
+const OPERATOR = "the database rejects statements until an operator acts";
 const rename = (firstName: string, server = rest) => ask("PUT", "/contracts/ada/userContact", { firstName }, server);
 const consume = (server = rest) => ask("POST", "/features/ada/tasker-board", { "tasker-maxTasks": 1 }, server);
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));

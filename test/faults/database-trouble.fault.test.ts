@@ -110,7 +110,7 @@ async function expectUnavailable(calls = CALLS): Promise<void> {
       retryAfter: expect.stringMatching(/^[15]$/),
       // A statement in flight when the connection breaks may have been executed, and the answer says so.
       body: expect.stringMatching(
-        /^\{"error":"The service is temporarily unavailable. Please try again"(,"details":"If this call was .*")?\}$/,
+        /^\{"error":"The service is temporarily unavailable. Please try again"(,"details":"The change may .*")?\}$/,
       ),
     });
     expect(tookMs).toBeLessThan(PATIENCE_MS);
