@@ -34,6 +34,8 @@ const MAX_CONNECTIONS = 5;
  * before that, and the client reconnects.
  */
 const MAX_STREAM_MS = 25_000;
+/** Default size limit of a pricing. Workers have no threads, and tokenizing YAML of this size takes 40 ms. */
+const PRICING_LIMIT_KB = "256";
 /** Interval at which a key's last use is recorded. */
 const USES_MS = 60_000;
 
@@ -50,7 +52,11 @@ let isolate: Isolate | undefined;
 
 async function openIsolate(bindings: Bindings): Promise<Isolate> {
   const texts = Object.entries(bindings).filter((entry): entry is [string, string] => typeof entry[1] === "string");
-  const config = readConfig({ ...Object.fromEntries(texts), DATABASE_URL: bindings.HYPERDRIVE.connectionString });
+  const config = readConfig({
+    PRICING_LIMIT_KB,
+    ...Object.fromEntries(texts),
+    DATABASE_URL: bindings.HYPERDRIVE.connectionString,
+  });
   const { databaseUrl, secrets } = databaseOf(config, false);
   const log = createLog(config.LOG_LEVEL, "worker", console.log);
   allowHashes(config.PASSWORD_HASHES);

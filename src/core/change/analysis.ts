@@ -1,6 +1,8 @@
+import { parseJsonSteps, stringifySteps } from "../json-steps.ts";
 import { compileSteps } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
-import { parsePricing } from "../pricing/parse/pricing.ts";
+import { parsePricingSteps } from "../pricing/parse/pricing.ts";
+import type { ParsedPricing } from "../pricing/parse/pricing.ts";
 import { proposeSteps } from "./best-fit/best-fit.ts";
 import type { Proposal } from "./best-fit/best-fit.ts";
 import { checkSteps } from "./best-fit/certificate.ts";
@@ -12,7 +14,7 @@ import { diffSteps } from "./diff/diff.ts";
 import { sideSteps } from "./entitlements.ts";
 import type { Side } from "./entitlements.ts";
 import { compareConfiguration } from "./impact/configuration.ts";
-import { reviewPricing } from "./review.ts";
+import { reviewSteps } from "./review.ts";
 import type { Review } from "./review.ts";
 import type { IsOver, Steps } from "../steps.ts";
 
@@ -87,7 +89,7 @@ export interface UploadTask {
 }
 
 export interface ReadUpload {
-  readonly parsed: ReturnType<typeof parsePricing>;
+  readonly parsed: ParsedPricing;
   /** Absent when the pricing was rejected or no review was requested. */
   readonly review?: Review;
 }
@@ -108,7 +110,7 @@ function* sideOf({ hash, text }: HashedModel, serviceName: string): Steps<Side> 
   const key = `${hash} ${serviceName}`;
   const known = sides.get(key);
   if (known !== undefined) return known;
-  const side = yield* sideSteps(yield* compileSteps(JSON.parse(text) as Pricing), serviceName);
+  const side = yield* sideSteps(yield* compileSteps((yield* parseJsonSteps(text)) as Pricing), serviceName);
   for (const oldest of sides.keys()) {
     if (sides.size < MAX_SIDES) break;
     sides.delete(oldest);
@@ -118,8 +120,10 @@ function* sideOf({ hash, text }: HashedModel, serviceName: string): Steps<Side> 
 }
 
 function* diff({ before, after, format, limitMs }: DiffTask, within: Within) {
-  const result = yield* diffSteps(JSON.parse(before) as Pricing, JSON.parse(after) as Pricing, within(limitMs));
-  const text = format === "json" ? JSON.stringify(result) : diffAsMarkdown(result);
+  const old = (yield* parseJsonSteps(before)) as Pricing;
+  const now = (yield* parseJsonSteps(after)) as Pricing;
+  const result = yield* diffSteps(old, now, within(limitMs));
+  const text = format === "json" ? yield* stringifySteps(result) : diffAsMarkdown(result);
   return { text, complete: result.space.complete };
 }
 
@@ -155,10 +159,10 @@ function* assessAll(task: ConfigurationsTask, within: Within): Steps<readonly As
 
 function* readUpload(task: UploadTask, within: Within): Steps<ReadUpload> {
   const { text, expectations } = task;
-  const parsed = parsePricing(text, new Date(task.now), task.maxDepth);
+  const parsed = yield* parsePricingSteps(text, new Date(task.now), task.maxDepth);
   yield;
   if (!parsed.ok || !task.reviews) return { parsed };
-  const review = reviewPricing(
+  const review = yield* reviewSteps(
     parsed.pricing,
     { text, expectations },
     { lintOver: within(task.lintMs), expectationsOver: within(task.expectationsMs) },

@@ -40,15 +40,15 @@ export interface Entitlements {
 }
 
 /** Prepares one pricing for comparisons. Pass `serviceName` when it differs from the pricing's own `saasName`. */
-export function createSide(
-  pricing: CompiledPricing,
-  serviceName: string = pricing.pricing.saasName.toLowerCase(),
-): Side {
+export function createSide(pricing: CompiledPricing, serviceName?: string): Side {
   return finish(sideSteps(pricing, serviceName));
 }
 
 /** Runs {@link createSide} in steps, because parsing the expressions of a large pricing takes a second. */
-export function* sideSteps(pricing: CompiledPricing, serviceName: string): Steps<Side> {
+export function* sideSteps(
+  pricing: CompiledPricing,
+  serviceName: string = pricing.pricing.saasName.toLowerCase(),
+): Steps<Side> {
   const facts = (text: string | undefined): ExpressionFacts | undefined =>
     text === undefined ? undefined : expressionFacts(text, `${serviceName}-`);
   const expressions = new Map<string, Record<Mode, ExpressionFacts | undefined>>();

@@ -1,6 +1,7 @@
 import { namedItems } from "../pricing/parse/value.ts";
 import { isMap } from "../pricing/parse/tree.ts";
-import { positions, readYaml } from "../pricing/parse/yaml.ts";
+import type { Steps } from "../steps.ts";
+import { positions, readYamlSteps } from "../pricing/parse/yaml.ts";
 
 /**
  * Severity of every lint finding. `error`: cannot be intended, for example a feature that always fails. `warning`: most
@@ -44,14 +45,16 @@ export interface Finding {
   readonly message: string;
 }
 
+type Locate = (path: FindingPath) => { line: number; column: number };
+
 /**
- * Returns a function that maps an item's path to its line and column in the source text. Supports every syntax version.
+ * Returns, in steps, a function that maps an item's path to its line and column in the source text. Supports every syntax version.
  */
-export function locator(source: string | undefined): (path: FindingPath) => { line: number; column: number } {
+export function* locatorSteps(source: string | undefined): Steps<Locate> {
   const start = { line: 1, column: 1 };
   if (source === undefined) return () => start;
   const text = source.startsWith("\uFEFF") ? source.slice(1) : source;
-  const document = readYaml(text);
+  const document = yield* readYamlSteps(text);
   const root = document.ok && isMap(document.root) ? document.root : undefined;
   if (root === undefined) return () => start;
   const locate = positions(text);

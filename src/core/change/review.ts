@@ -1,13 +1,13 @@
-import { compilePricing } from "../pricing/compile.ts";
+import { compileSteps } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
 import { coverageOf } from "./expectations/coverage.ts";
 import type { Coverage } from "./expectations/coverage.ts";
 import { runExpectation } from "./expectations/run.ts";
 import { parseExpectations } from "./expectations/expectations.ts";
 import type { Finding } from "./finding.ts";
-import { createSide } from "./entitlements.ts";
-import { lintPricing } from "./lint/lint.ts";
-import type { IsOver } from "../steps.ts";
+import { sideSteps } from "./entitlements.ts";
+import { lintSteps } from "./lint/lint.ts";
+import type { IsOver, Steps } from "../steps.ts";
 
 /** Maximum plans × features for which coverage is computed. */
 const MAX_COVERED = 20_000;
@@ -39,18 +39,18 @@ export type Review =
  * Checks a pricing against its expectations, then lints it. If `expectationsOver` returns true before all expectations
  * have run, the pricing is rejected. Lint stops at `lintOver`.
  */
-export function reviewPricing(
+export function* reviewSteps(
   pricing: Pricing,
   source: { readonly text: string; readonly expectations?: string | undefined },
   time: { readonly lintOver: IsOver; readonly expectationsOver: IsOver },
-): Review {
+): Steps<Review> {
   const met =
     source.expectations === undefined
       ? undefined
-      : meetExpectations(pricing, source.expectations, time.expectationsOver);
+      : yield* meetExpectations(pricing, source.expectations, time.expectationsOver);
   if (met !== undefined && "message" in met) return { ok: false, refusal: met };
   let isCut = false;
-  const warnings = lintPricing(pricing, source.text, () => (isCut ||= time.lintOver()));
+  const warnings = yield* lintSteps(pricing, source.text, () => (isCut ||= time.lintOver()));
   return {
     ok: true,
     report: {
@@ -61,11 +61,11 @@ export function reviewPricing(
   };
 }
 
-function meetExpectations(
+function* meetExpectations(
   pricing: Pricing,
   text: string,
   isOver: IsOver,
-): NonNullable<UploadReport["expectations"]> | RejectedUpload {
+): Steps<NonNullable<UploadReport["expectations"]> | RejectedUpload> {
   const read = parseExpectations(text, pricing);
   if (!read.ok) {
     const [first] = read.problems;
@@ -74,7 +74,8 @@ function meetExpectations(
       problems: read.problems.map(({ message, path, line, column }) => ({ message, path, line, column })),
     };
   }
-  const side = createSide(compilePricing(pricing));
+  yield;
+  const side = yield* sideSteps(yield* compileSteps(pricing));
   const failed = [];
   for (const [i, expectation] of read.expectations.entries()) {
     if (isOver()) {
@@ -83,6 +84,7 @@ function meetExpectations(
     }
     const { misses } = runExpectation(side, expectation);
     if (misses.length > 0) failed.push({ expectation, misses, path: `expectations.${i}` });
+    yield;
   }
   const [first] = failed;
   if (first !== undefined) {

@@ -1,10 +1,14 @@
 import type { CompiledPricing } from "../pricing/compile.ts";
 import { UNLIMITED } from "../pricing/model.ts";
 import type { AddOn } from "../pricing/model.ts";
+import { finish } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 import { allowsQuantity, constraintsOf } from "../pricing/subscription.ts";
 
 /** Maximum selections of add-ons per query. Results report when it cuts them off. */
 export const MAX_SELECTIONS = 4_096;
+/** Less than a millisecond, unless add-ons depend on many others. */
+const LOOKED_PER_STEP = 64;
 /** Maximum steps to search a quantity that satisfies several sets of constraints. */
 const MAX_STEPS = 1_000;
 
@@ -138,6 +142,11 @@ export class Space {
    * add-ons, except dependencies, which it adds with their smallest quantity.
    */
   selections(plan: string | undefined, keys: Iterable<string>): Selections {
+    return finish(this.selectionSteps(plan, keys));
+  }
+
+  /** Runs {@link selections} in steps. */
+  *selectionSteps(plan: string | undefined, keys: Iterable<string>): Steps<Selections> {
     const wanted = [...new Set(keys)].filter((key) => this.closure(plan, [key]) !== undefined).sort();
     const asked = new Set(wanted);
     const list: Selection[] = [];
@@ -147,6 +156,7 @@ export class Space {
       const next: (readonly (readonly [number, number])[])[] = [];
       for (const picks of level) {
         if (++looked > MAX_SELECTIONS) return { list, complete: false };
+        if (looked % LOOKED_PER_STEP === 0) yield;
         const closed = this.closure(
           plan,
           picks.map(([index]) => wanted[index] ?? ""),

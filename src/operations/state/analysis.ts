@@ -9,8 +9,10 @@ const INLINE_MS = 15;
 const INLINE_SIZE = 48 * 1024;
 /** Longest slice when there are no threads. It bounds the latency that a slice adds to other requests. */
 const SLICE_MS = 10;
-/** Also bounds a slice by steps: on Workers, the clock does not advance while code runs. */
-const SLICE_STEPS = 2_000;
+/** Maximum steps of an analysis per slice: on Workers, the clock does not advance while code runs. */
+const SLICE_STEPS = 16;
+/** Time that each reading of a clock adds on Workers, where it stands still between slices. */
+const READING_MS = 0.005;
 /** Concurrent calls per organization that need more than INLINE_MS. */
 export const CALLS_PER_ORGANIZATION = 2;
 /** Concurrent calls per owner over all organizations, so that more organizations do not give more threads. */
@@ -58,10 +60,13 @@ export const clientClosed = () => new Failure("invalid", "The client closed the 
 export const pause = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
 
 /** Runs work on the event loop in slices, and yields between them. */
-export async function inSlices<T>(steps: Steps<T>, signal?: AbortSignal | undefined): Promise<T> {
+export async function inSlices<T>(
+  steps: Steps<T>,
+  { signal, maxSteps = Infinity }: { signal?: AbortSignal | undefined; maxSteps?: number } = {},
+): Promise<T> {
   for (;;) {
     const until = performance.now() + SLICE_MS;
-    for (let count = 0; count < SLICE_STEPS && performance.now() <= until; count++) {
+    for (let count = 0; count < maxSteps && performance.now() <= until; count++) {
       const { done, value } = steps.next();
       if (done === true) return value;
     }
@@ -177,8 +182,9 @@ export function createAnalysis(options: { runInThread?: RunInThread | undefined;
         if (found !== undefined) return found.value;
         freePlaces ??= await takePlaces(tenant);
         if (runInThread !== undefined) return runInThread(task, signal);
-        const clocks = clocksOf(() => performance.now());
-        return inSlices(analyse(task, clocks), signal);
+        let readings = 0;
+        const clocks = clocksOf(() => performance.now() + READING_MS * (readings += 1));
+        return inSlices(analyse(task, clocks), { signal, maxSteps: SLICE_STEPS });
       };
       try {
         return await work({ run });

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import type { DiffTask } from "../../../src/core/change/analysis.ts";
+import type { DiffTask, UploadTask } from "../../../src/core/change/analysis.ts";
 import { CALLS_PER_OWNER, createAnalysis, type RunInThread } from "../../../src/operations/state/analysis.ts";
+import { extensions } from "../../support/hostile-pricings.ts";
 
 /** Too large for the attempt on the event loop. */
 const TASK: DiffTask = { kind: "diff", before: "x".repeat(60_000), after: "", format: "json", limitMs: 1 };
@@ -48,4 +49,25 @@ test("a rejected or finished call frees the places of organization and owner", a
   await Promise.all(first);
   const second = await Promise.all(["one", "one", "two", "two"].map(call));
   expect(second.filter((answer) => answer instanceof Error)).toEqual([]);
+});
+
+test("without threads, other work runs between the steps of a review", async () => {
+  const upload: UploadTask = {
+    kind: "upload",
+    text: extensions({ addOns: 10, limits: 2, maxQuantity: 10 }),
+    now: Date.now(),
+    maxDepth: undefined,
+    reviews: true,
+    expectations: undefined,
+    lintMs: 60_000,
+    expectationsMs: 1_000,
+  };
+  let turns = 0;
+  const other = setInterval(() => (turns += 1), 0);
+  const { parsed, review } = await createAnalysis()
+    .call({ organizationId: "one", ownerId: async () => "ada" }, ({ run }) => run(upload))
+    .finally(() => clearInterval(other));
+  expect(parsed.ok && review?.ok).toBe(true);
+  // In one piece, only one turn would run. The review has 147 slices.
+  expect(turns).toBeGreaterThan(40);
 });

@@ -1,4 +1,4 @@
-import { compilePricing } from "../../pricing/compile.ts";
+import { compileSteps } from "../../pricing/compile.ts";
 import type { CompiledPricing } from "../../pricing/compile.ts";
 import type { Pricing } from "../../pricing/model.ts";
 import { canonical, CHANGE_CLASSES, SUBJECTS } from "../change.ts";
@@ -13,7 +13,7 @@ import {
 } from "./definitions.ts";
 import { compareGrants } from "./grants.ts";
 import type { SpaceReport } from "./grants.ts";
-import { createSide } from "../entitlements.ts";
+import { sideSteps } from "../entitlements.ts";
 import { finish } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 import { stepOf, suggestVersion } from "./version-step.ts";
@@ -105,9 +105,8 @@ export function diffPricings(before: Pricing, after: Pricing): PricingDiff {
  * Runs {@link diffPricings} in steps. Stops when `isOver` returns true; `space` then lists the subjects not compared.
  */
 export function* diffSteps(before: Pricing, after: Pricing, isOver?: IsOver): Steps<PricingDiff> {
-  const [old, now] = [compilePricing(before), compilePricing(after)];
-  yield;
-  const grants = yield* compareGrants(createSide(old), createSide(now), isOver);
+  const [old, now] = [yield* compileSteps(before), yield* compileSteps(after)];
+  const grants = yield* compareGrants(yield* sideSteps(old), yield* sideSteps(now), isOver);
   const changes = [...compareDefinitions(old, now), ...grants.changes].sort(inOrder);
   const classes = changes.map((change) => change.class);
   const count = (wanted: ChangeClass): number => classes.filter((each) => each === wanted).length;

@@ -8,6 +8,7 @@ import type { FindingPath, LintCode } from "../finding.ts";
 import type { Entitlements, Mode, memoizeEntitlements, Side } from "../entitlements.ts";
 import type { Space } from "../space.ts";
 import { addOnsOfFeature } from "../add-on-index.ts";
+import type { Steps } from "../../steps.ts";
 
 /** Reports one finding. The code determines the severity, and the path determines the line. */
 export type Report = (code: LintCode, path: FindingPath, message: string) => void;
@@ -90,12 +91,19 @@ function assignments(side: Side, facts: ExpressionFacts, text: string): Iterable
  * Returns `always` or `never` when an expression has the same result for all grants and consumptions. Undefined when it
  * varies.
  */
-function constancy({ side, step }: Linting, feature: string, mode: Mode, facts: ExpressionFacts, text: string) {
+function* constancy(
+  { side, step }: Linting,
+  feature: string,
+  mode: Mode,
+  facts: ExpressionFacts,
+  text: string,
+): Steps<"always" | "never" | undefined> {
   const holdings = assignments(side, facts, text);
   if (holdings === undefined) return undefined;
   let [always, never] = [true, true];
   for (const holding of holdings) {
     step();
+    yield;
     const { some, all, decided } = accessOf(holding, feature, mode);
     always &&= all;
     never &&= !some;
@@ -145,7 +153,7 @@ function lintNames(side: Side, facts: ExpressionFacts, path: FindingPath, report
 }
 
 /** Reports mistakes of one expression that do not depend on grants. Returns true when the feature can never be on. */
-function lintExpression(linting: Linting, feature: string, mode: Mode, text: string): boolean {
+function* lintExpression(linting: Linting, feature: string, mode: Mode, text: string): Steps<boolean> {
   const { side, report } = linting;
   const path: FindingPath = ["features", feature, FIELDS[mode]];
   const facts = side.expressions.get(feature)?.[mode];
@@ -159,7 +167,7 @@ function lintExpression(linting: Linting, feature: string, mode: Mode, text: str
     return true;
   }
   if (lintNames(side, facts, path, report)) return true;
-  const constant = constancy(linting, feature, mode, facts, text);
+  const constant = yield* constancy(linting, feature, mode, facts, text);
   if (constant === "never")
     report(
       "never-true",
@@ -176,38 +184,43 @@ function lintExpression(linting: Linting, feature: string, mode: Mode, text: str
 }
 
 /** Returns true if some valid configuration turns the feature on, or if that is undecidable. */
-function isEverOn({ side, space, holdingAt }: Linting, feature: string): boolean {
+function* isEverOn({ side, space, holdingAt }: Linting, feature: string): Steps<boolean> {
   const modes = side.expressions.get(feature);
   const valueType = side.pricing.features.get(feature)?.feature.valueType;
   if (modes?.server === undefined && valueType !== "BOOLEAN") return true;
-  return space.plans.some((plan) => {
-    const { list, complete } = space.selections(plan, addOnsOfFeature(side, feature));
+  for (const plan of space.plans) {
+    const { list, complete } = yield* space.selectionSteps(plan, addOnsOfFeature(side, feature));
     if (!complete) return true;
-    return list.some(({ whole }) => {
+    for (const { whole } of list) {
+      yield;
       const holding = holdingAt(configurationOf(plan, whole));
-      if (modes?.server === undefined) return holding.grant.features.get(feature) === true;
-      return (["client", "server"] as const).some((mode) => {
-        const { some, decided } = accessOf(holding, feature, mode);
-        return some || !decided;
-      });
-    });
-  });
+      const isOn =
+        modes?.server === undefined
+          ? holding.grant.features.get(feature) === true
+          : (["client", "server"] as const).some((mode) => {
+              const { some, decided } = accessOf(holding, feature, mode);
+              return some || !decided;
+            });
+      if (isOn) return true;
+    }
+  }
+  return false;
 }
 
 /** Lints features and the names that their expressions read. */
-export function lintFeatures(linting: Linting): void {
+export function* lintFeatures(linting: Linting): Steps<void> {
   const { side, report } = linting;
   for (const { name, expression, serverExpression } of side.pricing.pricing.features) {
-    const broken = [
-      expression !== undefined && lintExpression(linting, name, "client", expression),
-      serverExpression !== undefined && lintExpression(linting, name, "server", serverExpression),
-    ].some(Boolean);
-    if (!broken && !isEverOn(linting, name))
+    const isClientBroken = expression !== undefined && (yield* lintExpression(linting, name, "client", expression));
+    const isServerBroken =
+      serverExpression !== undefined && (yield* lintExpression(linting, name, "server", serverExpression));
+    if (!isClientBroken && !isServerBroken && !(yield* isEverOn(linting, name)))
       report(
         "dead-feature",
         ["features", name],
         `No plan and no add-on ever turns the feature ${name} on. Give it to one, or remove it.`,
       );
+    yield;
   }
   lintLimits(side, report);
 }

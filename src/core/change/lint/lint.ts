@@ -1,12 +1,14 @@
-import { compilePricing } from "../../pricing/compile.ts";
+import { compileSteps } from "../../pricing/compile.ts";
 import type { Pricing } from "../../pricing/model.ts";
-import { LINT_CODES, locator } from "../finding.ts";
+import { LINT_CODES, locatorSteps } from "../finding.ts";
 import type { Finding } from "../finding.ts";
-import { createSide, memoizeEntitlements } from "../entitlements.ts";
+import { memoizeEntitlements, sideSteps } from "../entitlements.ts";
 import { lintFeatures } from "./expressions.ts";
 import type { Report } from "./expressions.ts";
 import { lintOffers } from "./offers.ts";
 import { Space } from "../space.ts";
+import { finish, NEVER_OVER } from "../../steps.ts";
+import type { IsOver, Steps } from "../../steps.ts";
 
 /** Aborts linting when time is up. Caught in {@link lintPricing}. */
 class Over extends Error {}
@@ -19,27 +21,32 @@ class Over extends Error {}
  * pricing, to get lines and file order. A malicious pricing can take minutes to lint, so linting polls `isOver` and
  * returns the findings so far once it is true.
  */
-export function lintPricing(pricing: Pricing, source?: string, isOver: () => boolean = () => false): Finding[] {
+export function lintPricing(pricing: Pricing, source?: string, isOver?: IsOver): Finding[] {
+  return finish(lintSteps(pricing, source, isOver));
+}
+
+/** Runs {@link lintPricing} in steps. */
+export function* lintSteps(pricing: Pricing, source?: string, isOver: IsOver = NEVER_OVER): Steps<Finding[]> {
   const step = () => {
     if (isOver()) throw new Over();
   };
-  const compiled = compilePricing(pricing);
-  const side = createSide(compiled);
+  const compiled = yield* compileSteps(pricing);
+  const side = yield* sideSteps(compiled);
   const space = new Space([compiled], undefined, step);
   const remembered = memoizeEntitlements(side);
   const holdingAt: typeof remembered = (configuration) => {
     step();
     return remembered(configuration);
   };
-  const locate = locator(source);
+  const locate = yield* locatorSteps(source);
   const findings: Finding[] = [];
   const report: Report = (code, path, message) => {
     const place = path.filter((part) => part !== undefined).join(".");
     findings.push({ code, severity: LINT_CODES[code], path: place, ...locate(path), message });
   };
   try {
-    lintFeatures({ side, space, holdingAt, report, step });
-    lintOffers({ side, space, holdingAt, report, step });
+    yield* lintFeatures({ side, space, holdingAt, report, step });
+    yield* lintOffers({ side, space, holdingAt, report, step });
   } catch (error) {
     if (!(error instanceof Over)) throw error;
   }

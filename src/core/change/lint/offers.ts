@@ -8,6 +8,7 @@ import type { Side } from "../entitlements.ts";
 import type { Linting, Report } from "./expressions.ts";
 import type { Space } from "../space.ts";
 import { addOnsOfFeature, addOnsOfLimit } from "../add-on-index.ts";
+import type { Steps } from "../../steps.ts";
 
 type HoldingAt = Linting["holdingAt"];
 
@@ -19,14 +20,14 @@ function withoutKey(addOns: Readonly<Record<string, number>>, key: string): Reco
  * Returns the effects of an add-on with one plan. Considers all selections of the other add-ons that touch the same
  * subjects. Undefined when there are too many selections.
  */
-function effectsOf(
+function* effectsOf(
   side: Side,
   space: Space,
   holdingAt: HoldingAt,
   key: string,
   addOn: AddOn,
   plan: string | undefined,
-) {
+): Steps<ReadonlySet<Effect> | undefined> {
   const effects = new Set<Effect>();
   const features = Object.keys(addOn.features);
   const limits = [...Object.keys(addOn.usageLimits), ...Object.keys(addOn.usageLimitsExtensions)];
@@ -35,9 +36,10 @@ function effectsOf(
     ...limits.map((name) => ({ name, limit: true, keys: addOnsOfLimit(side, name) })),
   ];
   for (const { name, limit, keys } of subjects) {
-    const { list, complete } = space.selections(plan, [...keys, key]);
+    const { list, complete } = yield* space.selectionSteps(plan, [...keys, key]);
     if (!complete) return undefined;
     for (const { whole } of list) {
+      yield;
       const rest = withoutKey(whole, key);
       if (Object.keys(rest).length === Object.keys(whole).length) continue;
       const [before, after] = [rest, whole].map((addOns) => holdingAt(configurationOf(plan, addOns)).grant);
@@ -52,7 +54,14 @@ function effectsOf(
   return effects;
 }
 
-function lintAddOn(side: Side, space: Space, holdingAt: HoldingAt, key: string, addOn: AddOn, report: Report): void {
+function* lintAddOn(
+  side: Side,
+  space: Space,
+  holdingAt: HoldingAt,
+  key: string,
+  addOn: AddOn,
+  report: Report,
+): Steps<void> {
   const { name } = addOn;
   const path = ["addOns", name] as const;
   const offered = addOn.availableFor.map((plan) => plan.toLowerCase());
@@ -77,8 +86,13 @@ function lintAddOn(side: Side, space: Space, holdingAt: HoldingAt, key: string, 
     );
   // Skip plans on which another add-on depends on this one: it is needed there even if it adds nothing.
   const others = space.addOnKeys.filter((other) => other !== key);
-  const idleAt = reachable.filter((plan) => !others.some((other) => space.closure(plan, [other])?.has(key) === true));
-  const effects = idleAt.map((plan) => ({ plan, found: effectsOf(side, space, holdingAt, key, addOn, plan) }));
+  const idleAt: typeof reachable = [];
+  for (const plan of reachable) {
+    yield;
+    if (!others.some((other) => space.closure(plan, [other])?.has(key) === true)) idleAt.push(plan);
+  }
+  const effects: { plan: string | undefined; found: ReadonlySet<Effect> | undefined }[] = [];
+  for (const plan of idleAt) effects.push({ plan, found: yield* effectsOf(side, space, holdingAt, key, addOn, plan) });
   const idle = effects.filter(({ found }) => found?.has("more") === false && !found.has("different"));
   if (idle.length === reachable.length) {
     const takes = idle.some(({ found }) => found?.has("less") === true);
@@ -147,16 +161,22 @@ function dominates(side: Side, holdingAt: HoldingAt, better: Plan, plan: Plan): 
   return equal ? "equal" : "yes";
 }
 
-function lintPlans(side: Side, holdingAt: HoldingAt, report: Report): void {
+/** Finds the first plan that dominates the plan at `index`. Of two equal plans, the later one is dominated. */
+function* betterPlan(side: Side, holdingAt: HoldingAt, plan: Plan, index: number): Steps<Plan | undefined> {
+  for (const [at, other] of [...side.pricing.plans.values()].entries()) {
+    if (other === plan) continue;
+    yield;
+    const verdict = dominates(side, holdingAt, other, plan);
+    if (verdict === "yes" || (verdict === "equal" && at < index)) return other;
+  }
+  return undefined;
+}
+
+function* lintPlans(side: Side, holdingAt: HoldingAt, report: Report): Steps<void> {
   const plans = [...side.pricing.plans.values()];
   for (const [index, plan] of plans.entries()) {
     if (plan.private) continue;
-    const better = plans.find((other, at) => {
-      if (other === plan) return false;
-      const verdict = dominates(side, holdingAt, other, plan);
-      // Of two equal plans, report only the later one.
-      return verdict === "yes" || (verdict === "equal" && at < index);
-    });
+    const better = yield* betterPlan(side, holdingAt, plan, index);
     if (better === undefined) continue;
     report(
       "dominated-plan",
@@ -186,8 +206,11 @@ function lintShadowed(side: Side, report: Report): void {
 }
 
 /** Lints plans and add-ons that nobody would or could buy. */
-export function lintOffers({ side, space, holdingAt, report }: Linting): void {
+export function* lintOffers({ side, space, holdingAt, report }: Linting): Steps<void> {
   lintShadowed(side, report);
-  lintPlans(side, holdingAt, report);
-  for (const [key, addOn] of side.pricing.addOns) lintAddOn(side, space, holdingAt, key, addOn, report);
+  yield* lintPlans(side, holdingAt, report);
+  for (const [key, addOn] of side.pricing.addOns) {
+    yield;
+    yield* lintAddOn(side, space, holdingAt, key, addOn, report);
+  }
 }

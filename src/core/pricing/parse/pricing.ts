@@ -1,3 +1,5 @@
+import { finish } from "../../steps.ts";
+import type { Steps } from "../../steps.ts";
 import { emptyRecord } from "../model.ts";
 import type { AddOn, Feature, JsonValue, Plan, Pricing, PricingProblem, UsageLimit } from "../model.ts";
 import { readAddOn } from "./add-on.ts";
@@ -14,9 +16,10 @@ import { isList, isMap } from "./tree.ts";
 import type { TreeMap } from "./tree.ts";
 import { detectSyntaxVersion, upgrade } from "./upgrade.ts";
 import type { SyntaxVersion } from "./upgrade.ts";
-import { readYaml } from "./yaml.ts";
+import { readYamlSteps } from "./yaml.ts";
 
-type Result =
+/** A pricing, or all its problems. */
+export type ParsedPricing =
   | { ok: true; pricing: Pricing }
   /** `pricing` is what could be read. It is complete if the first problem is of kind `key`. */
   | { ok: false; problems: readonly PricingProblem[]; pricing?: Pricing };
@@ -73,11 +76,11 @@ class MapReader {
   }
 
   /** Reads each item with `read` and omits unreadable ones. */
-  read<Item>(
+  *read<Item>(
     map: MapName,
     items: readonly NamedItem[],
     read: (section: Section, item: NamedItem) => Item | undefined,
-  ): Item[] {
+  ): Steps<Item[]> {
     const { item: word, shape } = WORDS[map];
     const results: Item[] = [];
     const seen = new Set<string>();
@@ -94,6 +97,7 @@ class MapReader {
       seen.add(name);
       if (!/^[A-Za-z0-9_-]+$/.test(name) || RESERVED_KEYS.has(name))
         this.problems.add("key", invalidKey(map, name), `${map}.${key}`, entry.at, 1);
+      yield;
     }
     return results;
   }
@@ -164,9 +168,18 @@ function checkAnswers(section: Section, { saasName, features }: Pricing): void {
 }
 
 /** Rejects a pricing that is too large to store, and names its largest part. */
-function checkSize(section: Section, pricing: Pricing): void {
-  if (jsonBytes(pricing, MAX_MODEL_BYTES) <= MAX_MODEL_BYTES) return;
-  const sizes = Object.entries(pricing).map(([part, data]) => ({ part, bytes: jsonBytes(data, MAX_MODEL_BYTES) }));
+function* checkSize(section: Section, pricing: Pricing): Steps<void> {
+  const sizes: { part: string; bytes: number }[] = [];
+  for (const [part, data] of Object.entries(pricing)) {
+    let bytes = part.length;
+    for (const item of Array.isArray(data) ? (data as JsonValue[]) : [data as JsonValue]) {
+      yield;
+      bytes += jsonBytes(item, MAX_MODEL_BYTES - bytes) + 1;
+      if (bytes > MAX_MODEL_BYTES) break;
+    }
+    sizes.push({ part, bytes });
+  }
+  if (sizes.reduce((sum, { bytes }) => sum + bytes, 0) <= MAX_MODEL_BYTES) return;
   const largest = sizes.reduce((one, other) => (other.bytes > one.bytes ? other : one));
   section.fail(
     largest.part,
@@ -174,7 +187,7 @@ function checkSize(section: Section, pricing: Pricing): void {
   );
 }
 
-function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems: Problems): Pricing {
+function* readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems: Problems): Steps<Pricing> {
   const section = new Section(problems, root, "", 0, "");
   const { variables, ...rest } = readHeader(section, now, version === "3.1");
   const header = { ...rest, variables: recordAsStored(variables), custom: recordAsStored(rest.custom) };
@@ -183,10 +196,10 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
   const tagItems = section.value("tags") === null ? [] : textItems(section.value("tags"));
   const tags = tagItems === undefined ? undefined : new Set(tagItems);
   const featureItems = maps.items("features");
-  const features: Feature[] = maps.read("features", featureItems, (at, item) => readFeature(at, item, tags));
+  const features: Feature[] = yield* maps.read("features", featureItems, (at, item) => readFeature(at, item, tags));
   const featureNames = namesOf(featureItems);
   const limitItems = maps.items("usageLimits");
-  const usageLimits: UsageLimit[] = maps.read("usageLimits", limitItems, (at, item) =>
+  const usageLimits: UsageLimit[] = yield* maps.read("usageLimits", limitItems, (at, item) =>
     readUsageLimit(at, item, featureNames),
   );
 
@@ -206,15 +219,16 @@ function readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems:
     limitNames: namesOf(limitItems),
     variables,
   };
-  const plans: Plan[] = maps.read("plans", planItems, (at, item) => readPlan(at, item, catalogue));
+  const plans: Plan[] = yield* maps.read("plans", planItems, (at, item) => readPlan(at, item, catalogue));
   const planNames = { names: namesOf(planItems), inOrder: planItems.map((item) => item.name) };
   const pending: PendingName[] = [];
-  const addOns: AddOn[] = maps.read("addOns", addOnItems, (at, item) =>
+  const addOns: AddOn[] = yield* maps.read("addOns", addOnItems, (at, item) =>
     readAddOn(at, item, catalogue, planNames, pending),
   );
   checkAddOnNames(pending, namesOf(addOnItems), problems);
   const pricing = { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };
-  if (problems.none) checkSize(section, pricing);
+  yield;
+  if (problems.none) yield* checkSize(section, pricing);
   if (problems.none) checkAnswers(section, pricing);
   return pricing;
 }
@@ -242,10 +256,15 @@ function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<st
  * Dates after `now` are future dates. Problems of kind `key` are complete messages; all others are details of a parsing
  * error. Source: pricing2yaml.md.
  */
-export function parsePricing(text: string, now: Date, maxDepth?: number): Result {
+export function parsePricing(text: string, now: Date, maxDepth?: number): ParsedPricing {
+  return finish(parsePricingSteps(text, now, maxDepth));
+}
+
+/** Runs {@link parsePricing} in steps. Tokenizing the YAML is one step: about 100 ms per MB. */
+export function* parsePricingSteps(text: string, now: Date, maxDepth?: number): Steps<ParsedPricing> {
   const source = text.startsWith("\uFEFF") ? text.slice(1) : text;
   const problems = new Problems();
-  const document = readYaml(source, maxDepth);
+  const document = yield* readYamlSteps(source, maxDepth);
   if (!document.ok) return { ok: false, problems: [{ kind: "yaml", path: "", ...document.failure }] };
   const { root } = document;
   if (root === null) {
@@ -260,6 +279,7 @@ export function parsePricing(text: string, now: Date, maxDepth?: number): Result
     return { ok: false, problems: problems.list(source) };
   }
   upgrade(map, detected.version, (message, path, at) => problems.add("pricing", message, path, at));
-  const pricing = readPricing(map, detected.version, now, problems);
+  yield;
+  const pricing = yield* readPricing(map, detected.version, now, problems);
   return problems.none ? { ok: true, pricing } : { ok: false, problems: problems.list(source), pricing };
 }

@@ -1,5 +1,7 @@
 import { EVENT_ID, getScalarValue, parseEvents, SCALAR_STYLE, YAMLException } from "js-yaml";
 import type { AliasEvent, Event, MappingEvent, ScalarEvent, SequenceEvent } from "js-yaml";
+import { finish } from "../../steps.ts";
+import type { Steps } from "../../steps.ts";
 import { excerpt } from "../excerpt.ts";
 import { textWeight } from "./size.ts";
 import { isList, isMap } from "./tree.ts";
@@ -13,6 +15,8 @@ export const MAX_DEPTH = 32;
  * Maximum values that aliases and merge keys may repeat in total, with long texts weighted. No real file uses either.
  */
 const MAX_REPEATED_VALUES = 10_000;
+/** About a millisecond of building. */
+const EVENTS_PER_STEP = 2_000;
 /** Maximum characters quoted from a name or tag. */
 const MAX_QUOTED_LENGTH = 255;
 
@@ -22,6 +26,9 @@ export interface YamlFailure {
   readonly line: number;
   readonly column: number;
 }
+
+/** The tree of a document, or why it cannot be read. */
+type ReadYaml = { ok: true; root: TreeValue } | { ok: false; failure: YamlFailure };
 
 class YamlError extends Error {
   readonly offset: number;
@@ -68,8 +75,9 @@ class TreeBuilder {
     this.maxDepth = maxDepth;
   }
 
-  build(events: readonly Event[]): TreeValue {
-    for (const event of events) {
+  *build(events: readonly Event[]): Steps<TreeValue> {
+    for (const [index, event] of events.entries()) {
+      if (index % EVENTS_PER_STEP === 0) yield;
       if (event.type === EVENT_ID.SCALAR) this.scalar(event);
       else if (event.type === EVENT_ID.POP) this.close();
       else if (event.type === EVENT_ID.MAPPING) this.open(event, { kind: "map", at: event.start, entries: new Map() });
@@ -235,10 +243,12 @@ export function positions(text: string): (offset: number) => { line: number; col
  * and merge keys that is charged in advance. Rejects tags other than YAML's own scalars and collections. Source:
  * pricing2yaml.md §1; reliability T11.
  */
-export function readYaml(
-  source: string,
-  maxDepth: number = MAX_DEPTH,
-): { ok: true; root: TreeValue } | { ok: false; failure: YamlFailure } {
+export function readYaml(source: string, maxDepth?: number): ReadYaml {
+  return finish(readYamlSteps(source, maxDepth));
+}
+
+/** Runs {@link readYaml} in steps. */
+export function* readYamlSteps(source: string, maxDepth: number = MAX_DEPTH): Steps<ReadYaml> {
   const refuse = (message: string, offset: number) => {
     const position = positions(source)(offset);
     return {
@@ -255,7 +265,7 @@ export function readYaml(
       const failure = { message: "expected a single document in the stream, but found more", line: 1, column: 1 };
       return { ok: false, failure };
     }
-    return { ok: true, root: new TreeBuilder(source, maxDepth).build(events) };
+    return { ok: true, root: yield* new TreeBuilder(source, maxDepth).build(events) };
   } catch (error) {
     if (error instanceof YamlError) return refuse(error.message, error.offset);
     if (error instanceof YAMLException) {
