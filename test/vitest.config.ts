@@ -8,6 +8,8 @@ export default defineConfig({
       {
         test: {
           name: "pure",
+          // Files share the modules of their worker, which saves a quarter of the time.
+          isolate: false,
           sequence: { groupOrder: 0 },
           include: ["test/**/*.test.ts"],
           exclude: [
@@ -47,6 +49,8 @@ export default defineConfig({
       {
         test: {
           name: "postgres",
+          // Files share the modules of their worker, which saves a quarter of the time.
+          isolate: false,
           sequence: { groupOrder: 1 },
           include: ["test/**/*.pg.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],

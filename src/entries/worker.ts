@@ -7,6 +7,7 @@ import type { AppEnv } from "../http/context.ts";
 import type { ReadAsset } from "../http/routes/documentation.ts";
 import type { Resources } from "../operations/context.ts";
 import { createKeyring } from "../operations/credentials.ts";
+import { CallLimits } from "../operations/state/call-limits.ts";
 import { allowHashes } from "../operations/state/hashing-queue.ts";
 import { createAnalysis } from "../operations/state/analysis.ts";
 import { createPricingCache } from "../operations/state/pricing-cache.ts";
@@ -68,6 +69,7 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
     issuer: createIssuer(settings.publicUrl),
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS, fetchOnce }),
     pricingCache: createPricingCache(),
+    callLimits: new CallLimits(),
     // Workers have no threads, and one request cannot wake another.
     analysis: createAnalysis({ mayWait: false }),
   };

@@ -3,7 +3,6 @@ import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
 import { checkPermission, findRule } from "../core/access/permissions.ts";
 import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
-import { limitKeyCalls, unknownKeyFailure } from "../operations/state/call-limits.ts";
 import { addressOf, context, type AppContext } from "./context.ts";
 
 export const API_PREFIX = "/api/v1";
@@ -45,17 +44,14 @@ export function authenticate(c: AppContext): MaybePromise<void> {
 /** Returns 429 instead of 401 once an address has tried too many unknown keys. */
 function unknownKeyError(c: AppContext, error: unknown): unknown {
   if (!(error instanceof Failure) || error.code !== "unauthenticated") return error;
-  return unknownKeyFailure(
-    addressOf(c),
-    c.get("resources").now(),
-    error,
-    c.get("server").settings.unknownKeysPerMinute,
-  );
+  const { callLimits, now } = c.get("resources");
+  return callLimits.unknownKeyFailure(addressOf(c), now(), error, c.get("server").settings.unknownKeysPerMinute);
 }
 
 /** Enforces the operator's limit of calls per second and key. */
 export function limitCalls(c: AppContext, callsPerSecond: number): void {
-  limitKeyCalls(c.get("caller"), c.get("resources").now(), callsPerSecond);
+  const { callLimits, now } = c.get("resources");
+  callLimits.countKeyCall(c.get("caller"), now(), callsPerSecond);
 }
 
 /**

@@ -9,6 +9,7 @@ import { retrySerializationFailures } from "../db/postgres/retry.ts";
 import type { CompareBcrypt, Keyring } from "./credentials.ts";
 import type { FeatureAnswer, QueuedEvaluation } from "./evaluation/request.ts";
 import type { Analysis } from "./state/analysis.ts";
+import type { CallLimits } from "./state/call-limits.ts";
 import type { CallCounter } from "./state/call-counter.ts";
 import type { KeyUses } from "./state/key-uses.ts";
 import type { PricingCache } from "./state/pricing-cache.ts";
@@ -26,6 +27,7 @@ export interface Resources {
   /** Runs diffs, best fits and reviews, whose CPU time depends on the pricings. */
   analysis: Analysis;
   callCounter: CallCounter;
+  callLimits: CallLimits;
   keyUses: KeyUses;
   deniedAttempts: DeniedAttempts;
   settings: Settings;

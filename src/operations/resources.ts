@@ -5,6 +5,7 @@ import { createSnapshotCache } from "../db/queries/snapshot-cache.ts";
 import { type Analysis, createAnalysis } from "./state/analysis.ts";
 import { createCallCounter } from "./state/call-counter.ts";
 import { createConsume } from "./evaluation/consumption/queue.ts";
+import { CallLimits } from "./state/call-limits.ts";
 import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
 import { createKeyUses } from "./state/key-uses.ts";
@@ -25,6 +26,8 @@ export function createResources(
     changes?: Invalidations;
     /** Pass a cache that outlives these resources. */
     pricingCache?: PricingCache;
+    /** Pass limits that outlive these resources. */
+    callLimits?: CallLimits;
     /** Pass an issuer that outlives these resources. */
     issuer?: Issuer;
     /** Pass one where threads exist; otherwise analyses run in slices. */
@@ -42,6 +45,7 @@ export function createResources(
     issuer: createIssuer(options.settings.publicUrl),
     analysis: createAnalysis(),
     callCounter: createCallCounter(connection.db),
+    callLimits: new CallLimits(),
     keyUses: createKeyUses(connection.db),
     deniedAttempts: createDeniedAttempts(connection.db),
     now: () => new Date(),

@@ -14,7 +14,6 @@ import type { Resources } from "../../operations/context.ts";
 import { openApiKey } from "../../operations/credentials.ts";
 import { Failure } from "../../operations/errors.ts";
 import { announceExpired, renewDueContracts } from "../../operations/contracts/expiry.ts";
-import { unknownKeyFailure } from "../../operations/state/call-limits.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";
@@ -182,7 +181,8 @@ async function organizationOfKey(resources: Resources, key: string, address: str
     if (caller.kind === "key") return caller.organizationId;
   } catch (error) {
     if (error instanceof Failure && error.code === "unauthenticated") {
-      throw new HandshakeError(unknownKeyFailure(address, resources.now(), error, limit).message);
+      const failure = resources.callLimits.unknownKeyFailure(address, resources.now(), error, limit);
+      throw new HandshakeError(failure.message);
     }
     throw error;
   }

@@ -2,7 +2,7 @@ import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { countRate, readRate, secondsToNextMinute } from "../../db/queries/rate-counters.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
-import { MAX_FAILURES, throttleSignIn, tooManyFailures } from "../state/call-limits.ts";
+import { MAX_FAILURES, tooManyFailures } from "../state/call-limits.ts";
 
 /*
  * Rate limits on failed sign-ins and on calls that hash a password. They are counted in the database, so that they hold
@@ -60,7 +60,7 @@ export async function throttleSignInEverywhere<T>(
     if (result === undefined) for (const { bucket } of limits) await countRate(ctx.db, bucket, now);
     return result;
   };
-  return throttleSignIn(`${name}\n${address}`, ctx.resources.now, attempt, limit);
+  return ctx.resources.callLimits.throttleSignIn(`${name}\n${address}`, ctx.resources.now, attempt, limit);
 }
 
 /** Hashes a name for storage, because people sometimes type their password into the name field. */

@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import { Failure } from "../../../src/operations/errors.ts";
-import { throttleSignIn } from "../../../src/operations/state/call-limits.ts";
+import { CallLimits } from "../../../src/operations/state/call-limits.ts";
 
+const limits = new CallLimits();
 let moment = 0;
 const now = () => new Date(moment);
-const fail = (name: string) => throttleSignIn(name, now, async () => undefined);
-const succeed = (name: string) => throttleSignIn(name, now, async () => "signed in");
+const fail = (name: string) => limits.throttleSignIn(name, now, async () => undefined);
+const succeed = (name: string) => limits.throttleSignIn(name, now, async () => "signed in");
 
 test("ten failures within a minute are answered, the eleventh is told when to come back", async () => {
   moment = 0;
@@ -32,7 +33,7 @@ test("successes are never counted", async () => {
 
 test("an attempt that breaks for another reason is not a failed one", async () => {
   const broken = () =>
-    throttleSignIn("broken", now, () => Promise.reject<undefined>(new Error("the database is away")));
+    limits.throttleSignIn("broken", now, () => Promise.reject<undefined>(new Error("the database is away")));
   for (let i = 0; i < 20; i += 1) await expect(broken()).rejects.toThrow("away");
   expect(await succeed("broken")).toBe("signed in");
 });
@@ -40,7 +41,7 @@ test("an attempt that breaks for another reason is not a failed one", async () =
 test("attempts at once wait for the outcome of those before, so that no eleventh guess is ever made", async () => {
   let guesses = 0;
   const guess = () =>
-    throttleSignIn("parallel", now, async () => {
+    limits.throttleSignIn("parallel", now, async () => {
       guesses += 1;
       await new Promise((resolve) => setTimeout(resolve, 5));
       return undefined;
