@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { openApiDocument } from "../../src/http/openapi.ts";
 import { failure } from "../../src/wire/failure.ts";
 import { ofrepBulkFailure, ofrepFailure } from "../../src/wire/ofrep.ts";
 import { OPERATIONS } from "../../src/wire/operations.ts";
@@ -11,6 +12,17 @@ const patterns = OPERATIONS.map((operation) => ({
   operation,
   pattern: new RegExp(`^${operation.path.replaceAll(".", "\\.").replace(/\{\w+\}/g, "[^/]+")}$`),
 }));
+
+const DOCUMENT = openApiDocument("") as { paths: Record<string, Record<string, { responses?: object }>> };
+
+function documentedErrors({ path, method }: Operation): ReadonlySet<number> {
+  const { responses = {} } = DOCUMENT.paths[path]?.[method.toLowerCase()] ?? {};
+  return new Set(
+    Object.keys(responses)
+      .map(Number)
+      .filter((status) => status >= 400),
+  );
+}
 
 /** Finds the documented operation of a request. Literal segments precede parameters in the table, so they win. */
 function find(method: string, path: string, base: Operation["base"]): Operation | undefined {
@@ -32,6 +44,8 @@ export function expectDocumented(method: string, at: string, status: number, bod
   const path = isInside ? at.slice("/api/v1".length) : at;
   const operation = find(method, path, isInside ? "/api/v1" : "/");
   if (status >= 400) {
+    if (operation !== undefined && !documentedErrors(operation).has(status))
+      throw new Error(`${where}; its documented errors are ${[...documentedErrors(operation)].join(", ")}`);
     const read = (operation?.failure ?? (isInside ? failure : ANY_FAILURE)).safeParse(body);
     if (!read.success && method !== "HEAD") throw new Error(`${where}, which is no failure: ${read.error.message}`);
     return;

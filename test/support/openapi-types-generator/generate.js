@@ -1,0 +1,1 @@
+export { astToString, default as generateTypes } from "openapi-typescript";
