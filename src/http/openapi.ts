@@ -83,12 +83,13 @@ const IF_NONE_MATCH = {
 };
 const ETAG = { ETag: { description: "Changes with the answer", schema: { type: "string" } } };
 
-/** Errors that every operation can return. Those of 401 and 403 need a key. */
+/** Errors that every operation can return. An operation without a body has no 413, and a public one no 403. */
 const SHARED_ERRORS = {
   400: ["BadRequest", "The request cannot be read, or a rule forbids it", "INVALID DATA: Malformed JSON body"],
   401: ["Unauthenticated", "The key is missing or unknown", "Invalid API Key"],
   403: ["Forbidden", "The key is not allowed to do this", "You do not have permission to access this resource"],
-  422: ["Unprocessable", "A field of the body is wrong", "Username is required"],
+  413: ["TooLarge", "The body is too large, or has too many values", "Request body too large"],
+  422: ["Unprocessable", "A field of the body, or an id in the path, is wrong", "Username is required"],
   429: ["TooManyRequests", "Too many requests; Retry-After says when to retry", "Too many requests"],
   503: ["Unavailable", "The server is busy; Retry-After says when to retry", "The database is not available"],
 } as const;
@@ -101,12 +102,17 @@ const errorResponse = (description: string, example: string) => ({
 function errorsOf(operation: Operation, isPublic: boolean, schemas: Schemas): Json {
   const { failure: other } = operation;
   const shared = Object.entries(SHARED_ERRORS).filter(([status]) => {
-    if (status === "401" || status === "403") return !isPublic;
-    return status !== "422" || operation.body !== undefined;
+    if (status === "403") return !isPublic;
+    if (status === "413") return operation.body !== undefined;
+    return status !== "422" || operation.body !== undefined || operation.path.includes("{organizationId}");
   });
   if (other !== undefined) {
     const content = { "application/json": { schema: schemas.schemaOf(other, "output") } };
-    return Object.fromEntries(shared.map(([status, [, description]]) => [status, { description, content }]));
+    const described = [
+      ...shared.map(([status, [, text]]) => [status, text]),
+      ...Object.entries(operation.errors ?? {}),
+    ];
+    return Object.fromEntries(described.map(([status, description]) => [status, { description, content }]));
   }
   return {
     ...Object.fromEntries(shared.map(([status, [name]]) => [status, { $ref: `#/components/responses/${name}` }])),

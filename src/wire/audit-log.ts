@@ -70,6 +70,7 @@ export const auditLogOperations: readonly Operation[] = [
     ...auditOperation,
     id: "readAuditLogInOrganization",
     path: "/organizations/{organizationId}/audit-log",
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
     description: "Returns who changed what in an organization, newest first, for its OWNER and ADMINs.",
   },
 ];

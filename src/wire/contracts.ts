@@ -258,7 +258,11 @@ const CONTRACT = {
   ...SUBSCRIPTION,
   history: [],
 };
-const NO_CONTRACT = "Contract with userId ada not found";
+/** Errors of finding one contract. Only a platform ADMIN can match several. */
+const NO_SINGLE_CONTRACT = {
+  404: "Contract with userId ada not found",
+  409: "CONFLICT: Several contracts found for userId ada. Please specify the organizationId query parameter",
+};
 
 const filterParameter = (field: string) => z.string().optional().describe(`Part of the ${field}`);
 const groupParameter = z.string().describe("Id of the group");
@@ -318,7 +322,11 @@ export const contractOperations: readonly Operation[] = [
       },
     },
     answers: { 201: { schema: contract, example: CONTRACT } },
-    errors: { 400: "Invalid contract: Services not found: tasker" },
+    errors: {
+      400: "Invalid contract: Services not found: tasker",
+      404: `Organization with ID ${EXAMPLE.organizationId} not found`,
+      409: "CONFLICT: Contract for user ada already exists",
+    },
   },
   {
     id: "novateGroup",
@@ -351,7 +359,7 @@ export const contractOperations: readonly Operation[] = [
     description: "Returns an end user's contract with its balances, now or at a past moment.",
     query: z.object(AT),
     answers: { 200: { schema: contractShown, example: CONTRACT } },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "novateContract",
@@ -363,7 +371,7 @@ export const contractOperations: readonly Operation[] = [
       "Replaces what an end user is subscribed to. Balances of limits that stay are kept, and the previous subscription goes to the history.",
     body: { schema: novation, example: SUBSCRIPTION },
     answers: { 200: { schema: contract, example: CONTRACT } },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "deleteContract",
@@ -373,7 +381,7 @@ export const contractOperations: readonly Operation[] = [
     summary: "Delete a contract",
     description: "Deletes an end user's contract with its usage.",
     answers: { 204: null },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
 ];
 
@@ -389,6 +397,7 @@ export const contractDetailOperations: readonly Operation[] = [
     query: z.object({ groupId: groupParameter.optional() }),
     body: { schema: billingChanges, example: { autoRenew: true, renewalDays: 365 } },
     answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
+    errors: { 404: "INVALID DATA: Contract with groupId team-1 not found" },
   },
   {
     id: "changeUsage",
@@ -406,7 +415,7 @@ export const contractDetailOperations: readonly Operation[] = [
     }),
     body: { schema: usageAmounts, example: { tasker: { maxTasks: 2 } } },
     answers: { 200: { schema: contract, example: CONTRACT } },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "changeContact",
@@ -417,7 +426,7 @@ export const contractDetailOperations: readonly Operation[] = [
     description: "Changes the contact fields that the body names.",
     body: { schema: contactChanges, example: { email: "ada@example.org" } },
     answers: { 200: { schema: contract, example: CONTRACT } },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "changeBillingPeriod",
@@ -428,6 +437,6 @@ export const contractDetailOperations: readonly Operation[] = [
     description: "Changes renewal or end of one contract's billing period.",
     body: { schema: billingChanges, example: { autoRenew: false } },
     answers: { 200: { schema: contract, example: CONTRACT } },
-    errors: { 404: NO_CONTRACT },
+    errors: NO_SINGLE_CONTRACT,
   },
 ];

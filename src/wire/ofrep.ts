@@ -98,6 +98,7 @@ export const ofrepOperations: readonly Operation[] = [
     query: z.object(MODE),
     body: { schema: evaluationRequest, example: REQUEST },
     answers: { 200: { schema: ofrepFlag, example: FLAG } },
+    errors: { 404: "The end user or the feature is unknown" },
     failure: ofrepFailure,
   },
 ];

@@ -1,3 +1,4 @@
+import { EXAMPLE } from "./common.ts";
 import { auditLogOperations } from "./audit-log.ts";
 import { changeOperations } from "./changes.ts";
 import { contractDetailOperations, contractOperations } from "./contracts.ts";
@@ -22,6 +23,7 @@ const insideOrganization = (operation: Operation): Operation => ({
   path: `/organizations/{organizationId}${operation.path}`,
   summary: `${operation.summary} in an organization`,
   description: `${operation.description} Members call it with their user key.`,
+  errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, ...operation.errors },
 });
 
 /**

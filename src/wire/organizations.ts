@@ -234,7 +234,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Delete an organization",
     description: "Deletes an organization with its services, contracts, keys and webhooks.",
     answers: { 204: null },
-    errors: { 404: NOT_FOUND },
+    errors: { 404: NOT_FOUND, 409: "CONFLICT: The default organization for a user cannot be deleted." },
   },
   {
     id: "addMember",

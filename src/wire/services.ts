@@ -224,7 +224,7 @@ export const serviceOperations: readonly Operation[] = [
       "Creates a service from its first pricing. A pricing that breaks its expectations is rejected. The answer has warnings about valid but useless parts.",
     body: "upload",
     answers: { 201: { schema: serviceUploaded, example: { ...SERVICE, warnings: [] } } },
-    errors: { 413: "File too large" },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, 413: "File too large" },
   },
   {
     id: "deleteServices",

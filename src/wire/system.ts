@@ -113,6 +113,7 @@ export const systemOperations: readonly Operation[] = [
     description: "Stores a value for a platform ADMIN, for five minutes unless the body says otherwise.",
     body: { schema: cacheEntry, example: { key: "theme", value: { colour: "blue" }, expirationInSeconds: 60 } },
     answers: { 200: { schema: message, example: { message: "Cache set successfully" } } },
+    errors: { 409: "Value already exists in cache, please use a different key." },
   },
   {
     id: "showDocument",

@@ -124,7 +124,11 @@ export const userOperations: readonly Operation[] = [
       "Creates a user with a default organization. Needs no key where the operator allows public sign-up; only a platform ADMIN creates another one.",
     body: { schema: newUser, example: { username: "margaret", password: "correct-horse-battery" } },
     answers: { 201: { schema: user, example: SHOWN_USER } },
-    errors: { 409: "There is already a user on Space with the username that you are trying to set" },
+    errors: {
+      403: "PERMISSION ERROR: Only admins can create users.",
+      404: "INVALID DATA: There is already a user with the username that you are trying to set",
+      409: "There is already a user on Space with the username that you are trying to set",
+    },
   },
   {
     id: "listUsers",
