@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { openDataFolder } from "../db/postgres/embedded-machine.ts";
@@ -27,11 +28,11 @@ const SAME_SIGNAL_MS = 1000;
 /** Closed in reverse order. */
 const opened: (() => Promise<void> | void)[] = [];
 const children: Supervised[] = [];
-let stoppedAt: number | undefined;
+const stopping = new AbortController();
+const stopRequested = once(stopping.signal, "abort");
+let stoppedAt = 0;
 let exitCode = 0;
 let running = false;
-let wake = () => {};
-const stopWished = new Promise<void>((resolve) => (wake = resolve));
 /** A stop during a step takes effect when the step has finished. */
 class Stopped extends Error {}
 
@@ -52,7 +53,7 @@ async function end(): Promise<never> {
 }
 
 function stop(code: number): void {
-  if (stoppedAt !== undefined) {
+  if (stopping.signal.aborted) {
     if (Date.now() - stoppedAt < SAME_SIGNAL_MS) return;
     // The database's watchdog stops it once the children are gone.
     for (const child of children) child.kill();
@@ -60,12 +61,12 @@ function stop(code: number): void {
   }
   stoppedAt = Date.now();
   exitCode = code;
-  wake();
+  stopping.abort();
   if (running) void end();
 }
 
 function giveUp(sentence: string): void {
-  if (stoppedAt !== undefined) return;
+  if (stopping.signal.aborted) return;
   report(sentence);
   stop(1);
 }
@@ -76,7 +77,7 @@ function giveUp(sentence: string): void {
  */
 async function step<T>(work: Promise<T>): Promise<T> {
   const result = await work;
-  if (stoppedAt !== undefined) throw new Stopped();
+  if (stopping.signal.aborted) throw new Stopped();
   return result;
 }
 
@@ -125,7 +126,7 @@ async function main(): Promise<void> {
   );
   opened.push(async () => void (await Promise.all(children.map((child) => child.stop()))));
   const ready = Promise.all(children.map((child) => child.ready));
-  await step(Promise.race([ready, stopWished]));
+  await step(Promise.race([ready, stopRequested]));
   process.stdout.write(banner(config, { place, signIn, consoleNote }));
 }
 
@@ -182,8 +183,8 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
     const delay = backoff();
     if (delay === undefined) return giveUp(`${reason}; it keeps ending, so everything is stopped.`);
     report(`${reason}; starting the database again.`);
-    await Promise.race([new Promise((resolve) => setTimeout(resolve, delay)), stopWished]);
-    if (stoppedAt !== undefined) return;
+    await Promise.race([new Promise((resolve) => setTimeout(resolve, delay)), stopRequested]);
+    if (stopping.signal.aborted) return;
     try {
       // Restart on the same port, where the children look for it.
       database = await start(Number(new URL(database.url).port));
@@ -195,7 +196,7 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
   };
   const watch = (watched: EmbeddedPostgres) => {
     void watched.exited.then((reason) => {
-      if (stoppedAt === undefined) comingBack = comeBack(reason);
+      if (!stopping.signal.aborted) comingBack = comeBack(reason);
     });
   };
   watch(database);
@@ -226,7 +227,7 @@ ${warningsOf(config)
 if (process.env["npm_lifecycle_event"] !== undefined) {
   const parent = process.ppid;
   setInterval(() => {
-    if (process.ppid !== parent && stoppedAt === undefined) stop(0);
+    if (process.ppid !== parent && !stopping.signal.aborted) stop(0);
   }, 250).unref();
 }
 process.on("SIGINT", () => stop(0));
@@ -238,12 +239,12 @@ process.on("unhandledRejection", fail);
 try {
   await main();
   running = true;
-  if (stoppedAt !== undefined) await end();
+  if (stopping.signal.aborted) await end();
 } catch (error) {
   if (!(error instanceof Stopped)) {
     report(sentenceOf(error));
     exitCode = 1;
   }
-  stoppedAt ??= Date.now();
+  stopping.abort();
   await end();
 }

@@ -27,14 +27,25 @@ export function lockFolder(dataDir: string): () => void {
             `Faregate already runs on the data folder ${dataDir} (process ${holder.pid}): stop it first, or set DATA_DIR to another folder.`,
           );
         }
-        const stale = `${own}.stale`;
-        renameSync(file, stale);
-        rmSync(stale, { force: true });
+        removeStale(file, `${own}.stale`);
       }
     }
   } finally {
     rmSync(own, { force: true });
   }
+}
+
+/** Removes a lock that was stale a moment ago. Puts it back if another launcher has replaced it since. */
+function removeStale(file: string, aside: string): void {
+  try {
+    renameSync(file, aside);
+  } catch {
+    // Another launcher has removed it.
+    return;
+  }
+  const moved = readHolder(aside);
+  if (moved?.started !== undefined && startOf(moved.pid) === moved.started) linkSync(aside, file);
+  rmSync(aside, { force: true });
 }
 
 function readHolder(file: string): { pid: number; started: string | undefined } | undefined {
