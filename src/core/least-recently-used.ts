@@ -1,7 +1,7 @@
 /** A map that evicts the least recently used entries when full. */
 export interface LeastRecentlyUsed<V> {
   get(key: string): V | undefined;
-  /** Returns the given value. */
+  /** Stores and returns the value. */
   put(key: string, value: V): V;
   delete(key: string): void;
   clear(): void;

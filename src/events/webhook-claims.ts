@@ -57,7 +57,7 @@ export async function claimDeliveries(
     slow?: readonly string[];
     /** Deliveries in flight in this process. */
     inFlight?: readonly Pick<Claim, "organizationId" | "ownerId">[];
-    /** Default: no shares. */
+    /** Without shares, any owner may take all places. */
     shares?: Shares;
   },
 ): Promise<Claim[]> {

@@ -114,7 +114,7 @@ export function startWebhooks(options: {
         hasNews = true;
         throw error;
       });
-      // There may be more, or another process was at work.
+      // More events may follow, or another process has made these deliveries.
       if (made === undefined || made !== cursor) hasNews = true;
       // One page per turn, so that an owner's thousand events do not delay due deliveries.
       if (made !== undefined && made !== cursor) again = true;

@@ -282,6 +282,8 @@ export function fieldsOf(c: AppContext): unknown {
 /**
  * Validates the parsed body and drops unknown fields, so that they are never stored. A list counts as a body without
  * fields unless the schema has its own sentence for a wrong type.
+ * Handlers call it after their permission checks, which the contract puts first. As middleware, @hono/zod-validator would
+ * run before them.
  * @throws Failure unprocessable with the sentence of the first failing check, in the schema's order of fields.
  */
 export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>): T {

@@ -47,7 +47,7 @@ export class ServiceClient {
   readonly connection: ConnectionState = IDLE;
   /** @internal For ServiceSession. */
   readonly address: ServiceAddress | undefined;
-  /** @internal What it was made of. */
+  /** @internal The options of its constructor. */
   readonly options: ServiceClientOptions;
   /** @internal For ServiceSession. */
   readonly events = new ServiceEventRegistry();

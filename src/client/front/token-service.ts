@@ -141,13 +141,13 @@ export class TokenService {
     return this.payload === undefined ? NO_TOKEN : EXPIRED;
   }
 
-  /** The answer of the initial token, whatever the clock says: server and browser must render the same first. */
+  /** Answers from the initial token, even an expired one: server and browser must render the same first. */
   getInitialFeature(id: FeatureId): FeatureState {
     if (!isFeatureId(id)) return INVALID_ID;
     return this.initial === undefined ? LOADING : featureState(this.initial, id);
   }
 
-  /** The payload of the initial token, whatever the clock says. */
+  /** Returns the payload of the initial token, even of an expired one. */
   getInitialPayload<T = PricingTokenPayload>(): T | null {
     return shaped<T>(this.initial ?? null);
   }

@@ -30,7 +30,7 @@ const ACCOUNTS_SHARE = 1 / 2;
 interface Turn {
   start: () => void;
   refuse: () => void;
-  /** Of a platform ADMIN, who has no bound. */
+  /** True for platform ADMINs: their turns are never refused. */
   isExempt: boolean;
 }
 
