@@ -41,7 +41,7 @@ export class ServiceClient {
   readonly apiKey: string;
   /** Where the token is kept and features are evaluated. */
   readonly token: TokenService;
-  /** The newest function counts. */
+  /** Replacing the function takes effect at the next load. */
   tokenSource: (() => Promise<string>) | undefined;
   /** The state of the event channel; the same object until it changes. */
   readonly connection: ConnectionState = IDLE;
@@ -54,7 +54,7 @@ export class ServiceClient {
   private readonly connectionListeners = createListeners();
   /** Calls back on every change of `connection`. @returns the undo. */
   readonly subscribeConnection: (listener: () => void) => () => void = this.connectionListeners.add;
-  /** @internal Whether the service may be asked: not after disposal, nor where the provider forbids it or is gone. */
+  /** @internal False after disposal, after unmounting, and where the provider forbids requests. */
   isAllowed = true;
   private isDisposed = false;
   private readonly late = new Set<ServiceEventListener>();
@@ -149,7 +149,7 @@ export class ServiceClient {
     this.disconnect();
   }
 
-  /** @internal Before the effects of anybody who may ask for a token: makes this the client that fills the token service. */
+  /** @internal Makes this client the one that fills the token service. Call it before effects that may load a token. */
   claim(isAllowed: boolean): void {
     this.token.claim(this);
     this.isAllowed = isAllowed && !this.isDisposed;

@@ -21,7 +21,7 @@ import {
 /** State of the token: usable, loading, expired, or none. */
 export type TokenStatus = "valid" | "loading" | "expired" | "none";
 
-/** @internal A client: `httpUrl` is empty as long as it belongs to no service. */
+/** @internal A client. Its `httpUrl` is empty until it belongs to a service. */
 export interface TokenOwner {
   readonly httpUrl: string;
   dispose(): void;
@@ -41,14 +41,14 @@ export class TokenService {
   private owner: TokenOwner | undefined;
   /** @internal Replaced by each sign-out and change of user. `id`: the user that a client set. */
   user: { readonly id?: string } = {};
-  /** @internal Set by the client that loads tokens: ends its work for the present user. */
+  /** @internal Ends the loading for the current user. Set by the client that loads tokens. */
   signOut: (() => void) | undefined;
   private readonly listeners = createListeners((count) => this.watch(count > 0));
   /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
   readonly subscribe: (listener: () => void) => () => void = this.listeners.add;
-  /** @internal Says that everybody who is there from the beginning has had the chance to ask for a token. */
+  /** @internal Marks the end of the first mount: every component has had its chance to load a token. */
   mount = (): void => {};
-  /** @internal Resolves after that. */
+  /** @internal Resolves after the first mount. */
   readonly mounted = new Promise<void>((resolve) => (this.mount = resolve));
   private stopWatching: (() => void) | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -89,7 +89,7 @@ export class TokenService {
     });
   }
 
-  /** @internal For clients: sets the user whose token they will load. Drops the token of another user. */
+  /** @internal Sets the user whose token a client will load. Drops the token of another user. */
   setUser(id: string): void {
     this.change(() => {
       this.loading = true;
@@ -98,7 +98,7 @@ export class TokenService {
     });
   }
 
-  /** @internal The user that a client set, else the subject of the token, expired or not. */
+  /** @internal Returns the user that a client set, or else the subject of the token, even of an expired one. */
   get userId(): string | undefined {
     return this.user.id ?? this.payload?.sub;
   }
@@ -157,7 +157,7 @@ export class TokenService {
     return this.payload && this.payload.exp * 1000 - this.clockOffsetMs - Date.now();
   }
 
-  /** @internal For clients: makes this the one that fills the service. Another service's client is disposed of, with its token. */
+  /** @internal Makes `client` the one that fills this service. Disposes of another service's client and its token. */
   claim(owner: TokenOwner): void {
     const previous = this.owner;
     this.owner = owner;
@@ -167,7 +167,7 @@ export class TokenService {
     if (previous.httpUrl) this.clear();
   }
 
-  /** @internal For clients: while nobody holds the one that fills it, nothing is announced. */
+  /** @internal Suspends announcements while no component holds the client that fills this service. */
   suspend(suspended: boolean): void {
     this.suspended = suspended;
     this.armTimer();

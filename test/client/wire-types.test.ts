@@ -1,0 +1,29 @@
+import { expectTypeOf, test } from "vitest";
+import type { z } from "zod";
+import type * as contracts from "../../src/client/back/contracts.ts";
+import type * as features from "../../src/client/back/features.ts";
+import type * as services from "../../src/client/back/services.ts";
+import type * as contractsOnWire from "../../src/wire/contracts.ts";
+import type * as featuresOnWire from "../../src/wire/features.ts";
+import type * as servicesOnWire from "../../src/wire/services.ts";
+
+/* The client's interfaces stay free of zod. The compiler holds them against the schemas of the wire here. */
+
+/** A type after JSON: readonly, and an optional property is absent rather than undefined. */
+type Json<T> = T extends readonly (infer Item)[]
+  ? readonly Json<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Json<Exclude<T[Key], undefined>> }
+    : T;
+
+test("the client's interfaces accept the answers of the wire", () => {
+  expectTypeOf<Json<z.output<typeof contractsOnWire.contract>>>().toExtend<Json<contracts.Contract>>();
+  expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
+  expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<features.FeatureResult>>();
+  expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
+});
+
+test("the wire accepts the bodies of the client", () => {
+  expectTypeOf<Json<contracts.NewContract>>().toExtend<Json<z.input<typeof contractsOnWire.newContract>>>();
+  expectTypeOf<Json<contracts.Novation>>().toExtend<Json<z.input<typeof contractsOnWire.novation>>>();
+});
