@@ -1,190 +1,49 @@
-import type { ChangeClass, Subject } from "../core/change/change.ts";
-import type { FeatureComparison, LimitComparison } from "../core/change/compare.ts";
-import type { Price } from "../core/change/configuration.ts";
-import type { Effect } from "../core/change/effect.ts";
-import type { Severity } from "../core/change/finding.ts";
-import type { GateResult, GateRule } from "../core/change/impact/gate.ts";
-import type { ImpactCounts } from "../core/change/impact/report.ts";
-import type { VersionSuggestion } from "../core/change/diff/version-step.ts";
+import type { z } from "zod";
 import type { EventDetails } from "../core/event-messages.ts";
-import type { KeyScope, MemberRole, PlatformRole } from "../core/access/caller.ts";
-import type { Feature, FeatureValue, LimitValue, Period, SubscriptionConstraints } from "../core/pricing/model.ts";
+import type * as auditLog from "../wire/audit-log.ts";
+import type * as changes from "../wire/changes.ts";
+import type * as contracts from "../wire/contracts.ts";
+import type * as failures from "../wire/failure.ts";
+import type * as features from "../wire/features.ts";
+import type * as gates from "../wire/gate.ts";
+import type * as organizations from "../wire/organizations.ts";
+import type * as services from "../wire/services.ts";
+import type * as system from "../wire/system.ts";
+import type * as users from "../wire/users.ts";
+import type * as webhooks from "../wire/webhooks.ts";
 
-/*
- * Response bodies of the HTTP interface, as the console reads them. test/admin/answers.test.ts checks each against the
- * server's OpenAPI schema, so neither side can change alone.
- */
+/* The answers of the HTTP interface that the console reads: types of the schemas in src/wire. */
 
-export interface User {
-  username: string;
-  role?: PlatformRole;
-  apiKey?: string;
-  createdAt: string;
-}
+export type UserPage = z.output<typeof users.userPage>;
+export type User = UserPage["data"][number];
+export type SignedIn = z.output<typeof users.signedIn>;
 
-export interface SignedIn {
-  username: string;
-  apiKey: string;
-  role: PlatformRole;
-}
+export type OrganizationPage = z.output<typeof organizations.organizationPage>;
+export type Organization = OrganizationPage["data"][number];
+export type ApiKey = Organization["apiKeys"][number];
+export type KeyDetails = z.output<typeof organizations.organizationKey>;
 
-export interface ApiKey {
-  id: string;
-  /** Unmasked for users who may use the key; otherwise masked with asterisks. */
-  key: string;
-  scope: KeyScope;
-}
-
-export interface Organization {
-  id: string;
-  name: string;
-  owner: string;
-  default: boolean;
-  apiKeys: ApiKey[];
-  members: { username: string; role: MemberRole }[];
-}
-
-export interface Page<T> {
-  data: T[];
-  pagination?: { offset: number; limit: number; total: number; page: number; pages: number } | undefined;
-}
-
-export interface Service {
-  id: string;
-  name: string;
-  organizationId: string;
-  activePricings: Record<string, { id: string } | { url: string }>;
-  archivedPricings?: Record<string, { id: string } | { url: string }> | undefined;
-}
-
+export type Service = z.output<typeof services.service>;
 /** A service after an upload, with warnings about valid but useless parts of the pricing. */
-export interface UploadedService extends Service {
-  warnings: { severity: Severity; path: string; line: number; message: string }[];
-  warningsComplete?: false | undefined;
-}
+export type UploadedService = z.output<typeof services.serviceUploaded>;
 
-export interface WirePlan {
-  name: string;
-  description?: string | undefined;
-  price: number | string;
-  private: boolean;
-  features: Record<string, FeatureValue>;
-  usageLimits: Record<string, LimitValue>;
-}
+/** A version of a pricing, as opposed to the model that core/pricing evaluates. */
+export type WirePricing = z.output<typeof services.pricing>;
+export type WireFeature = WirePricing["features"][string];
+export type WireLimit = WirePricing["usageLimits"][string];
+export type WirePlan = WirePricing["plans"][string];
+export type WireAddOn = WirePricing["addOns"][string];
 
-export interface WireAddOn extends WirePlan {
-  availableFor: string[];
-  dependsOn: string[];
-  excludes: string[];
-  usageLimitsExtensions: Record<string, LimitValue>;
-  subscriptionConstraints?: SubscriptionConstraints | undefined;
-}
-
-export interface WireLimit {
-  name: string;
-  description?: string | undefined;
-  valueType: string;
-  defaultValue: LimitValue;
-  type: "RENEWABLE" | "NON_RENEWABLE";
-  trackable: boolean;
-  period?: Period | undefined;
-  linkedFeatures: string[];
-}
-
-export interface WireFeature extends Pick<Feature, "name" | "valueType" | "defaultValue" | "render"> {
-  description?: string | undefined;
-  type: string;
-  expression?: string | undefined;
-  serverExpression?: string | undefined;
-  tag?: string | undefined;
-}
-
-export interface WirePricing {
-  version: string;
-  currency: string;
-  createdAt: string;
-  url?: string | undefined;
-  yamlPath?: string | undefined;
-  features: Record<string, WireFeature>;
-  usageLimits: Record<string, WireLimit>;
-  plans: Record<string, WirePlan>;
-  addOns: Record<string, WireAddOn>;
-}
-
+export type Contract = z.output<typeof contracts.contractShown>;
 /** The three subscription maps that a contract, its history and a novation share. */
-export interface Subscription {
-  contractedServices: Record<string, string>;
-  subscriptionPlans: Record<string, string>;
-  subscriptionAddOns: Record<string, Record<string, number>>;
-}
-
-export interface Contract extends Subscription {
-  id: string;
-  userContact: {
-    userId: string;
-    username: string;
-    firstName?: string | undefined;
-    lastName?: string | undefined;
-    email?: string | undefined;
-    phone?: string | undefined;
-  };
-  billingPeriod: { startDate: string; endDate: string; autoRenew: boolean; renewalDays: number };
-  usageLevels: Record<string, Record<string, { consumed: number; resetTimeStamp?: string | undefined }>>;
-  organizationId: string;
-  groupId?: string | undefined;
-  history: (Subscription & { startDate: string; endDate: string })[];
-  /** Present when the request named a past moment. */
-  asOf?: AsOf | undefined;
-}
-
+export type Subscription = Pick<Contract, "contractedServices" | "subscriptionPlans" | "subscriptionAddOns">;
 /** The contract state that applied at a requested past moment. */
-export interface AsOf {
-  at: string;
-  since: string;
-  /** End of that state; null while it is current. */
-  until: string | null;
-  cause: "creation" | "novation" | "archiving" | "removal" | "move" | "rename" | "billing" | "renewal" | "record";
-}
+export type AsOf = NonNullable<Contract["asOf"]>;
 
-export interface FeatureAnswer {
-  eval: boolean;
-  limit: Record<string, number | boolean | null> | null;
-  used: Record<string, number> | null;
-  error: { code: string; message: string } | null;
-  remaining?: Record<string, number | null> | null | undefined;
-  resetAt?: Record<string, string | null> | null | undefined;
-}
-
-export interface Week {
-  labels: string[];
-  data: number[];
-}
-
-export interface Webhook {
-  id: string;
-  url: string;
-  description: string | null;
-  codes: string[] | null;
-  state: "enabled" | "disabled" | "suspended";
-  suspendedReason: string | null;
-  failures: number;
-  createdAt: string;
-}
-
-export interface Delivery {
-  id: string;
-  webhookId: string;
-  eventId: number;
-  code: string;
-  status: "pending" | "delivered" | "failed";
-  attempts: number;
-  nextAttemptAt: string | null;
-  lastAttemptAt: string | null;
-  responseStatus: number | null;
-  durationMs: number | null;
-  error: string | null;
-  createdAt: string;
-}
+export type FeatureAnswer = z.output<typeof features.featureAnswer>;
+export type Week = z.output<typeof system.week>;
+export type Webhook = z.output<typeof webhooks.webhook>;
+export type Delivery = z.output<typeof webhooks.delivery>;
 
 /** One event of the log, as the event stream sends it. */
 export interface LoggedEvent {
@@ -194,150 +53,24 @@ export interface LoggedEvent {
   createdAt: string;
 }
 
-export interface KeyDetails {
-  id: string;
-  name: string | null;
-  scope: KeyScope;
-  createdAt: string;
-  expiresAt: string | null;
-  lastUsedAt: string | null;
-}
+export type Overview = z.output<typeof organizations.overview>;
+export type DenialReport = z.output<typeof organizations.denialReport>;
+export type AuditPage = z.output<typeof auditLog.auditPage>;
 
-/** Figures for an organization's overview page. */
-export interface Overview {
-  contracts: Record<"total" | "active" | "renewing" | "ending" | "expired", number>;
-  near: {
-    total: number;
-    /** Users closest to a limit, each with the limit they have used most. */
-    users: {
-      userId: string;
-      username: string;
-      serviceName: string;
-      limitName: string;
-      consumed: number;
-      limit: number;
-      resetTimeStamp: string | null;
-    }[];
-  };
-  limitsReached: { hours: number; total: number };
-  denials: { hours: number; total: number };
-  activeVersions: number;
-}
-
-export interface DenialReport {
-  total: number;
-  /** Features with the most denials. */
-  features: { featureId: string; total: number; limitReached: number }[];
-}
-
-/** The actor of a recorded action. Clients without a name are identified by `id`, if they have one. */
-export interface Doer {
-  kind: "user" | "key" | "anonymous";
-  id: string | null;
-  name: string | null;
-}
-
-export interface AuditPage {
-  data: {
-    id: number;
-    at: string;
-    actor: Doer;
-    action: string;
-    target: string;
-    before?: unknown;
-    after?: unknown;
-  }[];
-  /** Value of `before` for the next page; null on the last page. */
-  next: number | null;
-}
-
+export type Diff = z.output<typeof changes.diff>;
 /** One difference between two pricing versions. */
-export interface Change {
-  class: ChangeClass;
-  subject: Subject;
-  name: string;
-  /** The part that changed: `presence`, `price`, `value`, `access`, `expression`, … */
-  aspect: string;
-  before?: unknown;
-  after?: unknown;
-  /** Plans that show the difference, with the smallest set of add-ons that reveals it. */
-  plans?: string[] | undefined;
-  addOns?: Record<string, number> | undefined;
-  /** Number of configurations that show the difference; undefined if it does not depend on the configuration. */
-  configurations?: number | undefined;
-  mode?: "client" | "server" | undefined;
-  unknown?: true | undefined;
-}
+export type Change = Diff["changes"][number];
 
-export interface Diff {
-  class: ChangeClass | null;
-  counts: Record<ChangeClass, number>;
-  changes: Change[];
-  suggestion: VersionSuggestion;
-  space: { plans: number; configurations: number; complete: boolean; capped: string[] };
-}
-
-/** A contract's plan and add-ons for one service. */
-export interface Configuration {
-  plan?: string | undefined;
-  addOns: Record<string, number>;
-}
-
+export type Impact = z.output<typeof changes.impact>;
+export type ImpactReport = Omit<Impact, "gate">;
 /** Contracts with the same version and configuration, and the effect of a change on them. */
-export interface ImpactGroup {
-  pricingVersion: string;
-  configuration: Configuration;
-  target: Configuration | null;
-  problem: { rule: string; message: string } | null;
-  counts: ImpactCounts;
-  features: FeatureComparison[];
-  limits: LimitComparison[];
-  price: { before: PriceSum; after: PriceSum | null; effect: Effect };
-  proposal: { target: Configuration; keepsEverything: boolean } | null;
-}
-
-type PriceSum = Pick<Price, "amount">;
-
-export interface GateVerdict {
-  passed: boolean;
-  rules: GateResult[];
-}
-
-export interface ImpactReport {
-  pricingVersion: string | null;
-  targetVersion: string | null;
-  usage: "kept" | "reset";
-  counts: ImpactCounts;
-  groups: ImpactGroup[];
-  unforeseen: string[];
-}
-
-export interface Impact extends ImpactReport {
-  gate: GateVerdict;
-}
-
+export type ImpactGroup = Impact["groups"][number];
+/** A contract's plan and add-ons for one service. */
+export type Configuration = ImpactGroup["configuration"];
+export type GateVerdict = Impact["gate"];
 /** Body of a response that a closed gate caused. */
-export interface ClosedGate extends GateVerdict {
-  report: ImpactReport;
-}
-
-export interface Gate {
-  rules: GateRule[];
-}
-
+export type ClosedGate = NonNullable<z.output<typeof failures.failure>["gate"]>;
+export type Gate = z.output<typeof gates.gate>;
+export type DecisionPage = z.output<typeof changes.decisionPage>;
 /** Log entry of a change to a service's pricings: gate results and impact report at that time. */
-export interface Decision {
-  id: number;
-  at: string;
-  action: "archive" | "activate" | "disable" | "novation";
-  pricingVersion: string | null;
-  actor: Doer;
-  rules: GateResult[];
-  overrideReason: string | null;
-  report: ImpactReport;
-}
-
-export interface DecisionPage {
-  data: Decision[];
-  next: number | null;
-}
+export type Decision = DecisionPage["data"][number];

@@ -1,6 +1,6 @@
 import { Component, lazy, Suspense, type ReactNode } from "react";
 import { Link, Navigate, Route, Routes, useParams } from "react-router";
-import type { Organization, Page as PageOf } from "./answers.ts";
+import type { Organization, OrganizationPage } from "./answers.ts";
 import { RegisterPage } from "./pages/register.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { Empty, Loaded, Page, Skeleton } from "./parts/page.tsx";
@@ -106,7 +106,7 @@ export function App() {
 
 /** Redirects to the last visited organization, or to the user's own. */
 function Home() {
-  const list = useAsk<PageOf<Organization>>("/organizations", { limit: 20 });
+  const list = useAsk<OrganizationPage>("/organizations", { limit: 20 });
   const { user } = useSession();
   return (
     <Loaded query={list} lines={8}>

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { denyDelete, denyUpdate } from "../../core/access/membership.ts";
 import { roleIn } from "../access.ts";
-import type { Organization, Page as PageOf } from "../answers.ts";
+import type { Organization, OrganizationPage } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Confirm, Dialog } from "../parts/dialog.tsx";
 import { Field, Form } from "../parts/field.tsx";
@@ -21,7 +21,7 @@ export function OrganizationsPage() {
   const [search] = useSearchParams();
   const page = Math.max(1, Number(search.get("page")) || 1);
   const q = search.get("q") ?? "";
-  const list = useAsk<PageOf<Organization>>("/organizations", { q, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE });
+  const list = useAsk<OrganizationPage>("/organizations", { q, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE });
   const [renamed, setRenamed] = useState<Organization>();
   const [deleted, setDeleted] = useState<Organization>();
   return (

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useSearchParams } from "react-router";
 import type { PlatformRole } from "../../core/access/caller.ts";
-import type { Page as PageOf, User } from "../answers.ts";
+import type { User, UserPage } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { formatMoment } from "../format.ts";
 import { Confirm, Dialog } from "../parts/dialog.tsx";
@@ -22,7 +22,7 @@ export function UsersPage() {
   const [search] = useSearchParams();
   const page = Math.max(1, Number(search.get("page")) || 1);
   const q = search.get("q") ?? "";
-  const list = useAsk<PageOf<User>>("/users", { q, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE });
+  const list = useAsk<UserPage>("/users", { q, limit: PAGE_SIZE, offset: (page - 1) * PAGE_SIZE });
   const [asked, setAsked] = useState<{ about: "password" | "delete"; username: string }>();
   const change = useChange({
     change: ({ username, role }: { username: string; role: PlatformRole }, key) =>
@@ -68,7 +68,8 @@ function Row(props: {
   onRole: (role: PlatformRole) => void;
   onAsk: (about: "password" | "delete") => void;
 }) {
-  const { username, role, createdAt } = props.user;
+  const { username, createdAt } = props.user;
+  const role = "role" in props.user ? props.user.role : undefined;
   const isSelf = useUser().username === username;
   return (
     <tr>

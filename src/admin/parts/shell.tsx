@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { NavLink, Outlet, useLocation, useNavigate } from "react-router";
 import { may } from "../access.ts";
-import type { Organization, Page } from "../answers.ts";
+import type { Organization, OrganizationPage } from "../answers.ts";
 import { API_URL, type Method } from "../api.ts";
 import { useAsk } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
@@ -143,7 +143,7 @@ function NavigationGroup({ title, children }: { title: string; children: React.R
 
 function OrganizationMenu({ current }: { current: Organization | undefined }) {
   const go = useNavigate();
-  const list = useAsk<Page<Organization>>("/organizations", { limit: 20 });
+  const list = useAsk<OrganizationPage>("/organizations", { limit: 20 });
   return (
     <Menu
       label={current === undefined ? t.organization : `${t.organization}: ${current.name}`}
