@@ -282,12 +282,16 @@ export function fieldsOf(c: AppContext): unknown {
 /**
  * Validates the parsed body and drops unknown fields, so that they are never stored. A list counts as a body without
  * fields unless the schema has its own sentence for a wrong type.
+ *
  * Handlers call it after their permission checks, which the contract puts first. As middleware, @hono/zod-validator would
  * run before them.
- * @throws Failure unprocessable with the sentence of the first failing check, in the schema's order of fields.
+ * @throws Failure unprocessable with the sentence of the first failing check, in the schema's order of fields. An unknown
+ * field of a strict schema comes first.
  */
 export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>): T {
   const result = schema.safeParse(schema.def.error === undefined ? fieldsOf(c) : c.get("body"));
   if (result.success) return result.data;
-  throw new Failure("unprocessable", result.error.issues[0]?.message ?? "The body is not valid");
+  const { issues } = result.error;
+  const unknown = issues.find(({ code }) => code === "unrecognized_keys");
+  throw new Failure("unprocessable", (unknown ?? issues[0])?.message ?? "The body is not valid");
 }

@@ -5,31 +5,34 @@ import { actor, amounts, moment } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { featureValue, limitValue } from "./services.ts";
 
-const version = z.string({ error: "The pricingVersion field must be a string" }).optional();
+const version = z.string({
+  error: ({ input }) =>
+    input === undefined ? "The pricingVersion field is required" : "The pricingVersion field must be a string",
+});
 const from = z
   .array(z.string({ error: "Each of from must be a string" }), { error: "The from field must be a list" })
   .max(1000, "The from field must not have more than 1000 elements")
   .optional();
-const NO_OBJECT = { error: "The body must be an object" };
+/** A misspelled field must not widen a change of many contracts. Source: contract README, decision 24. */
+const strict = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
+  z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === "unrecognized_keys" ? `Unknown field: ${issue.keys[0]}` : "The body must be an object",
+  });
 
 /** A novation of all contracts of a service. */
-export const massNovationBody = z
-  .object({ pricingVersion: version, from, ...targets }, NO_OBJECT)
-  .meta({ id: "NewMassNovation" });
+export const massNovationBody = strict({ pricingVersion: version, from, ...targets }).meta({
+  id: "NewMassNovation",
+});
 
 const ACTIONS = ["archive", "activate", "disable", "novation"] as const;
 
-export const change = z
-  .object(
-    {
-      action: z.enum(ACTIONS, { error: `The action field must be one of ${ACTIONS.join(", ")}` }),
-      pricingVersion: version,
-      from,
-      ...targets,
-    },
-    NO_OBJECT,
-  )
-  .meta({ id: "Change" });
+export const change = strict({
+  action: z.enum(ACTIONS, { error: `The action field must be one of ${ACTIONS.join(", ")}` }),
+  pricingVersion: version.optional(),
+  from,
+  ...targets,
+}).meta({ id: "Change" });
 
 const changeClass = z.enum(["incompatible", "narrowing", "widening", "neutral"]);
 const effect = z.enum(["same", "more", "less", "different"]).describe("Effect on subscribers");

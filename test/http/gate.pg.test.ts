@@ -60,7 +60,8 @@ const at = (path: string) => `${base}/services/${name}${path}`;
 const ACTIONS: Record<string, Act> = {
   archive: (key, query = "") =>
     api.call("PUT", at(`/pricings/1.0.0?availability=archived&${query}`), { key, body: { subscriptionPlan: "PRO" } }),
-  novation: (key, query = "") => api.call("POST", at(`/novations?${query}`), { key, body: {} }),
+  novation: (key, query = "") =>
+    api.call("POST", at(`/novations?${query}`), { key, body: { pricingVersion: "2.0.0" } }),
   disable: (key, query = "") => api.call("DELETE", at(`?${query}`), { key }),
 };
 
@@ -214,7 +215,7 @@ describe.each(Object.keys(ACTIONS))("%s", (action) => {
         `/services/${name}/pricings/1.0.0?availability=archived&${because}`,
         { subscriptionPlan: "PRO" },
       ],
-      novation: ["POST", `/services/${name}/novations?${because}`, {}],
+      novation: ["POST", `/services/${name}/novations?${because}`, { pricingVersion: "2.0.0" }],
       disable: ["DELETE", `/services/${name}?${because}`, undefined],
     };
     const [method, asked, body] = path[action] ?? ["GET", "", undefined];

@@ -148,10 +148,13 @@ test("the dry run of any change foretells what evaluation answers after it, cont
           { action: "archive", pricingVersion: "1.0.0", ...fallback },
           () => stage.call("PUT", "/services/acme/pricings/1.0.0", fallback),
         ],
-        novation: [{ action: "novation" }, () => stage.call("POST", "/services/acme/novations", {})],
+        novation: [
+          { action: "novation" },
+          () => stage.call("POST", "/services/acme/novations", { pricingVersion: "2.0.0" }),
+        ],
         "novation with groups": [
           { action: "novation", groups },
-          () => stage.call("POST", "/services/acme/novations", { groups }),
+          () => stage.call("POST", "/services/acme/novations", { pricingVersion: "2.0.0", groups }),
         ],
         disable: [{ action: "disable" }, () => stage.call("DELETE", "/services/acme")],
         activate: [

@@ -45,7 +45,11 @@ describe.each(FAMILIES)("POST %s/{serviceName}/novations", (family) => {
   const number = FAMILIES.indexOf(family);
   const mine = (name: string) => `${name} ${number}`;
   const novate = (name: string, body: object, query = "") =>
-    to.call<Novated>("POST", `/${encodeURIComponent(name)}/novations${query}`, body);
+    to.call<Novated>(
+      "POST",
+      `/${encodeURIComponent(name)}/novations${query}`,
+      Array.isArray(body) ? body : { pricingVersion: "2.0.0", ...body },
+    );
   const withTwo = async (name: string) => {
     await to.create({ name });
     await to.add({ name, ...SECOND });
@@ -213,6 +217,13 @@ describe.each(FAMILIES)("POST %s/{serviceName}/novations", (family) => {
     ],
     ["a wrong shape", { groups: 1 }, 422, () => "The groups field must be a list"],
     ["a list", [1], 422, () => "The body must be an object"],
+    ["a body without a version", { pricingVersion: undefined }, 422, () => "The pricingVersion field is required"],
+    [
+      "a misspelled field",
+      { pricingVersion: undefined, pricingversion: "2.0.0" },
+      422,
+      () => "Unknown field: pricingversion",
+    ],
   ])("%s is refused, and nobody is moved", async (_, body, status, error) => {
     const name = mine("Refuses");
     const user = mine("refused");
@@ -344,7 +355,7 @@ describe("a best fit", () => {
     expect((await to.call("POST", `/${name}/impact`, { action: "novation" })).status).toBe(200);
     tampered = tamper;
     for (const attempt of [
-      () => to.call<Novated>("POST", `/${name}/novations`, {}),
+      () => to.call<Novated>("POST", `/${name}/novations`, { pricingVersion: "2.0.0" }),
       () => to.archive(name, "1.0.0", { groups: [] }),
     ]) {
       const answer = await attempt();
@@ -353,7 +364,7 @@ describe("a best fit", () => {
       expect(Object.values((await contractOf(other, user)).contractedServices)).toEqual(["1.0.0"]);
     }
     tampered = undefined;
-    expect((await to.call("POST", `/${name}/novations`, {})).status).toBe(200);
+    expect((await to.call("POST", `/${name}/novations`, { pricingVersion: "2.0.0" })).status).toBe(200);
   });
 
   test("of a version that was set aside under another label is certified as any other", async () => {

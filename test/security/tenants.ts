@@ -167,7 +167,7 @@ const SAMPLES: Record<string, Build> = {
   "POST /services/{serviceName}/pricings": ({ serviceName }) => ({ body: uploaded(serviceName, "2.0.0") }),
   "GET /services/{serviceName}/diff": () => ({ query: "?from=0.9.0&to=1.0.0" }),
   "POST /services/{serviceName}/diff": ({ serviceName }) => ({ body: uploaded(serviceName, "2.0.0") }),
-  "POST /services/{serviceName}/novations": () => ({ body: { from: ["1.0.0"] } }),
+  "POST /services/{serviceName}/novations": () => ({ body: { pricingVersion: "1.0.0", from: ["1.0.0"] } }),
   "PUT /organizations/{organizationId}/gate": () => ({ body: { rules: [] } }),
   "POST /services/{serviceName}/impact": () => ({ body: { action: "disable" } }),
   "PUT /services/{serviceName}/pricings/{pricingVersion}": () => ({ query: "?availability=active", body: {} }),

@@ -245,7 +245,7 @@ export async function changeServices(
     },
   });
   await step("POST /services/:serviceName/novations", ["contract.novate", "pricing.novate"], {
-    body: { from: ["2.0.0"] },
+    body: { pricingVersion: "2.0.0", from: ["2.0.0"] },
     entry: {
       target: "Tasker 2.0.0",
       before: null,

@@ -84,13 +84,15 @@ export interface GateResult {
   readonly reason: string;
 }
 
+/** Prices are sums of decimal fractions: 114.99999999999999 stands for 115. */
+const ROUNDING = 1 + 1e-9;
 /** Maximum configurations named in a reason. */
 const MAX_NAMED = 3;
 
 function pricedHigher({ price }: ConfigurationImpact, tolerated: number): boolean {
   const { before, after, effect } = price;
   if (after === null || effect === "same" || effect === "more") return false;
-  return effect === "different" || after.amount > before.amount * (1 + tolerated / 100);
+  return effect === "different" || after.amount > before.amount * (1 + tolerated / 100) * ROUNDING;
 }
 
 /** Counts the contracts of one configuration that violate the rule. */
@@ -113,6 +115,13 @@ function percentText(percent: number): string {
   return percent === 0 || percent >= 0.01 ? `${Number(percent.toFixed(2))} %` : "less than 0.01 %";
 }
 
+/** Compares whole numbers, because 0.07 × 100 is 7.000000000000001. */
+function isWithinPercent(count: number, percent: number, total: number): boolean {
+  const decimals = /\.(\d+)$/.exec(percent.toFixed(12).replace(/0+$/, ""))?.[1]?.length ?? 0;
+  const scale = 10 ** decimals;
+  return BigInt(count) * 100n * BigInt(scale) <= BigInt(Math.round(percent * scale)) * BigInt(total);
+}
+
 function check(report: ImpactReport, rule: GateRule): GateResult {
   const broken = report.configurations
     .map((impact) => ({ impact, contracts: breaking(impact, rule) }))
@@ -120,9 +129,9 @@ function check(report: ImpactReport, rule: GateRule): GateResult {
     .sort((one, other) => other.contracts - one.contracts);
   const contracts = broken.reduce((sum, each) => sum + each.contracts, 0);
   const total = report.counts.contracts;
-  const percent = total === 0 ? 0 : (contracts / total) * 100;
+  const percent = total === 0 ? 0 : (contracts * 100) / total;
   const { percent: maxPercent, contracts: maxContracts } = rule.atMost ?? { contracts: 0 };
-  const passed = percent <= (maxPercent ?? 100) && contracts <= (maxContracts ?? Infinity);
+  const passed = isWithinPercent(contracts, maxPercent ?? 100, total) && contracts <= (maxContracts ?? Infinity);
   const tolerated = [
     ...(maxPercent === undefined ? [] : [percentText(maxPercent)]),
     ...(maxContracts === undefined ? [] : [String(maxContracts)]),

@@ -80,6 +80,39 @@ describe("a gate", () => {
     expect(result?.reason).toBe("12 of 100 contracts (12 %) lose a feature; at most 2 % may: PRO (10), GONE (2)");
   });
 
+  it.each([
+    [7, 100, 7, true],
+    [435, 10_000, 4.35, true],
+    [1, 1_000_000, 0.0001, true],
+    [436, 10_000, 4.35, false],
+    [8, 100, 7.999_999, false],
+  ])(
+    "%i contracts of %i that lose are compared exactly with at most %d percent: %s",
+    (losing, total, percent, passed) => {
+      const before = pricing({
+        PRO: { price: 1, tasks: 2, export: true },
+        FREE: { price: 0, tasks: 1, export: false },
+      });
+      const after = pricing({
+        PRO: { price: 1, tasks: 2, export: false },
+        FREE: { price: 0, tasks: 1, export: false },
+      });
+      const impact = new Impact({ before, after, usage: "kept" });
+      impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: {}, count: losing });
+      impact.add({ configuration: { plan: "FREE", addOns: {} }, usage: {}, count: total - losing });
+      const rules = gateRules.parse([{ rule: "noFeatureLost", atMost: { percent } }]);
+      expect(checkGate(impact.report(), rules)[0]?.passed).toBe(passed);
+    },
+  );
+
+  it("tolerates a price rise of exactly the given percent", () => {
+    const priced = (price: number) => pricing({ PRO: { price, tasks: 1, export: true } });
+    const impact = new Impact({ before: priced(100), after: priced(115), usage: "kept" });
+    impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: {} });
+    const rules = gateRules.parse([{ rule: "noPriceRise", byMoreThanPercent: 15 }]);
+    expect(checkGate(impact.report(), rules)[0]?.passed).toBe(true);
+  });
+
   it("passes when there is no contract", () => {
     const side = pricing({ PRO: { price: 1, tasks: 1, export: true } });
     const impact = new Impact({ before: side, after: undefined, usage: "kept" });
