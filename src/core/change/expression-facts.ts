@@ -29,6 +29,11 @@ export interface ExpressionFacts {
    * turns the feature off.
    */
   readonly allowances: readonly string[];
+  /**
+   * Numbers with which the expression compares a granted limit. Null for a limit that it reads in another form, such as
+   * a sum. Has no limit that is only compared with consumption.
+   */
+  readonly thresholds: ReadonlyMap<string, readonly number[] | null>;
   /** Identifiers of other services, as written in the expression. */
   readonly foreign: readonly string[];
   readonly mentionsContext: boolean;
@@ -170,6 +175,45 @@ function readOtherwise(tree: ExpressionTree, positive: boolean, found: Set<strin
   }
 }
 
+function literalNumber(tree: ExpressionTree): number | undefined {
+  if (tree.kind === "literal") return typeof tree.value === "number" ? tree.value : undefined;
+  if (tree.kind !== "unary" || tree.operator === "!") return undefined;
+  const value = literalNumber(tree.operand);
+  return value === undefined || tree.operator === "+" ? value : -value;
+}
+
+/** Collects the {@link ExpressionFacts.thresholds} of a tree. `add` gets null for a form that has none. */
+function findThresholds(tree: ExpressionTree, add: (limit: Reference, threshold: number | null) => void): void {
+  switch (tree.kind) {
+    case "literal":
+      return;
+    case "leaf":
+      if (tree.leaf.to === "usageLimit") add(tree.leaf, null);
+      return;
+    case "unary":
+      return findThresholds(tree.operand, add);
+    case "logical":
+      for (const operand of tree.operands) findThresholds(operand, add);
+      return;
+    case "choice":
+      for (const part of [tree.test, tree.yes, tree.no]) findThresholds(part, add);
+      return;
+    case "binary": {
+      const isComparison = COMPARISONS.has(tree.operator);
+      for (const [side, other] of [
+        [tree.left, tree.right],
+        [tree.right, tree.left],
+      ] as const) {
+        const number = literalNumber(other);
+        if (!isComparison || side.kind !== "leaf" || side.leaf.to !== "usageLimit") findThresholds(side, add);
+        else if (number !== undefined) add(side.leaf, number);
+        // Two grants differ in such a comparison as their limits do, which grow linearly.
+        else if (other.kind !== "leaf" || other.leaf.to !== "usage") add(side.leaf, null);
+      }
+    }
+  }
+}
+
 function worst(all: readonly Steadiness[]): Steadiness {
   return all.includes("unknown") ? "unknown" : all.includes("truth") ? "truth" : "value";
 }
@@ -213,7 +257,15 @@ export function expressionFacts(text: string, prefix: string): ExpressionFacts |
   const limits = named("usageLimit");
   const otherwise = new Set<string>();
   readOtherwise(tree, true, otherwise);
+  const thresholds = new Map<string, readonly number[] | null>();
+  findThresholds(tree, (reference, threshold) => {
+    const name = nameOf(reference);
+    if (name === undefined) return;
+    const known = thresholds.get(name);
+    thresholds.set(name, threshold === null || known === null ? null : [...(known ?? []), threshold]);
+  });
   return {
+    thresholds,
     shape: JSON.stringify(tree, (_, value: unknown) =>
       typeof value === "number" && !Number.isFinite(value) ? String(value) : value,
     ),

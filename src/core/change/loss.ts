@@ -141,7 +141,7 @@ export function subjectsOfBoth(before: Side, after: Side): { features: string[];
 export function* floorSteps(current: Entitlements, after: Side): Steps<Floor[]> {
   const { pricing } = after;
   const offered = offers(current.configuration);
-  const space = new Space([pricing], (addOn) => offered.addOn(addOn));
+  const space = new Space([after], (addOn) => offered.addOn(addOn));
   const { features, limits } = subjectsOfBoth(current.side, after);
   const plans =
     pricing.plans.size === 0 ? [undefined] : [...pricing.plans.values()].filter((plan) => offered.plan(plan));

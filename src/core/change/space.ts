@@ -1,6 +1,7 @@
 import type { CompiledPricing } from "../pricing/compile.ts";
 import { UNLIMITED } from "../pricing/model.ts";
 import type { AddOn } from "../pricing/model.ts";
+import type { Side } from "./entitlements.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
 import { allowsQuantity, constraintsOf } from "../pricing/subscription.ts";
@@ -11,6 +12,37 @@ export const MAX_SELECTIONS = 4_096;
 const LOOKED_PER_STEP = 64;
 /** Maximum steps to search a quantity that satisfies several sets of constraints. */
 const MAX_STEPS = 1_000;
+
+/** Maximum quantities of one add-on that are tried one by one. */
+const MAX_QUANTITIES = 64;
+
+/** Per limit, the numbers with which expressions compare it; null for other forms. See {@link ExpressionFacts}. */
+type Thresholds = ReadonlyMap<string, readonly number[] | null>;
+
+/** Computed once per side, because every best fit creates a space. */
+const thresholdsOfSide = new WeakMap<Side, Thresholds>();
+
+function merge(all: Iterable<readonly [string, readonly number[] | null]>): Thresholds {
+  const merged = new Map<string, readonly number[] | null>();
+  for (const [limit, found] of all) {
+    const known = merged.get(limit);
+    merged.set(limit, found === null || known === null ? null : [...new Set([...(known ?? []), ...found])]);
+  }
+  return merged;
+}
+
+/** Merges the thresholds of all expressions of the sides. */
+function thresholdsOf(sides: readonly Side[]): Thresholds {
+  const each = sides.map((side) => {
+    const known = thresholdsOfSide.get(side);
+    if (known !== undefined) return known;
+    const modes = [...side.expressions.values()].flatMap(({ client, server }) => [client, server]);
+    const found = merge(modes.flatMap((facts) => [...(facts?.thresholds ?? [])]));
+    thresholdsOfSide.set(side, found);
+    return found;
+  });
+  return each.length === 1 && each[0] !== undefined ? each[0] : merge(each.flatMap((found) => [...found]));
+}
 
 /** A valid combination of a plan and add-ons with quantities. */
 export interface Selection {
@@ -23,7 +55,7 @@ export interface Selection {
 
 export interface Selections {
   readonly list: readonly Selection[];
-  /** False when there are more than {@link MAX_SELECTIONS}. */
+  /** False when there are more than {@link MAX_SELECTIONS}, or when other quantities may make a difference. */
   readonly complete: boolean;
 }
 
@@ -33,6 +65,8 @@ interface Rules {
   readonly dependsOn: readonly string[];
   readonly excludes: readonly string[];
   readonly quantities: readonly number[];
+  /** False when other quantities may make a difference. */
+  readonly areQuantitiesComplete: boolean;
   isAvailableFor(planKey: string): boolean;
 }
 
@@ -76,6 +110,66 @@ export function edgeQuantities(addOns: readonly AddOn[]): number[] {
   return [...new Set([smallest, ...candidates.filter((quantity) => quantity !== undefined)])].sort((a, b) => a - b);
 }
 
+/** Returns every value that a pricing gives a limit before extensions. */
+function basesOf({ pricing }: CompiledPricing, limit: string): number[] {
+  const definition = pricing.usageLimits.find((each) => each.name === limit);
+  const owned = [...pricing.plans, ...pricing.addOns].map((owner) =>
+    Object.hasOwn(owner.usageLimits, limit) ? owner.usageLimits[limit] : undefined,
+  );
+  return [definition?.defaultValue, definition?.value, ...owned].filter((value) => typeof value === "number");
+}
+
+/**
+ * Returns the quantities of an add-on at which a grant or an expression may behave differently: the edges, and those at
+ * which an extended limit reaches a threshold. `complete` is false when others may matter too.
+ */
+function quantitiesOf(
+  addOns: readonly AddOn[],
+  pricings: readonly CompiledPricing[],
+  thresholds: Thresholds,
+): { readonly list: readonly number[]; readonly complete: boolean } {
+  const edges = edgeQuantities(addOns);
+  const [smallest, largest] = [edges[0], edges.at(-1)];
+  const extended = addOns
+    .flatMap((addOn) => Object.entries(addOn.usageLimitsExtensions))
+    .filter(([limit, each]) => each !== 0 && thresholds.has(limit));
+  if (smallest === undefined || largest === undefined || extended.length === 0) return { list: edges, complete: true };
+  const step = Math.max(...addOns.map((addOn) => constraintsOf(addOn).quantityStep));
+  const every = (last: number): number[] => {
+    const list: number[] = [];
+    for (let quantity = smallest; quantity <= last; quantity += step) list.push(quantity);
+    return list;
+  };
+  const found = new Set(edges);
+  let complete = true;
+  for (const [limit, extension] of extended) {
+    const numbers = thresholds.get(limit);
+    const bases = [...new Set(pricings.flatMap((pricing) => basesOf(pricing, limit)))];
+    const others = pricings
+      .flatMap(({ pricing }) => pricing.addOns)
+      .filter((other) => !addOns.includes(other) && (other.usageLimitsExtensions[limit] ?? 0) !== 0);
+    const crossings = (numbers ?? []).flatMap((number) => bases.map((base) => (number - base) / extension));
+    const isAlone = others.length === 0;
+    const onlyGrows = extension > 0 && others.every((other) => (other.usageLimitsExtensions[limit] ?? 0) > 0);
+    if (numbers !== null && isAlone) {
+      for (const crossing of crossings.filter((each) => each >= smallest - step && each <= largest + step)) {
+        const below = smallest + Math.floor((crossing - smallest) / step) * step;
+        for (const quantity of [below - step, below, below + step, below + 2 * step]) found.add(quantity);
+      }
+      continue;
+    }
+    // With other add-ons, the limit reaches a threshold at the latest where this one alone would.
+    const last = numbers !== null && onlyGrows ? Math.min(largest, Math.max(...crossings, smallest) + step) : largest;
+    if ((last - smallest) / step >= MAX_QUANTITIES) complete = false;
+    else for (const quantity of every(last)) found.add(quantity);
+  }
+  const list = [...found].filter(
+    (quantity) =>
+      quantity >= smallest && quantity <= largest && addOns.every((addOn) => allowsQuantity(addOn, quantity)),
+  );
+  return { list: list.sort((one, other) => one - other), complete };
+}
+
 /**
  * Space of the configurations that are valid in every one of several pricings. Enumerating all is infeasible, so each
  * query names the relevant add-ons and gets only their selections. Names are case-insensitive. Results do not depend on
@@ -91,12 +185,10 @@ export class Space {
    * `isOffered` excludes add-ons and everything that depends on them. The space calls `step` frequently; it may throw
    * to abort.
    */
-  constructor(
-    pricings: readonly CompiledPricing[],
-    isOffered: (addOn: AddOn) => boolean = () => true,
-    step: () => void = () => {},
-  ) {
+  constructor(sides: readonly Side[], isOffered: (addOn: AddOn) => boolean = () => true, step: () => void = () => {}) {
     this.#step = step;
+    const pricings = sides.map((side) => side.pricing);
+    const thresholds = thresholdsOf(sides);
     const [first] = pricings;
     const common = (maps: readonly ReadonlyMap<string, { readonly name: string }>[]): string[] =>
       [...(maps[0]?.keys() ?? [])].filter((key) => maps.every((map) => map.has(key)));
@@ -107,12 +199,14 @@ export class Space {
       const addOns = pricings.map((pricing) => pricing.addOns.get(key)).filter((addOn) => addOn !== undefined);
       if (!addOns.every(isOffered)) continue;
       const lower = (names: readonly string[]): string[] => names.map((name) => name.toLowerCase());
+      const quantities = quantitiesOf(addOns, pricings, thresholds);
       const available = addOns.map((addOn) => new Set(lower(addOn.availableFor)));
       this.#rules.set(key, {
         name: spelling(addOns.map((addOn) => addOn.name)),
         dependsOn: lower(addOns.flatMap((addOn) => addOn.dependsOn)),
         excludes: lower(addOns.flatMap((addOn) => addOn.excludes)),
-        quantities: edgeQuantities(addOns),
+        quantities: quantities.list,
+        areQuantitiesComplete: quantities.complete,
         isAvailableFor: (planKey) => available.every((set) => set.has(planKey)),
       });
     }
@@ -172,7 +266,7 @@ export class Space {
       }
       level = next;
     }
-    return { list, complete: true };
+    return { list, complete: wanted.every((key) => this.#rules.get(key)?.areQuantitiesComplete === true) };
   }
 
   /** Builds a selection. Returns undefined when the closure adds a queried add-on that is not among the picks. */

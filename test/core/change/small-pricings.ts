@@ -225,7 +225,7 @@ export function pricingFrom(content: object, header: object = {}): Pricing {
 }
 
 /** Lists every valid configuration, with quantities up to five. */
-export function everyConfiguration(pricing: CompiledPricing): Configuration[] {
+export function everyConfiguration(pricing: CompiledPricing, largestQuantity = 5): Configuration[] {
   const found: Configuration[] = [];
   const plans = pricing.pricing.plans.length === 0 ? [undefined] : pricing.pricing.plans.map((plan) => plan.name);
   const visit = (plan: string | undefined, rest: Pricing["addOns"], addOns: Record<string, number>): void => {
@@ -236,7 +236,7 @@ export function everyConfiguration(pricing: CompiledPricing): Configuration[] {
       return;
     }
     visit(plan, others, addOns);
-    for (let quantity = 1; quantity <= 5; quantity++)
+    for (let quantity = 1; quantity <= largestQuantity; quantity++)
       if (allowsQuantity(next, quantity)) visit(plan, others, { ...addOns, [next.name]: quantity });
   };
   for (const plan of plans) visit(plan, pricing.pricing.addOns, {});

@@ -54,7 +54,7 @@ export function* proposeSteps(
   const current = entitlementsOf(before, configuration);
   const { pricing } = after;
   const offered = offers(configuration);
-  const space = new Space([pricing], (addOn) => offered.addOn(addOn));
+  const space = new Space([after], (addOn) => offered.addOn(addOn));
   const plans =
     pricing.plans.size === 0
       ? [undefined]

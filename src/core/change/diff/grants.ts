@@ -73,7 +73,7 @@ class GrantComparison {
   constructor(before: Side, after: Side, isOver: IsOver) {
     this.#sides = [before, after];
     this.#isOver = isOver;
-    this.#space = new Space([before.pricing, after.pricing]);
+    this.#space = new Space([before, after]);
     this.#holdings = [memoizeEntitlements(before), memoizeEntitlements(after)];
   }
 
@@ -277,7 +277,7 @@ class Present {
 
   /** Returns true if any plan or add-on grants anything of a feature or limit that the other pricing lacks. */
   *isWorth(subject: "feature" | "usageLimit", name: string, isOver: () => boolean): Steps<boolean> {
-    const space = (this.#space ??= new Space([this.#side.pricing]));
+    const space = (this.#space ??= new Space([this.#side]));
     const [holding, none] = (this.#holdings ??= [memoizeEntitlements(this.#side), memoizeEntitlements(this.#other)]);
     const keys = subject === "feature" ? addOnsOfFeature(this.#side, name) : addOnsOfLimit(this.#side, name);
     for (const plan of space.plans)

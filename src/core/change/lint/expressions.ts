@@ -44,10 +44,17 @@ function possibleValues(side: Side, to: "features" | "usageLimits", name: string
   return item.valueType === "TEXT" ? [...new Set(values)] : [...new Set([...values, ...numbers, 0, 1, UNLIMITED])];
 }
 
-/** Returns the numbers in an expression and their neighbours. */
+/** Returns the numbers in an expression with both signs, and their neighbours. */
 function numbersIn(text: string): number[] {
   const numbers = [...text.matchAll(/(?<![\w.])\d+(?:\.\d+)?/g)].map((match) => Number(match[0]));
-  return numbers.flatMap((number) => [number - 1, number, number + 1]);
+  return [...numbers, ...numbers.map((number) => -number)].flatMap((number) => [number - 1, number, number + 1]);
+}
+
+/** Returns true if add-ons extend a limit that the expression reads in arithmetic: it may have any value. */
+function readsAnyValue({ pricing }: Side, { thresholds }: ExpressionFacts): boolean {
+  return pricing.pricing.addOns.some((addOn) =>
+    Object.entries(addOn.usageLimitsExtensions).some(([name, each]) => each !== 0 && thresholds.get(name) === null),
+  );
 }
 
 /** Enumerates all combinations of the values that an expression reads. Undefined when there are too many. */
@@ -98,7 +105,7 @@ function* constancy(
   facts: ExpressionFacts,
   text: string,
 ): Steps<"always" | "never" | undefined> {
-  const holdings = assignments(side, facts, text);
+  const holdings = readsAnyValue(side, facts) ? undefined : assignments(side, facts, text);
   if (holdings === undefined) return undefined;
   let [always, never] = [true, true];
   for (const holding of holdings) {

@@ -32,7 +32,7 @@ export function* lintSteps(pricing: Pricing, source?: string, isOver: IsOver = N
   };
   const compiled = yield* compileSteps(pricing);
   const side = yield* sideSteps(compiled);
-  const space = new Space([compiled], undefined, step);
+  const space = new Space([side], undefined, step);
   const remembered = memoizeEntitlements(side);
   const holdingAt: typeof remembered = (configuration) => {
     step();
