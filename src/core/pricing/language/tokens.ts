@@ -21,17 +21,32 @@ export class SyntaxRefusal extends Error {
 }
 
 const TOKEN =
-  /(?<blank>[\s\uFEFF]+)|(?<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)|(?<string>'(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*")|(?<unclosed>'(?:[^'\\\r\n]|\\.)*|"(?:[^"\\\r\n]|\\.)*)|(?<name>[\p{L}_$][\p{L}\p{N}_$]*)|#(?<variable>[\p{L}_$][\p{L}\p{N}_$]*)|(?<operator>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:()[\].,])|(?<unknown>.)/suy;
+  /(?<blank>[\s\uFEFF]+)|(?<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)|(?<string>'(?:[^'\\\r\n]|\\(?:\r\n|.))*'|"(?:[^"\\\r\n]|\\(?:\r\n|.))*")|(?<unclosed>'(?:[^'\\\r\n]|\\(?:\r\n|.))*|"(?:[^"\\\r\n]|\\(?:\r\n|.))*)|(?<name>[\p{L}_$][\p{L}\p{N}_$]*)|#(?<variable>[\p{L}_$][\p{L}\p{N}_$]*)|(?<update>--|\+\+)|(?<operator>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:()[\].,])|(?<unknown>.)/suy;
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", v: "\v", 0: "\0" };
 
-function unescape(body: string): string {
+const ESCAPE = /\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|u\{([0-9a-fA-F]+)\}|(\r\n|[\s\S]))/g;
+const LINE_BREAK = /^(?:\r\n|[\r\n\u2028\u2029])$/;
+const LARGEST_CODE_POINT = 0x10_ff_ff;
+
+/** Resolves the escapes of a string as JavaScript does. Undefined for one that JavaScript's strict mode rejects. */
+function unescape(body: string): string | undefined {
   if (!body.includes("\\")) return body;
-  return body.replace(/\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\s\S]))/g, (_, long, short, single: string) => {
-    const code: unknown = long ?? short;
-    if (typeof code === "string") return String.fromCharCode(parseInt(code, 16));
+  let isValid = true;
+  const text = body.replace(ESCAPE, (_, four, two, any, single: string | undefined, offset: number) => {
+    if (single === undefined) {
+      const code = parseInt(String(four ?? two ?? any), 16);
+      if (code <= LARGEST_CODE_POINT) return String.fromCodePoint(code);
+      isValid = false;
+      return "";
+    }
+    if (LINE_BREAK.test(single)) return "";
+    // `\0` is a null character, but not as the start of an octal number. `\x4` and `\u12` are cut short.
+    const isOctal = /^[1-9]$/.test(single) || (single === "0" && /^\d/.test(body.slice(offset + 2)));
+    if (isOctal || single === "x" || single === "u") isValid = false;
     return Object.hasOwn(ESCAPES, single) ? (ESCAPES[single] ?? single) : single;
   });
+  return isValid ? text : undefined;
 }
 
 /**
@@ -68,7 +83,12 @@ function tokenOf(
   const { number, string, name, variable, operator } = groups;
   if (name !== undefined) return { kind: "name", text: name, start, end };
   if (operator !== undefined) return { kind: "operator", text: operator, start, end };
-  if (string !== undefined) return { kind: "string", text: string, start, end, value: unescape(string.slice(1, -1)) };
+  if (string !== undefined) {
+    const value = unescape(string.slice(1, -1));
+    return value === undefined
+      ? { kind: "unknown", text: string, start, end }
+      : { kind: "string", text: string, start, end, value };
+  }
   if (number !== undefined) {
     // Reject `012`, which is octal in some languages, and `1a`, which is no number.
     const clean = !/^0\d/.test(number) && !/^[\p{L}_$\d]/u.test(text.slice(end, end + 2));

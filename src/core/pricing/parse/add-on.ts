@@ -5,13 +5,15 @@ import type { Catalogue } from "./plan.ts";
 import { nameFault, readDescription, readLimitValue, readUnit, readValue } from "./value.ts";
 import type { NamedItem } from "./value.ts";
 import type { Section } from "./problems.ts";
-import { isList, isMap, shown } from "./tree.ts";
+import { isList, isMap, shown, isNested } from "./tree.ts";
 
 /** A reference to another add-on. Checked after all add-ons have been read. */
 export interface PendingName {
   readonly section: Section;
   readonly field: "dependsOn" | "excludes";
   readonly name: string;
+  /** True for a list or map, which is no name even if its text is. */
+  readonly isNested: boolean;
   readonly index: number;
   readonly at: number;
 }
@@ -32,7 +34,7 @@ function readAvailableFor(
   }
   return value.items.map((item, index) => {
     const plan = shown(item.value);
-    if (!plans.has(plan))
+    if (!plans.has(plan) || isNested(item.value))
       section.failAt(`availableFor.${index}`, item.at, `The plan ${plan} is not defined in the pricing.`);
     return plan;
   });
@@ -49,7 +51,7 @@ function readAddOnNames(section: Section, field: "dependsOn" | "excludes", pendi
     return [];
   }
   for (const [index, item] of value.items.entries())
-    pending.push({ section, field, name: shown(item.value), index, at: item.at });
+    pending.push({ section, field, name: shown(item.value), isNested: isNested(item.value), index, at: item.at });
   return value.items.map((item) => shown(item.value));
 }
 

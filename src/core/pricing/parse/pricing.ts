@@ -238,8 +238,8 @@ function* readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems
  */
 function checkAddOnNames(pending: readonly PendingName[], addOns: ReadonlySet<string>, problems: Problems): void {
   for (const field of ["dependsOn", "excludes"] as const)
-    for (const { section, name, index, at } of pending.filter((each) => each.field === field))
-      if (!addOns.has(name))
+    for (const { section, name, isNested, index, at } of pending.filter((each) => each.field === field))
+      if (!addOns.has(name) || isNested)
         problems.add(
           "pricing",
           `The addon ${name} is not defined in the pricing.`,

@@ -56,6 +56,11 @@ export function setValue(map: TreeMap, key: string, value: TreeValue, like?: Tre
   map.entries.set(key, { value, at: at?.at ?? map.at, valueAt: at?.valueAt ?? map.at, verbatim: false });
 }
 
+/** Returns true for a list or map. */
+export function isNested(value: TreeValue): boolean {
+  return isMap(value) || isList(value);
+}
+
 /** Formats a value for messages, like JavaScript's template strings. Dates appear as written. */
 export function shown(value: TreeValue): string {
   if (isMap(value)) return "[object Object]";

@@ -5,7 +5,7 @@ import { hasValueFields, readRender, readValues, readValueType } from "./feature
 import { nameFault, oneOf, readDescription, readUnit } from "./value.ts";
 import type { NamedItem } from "./value.ts";
 import type { Section } from "./problems.ts";
-import { isList, isMap, shown } from "./tree.ts";
+import { isList, isMap, shown, isNested } from "./tree.ts";
 
 const UNITS_IN_WORDS = PERIOD_UNITS.map((unit) => `"${unit}"`).join(" | ");
 
@@ -89,7 +89,7 @@ function readLinkedFeatures(section: Section, features: ReadonlySet<string>): re
   }
   return value.items.map((item, index) => {
     const feature = shown(item.value);
-    if (!features.has(feature))
+    if (!features.has(feature) || isNested(item.value))
       section.failAt(
         `linkedFeatures.${index}`,
         item.at,
@@ -117,13 +117,15 @@ export function readUsageLimit(
   }
   const description = readDescription(section);
   const valueType = readValueType(section);
-  if (valueType === "TEXT")
+  if (valueType === "TEXT") {
     section.fail(
       "valueType",
       "The valueType field of a usage limit must be either BOOLEAN or NUMERIC. Received: TEXT",
       // The reference implementation detects this last, when it stores the pricing.
       2,
     );
+    return undefined;
+  }
   const shape = { owner: "usage limit", valueType: valueType ?? "NUMERIC", payment: false } as const;
   const values = valueType === undefined ? { defaultValue: 0 } : readValues(section, shape);
   const unit = readUnit(section);

@@ -8,7 +8,7 @@ import type { TreeEntry, TreeMap, TreeValue } from "./tree.ts";
  * Readers for fields that features, limits, plans and add-ons share. Each reports problems and returns a placeholder.
  */
 
-const WEB_ADDRESS = /^https?:\/\/[^\s/?#]+(?:[/?#]\S*)?$/i;
+const WEB_ADDRESS = /^https?:\/\/(?!\.|[^/?#]*\.\.)[^\s/?#]+(?:[/?#]\S*)?$/i;
 /** Maximum entries in a list of payment methods, more than exist. Keeps comparisons of lists cheap. */
 const MAX_PAYMENT_METHODS = 64;
 
