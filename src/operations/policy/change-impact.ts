@@ -76,7 +76,7 @@ export function viewImpact(plan: ChangePlan, { report, groups }: Assessment) {
     serviceName: service.name,
     pricingVersion: version?.version ?? null,
     targetVersion: action === "activate" ? null : (target?.version ?? null),
-    usage: action === "archive" ? ("reset" as const) : ("kept" as const),
+    usage: report.usage,
     counts: report.counts,
     groups: groups.map((group, index) => ({
       pricingVersion: group.version.version,

@@ -69,6 +69,9 @@ interface OpenVersion {
   readonly comparisons: Map<string, HoldingComparison>;
 }
 
+/** Archiving a version resets the usage of its contracts; every other change keeps it. */
+const usageAfter = (action: ChangePlan["action"]): ImpactReport["usage"] => (action === "archive" ? "reset" : "kept");
+
 /** Groups the contracts of a change by version and configuration, and counts the effects on each. */
 export class Grouping {
   readonly #ctx: Context;
@@ -159,7 +162,7 @@ export class Grouping {
         after: action === "activate" ? before : this.#target,
         place: (configuration) => this.#byKey.get(`${version.id} ${configurationKey(configuration)}`)?.group.target,
         compared: (configuration) => comparisons.get(configurationKey(configuration)),
-        usage: action === "archive" ? "reset" : "kept",
+        usage: usageAfter(action),
       }),
     };
     this.#versions.set(version.id, opened);
@@ -202,6 +205,7 @@ export class Grouping {
       .sort((one, other) => other.impact.counts.contracts - one.impact.counts.contracts);
     return {
       report: {
+        usage: usageAfter(this.#plan.action),
         counts,
         configurations: merged.map(({ impact }) => impact),
         unforeseen: [...new Set(reports.flatMap(({ report }) => report.unforeseen))],

@@ -76,6 +76,7 @@ export class ConfigurationCount {
   readonly #comparison: ReturnType<typeof compareHoldings>;
   readonly #price: ConfigurationImpact["price"];
   readonly #answers: UsageAnswers;
+  readonly #keepsUsage: boolean;
   readonly #counted: readonly Counted[];
   readonly #always: Pick<ImpactCounts, "losingFeatures" | "losingQuota" | "payingMore" | "unplaced"> & {
     readonly gains: boolean;
@@ -95,6 +96,7 @@ export class ConfigurationCount {
     const [was, is] = [priceOf(before.pricing, configuration), target && after && priceOf(after.pricing, target)];
     this.#price = { before: was, after: is ?? null, effect: is === undefined ? "same" : priceEffect(was, is) };
     this.#answers = new UsageAnswers(this.#before, this.#after, usage);
+    this.#keepsUsage = usage === "kept";
     this.#counted = this.#whatToCount();
     const { features, limits } = this.#comparison;
     const effects = [...features, ...limits].map((each) => each.effect);
@@ -137,8 +139,10 @@ export class ConfigurationCount {
     };
     add("contracts", true);
     add("gaining", gains || on);
-    add("losing", loses || off || newlyOver);
-    add("affected", gains || loses || on || off || newlyOver || this.#price.effect !== "same");
+    // A reset empties the balances, so nobody ends above a limit.
+    const exceeds = this.#keepsUsage && newlyOver;
+    add("losing", loses || off || exceeds);
+    add("affected", gains || loses || on || off || exceeds || this.#price.effect !== "same");
     add("losingFeatures", always.losingFeatures);
     add("losingQuota", always.losingQuota);
     add("turnedOff", off);

@@ -84,6 +84,7 @@ export interface GateResult {
   readonly reason: string;
 }
 
+const OF_BALANCES: ReadonlySet<GateMeasure> = new Set(["nobodyAboveLimit", "nobodyNewlyAboveLimit"]);
 /** Prices are sums of decimal fractions: 114.99999999999999 stands for 115. */
 const ROUNDING = 1 + 1e-9;
 /** Maximum configurations named in a reason. */
@@ -123,8 +124,10 @@ function isWithinPercent(count: number, percent: number, total: number): boolean
 }
 
 function check(report: ImpactReport, rule: GateRule): GateResult {
+  // Balances after a reset are 0, which is above no limit.
+  const isEmptied = report.usage === "reset" && OF_BALANCES.has(rule.rule);
   const broken = report.configurations
-    .map((impact) => ({ impact, contracts: breaking(impact, rule) }))
+    .map((impact) => ({ impact, contracts: isEmptied ? 0 : breaking(impact, rule) }))
     .filter((each) => each.contracts > 0)
     .sort((one, other) => other.contracts - one.contracts);
   const contracts = broken.reduce((sum, each) => sum + each.contracts, 0);
@@ -144,13 +147,15 @@ function check(report: ImpactReport, rule: GateRule): GateResult {
     .slice(0, MAX_NAMED)
     .map((each) => `${describeConfiguration(each.impact.configuration)} (${each.contracts})`)
     .join(", ");
+  const erased = isEmptied ? report.counts[COUNTED[rule.rule]] : 0;
+  const note = erased === 0 ? "" : `; the present usage of ${erased} exceeds one, but the change resets it`;
   const most = named === "" ? "" : `: ${named}${broken.length > MAX_NAMED ? ", …" : ""}`;
   return {
     rule,
     passed,
     contracts,
     percent,
-    reason: `${contracts} of ${total} contracts (${percentText(percent)}) ${verb}; at most ${tolerated} may${most}`,
+    reason: `${contracts} of ${total} contracts (${percentText(percent)}) ${verb}; at most ${tolerated} may${most}${note}`,
   };
 }
 

@@ -44,6 +44,7 @@ export class Impact {
         .map(([name]) => name),
     );
     return {
+      usage: this.#options.usage,
       counts,
       configurations: all
         .sort((one, other) => other.counts.contracts - one.counts.contracts)

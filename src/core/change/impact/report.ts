@@ -45,9 +45,9 @@ export interface ImpactCounts {
   readonly losingQuota: number;
   /** Contracts with a feature that is on at their current consumption and off afterwards. */
   readonly turnedOff: number;
-  /** Contracts whose consumption exceeds a limit afterwards but not before. */
+  /** Contracts whose present consumption exceeds a limit afterwards but not before. If the change resets it: for information. */
   readonly newlyOver: number;
-  /** Contracts whose consumption exceeds a limit afterwards. */
+  /** Contracts whose present consumption exceeds a limit afterwards. If the change resets it: for information. */
   readonly over: number;
   /** Contracts whose price rises or becomes incomparable. */
   readonly payingMore: number;
@@ -79,6 +79,8 @@ export interface ConfigurationImpact {
 }
 
 export interface ImpactReport {
+  /** See {@link ImpactOptions}. */
+  readonly usage: "kept" | "reset";
   readonly counts: ImpactCounts;
   /** Sorted by number of contracts, descending. */
   readonly configurations: readonly ConfigurationImpact[];

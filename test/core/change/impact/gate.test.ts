@@ -113,6 +113,32 @@ describe("a gate", () => {
     expect(checkGate(impact.report(), rules)[0]?.passed).toBe(true);
   });
 
+  it("judges balances after the change: those that it resets are above no limit", () => {
+    const [before, after] = [10, 5].map((tasks) => pricing({ PRO: { price: 1, tasks, export: true } }));
+    if (before === undefined || after === undefined) throw new Error("two pricings");
+    const results = (["kept", "reset"] as const).map((usage) => {
+      const impact = new Impact({ before, after, usage });
+      impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: { tasks: 7 }, count: 3 });
+      return checkGate(
+        impact.report(),
+        gateRules.parse([{ rule: "nobodyAboveLimit" }, { rule: "nobodyNewlyAboveLimit" }]),
+      );
+    });
+    expect(results.map((each) => each.map(({ passed, contracts }) => [passed, contracts]))).toEqual([
+      [
+        [false, 3],
+        [false, 3],
+      ],
+      [
+        [true, 0],
+        [true, 0],
+      ],
+    ]);
+    expect(results[1]?.[0]?.reason).toBe(
+      "0 of 3 contracts (0 %) are above a limit afterwards; at most 0 may; the present usage of 3 exceeds one, but the change resets it",
+    );
+  });
+
   it("passes when there is no contract", () => {
     const side = pricing({ PRO: { price: 1, tasks: 1, export: true } });
     const impact = new Impact({ before: side, after: undefined, usage: "kept" });
