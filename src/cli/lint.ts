@@ -1,7 +1,7 @@
 import { Option } from "commander";
 import type { Finding, Severity } from "../core/change/finding.ts";
 import { lintPricing } from "../core/change/lint/lint.ts";
-import { type CliCommand, EXIT } from "./command.ts";
+import { CliFailure, type CliCommand, EXIT } from "./command.ts";
 import { readPricingFile } from "./pricing-file.ts";
 
 interface Options {
@@ -28,9 +28,16 @@ export const lint: CliCommand = {
   async run(given, io) {
     const { json, failOn } = given.opts<Options>();
     const files: { path: string; findings: Finding[] }[] = [];
+    let hasFailed = false;
     for (const path of given.args) {
-      const { pricing, source } = await readPricingFile(path, io);
-      files.push({ path, findings: lintPricing(pricing, source) });
+      try {
+        const { pricing, source } = await readPricingFile(path, io);
+        files.push({ path, findings: lintPricing(pricing, source) });
+      } catch (error) {
+        if (!(error instanceof CliFailure)) throw error;
+        hasFailed = true;
+        io.err(`${error.message}\n`);
+      }
     }
     if (json === true) io.out(`${JSON.stringify(files, null, 2)}\n`);
     else
@@ -43,6 +50,7 @@ export const lint: CliCommand = {
       files.some(({ findings }) => findings.some(({ severity }) => severity === each)),
     );
     const bad = failOn !== "never" && worst >= 0 && worst <= SEVERITIES.indexOf(failOn);
+    if (hasFailed) return EXIT.failed;
     return bad ? EXIT.no : EXIT.done;
   },
 };

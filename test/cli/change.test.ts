@@ -83,6 +83,9 @@ describe("faregate lint", () => {
     expect(await faregate("lint", "pricing.yml", "dead.yml", "--fail-on", "warning")).toMatchObject({ code: 1 });
     expect(await faregate("lint", "dead.yml", "--fail-on", "never")).toMatchObject({ code: 0 });
     expect(await faregate("lint", "broken.yml")).toMatchObject({ code: 2, out: "" });
+    const both = await faregate("lint", "broken.yml", "dead.yml");
+    expect(both).toMatchObject({ code: 2, out: DEAD });
+    expect(both.err).toContain("broken.yml is not a valid pricing");
     const json = await faregate("lint", "dead.yml", "--json");
     expect(JSON.parse(json.out)).toMatchObject([{ path: "dead.yml", findings: [{ code: "dead-feature", line: 24 }] }]);
   });

@@ -122,7 +122,7 @@ describe("bodies", () => {
       "The input must be an object with the structure: Record<string, Record<string, number>>",
     ],
     ["POST", "/organizations/{org}/webhooks", 422, "The url field is required"],
-    ["PUT", "/organizations/{org}/gate", 422, "The body: must be of the type object"],
+    ["PUT", "/organizations/{org}/gate", 422, "The body: must be an object"],
     ["POST", "/cache/set", 400, "INVALID DATA: The key field must be a non-empty string"],
     ["POST", "/pricing-tokens/verify", 422, "The token field is required"],
   ])("a list has no fields for %s %s: %i", async (method, path, status, error) => {
