@@ -1,16 +1,19 @@
-/** Where one deployment answers; all of it follows from one URL. Source: contract clients §1.3. */
+/** Addresses of one deployment, derived from its URL. Source: contract clients §1.3. */
 export interface ServiceAddress {
   /** Base of the HTTP interface, without a trailing slash. */
   httpUrl: string;
-  /** The event channel as the specification names it; the handshake itself goes to `socketOrigin` + `enginePath`. */
+  /** Event channel as the specification names it. The handshake goes to `socketOrigin` + `enginePath`. */
   wsUrl: string;
-  /** `ws://host:port` or `wss://host:port`; never with a path, which Socket.IO would take for a namespace. */
+  /** `ws://host:port` or `wss://host:port`, without a path: Socket.IO would read a path as a namespace. */
   socketOrigin: string;
-  /** Path of the handshake, with its trailing slash. */
+  /** Path of the handshake, with a trailing slash. */
   enginePath: string;
 }
 
-/** The addresses below `url`. @throws Error that names `config.url` unless it is an absolute http(s) URL. */
+/**
+ * Derives the addresses below `url`.
+ * @throws Error that names `config.url` unless it is an absolute http(s) URL.
+ */
 export function serviceAddress(url: unknown): ServiceAddress {
   const parsed = typeof url === "string" ? parseUrl(url) : undefined;
   if (!parsed || !/^https?:$/.test(parsed.protocol)) {
@@ -27,8 +30,8 @@ export function serviceAddress(url: unknown): ServiceAddress {
 }
 
 /**
- * Returns true if the user id can be part of a request path. Dots survive percent-encoding, and URL parsing would resolve them to
- * another route; half a surrogate pair has no encoding.
+ * Returns true if the user id can be part of a request path. Dots and lone surrogates cannot: URL parsing resolves dots
+ * even when percent-encoded, and half a surrogate pair has no encoding.
  */
 export function isUserId(userId: unknown): boolean {
   return typeof userId === "string" && !/^(\s*|\.\.?)$|\p{Cs}/u.test(userId);

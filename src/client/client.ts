@@ -1,6 +1,6 @@
 /**
- * The framework-free client (`faregate/client`): ServiceClient and TokenService for front ends, Faregate for back ends. Bundlers drop
- * the half that is not used.
+ * The framework-free client (`faregate/client`): ServiceClient and TokenService for front ends, Faregate for back ends.
+ * Bundlers drop the unused half.
  */
 export * from "./front/front-end.ts";
 export type {

@@ -8,5 +8,5 @@
 // oxlint-disable-next-line typescript/no-empty-object-type, typescript/no-empty-interface -- filled by module augmentation
 export interface FeatureIds {}
 
-/** `{service name in lower case}-{feature name}`: one of FeatureIds once that is declared, any string before. */
+/** Feature id, `{service name in lower case}-{feature name}`: one of FeatureIds if declared, otherwise any string. */
 export type FeatureId = [keyof FeatureIds] extends [never] ? string : Extract<keyof FeatureIds, string>;

@@ -3,13 +3,13 @@ import { type FeatureError, isObject, ownValue, type PricingTokenPayload, type U
 /** Selects the sub-component: the feature is on or off, its token is loading, or there is no answer. */
 export type FeatureStatus = "on" | "off" | "loading" | "error";
 
-/** Why there is no answer. `bad-entry`: the token's entry has no boolean `eval`. */
+/** Reason for a missing answer. `bad-entry`: the token's entry has no boolean `eval`. */
 export type FeatureReason = "invalid-id" | "no-token" | "expired" | "not-found" | "bad-entry";
 
-/** The answer for one feature; the same object as long as nothing in it changes. */
+/** Answer for one feature. The object stays identical while nothing in it changes. */
 export interface FeatureState {
   readonly status: FeatureStatus;
-  /** Exactly when `status` is `on`. */
+  /** True if `status` is `on`. */
   readonly enabled: boolean;
   readonly limit: UsageFigure;
   readonly used: UsageFigure;
@@ -19,23 +19,23 @@ export interface FeatureState {
   readonly reason: FeatureReason | null;
 }
 
-/** A feature's use against its limit. */
+/** Usage of a feature's limit. */
 export interface Usage {
-  /** Null: no limit, or none states. */
+  /** Null if the feature has no limit. */
   readonly limit: number | null;
   readonly used: number | null;
-  /** Never below 0; null without a limit. */
+  /** At least 0; null without a limit. */
   readonly remaining: number | null;
   /** `used` / `limit`, 1 at the limit; null without a limit. */
   readonly ratio: number | null;
-  /** Nothing remains. */
+  /** True if nothing remains. */
   readonly exceeded: boolean;
 }
 
 const without = (status: FeatureStatus, reason: FeatureReason | null): FeatureState =>
   Object.freeze({ status, enabled: false, limit: null, used: null, error: null, reason });
 
-/** The answers that need no token, each always the same object. */
+/** Answers that need no token. Each is always the same object. */
 export const LOADING = without("loading", null);
 export const INVALID_ID = without("error", "invalid-id");
 export const NO_TOKEN = without("error", "no-token");
@@ -65,7 +65,7 @@ export function featureState(payload: PricingTokenPayload, id: string): FeatureS
   return state;
 }
 
-/** The figures of the limit with the least left, from either form that servers use. */
+/** Returns the figures of the limit with the least left. Accepts both forms that servers send. */
 export function usageOf(feature: Pick<FeatureState, "limit" | "used">): Usage {
   let limit: number | null = null;
   let used: number | null = null;
@@ -89,7 +89,7 @@ export function usageOf(feature: Pick<FeatureState, "limit" | "used">): Usage {
 
 const UNLIMITED = { remaining: null, ratio: null, exceeded: false };
 
-/** The numbers in a figure by usage limit; a plain number has the empty name. */
+/** Returns the numbers of a figure per usage limit. A plain number has the empty name. */
 function figures(figure: UsageFigure): [string, number][] {
   if (figure === null) return [];
   if (typeof figure === "number") return [["", figure]];

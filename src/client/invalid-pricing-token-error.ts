@@ -1,7 +1,7 @@
-/** The step at which a token was refused. Source: contract clients §1.7. */
+/** Step at which a token was rejected. Source: contract clients §1.7. */
 export type InvalidTokenReason = "type" | "segments" | "encoding" | "json" | "exp" | "features";
 
-/** A token that cannot be read; the one before it stays. The message never contains the token. */
+/** Error for an unreadable token; the previous token stays. The message never contains the token. */
 export class InvalidPricingTokenError extends Error {
   readonly code = "INVALID_TOKEN";
   readonly reason: InvalidTokenReason;

@@ -1,4 +1,4 @@
-/** A set of callbacks whose `add` returns its undo, which may be called twice. */
+/** A set of callbacks. `add` returns a function that removes the callback and may be called twice. */
 export interface Listeners {
   add(listener: () => void): () => void;
   notify(): void;
@@ -9,7 +9,7 @@ export function createListeners(onCount?: (count: number) => void): Listeners {
   const listeners = new Set<() => void>();
   return {
     add(listener) {
-      // Wrapped, so that the same function added twice is two listeners, each with its own undo.
+      // Wrapped, so that a function added twice counts as two listeners.
       const entry = () => listener();
       listeners.add(entry);
       onCount?.(listeners.size);
@@ -22,8 +22,8 @@ export function createListeners(onCount?: (count: number) => void): Listeners {
 }
 
 /**
- * Calls every listener. One removed meanwhile is not called any more, one added meanwhile not yet; what one throws goes to the console and
- * stops no other.
+ * Calls every listener. A listener that is removed meanwhile is skipped; one that is added meanwhile waits for the next
+ * call. Errors go to the console and stop no other listener.
  */
 export function notifyAll<Arguments extends readonly unknown[]>(
   listeners: ReadonlySet<(...args: Arguments) => void>,

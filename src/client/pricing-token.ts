@@ -1,9 +1,9 @@
 import { InvalidPricingTokenError } from "./invalid-pricing-token-error.ts";
 
-/** A limit or a use: a number, or by usage limit where the server is the reference one. */
+/** A limit or a usage: a number, or from the reference server a number per usage limit. */
 export type UsageFigure = number | null | Readonly<Record<string, number | boolean>>;
 
-/** Why a feature could not be evaluated. */
+/** Reason why a feature could not be evaluated. */
 export interface FeatureError {
   readonly code: string;
   readonly message: string;
@@ -17,13 +17,13 @@ export interface TokenFeature {
   readonly error?: FeatureError | null | undefined;
 }
 
-/** The claims of a pricing token; `features` may be empty, other claims are whatever the server put there. */
+/** Claims of a pricing token. `features` may be empty. Servers may add other claims. */
 export interface PricingTokenPayload {
   readonly features: Readonly<Record<string, TokenFeature>>;
   /** Seconds since 1970. */
   readonly exp: number;
   readonly iat?: number | undefined;
-  /** The end user. */
+  /** Id of the end user. */
   readonly sub?: string | undefined;
   readonly pricingContext?: unknown;
   readonly subscriptionContext?: unknown;
@@ -31,14 +31,15 @@ export interface PricingTokenPayload {
 }
 
 /**
- * The payload of a token, deeply frozen. The signature is not checked: only the back end, which has the secret, may base a
- * decision of weight on a token. @throws InvalidPricingTokenError
+ * Parses a token and returns its payload, deeply frozen. Does not check the signature: only the back end has the
+ * secret, so only it may base important decisions on a token.
+ * @throws InvalidPricingTokenError
  */
 export function parsePricingToken(token: string): PricingTokenPayload {
   return deepFreeze(decodePricingToken(token));
 }
 
-/** As parsePricingToken, not frozen yet. Source: contract clients §1.7, the pipeline of `update`. */
+/** Like parsePricingToken, without freezing. Source: contract clients §1.7, the pipeline of `update`. */
 export function decodePricingToken(token: unknown): PricingTokenPayload {
   const text = typeof token === "string" ? token.trim() : "";
   if (!text) throw new InvalidPricingTokenError("type");
@@ -53,7 +54,7 @@ export function decodePricingToken(token: unknown): PricingTokenPayload {
   return asPayload({ ...payload, features });
 }
 
-/** Guarantee: decodePricingToken has checked `exp` and `features`; entries are checked where they are read. */
+/** Type guarantee: decodePricingToken has checked `exp` and `features`; readers check the entries. */
 function asPayload(claims: object): PricingTokenPayload {
   return claims as PricingTokenPayload;
 }
@@ -63,12 +64,12 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The own property of that name, else undefined: ids such as `constructor` must not find inherited members. */
+/** Returns the own property of that name. Ids such as `constructor` must not find inherited members. */
 export function ownValue<T>(object: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.prototype.hasOwnProperty.call(object, key) ? object[key] : undefined;
 }
 
-/** Freezes a value that came from JSON, in place. */
+/** Freezes a value from JSON in place. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value === "object" && value !== null) {
     Object.freeze(value);
@@ -85,7 +86,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** The last two repeat the values of `+` and `/` in the alphabet of base64url. */
+/** The last two characters repeat the values of `+` and `/`, for base64url. */
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_";
 
 /** Decodes both base64 alphabets, padded or not, as strict UTF-8. `atob` accepts one alphabet and some runtimes lack it. */
@@ -101,7 +102,7 @@ function decodeText(segment: string): string {
     bits += 6;
     if (bits >= 8) {
       bits -= 8;
-      // Higher bits drop out: a Uint8Array stores each number modulo 256.
+      // Higher bits drop out, because a Uint8Array stores numbers modulo 256.
       bytes.push(value >> bits);
     }
   }

@@ -3,19 +3,19 @@ import { isObject } from "./pricing-token.ts";
 
 const TIMEOUT_MS = 10_000;
 
-/** One request. Without credentials: cookies are not for the service. */
+/** One request. It carries no cookies. */
 export interface Exchange {
   url: string;
   method: string;
   headers: Record<string, string>;
   body?: string | undefined;
-  /** Undefined: the platform's own. */
+  /** Default: the platform's own. */
   fetch: typeof fetch | undefined;
   signal: AbortSignal | undefined;
   timeoutMs: number;
 }
 
-/** HTTP response of any status. `body`: the parsed JSON, else the text. */
+/** HTTP response of any status. `body` is the parsed JSON, or the text. */
 export interface ServiceAnswer {
   ok: boolean;
   status: number;
@@ -24,13 +24,13 @@ export interface ServiceAnswer {
 }
 
 /**
- * Sends it once; a `fetch` that ignores its signal is not waited for.
- * @throws ServiceRequestError when no answer came in time, or it is not wanted any more.
+ * Sends a request once. Does not wait for a `fetch` that ignores its signal.
+ * @throws ServiceRequestError if no answer arrives in time, or on abort.
  */
 export async function exchange(request: Exchange): Promise<ServiceAnswer> {
   const { url, method, headers, body = null, signal, timeoutMs } = request;
   if (signal?.aborted) throw aborted();
-  // Aborted in the end, however it ended, which takes the listener of `signal` away too.
+  // Always aborted at the end, which also removes the listener of `signal`.
   const controller = new AbortController();
   const send = async () => {
     const ask = request.fetch ?? fetch;
@@ -67,17 +67,20 @@ export function responseError({ status, body }: ServiceAnswer): ServiceRequestEr
 export interface TokenRoute {
   readonly httpUrl: string;
   readonly apiKey: string;
-  /** `fetch`: a replacement for the platform's. */
+  /** `fetch` replaces the platform's. */
   readonly options: { readonly fetch?: typeof fetch | undefined };
 }
 
-/** A token just issued, with the server's clock where the answer shows it, else 0. */
+/** A new token, with the offset of the server's clock: 0 if the answer does not show it. */
 export interface IssuedToken {
   token: string;
   serverTimeMs: number;
 }
 
-/** Asks for a user's token, for at most 10 s. Source: contract clients §1.8. @throws ServiceRequestError */
+/**
+ * Requests an end user's token, for at most 10 s. Source: contract clients §1.8.
+ * @throws ServiceRequestError
+ */
 export async function requestPricingToken(
   { httpUrl, apiKey, options }: TokenRoute,
   userId: string,
@@ -95,7 +98,10 @@ export async function requestPricingToken(
   return { token: tokenOf(answer), serverTimeMs: Date.parse(answer.headers.get("date") ?? "") || 0 };
 }
 
-/** The token in an answer. @throws ServiceRequestError when there is none. */
+/**
+ * Returns the token of an answer.
+ * @throws ServiceRequestError if it has none.
+ */
 export function tokenOf({ status, body }: ServiceAnswer): string {
   const token = isObject(body) ? body["pricingToken"] : undefined;
   if (typeof token === "string" && token !== "") return token;

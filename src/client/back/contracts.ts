@@ -4,14 +4,14 @@ import { type CallOptions, type CountedOptions, expected, listOf, segment, type 
 
 /** Contracted versions, plans and add-ons by service. Responses have service names in lower case. Source: contract contracts §2. */
 export interface Subscription {
-  /** The version of the pricing. */
+  /** Pricing version per service. */
   readonly contractedServices: Readonly<Record<string, string>>;
   readonly subscriptionPlans: Readonly<Record<string, string>>;
-  /** How many of each add-on. */
+  /** Quantity per add-on and service. */
   readonly subscriptionAddOns: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
-/** The end user. */
+/** Contact data of an end user. */
 export interface UserContact {
   readonly userId: string;
   readonly username: string;
@@ -31,7 +31,7 @@ export interface Contract extends Subscription {
     readonly autoRenew: boolean;
     readonly renewalDays: number;
   };
-  /** By service and limit; `resetTimeStamp` where the limit renews. */
+  /** Per service and limit. Only limits that renew have `resetTimeStamp`, in ISO 8601. */
   readonly usageLevels: Readonly<
     Record<string, Readonly<Record<string, { readonly consumed: number; readonly resetTimeStamp?: string }>>>
   >;
@@ -41,30 +41,30 @@ export interface Contract extends Subscription {
   readonly history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
 }
 
-/** From what an answer about a past moment was made. Moments are ISO 8601 texts in UTC. */
+/** State of the contract from which a past answer was computed. Moments are ISO 8601 texts in UTC. */
 export interface AsOf {
   readonly at: string;
-  /** From when on the contract was in this state, what brought it there, and when it was over: null while it lasts. */
+  /** Begin of that state, the change that caused it, and its end; `until` is null while it lasts. */
   readonly since: string;
   readonly cause: string;
   readonly until: string | null;
 }
 
-/** A contract to be made. */
+/** A new contract. */
 export interface NewContract extends Subscription {
   readonly userContact: UserContact;
-  /** `renewalDays` is required where `autoRenew` is true; it is 30 by default. */
+  /** `renewalDays` is required if `autoRenew` is true. Default: 30. */
   readonly billingPeriod?: { readonly autoRenew?: boolean; readonly renewalDays?: number } | undefined;
-  /** A label under which contracts can be changed together. */
+  /** Label under which contracts can be changed together. */
   readonly groupId?: string | undefined;
 }
 
-/** New subscription of a contract: complete, not a difference. */
+/** New subscription of a contract. It replaces the former one completely. */
 export interface Novation extends Subscription {
   readonly billingPeriod?: { readonly autoRenew?: boolean } | undefined;
 }
 
-/** Changes of a billing period. An absent field stays. */
+/** Changes of a billing period. Absent fields stay as they are. */
 export interface BillingChanges {
   /** ISO 8601. */
   readonly endDate?: string | undefined;
@@ -72,9 +72,9 @@ export interface BillingChanges {
   readonly renewalDays?: number | undefined;
 }
 
-/** Which contracts to list; all conditions must hold. */
+/** Selects contracts to list. All conditions must hold. */
 export interface ContractQuery {
-  /** Part of it, whatever the case; the same for the three below. */
+  /** Matches any part of the name, ignoring case; so do the next three. */
   readonly username?: string | undefined;
   readonly firstName?: string | undefined;
   readonly lastName?: string | undefined;
@@ -82,7 +82,7 @@ export interface ContractQuery {
   readonly groupId?: string | undefined;
   readonly sort?: "username" | "firstName" | "lastName" | "email" | undefined;
   readonly order?: "asc" | "desc" | undefined;
-  /** By what is contracted: any of the services, or of their versions, plans or add-ons. */
+  /** Contracts with any of these services, or any of their versions, plans or add-ons. */
   readonly filters?:
     | {
         readonly services?: readonly string[] | Readonly<Record<string, readonly string[]>>;
@@ -90,24 +90,26 @@ export interface ContractQuery {
         readonly addOns?: Readonly<Record<string, readonly string[]>>;
       }
     | undefined;
-  /** Where they are in their billing periods: `renewing` by themselves, `ending` within a week. */
+  /** State in the billing period. `renewing`: renews automatically. `ending`: ends within a week. */
   readonly state?: "active" | "renewing" | "ending" | "expired" | undefined;
-  /** Those who have used this share of a limit or more, above 0 and up to 1. */
+  /** End users that have used at least this share of a limit: above 0, up to 1. */
   readonly near?: number | undefined;
 }
 
-/** One page of a list: `page` from 1, `limit` up to 100 and 20 by default. */
+/** One page of a list. `page` starts at 1; `limit` is at most 100. Default: 20. */
 export interface Paging {
   readonly page?: number | undefined;
   readonly limit?: number | undefined;
 }
 
-/** `limit`: that limit in every service that has it. Else all that renew, and with `all` the others too. */
+/**
+ * Limits to reset: the named one in every service that has it; otherwise all that renew, and with `all` every limit.
+ */
 export type UsageReset = { readonly limit: string } | { readonly all?: boolean };
 
 const LARGEST_PAGE = 100;
 
-/** The end users' contracts. Needs a key of scope MANAGEMENT, or ALL to delete. Source: contract contracts. */
+/** End users' contracts. Needs a key of scope MANAGEMENT, or ALL to delete. Source: contract contracts. */
 export class Contracts {
   private readonly transport: Transport;
   private readonly fallbackCache: FallbackCache;
@@ -117,7 +119,10 @@ export class Contracts {
     this.fallbackCache = fallbackCache;
   }
 
-  /** @throws ServiceRequestError, of status 409 when the user has one already. */
+  /**
+   * Creates a contract.
+   * @throws ServiceRequestError with status 409 if the end user has one.
+   */
   async create(contract: NewContract, options?: CallOptions): Promise<Contract> {
     const call = { method: "POST", path: "/contracts", body: contract } as const;
     const created = await this.transport.ask(call, isContract, options);
@@ -125,20 +130,23 @@ export class Contracts {
     return created;
   }
 
-  /** @throws ServiceRequestError, of status 404 when the user has none. */
+  /**
+   * Returns an end user's contract.
+   * @throws ServiceRequestError with status 404 if there is none.
+   */
   async get(userId: string, options?: CallOptions): Promise<Contract> {
     return this.transport.ask({ method: "GET", path: pathOf(userId) }, isContract, options);
   }
 
   /**
-   * The contract as it was at that moment, but for its contact and group, which are today's.
-   * @throws ServiceRequestError, of status 404 when it was not there yet and 400 for a moment that the record does not reach.
+   * Returns the contract as of a past moment. Contact and group are the current ones.
+   * @throws ServiceRequestError with status 404 before the contract's creation, 400 before the start of the record.
    */
   async getAt(userId: string, at: Date | string, options?: CallOptions): Promise<Contract & { readonly asOf: AsOf }> {
     return this.transport.ask({ method: "GET", path: pathOf(userId), query: { at: instant(at) } }, isPast, options);
   }
 
-  /** One page, and how many match in all. */
+  /** Lists one page of contracts, with the number of all matches. */
   async list(
     query: ContractQuery & Paging = {},
     options?: CallOptions,
@@ -151,7 +159,10 @@ export class Contracts {
     return { contracts: expected(answer, listOf(isContract)), total: Number(answer.headers.get("x-total-count")) };
   }
 
-  /** Each contract that matches, page by page as they are asked for; what is made or deleted meanwhile may shift them. */
+  /**
+   * Iterates over all matching contracts and requests pages as needed. Contracts that are created or deleted meanwhile
+   * may shift the pages.
+   */
   async *all(query: ContractQuery = {}, options?: CallOptions): AsyncGenerator<Contract, void, undefined> {
     for (let page = 1; ; page += 1) {
       const { contracts } = await this.list({ ...query, page, limit: LARGEST_PAGE }, options);
@@ -160,12 +171,12 @@ export class Contracts {
     }
   }
 
-  /** Replaces what is contracted and begins a new billing period; usage stays where its limit does. */
+  /** Replaces the subscription and begins a new billing period. Usage stays where its limit does. */
   novate(userId: string, novation: Novation, options?: CallOptions): Promise<Contract> {
     return this.change(userId, "", novation, options);
   }
 
-  /** An absent field stays. */
+  /** Changes contact data. Absent fields stay as they are. */
   updateContact(
     userId: string,
     contact: Partial<Omit<UserContact, "userId">>,
@@ -178,7 +189,7 @@ export class Contracts {
     return this.change(userId, "/billingPeriod", changes, options);
   }
 
-  /** Adds amounts by service and limit; negative ones give back, down to 0. Counted once, however often it has to be sent. */
+  /** Adds amounts per service and limit; negative amounts give back, down to 0. Retries count once. */
   incrementUsage(
     userId: string,
     amounts: Readonly<Record<string, Readonly<Record<string, number>>>>,
@@ -187,7 +198,7 @@ export class Contracts {
     return this.changeUsage(userId, amounts, {}, options);
   }
 
-  /** Sets usage to 0, and the moment of the next reset one period on. */
+  /** Sets usage to 0, and the next reset to one period from now. */
   resetUsage(userId: string, reset: UsageReset = {}, options?: CountedOptions): Promise<Contract> {
     const query: Record<string, string | boolean> =
       "limit" in reset
@@ -196,18 +207,27 @@ export class Contracts {
     return this.changeUsage(userId, {}, query, options);
   }
 
-  /** For good, with history and usage. @throws ServiceRequestError, of status 404 when the user has none. */
+  /**
+   * Deletes a contract with its history and usage.
+   * @throws ServiceRequestError with status 404 if there is none.
+   */
   async delete(userId: string, options?: CallOptions): Promise<void> {
     await this.transport.send({ method: "DELETE", path: pathOf(userId) }, options);
     this.fallbackCache.evict(userId);
   }
 
-  /** Applies one novation to every contract of a group, all or none. @returns them, by user name. */
+  /**
+   * Applies one novation to every contract of a group, all or none.
+   * @returns the contracts, by user name.
+   */
   async novateGroup(groupId: string, novation: Novation, options?: CallOptions): Promise<Contract[]> {
     return this.changeGroup("/contracts", groupId, novation, options);
   }
 
-  /** Updates the billing period of every contract of a group, all or none. @returns them, by user name. */
+  /**
+   * Updates the billing period of every contract of a group, all or none.
+   * @returns the contracts, by user name.
+   */
   async updateGroupBillingPeriod(groupId: string, changes: BillingChanges, options?: CallOptions): Promise<Contract[]> {
     return this.changeGroup("/contracts/billingPeriod", groupId, changes, options);
   }
@@ -237,7 +257,7 @@ export class Contracts {
   }
 
   private async changeGroup(path: string, groupId: string, body: object, options?: CallOptions): Promise<Contract[]> {
-    // Without a group the second path would mean every contract there is.
+    // Without a group, the second path would address every contract.
     if (groupId === "") throw new Error("groupId must be a non-empty string");
     const call = { method: "PUT", path, query: { groupId }, body } as const;
     const changed = await this.transport.ask(call, listOf(isContract), options);
@@ -248,7 +268,7 @@ export class Contracts {
 
 const pathOf = (userId: string) => `/contracts${segment("userId", userId)}`;
 
-/** The past moment as the service reads it. */
+/** Formats a past moment for a query. */
 export function instant(at: Date | string): string {
   return typeof at === "string" ? at : at.toISOString();
 }

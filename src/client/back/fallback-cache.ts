@@ -2,21 +2,21 @@ import { leastRecentlyUsed, type LeastRecentlyUsed } from "../../core/least-rece
 import { ServiceRequestError } from "../service-request-error.ts";
 import { deepFreeze } from "../pricing-token.ts";
 
-/** Where an answer comes from. */
+/** Origin and age of an answer. */
 export interface Freshness {
-  /** `last-known`: the last answer to this question; `fallback`: nobody's, but what the caller chose for outages. */
+  /** `last-known`: an earlier answer to the same question. `fallback`: the caller's choice for outages. */
   readonly source: "service" | "last-known" | "fallback";
-  /** Exactly when `source` is not `service`. */
+  /** True unless `source` is `service`. */
   readonly stale: boolean;
-  /** Milliseconds since the service gave this answer; null when it never did. */
+  /** Milliseconds since the service gave this answer; null for a fallback. */
   readonly ageMs: number | null;
 }
 
 /** Answers of evaluations while the service is unreachable or broken. */
 export interface OutageOptions {
-  /** First the last answer about the same feature and user, if it is no older than this. Default 0: none is kept. */
+  /** Maximum age of an earlier answer that may be repeated, in milliseconds. Default: 0, none. */
   lastKnownForMs?: number | undefined;
-  /** Then: reject, which is the default, say yes (`open`), or no (`closed`). */
+  /** Without an earlier answer: reject, answer true (`open`), or answer false (`closed`). Default: `throw`. */
   whenUnreachable?: "throw" | "open" | "closed" | undefined;
 }
 
@@ -25,14 +25,16 @@ interface CachedAnswer {
   readonly at: number;
 }
 
-/** Of the users asked about most recently. */
+/** Maximum users, the most recently used ones, and answers of each. */
 const MAX_ANSWERS = { users: 1_000, ofEach: 100 };
 type Answers = LeastRecentlyUsed<CachedAnswer>;
 const noAnswers = (): Answers => leastRecentlyUsed(MAX_ANSWERS.ofEach);
 
-/** So many failures in a row are an outage; fewer may be one question that breaks the service, or one caller in too much haste. */
+/**
+ * Consecutive failures that open the circuit. Fewer may be one request that breaks the service, or one short time-out.
+ */
 const FAILURES_OF_AN_OUTAGE = 3;
-/** How often an outage is looked into while there are answers without the service: once, for all callers. */
+/** Interval of probes while the circuit is open, over all callers. */
 const PROBE_EVERY_MS = 1_000;
 
 /** Caches the last answers for outages, with a circuit breaker. */
@@ -105,13 +107,13 @@ export class FallbackCache {
   }
 }
 
-/** Guarantee: an answer is only found under the question to which it was the answer. */
+/** Type guarantee: a question only finds its own answers. */
 function asAnswered<T>(cached: CachedAnswer): T {
   return cached.value as T;
 }
 
 /** Returns true if the service is unreachable or broken. A 4xx status is an answer, not an outage. */
 function isOutage(error: unknown): boolean {
-  // Without a status nothing came; nobody is to be blamed for what was called off.
+  // Requests without a status got no response. An aborted request says nothing about the service.
   return error instanceof ServiceRequestError && error.code !== "ABORTED" && (error.status ?? 500) >= 500;
 }

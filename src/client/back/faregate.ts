@@ -8,18 +8,21 @@ import { Transport, type TransportOptions } from "./transport.ts";
 export interface FaregateOptions extends TransportOptions, OutageOptions {}
 
 /**
- * Faregate as a back end uses it, on every runtime that has `fetch`. Making one does nothing and keeps nothing open: make one for the
- * whole process, since it remembers the last answers where `lastKnownForMs` says so. Not for browsers, which must not have its key.
+ * Client for back ends, on every runtime that has `fetch`. Opens no connection. Create one per process, because it
+ * keeps the answers of `lastKnownForMs`. Not for browsers, which must not have its key.
  */
 export class Faregate {
-  /** The end users' contracts. */
+  /** Contracts of end users. */
   readonly contracts: Contracts;
   /** Evaluates features and consumes usage. */
   readonly features: Features;
   /** Services and their pricings. */
   readonly services: Services;
 
-  /** @throws Error that names `config.url` or `config.apiKey` when it cannot be used. */
+  /**
+   * Checks the options.
+   * @throws Error that names `config.url` or `config.apiKey`.
+   */
   constructor(options: FaregateOptions) {
     const transport = new Transport(options);
     const fallbackCache = new FallbackCache(options);

@@ -13,32 +13,34 @@ import {
   type Transport,
 } from "./transport.ts";
 
-/** One feature for one user. Limits are named `{service}-{limit}`. Source: contract features-events §3. */
+/**
+ * Result of one feature for one end user. Limits are named `{service}-{limit}`. Source: contract features-events §3.
+ */
 export interface FeatureResult {
   readonly eval: boolean;
-  /** Null where the feature has no limit, or `error` is set. */
+  /** Null for a feature without limits, and if `error` is set. */
   readonly limit: Readonly<Record<string, number | boolean | null>> | null;
   readonly used: Readonly<Record<string, number>> | null;
   readonly error: FeatureError | null;
 }
 
-/** A result with what the call did. */
+/** Result of one evaluation, with its consumption. */
 export interface FeatureAnswer extends FeatureResult, Freshness {
   /** Consumption that remains after this call. Only with `strict`, `dryRun` or `explain`. */
   readonly remaining?: Readonly<Record<string, number | null>> | null;
-  /** When usage starts again at 0, ISO 8601; null for a limit that never does. Asked for like `remaining`. */
+  /** Next reset of usage, in ISO 8601; null for limits that never reset. Present together with `remaining`. */
   readonly resetAt?: Readonly<Record<string, string | null>> | null;
   /** True if the service confirmed that it counted this call's consumption. */
   readonly counted: boolean;
-  /** The key under which consumption was sent; sent with it again, it counts once. Null without consumption. */
+  /** Idempotency key of the consumption: a repetition with it counts once. Null without consumption. */
   readonly idempotencyKey: string | null;
 }
 
-/** All features of one user. */
+/** All features of one end user, as on or off. */
 export interface AllFeatures extends Freshness {
-  /** By feature id; empty in an outage in which none is known. */
+  /** Per feature id. Empty in an outage without an earlier answer. */
   readonly features: Readonly<Record<string, boolean>>;
-  /** Returns true if the feature is on, false for an unknown id. In an outage: as `whenUnreachable` says. */
+  /** Returns true if the feature is on, false for unknown ids. In an outage: see `whenUnreachable`. */
   isEnabled(id: FeatureId): boolean;
 }
 
@@ -48,7 +50,7 @@ export interface AsOfContract extends AsOf {
     Contract,
     "id" | "billingPeriod" | "usageLevels" | "contractedServices" | "subscriptionPlans" | "subscriptionAddOns"
   > & {
-    /** By service: a version of the same name may have been uploaded since. */
+    /** Pricing id per service. Another version of the same name may exist since. */
     readonly pricingIds: Readonly<Record<string, string>>;
   };
 }
@@ -60,29 +62,32 @@ export interface PastAnswer extends FeatureResult {
   readonly asOf: AsOfContract;
 }
 
-/** Which expressions to ask, and what to do in an outage. */
+/** Options of evaluations. */
 export interface EvaluationOptions extends CallOptions, OutageOptions {
-  /** Asks the server expressions where a feature has them. */
+  /** Evaluates server expressions where features have them. */
   server?: boolean | undefined;
 }
 
-/** One evaluation. */
+/** Options of one evaluation. */
 export interface FeatureOptions extends EvaluationOptions, CountedOptions {
-  /** By `{service}-{limit}`, all limits of the feature: is counted if the feature is on, in one step with asking. */
+  /**
+   * Amount per `{service}-{limit}`, for all limits of the feature. Counted if the feature is on, in one step with the
+   * evaluation.
+   */
   consumption?: Readonly<Record<string, number>> | undefined;
-  /** Refuses consumption that would pass a limit, where without it one call may. */
+  /** Rejects consumption that would exceed a limit. Without it, one call may exceed it. */
   strict?: boolean | undefined;
-  /** Answers what would be, and counts nothing. */
+  /** Returns the answer that a call would get, and counts nothing. */
   dryRun?: boolean | undefined;
   /** Adds `remaining` and `resetAt` to the answer. */
   explain?: boolean | undefined;
-  /** Lets an outage be answered where consumption is given too. Nothing is counted then: `counted` is false. */
+  /** Permits answers in an outage for calls with consumption. Nothing is counted then: `counted` is false. */
   acceptUncounted?: boolean | undefined;
 }
 
-/** Which features of which pricings to list. */
+/** Selects features to list. */
 export interface FeatureQuery {
-  /** Part of it, whatever the case; the same for the two below. */
+  /** Matches any part of the name, ignoring case; so do the next two. */
   readonly featureName?: string | undefined;
   readonly serviceName?: string | undefined;
   readonly pricingVersion?: string | undefined;
@@ -118,9 +123,10 @@ export class Features {
   }
 
   /**
-   * Evaluates a feature and, with `consumption`, consumes usage. Retries carry the same idempotency key, so usage is counted once. In an
-   * outage the options decide; consumption then needs `acceptUncounted`.
-   * @throws ServiceRequestError, of status 404 for a user without contract. A feature that does not exist is an `error` in the answer.
+   * Evaluates a feature and, with `consumption`, consumes usage. Retries carry the same idempotency key, so usage is
+   * counted once. In an outage the options decide; consumption then needs `acceptUncounted`. An unknown feature is an
+   * `error` in the answer.
+   * @throws ServiceRequestError with status 404 for a user without contract.
    */
   async evaluate(userId: string, featureId: FeatureId, options: FeatureOptions = {}): Promise<FeatureAnswer> {
     const { consumption = {}, dryRun = false, strict = false, server = false, explain = false } = options;
@@ -144,7 +150,7 @@ export class Features {
     return { ...answer, counted, idempotencyKey: idempotencyKey ?? null };
   }
 
-  /** All features of a user, as on or off. */
+  /** Evaluates all features of an end user, as on or off. */
   async evaluateAll(userId: string, options: EvaluationOptions = {}): Promise<AllFeatures> {
     const answer = await this.fallbackCache.answer<{ features: Record<string, boolean>; isOpen?: boolean }>(
       { userId, key: `all ${options.server === true}`, options },
@@ -155,7 +161,10 @@ export class Features {
     return { ...rest, isEnabled: (id) => ownValue(answer.features, id) ?? isOpen };
   }
 
-  /** All features of a user with limits, use and errors. Rejects in an outage: what is to be shown should not be made up. */
+  /**
+   * Evaluates all features of an end user, with limits, usage and errors. Rejects in an outage, because invented
+   * figures would mislead.
+   */
   async explainAll(
     userId: string,
     options: CallOptions & Pick<EvaluationOptions, "server"> = {},
@@ -165,7 +174,7 @@ export class Features {
 
   /**
    * Evaluates a feature as of a past moment, from the recorded contract and usage. Counts nothing.
-   * @throws ServiceRequestError, of status 404 when there was no contract yet and 400 for a moment that the record does not reach.
+   * @throws ServiceRequestError with status 404 before the contract's creation, 400 before the start of the record.
    */
   async evaluateAt(
     userId: string,
@@ -179,7 +188,7 @@ export class Features {
     return this.transport.ask({ method: "POST", path, query, body, isRead: true }, isPastAnswer, options);
   }
 
-  /** Evaluates all features of a user as of a past moment. */
+  /** Evaluates all features of an end user as of a past moment. Counts nothing. */
   async evaluateAllAt(
     userId: string,
     at: Date | string,
@@ -190,7 +199,7 @@ export class Features {
     return this.transport.ask({ method: "POST", path, query, isRead: true }, arePastResults, options);
   }
 
-  /** Undoes what the feature consumed for the user in the last two minutes, or only the newest of it. */
+  /** Reverts what the feature consumed for the end user in the last two minutes, or only the latest of it. */
   async revert(
     userId: string,
     featureId: FeatureId,
@@ -202,14 +211,14 @@ export class Features {
     this.fallbackCache.evict(userId);
   }
 
-  /** A signed pricing token of the user, for a front end. */
+  /** Returns a signed pricing token of the end user, for a front end. */
   async pricingToken(userId: string, options: CallOptions & Pick<EvaluationOptions, "server"> = {}): Promise<string> {
     const path = `/features${segment("userId", userId)}/pricing-token`;
     const { server } = options;
     return tokenOf(await this.transport.send({ method: "POST", path, query: { server }, isRead: true }, options));
   }
 
-  /** The features that pricings have, one page of them. */
+  /** Lists one page of the features of pricings. */
   async list(query: FeatureQuery = {}, options?: CallOptions): Promise<ListedFeature[]> {
     return this.transport.ask({ method: "GET", path: "/features", query: { ...query } }, listOf(isListed), options);
   }

@@ -1,7 +1,7 @@
 import { isObject } from "../pricing-token.ts";
 import { type CallOptions, listOf, segment, type Transport } from "./transport.ts";
 
-/** A service with its versions; each is uploaded, or known by the URL it came from. Source: contract services-pricings §3. */
+/** A service with its versions. Each was uploaded, or fetched from a URL. Source: contract services-pricings §3. */
 export interface Service {
   readonly id: string;
   readonly name: string;
@@ -10,7 +10,7 @@ export interface Service {
   readonly archivedPricings?: Readonly<Record<string, { readonly id: string } | { readonly url: string }>>;
 }
 
-/** Name and further fields of an element of a pricing. */
+/** Name, description and further fields of an element of a pricing. */
 interface Named {
   readonly name: string;
   readonly description?: string;
@@ -29,7 +29,7 @@ export interface Pricing {
   readonly addOns: Readonly<Record<string, Named & { readonly price: number | string }>>;
 }
 
-/** Services and their pricings, to read. Needs a key of any scope. Source: contract services-pricings §4. */
+/** Read access to services and their pricings. Needs a key of any scope. Source: contract services-pricings §4. */
 export class Services {
   private readonly transport: Transport;
 
@@ -37,7 +37,7 @@ export class Services {
     this.transport = transport;
   }
 
-  /** By name. `name`: part of it, whatever the case; `limit`: up to 1,000 and 20 by default. */
+  /** Lists services by name. `name` matches any part, ignoring case; `limit` is at most 1,000. Default: 20. */
   async list(
     query: { name?: string; page?: number; limit?: number; order?: "asc" | "desc" } = {},
     options?: CallOptions,
@@ -45,12 +45,15 @@ export class Services {
     return this.transport.ask({ method: "GET", path: "/services", query }, listOf(isService), options);
   }
 
-  /** @throws ServiceRequestError, of status 404 when there is none. */
+  /**
+   * Returns a service.
+   * @throws ServiceRequestError with status 404 if there is none.
+   */
   async get(serviceName: string, options?: CallOptions): Promise<Service> {
     return this.transport.ask({ method: "GET", path: pathOf(serviceName) }, isService, options);
   }
 
-  /** The versions of a service, in the order of their upload. */
+  /** Lists the versions of a service, in the order of their upload. */
   async pricings(
     serviceName: string,
     query: { pricingStatus?: "active" | "archived" } = {},
@@ -60,7 +63,10 @@ export class Services {
     return this.transport.ask({ method: "GET", path, query }, listOf(isPricing), options);
   }
 
-  /** @throws ServiceRequestError, of status 404 when there is no such version. */
+  /**
+   * Returns one version.
+   * @throws ServiceRequestError with status 404 if there is none.
+   */
   async pricing(serviceName: string, pricingVersion: string, options?: CallOptions): Promise<Pricing> {
     const path = `${pathOf(serviceName)}/pricings${segment("pricingVersion", pricingVersion)}`;
     return this.transport.ask({ method: "GET", path }, isPricing, options);

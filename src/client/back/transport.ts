@@ -3,66 +3,66 @@ import { ServiceRequestError } from "../service-request-error.ts";
 import { isObject } from "../pricing-token.ts";
 import { aborted, exchange, responseError, type ServiceAnswer } from "../request.ts";
 
-/** Where the service is, as whom to call it, and how long to try. */
+/** Address, credentials and time limits of the client. */
 export interface TransportOptions {
-  /** Absolute http(s) URL of the service, with the sub-path if any. */
+  /** Absolute http(s) URL of the service, including its sub-path. */
   url: string;
-  /** An organization's key; which scope it needs depends on the call. */
+  /** Organization key. The required scope depends on the call. */
   apiKey: string;
-  /** How long one attempt may take. Default 5,000. */
+  /** Time limit of one attempt, in milliseconds. Default: 5,000. */
   timeoutMs?: number | undefined;
-  /** How long a call may take with all its attempts and waits. Default 15,000. */
+  /** Time limit of a call with all attempts and waits, in milliseconds. Default: 15,000. */
   deadlineMs?: number | undefined;
-  /** How often a call that can be repeated without harm is outcome again. Default 3. */
+  /** Maximum retries of calls that are safe to repeat. Default: 3. */
   retries?: number | undefined;
-  /** Another `fetch` than the platform's. */
+  /** Replaces the platform's `fetch`. */
   fetch?: typeof fetch | undefined;
 }
 
 /** Options of every call. */
 export interface CallOptions {
-  /** Ends the call, in whatever state it is, with the code `ABORTED`. */
+  /** Aborts the call; it rejects with the code `ABORTED`. */
   signal?: AbortSignal | undefined;
-  /** Instead of the client's own. */
+  /** Replaces the client's `timeoutMs`. */
   timeoutMs?: number | undefined;
-  /** Instead of the client's own. */
+  /** Replaces the client's `deadlineMs`. */
   deadlineMs?: number | undefined;
 }
 
-/** A call that moves usage. */
+/** Options of calls that change usage. */
 export interface CountedOptions extends CallOptions {
-  /** Calls with the same key and content within 24 hours count once. Without one, each call of a method is one of its own. */
+  /** Calls with the same key and content within 24 hours count once. Default: a new key per call. */
   idempotencyKey?: string | undefined;
 }
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** A call in the words of the HTTP interface. */
+/** One call of the HTTP interface. */
 export interface Call {
   method: "GET" | "POST" | "PUT" | "DELETE";
-  /** Below /api/v1, its segments encoded by `segment`. */
+  /** Path below /api/v1, with segments encoded by `segment`. */
   path: string;
   query?: Query;
   body?: unknown;
-  /** A POST that only asks. */
+  /** True for a POST that changes nothing. */
   isRead?: boolean;
   idempotencyKey?: string | undefined;
 }
 
-/** Tells what an answer is from what it is not, by what would break first. The service answers things whole or not at all. */
+/** Recognizes an answer by the parts that fail first. The service sends complete answers or errors. */
 export type Guard<T> = (value: unknown) => value is T;
 
-/** A list of these. */
+/** Recognizes a list. */
 export function listOf<T>(isIt: Guard<T>): Guard<T[]> {
   return (value): value is T[] => Array.isArray(value) && value.every(isIt);
 }
 
-/** An object whose every value is one of these. */
+/** Recognizes an object by its values. */
 export function recordOf<T>(isIt: Guard<T>): Guard<Record<string, T>> {
   return (value): value is Record<string, T> => isObject(value) && Object.values(value).every(isIt);
 }
 
-/** See Transport.ask. */
+/** Returns the body of an answer that `isIt` recognizes; see Transport.ask. */
 export function expected<T>({ status, body }: ServiceAnswer, isIt: Guard<T>): T {
   if (isIt(body)) return body;
   throw new ServiceRequestError("BAD_RESPONSE", "The answer is not what was asked for.", { status, body });
@@ -71,12 +71,15 @@ export function expected<T>({ status, body }: ServiceAnswer, isIt: Guard<T>): T 
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 2_000;
 
-/** Sends calls, and again where that can do no harm: what only asks, and what has an idempotency key. */
+/** Sends calls. Retries those that are safe to repeat: reads, and writes with an idempotency key. */
 export class Transport {
   private readonly baseUrl: string;
   private readonly options: TransportOptions;
 
-  /** @throws Error that names the field when `url` or `apiKey` cannot be used. */
+  /**
+   * Checks the options.
+   * @throws Error that names `url` or `apiKey`.
+   */
   constructor(options: TransportOptions) {
     this.baseUrl = serviceAddress(options.url).httpUrl;
     if (typeof options.apiKey !== "string" || options.apiKey.trim() === "") {
@@ -86,8 +89,9 @@ export class Transport {
   }
 
   /**
-   * The answer, of status 2xx. A repetition waits as long as `Retry-After` says, else exponentially longer with full jitter, and is not
-   * begun when the deadline would pass before it. @throws ServiceRequestError, that of the last attempt.
+   * Sends a call and returns its 2xx answer. A retry waits for `Retry-After`, or exponentially longer with full jitter.
+   * It does not start if the deadline would pass first.
+   * @throws ServiceRequestError of the last attempt.
    */
   async send(call: Call, options: CallOptions = {}): Promise<ServiceAnswer> {
     const { timeoutMs = 5_000, deadlineMs = 15_000, retries = 3 } = this.options;
@@ -106,7 +110,10 @@ export class Transport {
     }
   }
 
-  /** The body of the answer. @throws ServiceRequestError, with BAD_RESPONSE when `isIt` does not know it: a proxy's page, say. */
+  /**
+   * Returns the body of the answer.
+   * @throws ServiceRequestError with the code BAD_RESPONSE if `isIt` does not recognize it, such as a proxy's page.
+   */
   async ask<T>(call: Call, isIt: Guard<T>, options?: CallOptions): Promise<T> {
     return expected(await this.send(call, options), isIt);
   }
@@ -136,7 +143,10 @@ export class Transport {
   }
 }
 
-/** A text as one segment of a path. @throws Error for one that URLs cannot have there: empty, `.` or `..`. */
+/**
+ * Encodes a text as one path segment.
+ * @throws Error for texts that URLs cannot have there: empty, `.` and `..`.
+ */
 export function segment(name: string, value: string): string {
   if (typeof value !== "string" || /^(\s*|\.\.?)$/.test(value)) {
     throw new Error(`${name} must be a non-empty string other than '.' and '..'`);
@@ -151,7 +161,7 @@ function queryText(query: Query = {}): string {
   return pairs.length === 0 ? "" : `?${new URLSearchParams(pairs).toString()}`;
 }
 
-/** 429 refuses before anything is done; after anything else the call may have had its effect. */
+/** 429 rejects before any effect. After other failures the call may have had its effect. */
 function mayRepeat({ method, isRead, idempotencyKey }: Call, { code, status }: ServiceRequestError): boolean {
   if (status === 429) return true;
   const canDoNoHarm = method === "GET" || isRead === true || idempotencyKey !== undefined;
@@ -165,7 +175,10 @@ function retryAfterMs(headers: Headers): number {
   return Number.isNaN(delay) ? 0 : Math.max(0, delay);
 }
 
-/** @throws ServiceRequestError as soon as the signal says so. */
+/**
+ * Waits.
+ * @throws ServiceRequestError as soon as the signal aborts.
+ */
 async function pause(delayMs: number, signal: AbortSignal | undefined): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const abort = () => {
