@@ -14,7 +14,7 @@ interface Options {
   key?: string;
 }
 
-/** A feature with an expression, and its service as the pricing spells it. */
+/** A feature with an expression, and its service in the pricing's spelling. */
 interface Evaluable {
   readonly service: string;
   readonly name: string;
@@ -71,13 +71,19 @@ const isEvaluable = ({
 }: Pick<ListedFeature["info"], "expression" | "serverExpression">) =>
   expression !== undefined || serverExpression !== undefined;
 
-/** @throws CliFailure with the place of every problem. */
+/**
+ * Reads the features of a file.
+ * @throws CliFailure with the place of every problem.
+ */
 async function featuresOfFile(path: string, io: Io): Promise<Evaluable[]> {
   const { saasName, features } = (await readPricingFile(path, io)).pricing;
   return features.filter(isEvaluable).map(({ name }) => ({ service: saasName, name }));
 }
 
-/** @throws CliFailure with the URL and the error of the server or the network. */
+/**
+ * Reads the features of a server.
+ * @throws CliFailure with the URL and the error of the server or the network.
+ */
 async function featuresOfServer(url: string, key: string | undefined, io: Io): Promise<Evaluable[]> {
   if (key === undefined || key === "") {
     throw new CliFailure(`${url} needs an organization's key: set FAREGATE_API_KEY, or give --key.`);
@@ -98,8 +104,8 @@ async function featuresOfServer(url: string, key: string | undefined, io: Io): P
 }
 
 /**
- * Keeps the features of these services, in any case; undefined keeps all.
- * @throws CliFailure for a service that does not exist.
+ * Selects the features of these services, ignoring case; undefined selects all.
+ * @throws CliFailure for an unknown service.
  */
 function chosen(found: readonly Evaluable[], services: readonly string[] | undefined): readonly Evaluable[] {
   if (services === undefined) return found;

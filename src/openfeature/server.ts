@@ -21,7 +21,7 @@ import { asOtherType, type BooleanDetails, errorCodeOf, failure, featureDetails 
 export interface FaregateProviderOptions {
   /** Absolute http(s) URL of the deployment, with the sub-path if any. */
   url: string;
-  /** An organization's key; scope EVALUATION is enough. */
+  /** Organization key. The scope EVALUATION is enough. */
   apiKey: string;
   /** Timeout of a request in milliseconds. Default: 2,000. */
   timeoutMs?: number | undefined;
@@ -60,7 +60,10 @@ export class FaregateProvider implements Provider {
   private fallbackCache: FallbackCache;
   private isUnreachable = false;
 
-  /** @throws Error that names the invalid option. */
+  /**
+   * Checks the options.
+   * @throws Error that names the invalid option.
+   */
   constructor(options: FaregateProviderOptions) {
     if (typeof options.apiKey !== "string" || options.apiKey.trim() === "") {
       throw new Error("config.apiKey must be a non-empty string");

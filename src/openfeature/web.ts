@@ -65,7 +65,10 @@ export class FaregateWebProvider implements Provider {
   private release: (() => void) | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
 
-  /** @throws Error that names the missing or invalid option. */
+  /**
+   * Checks the options.
+   * @throws Error that names the missing or invalid option.
+   */
   constructor(options: FaregateWebProviderOptions) {
     const { url, apiKey, tokenSource, fetch } = options;
     if (tokenSource === undefined && (url === undefined || !apiKey)) {

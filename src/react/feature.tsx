@@ -21,13 +21,13 @@ export function Default({ children }: SlotProps): ReactNode {
   return children;
 }
 
-/** Shown while the first token is on its way. */
+/** Shown while the first token loads. */
 export function Loading({ children }: SlotProps): ReactNode {
   if (IS_DEVELOPMENT) warnOutside("Loading");
   return children;
 }
 
-/** Shown when there is no answer: no token, an expired one, an id it does not know. */
+/** Shown without an answer: no token, an expired one, or an unknown id. */
 export function ErrorFallback({ children }: SlotProps): ReactNode {
   if (IS_DEVELOPMENT) warnOutside("ErrorFallback");
   return children;
@@ -44,13 +44,13 @@ const STATUS_OF = new Map<unknown, FeatureStatus>([
 export interface FeatureProps {
   /** `{service name in lower case}-{feature name}`, matched exactly. */
   id: FeatureId;
-  /** Any of On, Default, Loading and ErrorFallback, in any order; a missing one shows nothing. */
+  /** On, Default, Loading and ErrorFallback, in any order. A missing one shows nothing. */
   children?: ReactNode;
 }
 
 /**
- * Shows the one of its sub-components that the pricing token asks for. Decides locally, without a request; it hides, the back end
- * guards. Source: contract clients §1.5 and §1.6.
+ * Shows the sub-component that the pricing token selects, without a request. It hides content; only the back end
+ * protects it. Source: contract clients §1.5 and §1.6.
  */
 export function Feature({ id, children }: FeatureProps): JSX.Element {
   const status = useFeatureStatus(id);
@@ -61,7 +61,7 @@ export function Feature({ id, children }: FeatureProps): JSX.Element {
       "Feature has no On, Default, Loading or ErrorFallback among its children; wrapped ones are not recognised.",
     );
   }
-  // By key, so that nothing of one sub-component lives on in another.
+  // Keyed, so that no state of one sub-component survives in another.
   return <Fragment key={status}>{slots.get(status)}</Fragment>;
 }
 
@@ -83,7 +83,7 @@ function collect(children: ReactNode, slots: Map<FeatureStatus, ReactNode>): voi
 
 const LAZY = Symbol.for("react.lazy");
 
-/** A server component's `<On>` arrives wrapped as lazy. Resolving it here suspends, exactly as rendering it would. */
+/** A server component's `<On>` arrives wrapped as lazy. Resolving it here suspends, as rendering it would. */
 function loaded(type: unknown): unknown {
   return isLazy(type) ? type._init(type._payload) : type;
 }
@@ -94,12 +94,15 @@ interface Lazy {
   _init(payload: unknown): unknown;
 }
 
-/** Guarantee: only React makes objects of this symbol, in this shape from React 17 to 19. */
+/** Type guarantee: only React creates objects with this symbol, in this shape from React 17 to 19. */
 function isLazy(type: unknown): type is Lazy {
   return (type as Partial<Lazy> | null)?.$$typeof === LAZY;
 }
 
-/** A Feature renders the children of these components, never the components: one that renders is outside. */
+/**
+ * A Feature renders the children of these components, never the components themselves. One that renders is outside a
+ * Feature.
+ */
 function warnOutside(name: string): void {
   warnOnce(`<${name}> outside a <Feature> always shows its children and gates nothing.`);
 }

@@ -6,7 +6,10 @@ import type { ConnectionState, ServiceClient } from "../client/front/service-cli
 import type { TokenService } from "../client/front/token-service.ts";
 import { useServiceContext } from "./context.ts";
 
-/** The client, the same one as long as the connection settings are. @throws Error outside a provider or while disabled. */
+/**
+ * Returns the client, identical until the connection settings change.
+ * @throws Error outside a provider or while disabled.
+ */
 export function useServiceClient(): ServiceClient {
   const { client } = useServiceContext("useServiceClient");
   if (client === null) {
@@ -15,12 +18,15 @@ export function useServiceClient(): ServiceClient {
   return client;
 }
 
-/** The provider's token service, always the same one. @throws Error outside a provider. */
+/**
+ * Returns the provider's token service, always the same one.
+ * @throws Error outside a provider.
+ */
 export function useTokenService(): TokenService {
   return useServiceContext("useTokenService").tokenService;
 }
 
-/** The token's payload, null when there is none or it has expired; renders again when that changes. */
+/** Returns the token's payload, or null without a valid token. Renders again when it changes. */
 export function usePricingTokenPayload<T = PricingTokenPayload>(): T | null {
   const tokens = useTokenService();
   return useSyncExternalStore(
@@ -30,7 +36,7 @@ export function usePricingTokenPayload<T = PricingTokenPayload>(): T | null {
   );
 }
 
-/** The answer for a feature: whether it is on, its limit and use, and why there is no answer. */
+/** Returns the answer for a feature: its status, limit and usage, and the reason for a missing answer. */
 export function useFeature(id: FeatureId): FeatureState {
   const state = useFeatureSnapshot(id, whole);
   useDebugValue(state);
@@ -42,13 +48,13 @@ export function useFeatureStatus(id: FeatureId): FeatureStatus {
   return useFeatureSnapshot(id, statusOnly);
 }
 
-/** A feature's use against its tightest limit. */
+/** Returns a feature's usage of its tightest limit. */
 export function useUsage(id: FeatureId): Usage {
   const state = useFeature(id);
   return useMemo(() => usageOf(state), [state]);
 }
 
-/** The state of the event channel and its last error; `disabled` where connecting is not allowed. */
+/** Returns the state of the event channel and its last error; `disabled` if connecting is not allowed. */
 export function useConnectionStatus(): ConnectionState | typeof DISABLED {
   const { client } = useServiceContext("useConnectionStatus");
   const read = () => client?.connection ?? DISABLED;
@@ -57,16 +63,16 @@ export function useConnectionStatus(): ConnectionState | typeof DISABLED {
 
 const never = () => () => {};
 
-/** The state of a channel that is not allowed to connect. */
+/** State of a channel that may not connect. */
 const DISABLED = { status: "disabled", error: null } as const;
 
 const whole = (state: FeatureState) => state;
 const statusOnly = (state: FeatureState) => state.status;
 
 /**
- * Until its own effects have run, a component without a token counts as loading: a `setUserId` in an effect of the same commit is
- * then seen before an error can be shown. React compares the snapshots right after it has subscribed, so nothing renders for this
- * unless there is something else to show.
+ * Selects a part of a feature's answer. Until its own effects have run, a component without a token counts as loading,
+ * so that a `setUserId` in an effect of the same commit comes before an error. React compares the snapshots right after
+ * subscribing, so this causes no render unless something else is to be shown.
  */
 function useFeatureSnapshot<T>(id: FeatureId, select: (state: FeatureState) => T): T {
   const tokens = useTokenService();

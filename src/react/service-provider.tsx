@@ -4,39 +4,39 @@ import { TokenService } from "../client/front/token-service.ts";
 import { ServiceContext } from "./context.ts";
 import { IS_DEVELOPMENT, warnOnce } from "./development.ts";
 
-/** The connection of a provider. Its fields are compared, not the object. Source: contract clients §1.2. */
+/** Connection settings of a provider. Compared field by field. Source: contract clients §1.2. */
 export interface ServiceConfiguration {
-  /** Absolute http(s) URL of the service with the sub-path if any; needed while the connection is allowed. */
+  /** Absolute http(s) URL of the service, including the sub-path. Required while the connection is allowed. */
   url?: string | undefined;
-  /** An EVALUATION key; needed only by `setUserId` and `generateUserPricingToken`. */
+  /** An EVALUATION key. Only `setUserId` and `generateUserPricingToken` need it. */
   apiKey?: string | undefined;
-  /** Only the literal false forbids socket and requests; tokens then come by `update` or `tokenSource`. */
+  /** Only the literal false forbids socket and requests. Tokens then come from `update` or `tokenSource`. */
   allowConnectionWithService?: boolean | undefined;
-  /** The published client's name of `allowConnectionWithService`, read when that is absent. */
+  /** Name of `allowConnectionWithService` in the published client. Read if that is absent. */
   allowConnectionWithSpace?: boolean | undefined;
-  /** The token of the first paint, on the server and in the browser. Later changes of it have no effect. */
+  /** Token of the first paint, on the server and in the browser. Later changes have no effect. */
   initialToken?: string | undefined;
-  /** Brings tokens from the application's own back end and again before they expire. */
+  /** Loads tokens from the application's own back end, again before they expire. */
   tokenSource?: (() => Promise<string>) | undefined;
 }
 
-/** Either a configuration, or a client that the application made: the provider neither connects nor disposes of that one. */
+/** A configuration, or a client of the application. The provider neither connects nor disposes of the latter. */
 export type ServiceProviderProps = { children?: ReactNode } & (
   | { config: ServiceConfiguration; client?: undefined }
   | { client: ServiceClient; config?: undefined }
 );
 
-/** Gives everything below it one token service and, unless forbidden, one connection. */
+/** Provides one token service to its children and, unless forbidden, one connection. */
 export function ServiceProvider({ config = {}, client: providedClient, children }: ServiceProviderProps): JSX.Element {
   const { url, apiKey, tokenSource, initialToken, allowConnectionWithSpace } = config;
   const isAllowed = !providedClient && (config.allowConnectionWithService ?? allowConnectionWithSpace) !== false;
-  // Constructing has no effect outside these objects, so rendering twice or throwing a render away costs nothing.
+  // Constructing has no side effect, so rendering twice or discarding a render costs nothing.
   const make = (token: TokenService) =>
-    // An address that is needed and missing is refused like a wrong one.
+    // A required but missing address is rejected like a wrong one.
     new ServiceClient({ url: isAllowed ? (url ?? "") : undefined, apiKey, tokenSource }, token);
   const [own, setOwn] = useState(() => make(new TokenService(initialToken)));
   let client = providedClient ?? own;
-  // Where connecting is forbidden the client of the last permitted address stays, and with it the user and the listeners.
+  // While connecting is forbidden, the client of the last permitted address stays, with its user and listeners.
   if (isAllowed && (url !== own.options.url || apiKey !== own.options.apiKey)) {
     client = make(own.token);
     setOwn(client);
@@ -46,12 +46,13 @@ export function ServiceProvider({ config = {}, client: providedClient, children 
     warnOnce("config.initialToken is not a pricing token and is ignored.");
   }
 
-  // Layout effects do not exist on the server, and React 18 says so on the console.
+  // Layout effects do not exist on the server, where React 18 warns about them.
   const useBrowserLayoutEffect = typeof document === "object" ? useLayoutEffect : useEffect;
   useBrowserLayoutEffect(() => {
     if (providedClient) return;
     client.tokenSource = tokenSource;
-    // Before anything is painted: the token of another service must not be seen once more. And before the effects of the children.
+    // Before the first paint, because another service's token must not show again; and before the effects of the
+    // children.
     client.claim(isAllowed);
   });
   const isSourced = tokenSource !== undefined;
@@ -59,7 +60,7 @@ export function ServiceProvider({ config = {}, client: providedClient, children 
     () => (providedClient ? undefined : client.retain(isAllowed)),
     [providedClient, client, isAllowed, isSourced],
   );
-  // After all effects below, which may have set a user, and after the one above.
+  // After all effects below, which may have set a user, and after the effect above.
   useEffect(() => tokenService.mount(), [tokenService]);
 
   const context = useMemo(

@@ -4,7 +4,7 @@ import { type FeatureReason, type FeatureState, LOADING } from "../client/featur
 import type { TokenService } from "../client/front/token-service.ts";
 import { useTokenService } from "./hooks.ts";
 
-/** A feature without an answer, for the error boundary. */
+/** Error of a feature without an answer, for error boundaries. */
 export class FeatureUnavailableError extends Error {
   readonly featureId: string;
   readonly reason: FeatureReason;
@@ -17,14 +17,15 @@ export class FeatureUnavailableError extends Error {
   }
 }
 
-/** An answer: on or off. */
+/** An answered feature: on or off. */
 export type AnsweredFeature = FeatureState & { readonly status: "on" | "off" };
 
 /**
- * As useFeature, for those who let Suspense and error boundaries show the rest: it suspends while the first token of a user is on its
- * way. It asks for nothing itself, and all features come with one token, so any number of them wait once. The provider, and whoever calls
- * `setUserId`, must be outside of the Suspense boundary: React forgets what is inside while it waits. On the server it renders with
- * `initialToken`, and without one leaves the boundary to the browser. @throws FeatureUnavailableError
+ * Like useFeature, but suspends while the first token of a user loads, and throws without an answer. Requests nothing
+ * itself, so any number of features wait once for one token. The provider, and the component that calls `setUserId`,
+ * must be outside the Suspense boundary, because React discards its content while it waits. On the server it renders
+ * with `initialToken`; without one, the browser renders the boundary.
+ * @throws FeatureUnavailableError
  */
 export function useSuspenseFeature(id: FeatureId): AnsweredFeature {
   const tokens = useTokenService();
@@ -43,7 +44,7 @@ export function useSuspenseFeature(id: FeatureId): AnsweredFeature {
     },
     () => {
       const initial = tokens.getInitialFeature(id);
-      // Here no token will ever come, and a promise would keep the server's stream open for it.
+      // No token will ever arrive here, and a promise would keep the server's stream open.
       if (initial.status === "loading") throw new FeatureUnavailableError(id, "no-token");
       return initial;
     },
@@ -58,7 +59,7 @@ function isAnswered(state: FeatureState): state is AnsweredFeature {
   return state.status === "on" || state.status === "off";
 }
 
-/** Those below whose provider effects have run: whoever wanted to ask for a token has. */
+/** Token services whose provider effects have run: every component has had its chance to request a token. */
 const settled = new WeakSet<TokenService>();
 /** One promise per token service, shared by all features and retries. */
 const waiting = new WeakMap<TokenService, Promise<void>>();
@@ -67,11 +68,11 @@ function isPending(tokens: TokenService): boolean {
   return tokens.status === "loading" || (tokens.status === "none" && !settled.has(tokens));
 }
 
-/** Resolves when there is something else than loading to be shown. */
+/** Resolves when the answer is no longer loading. */
 function nextAnswer(tokens: TokenService): Promise<void> {
   let wait = waiting.get(tokens);
   if (wait === undefined) {
-    // Subscribing only then: a provider whose render was thrown away never mounts, and would be listened to for ever.
+    // Subscribes only then: a provider whose render was discarded never mounts, and its listener would leak.
     wait = tokens.mounted.then(
       () =>
         new Promise((resolve) => {

@@ -6,19 +6,19 @@ import { createTestToken, type TestFeature } from "../client/front/test-token.ts
 import { TokenService } from "../client/front/token-service.ts";
 import { ServiceProvider } from "./service-provider.tsx";
 
-/** For tests of applications (`faregate/testing`): no network, no server, no secret. */
+/** For tests of applications (`faregate/testing`), without network, server or secret. */
 export { createTestToken, type TestFeature, type TestTokenPayload } from "../client/front/test-token.ts";
 
 /** Props of TestServiceProvider. */
 export interface TestServiceProviderProps {
   /** Features of the token. Any other feature is not found. */
   features?: Readonly<Record<string, TestFeature>>;
-  /** `loading`: the token never comes. `error`: there is none. */
+  /** `loading`: the token never arrives. `error`: there is no token. */
   status?: "ready" | "loading" | "error";
   children?: ReactNode;
 }
 
-/** A provider with these features. Its client never connects, and `setUserId` brings the same features. */
+/** Provides a token with these features. Its client never connects, and `setUserId` keeps the features. */
 export function TestServiceProvider({ features, status = "ready", children }: TestServiceProviderProps): JSX.Element {
   const key = JSON.stringify([features, status]);
   const client = useMemo(() => testClient(key), [key]);

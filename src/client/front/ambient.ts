@@ -1,12 +1,15 @@
 /*
- * Events of the browser page. Functions read the globals when called, so that an import in Node, in a worker or in React Native has no
- * effect; a page there is never hidden.
+ * Events of the browser page. Functions read the globals when called, so an import in Node, in a worker or in React
+ * Native has no effect. There, a page is never hidden.
  */
 
-// All of them reach the window: the first bubbles up from the document.
+// All of them reach the window: visibilitychange bubbles up from the document.
 const WAKING = ["visibilitychange", "pageshow", "online"];
 
-/** Calls back when the page is shown or hidden, comes back from the cache, or is online again. @returns the undo. */
+/**
+ * Calls back when the page is shown or hidden, restored from the cache, or online again.
+ * @returns a function that unsubscribes.
+ */
 export function onWake(listener: () => void): () => void {
   const { addEventListener, removeEventListener }: Partial<typeof globalThis> = globalThis;
   for (const type of WAKING) addEventListener?.(type, listener);
@@ -15,7 +18,10 @@ export function onWake(listener: () => void): () => void {
   };
 }
 
-/** A timer of at most 2^31 - 1 ms: a longer delay overflows and fires at once. Whoever needs one asks the clock again. */
+/**
+ * Starts a timer of at most 2^31 - 1 ms, because longer delays overflow and fire at once. Callers that need longer ones
+ * check the clock again.
+ */
 export function wakeAfter(delayMs: number, callback: () => void): ReturnType<typeof setTimeout> {
   return setTimeout(callback, Math.min(delayMs, 2 ** 31 - 1));
 }

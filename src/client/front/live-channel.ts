@@ -7,15 +7,15 @@ export interface LiveChannelHandlers {
   connecting(): void;
   synchronized(): void;
   message(message: unknown): void;
-  /** The connection is gone or did not come about; it will be tried again. `error`: unless it was simply closed. */
+  /** The connection failed or was lost; the channel retries. `error` is undefined after an ordinary close. */
   lost(error: Error | undefined): void;
 }
 
-/** An open channel: it reconnects for ever until closed. */
+/** An open channel. It reconnects until closed. */
 export interface LiveChannel {
-  /** Retries at once if it waits to; an attempt under way is followed by another at once should it fail. */
+  /** Skips the wait before the next attempt. If an attempt in flight fails, the next one follows without a wait. */
   retryNow(): void;
-  /** Ends the connection in whatever state it is; no handler is called afterwards. */
+  /** Closes the connection in any state. No handler is called afterwards. */
   close(): void;
 }
 
@@ -23,9 +23,9 @@ const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 30_000;
 
 /**
- * Opens one WebSocket to the event channel, namespace `/pricings` and no other. The only file that knows the socket library, loaded
- * only when a connection is wanted. Its own reconnection stays off: it would neither come back after the server closed or refused the
- * namespace, nor spread the attempts over the whole delay. Source: contract clients §1.10.
+ * Opens one WebSocket to the event channel, namespace `/pricings` only. The only file that imports the socket library;
+ * loaded on demand. The library's own reconnection stays off: it gives up after the server closes or rejects the
+ * namespace, and does not spread attempts over the whole delay. Source: contract clients §1.10.
  */
 export function openLiveChannel(origin: string, path: string, handlers: LiveChannelHandlers): LiveChannel {
   const socket = new Manager(origin, {
@@ -36,7 +36,7 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
   }).socket("/pricings");
   let attempts = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  /** The page woke during the attempt under way, which may have begun without a network. */
+  /** The page woke during this attempt, which may have started without a network. */
   let wokeMeanwhile = false;
 
   const connect = () => {
@@ -55,7 +55,7 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
   };
   const retryNow = () => {
     if (timer !== undefined) connect();
-    // One attempt at a time: should this one fail, the next follows without a wait.
+    // One attempt at a time. If this one fails, the next follows without a wait.
     else if (!socket.connected) wokeMeanwhile = true;
   };
   socket.on("connect", () => {
@@ -78,7 +78,7 @@ export function openLiveChannel(origin: string, path: string, handlers: LiveChan
       clearTimeout(timer);
       timer = undefined;
       socket.off();
-      // The namespace is the only one of its manager, so this closes the connection too, in whatever state that is.
+      // This also closes the connection, in any state, because its manager has no other namespace.
       socket.disconnect();
     },
   };

@@ -4,7 +4,7 @@ import type { PricingEventDetails, ServiceEvents } from "./service-events.ts";
 
 type PricingEvent = Exclude<ServiceEvents, "synchronized" | "error">;
 
-/** In lower case, each is the name of its event. */
+/** Codes of messages. In lower case, each is the name of its event. */
 const CODES: Record<PublicEvent["code"] | "PRICING_ACTIVATED", true> = {
   PRICING_CREATED: true,
   PRICING_ARCHIVED: true,
@@ -22,7 +22,7 @@ export function readMessage(message: unknown): { event: PricingEvent; details: P
   return asReceived(code.toLowerCase(), details);
 }
 
-/** Guarantee: the name belongs to one of CODES. `details` is any object, passed on as received. */
+/** Type guarantee: the name belongs to one of CODES. `details` is any object, passed on as received. */
 function asReceived(event: string, details: object) {
   return { event: event as PricingEvent, details: details as PricingEventDetails };
 }

@@ -2,13 +2,13 @@ import { notifyAll } from "../listeners.ts";
 import { decodePricingToken } from "../pricing-token.ts";
 import type { TokenService } from "./token-service.ts";
 
-/** The header in which a back end may send a fresh token with any answer; CORS must expose it. */
+/** Header with which a back end may send a fresh token in any answer. CORS must expose it. */
 const HEADER = "pricing-token";
 
-/** Called with what was wrong with a header; the answer itself is never disturbed, nor by what this throws. */
+/** Called with the error of a header. Neither the error nor this listener disturbs the answer. */
 export type HeaderErrorListener = (error: Error) => void;
 
-/** A `fetch` that takes over the token of every answer that has one. */
+/** Wraps `fetch` so that the token in an answer's header is stored. */
 export function fetchWithPricingToken(
   tokens: TokenService,
   options: { fetch?: typeof fetch; onError?: HeaderErrorListener } = {},
@@ -16,7 +16,7 @@ export function fetchWithPricingToken(
   return async (...request: Parameters<typeof fetch>) => {
     const { user, userId } = tokens;
     const answer = await (options.fetch ?? fetch)(...request);
-    // A response to the former user is taken only if its token is the present user's.
+    // An answer to the previous user's request counts only if its token is the current user's.
     take(
       tokens,
       answer.headers,
@@ -38,7 +38,7 @@ export function pricingTokenInterceptor(
   };
 }
 
-/** Takes over the token in these headers, if any: a `Headers` object, or a plain one with names in lower case. */
+/** Stores the token of these headers, if any. Accepts `Headers`, or an object with names in lower case. */
 export function takePricingToken(tokens: TokenService, headers: object, onError?: HeaderErrorListener): void {
   take(tokens, headers, onError, true);
 }

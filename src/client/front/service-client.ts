@@ -9,7 +9,7 @@ import {
 import type { ServiceSession } from "./service-session.ts";
 import { TokenService } from "./token-service.ts";
 
-/** The state of the event channel, with the last failure until it is synchronized again. */
+/** State of the event channel, with the last error until it is synchronized again. */
 export interface ConnectionState {
   readonly status: "idle" | "connecting" | "synchronized" | "disconnected";
   readonly error: Error | null;
@@ -17,33 +17,34 @@ export interface ConnectionState {
 
 /** Options of ServiceClient. */
 export interface ServiceClientOptions {
-  /** Absolute http(s) URL, with the sub-path if any. Without it there is neither channel nor request. */
+  /** Absolute http(s) URL, including the sub-path. Without it, there is neither channel nor request. */
   url?: string | undefined;
-  /** Sent as `x-api-key` by the two methods that ask for a token; the channel is public. */
+  /** Sent as `x-api-key` by the two methods that request a token. The channel is public. */
   apiKey?: string | undefined;
-  /** Brings tokens from the application's own back end, so that no key has to be in the browser. */
+  /** Loads tokens from the application's own back end, so that the browser needs no key. */
   tokenSource?: (() => Promise<string>) | undefined;
-  /** Another `fetch` than the platform's. */
+  /** Replaces the platform's `fetch`. */
   fetch?: typeof fetch | undefined;
 }
 
 const IDLE: ConnectionState = { status: "idle", error: null };
 
 /**
- * One user's connection to a Faregate deployment: it fetches and refreshes the token, and listens to the event channel. Nothing
- * happens on construction, and what does the work (ServiceSession) is loaded when there is some. Source: contract clients §1.8 to §1.10.
+ * One user's connection to a Faregate deployment: loads and refreshes the token, and listens to the event channel.
+ * Construction has no effect. The working part, ServiceSession, is a separate chunk that loads on demand. Source:
+ * contract clients §1.8 to §1.10.
  */
 export class ServiceClient {
   /** Base of the HTTP interface; empty without a URL. */
   readonly httpUrl: string;
-  /** The event channel as the specification names it. */
+  /** Event channel as the specification names it. */
   readonly wsUrl: string;
   readonly apiKey: string;
-  /** Where the token is kept and features are evaluated. */
+  /** Stores the token and evaluates features. */
   readonly token: TokenService;
   /** Replacing the function takes effect at the next load. */
   tokenSource: (() => Promise<string>) | undefined;
-  /** The state of the event channel; the same object until it changes. */
+  /** State of the event channel. The object stays identical until it changes. */
   readonly connection: ConnectionState = IDLE;
   /** @internal For ServiceSession. */
   readonly address: ServiceAddress | undefined;
@@ -52,7 +53,10 @@ export class ServiceClient {
   /** @internal For ServiceSession. */
   readonly events = new ServiceEventRegistry();
   private readonly connectionListeners = createListeners();
-  /** Calls back on every change of `connection`. @returns the undo. */
+  /**
+   * Calls back on every change of `connection`.
+   * @returns a function that unsubscribes.
+   */
   readonly subscribeConnection: (listener: () => void) => () => void = this.connectionListeners.add;
   /** @internal False after disposal, after unmounting, and where the provider forbids requests. */
   isAllowed = true;
@@ -60,11 +64,14 @@ export class ServiceClient {
   private readonly late = new Set<ServiceEventListener>();
   private session: ServiceSession | undefined;
   private loading: Promise<ServiceSession> | undefined;
-  /** How many calls wait for `loading`. */
+  /** Calls that wait for `loading`. */
   private waiting = 0;
   private task: ReturnType<typeof setTimeout> | undefined;
 
-  /** @throws Error that names `config.url` when a URL is given that is none. */
+  /**
+   * Checks the options.
+   * @throws Error that names `config.url` if it is not a URL.
+   */
   constructor(options: ServiceClientOptions, token: TokenService = new TokenService()) {
     this.options = options;
     this.address = options.url === undefined ? undefined : serviceAddress(options.url);
@@ -76,11 +83,13 @@ export class ServiceClient {
   }
 
   /**
-   * Makes this the user and fetches the token. Of several users the last wins, and earlier promises follow it. On failure it rejects
-   * and the user stays; the token too if it was that user's. @throws ServiceRequestError, InvalidPricingTokenError
+   * Sets the user and loads its token. Of concurrent calls the last wins, and earlier promises follow it. On failure it
+   * rejects; the user stays, and so does the user's own token.
+   * @throws ServiceRequestError, InvalidPricingTokenError
    */
   setUserId(userId: string): Promise<void> {
-    // Before the first await, so that features load from this moment on; the session refuses the rest with a sentence.
+    // Before the first await, so that features show as loading from now on. The session rejects other ids with a
+    // sentence.
     if (isUserId(userId) && this.address && this.apiKey && this.isAllowed) {
       this.token.claim(this);
       this.token.setUser(userId);
@@ -88,19 +97,26 @@ export class ServiceClient {
     return this.work((session) => session.setUserId(userId));
   }
 
-  /** A new token of the user, which is neither stored nor looked into. @throws ServiceRequestError */
+  /**
+   * Requests a new token of the user, and returns it without storing or parsing it.
+   * @throws ServiceRequestError
+   */
   generateUserPricingToken(): Promise<string> {
     return this.work((session) => session.generateUserPricingToken());
   }
 
-  /** Fetches the token again, for upgrades and consumption that no event announces. Resolves at once without a user or source. */
+  /**
+   * Loads the token again, for upgrades and consumption that no event announces. Resolves at once without a user or
+   * token source.
+   */
   refresh(): Promise<void> {
     return this.work((session) => session.refresh());
   }
 
   /**
-   * Calls back on every such event; `synchronized` also, a moment later, when that is already so. @returns the undo.
-   * @throws Error for an unknown event or when the callback is no function.
+   * Calls back on every such event. If the channel is synchronized already, `synchronized` also fires a moment later.
+   * @returns a function that unsubscribes.
+   * @throws Error for an unknown event, or if the callback is not a function.
    */
   on<Event extends ServiceEvents>(event: Event, callback: ServiceEventListeners[Event]): () => void {
     const undo = this.events.on(event, callback);
@@ -113,7 +129,7 @@ export class ServiceClient {
     return undo;
   }
 
-  /** Removes that callback, all of the event, or everything. */
+  /** Removes the callback, all callbacks of the event, or all callbacks. */
   off<Event extends ServiceEvents>(event?: Event, callback?: ServiceEventListeners[Event]): void {
     this.events.off(event, callback);
   }
@@ -123,7 +139,7 @@ export class ServiceClient {
     return this.connection.status === "synchronized";
   }
 
-  /** Opens the event channel unless it is open. It stays open, through losses, until `disconnect`. */
+  /** Opens the event channel unless it is open. It reconnects after losses until `disconnect`. */
   connect(): void {
     void this.enqueue((session) => session.connect());
   }
@@ -133,18 +149,18 @@ export class ServiceClient {
     void this.enqueue((session) => session.disconnect());
   }
 
-  /** Connects again at once, for apps that come back to the foreground. */
+  /** Reconnects at once, for apps that return to the foreground. */
   reconnect(): void {
     this.disconnect();
     this.connect();
   }
 
-  /** The published client's name of `connect`. */
+  /** Name of `connect` in the published client. */
   connectWebSocket(): void {
     this.connect();
   }
 
-  /** The published client's name of `disconnect`. */
+  /** Name of `disconnect` in the published client. */
   disconnectWebSocket(): void {
     this.disconnect();
   }
@@ -156,21 +172,22 @@ export class ServiceClient {
   }
 
   /**
-   * Runs the client while somebody holds it: refreshes, the token source, and the channel if `isConnected`; without that the service is
-   * not asked for anything. Sockets open and close a task later, so that releasing and retaining at once, as React's StrictMode does,
-   * changes nothing. Released, it does nothing until it is retained again. @returns the release.
+   * Runs the client while it is held: refreshes the token and, if `isConnected`, opens the channel. Without
+   * `isConnected` it sends no request to the service. Sockets open and close one task later, so React's StrictMode,
+   * which releases and retains at once, changes nothing. After the release it waits for the next `retain`.
+   * @returns the function that releases.
    */
   retain(isConnected: boolean): () => void {
     this.claim(isConnected);
     this.token.suspend(false);
     const isSourced = this.tokenSource !== undefined;
-    // Now and not in the task: else features would fail for a moment before they load.
+    // Now, and not in the task: otherwise features would show an error before they load.
     if (isSourced) this.token.setLoading(true);
     clearTimeout(this.task);
     const start = (delayMs: number) => {
       const task = setTimeout(async () => {
         const isDone = await this.enqueue((session) => session.run(isConnected));
-        // Another task: released, or retained again, since then.
+        // The client was released, or retained again, in the meantime.
         if (!isDone && task === this.task) start(delayMs + 5000);
       }, delayMs);
       this.task = task;
@@ -186,7 +203,7 @@ export class ServiceClient {
     };
   }
 
-  /** Ends everything for good: socket, timers, requests, listeners. */
+  /** Ends socket, timers, requests and listeners for good. */
   dispose(): void {
     this.isDisposed = true;
     this.isAllowed = false;
@@ -210,11 +227,12 @@ export class ServiceClient {
     }).catch((error: unknown) => this.events.emit("error", error));
   }
 
-  /** Runs at once when the session is loaded and no earlier call waits for it; else in the order of the calls. */
+  /** Runs a task at once if the session is loaded and no earlier call waits; otherwise in the order of the calls. */
   private async work<T>(task: (session: ServiceSession) => T | Promise<T>): Promise<T> {
     if (!this.session || this.waiting) {
       this.waiting += 1;
-      // One import for all callers: bundlers preload chunks, and several imports of one chunk then resolve in any order.
+      // One import for all callers: bundlers preload chunks, and several imports of one chunk can then resolve in any
+      // order.
       this.loading ??= import("./service-session.ts").then(
         ({ ServiceSession }) => new ServiceSession(this),
         (error: unknown) => {

@@ -3,37 +3,37 @@ import { notifyAll } from "../listeners.ts";
 /** Details of a pricing event. Unknown keys of newer servers are passed through. */
 export interface PricingEventDetails {
   readonly serviceName: string;
-  /** Absent when the whole service is meant. */
+  /** Absent if the event concerns the whole service. */
   readonly pricingVersion?: string | undefined;
 }
 
-/** A message of the channel as it goes over the wire. */
+/** A message of the channel, as sent. */
 export interface EventMessage {
   readonly code: string;
   readonly details: PricingEventDetails;
 }
 
-/** Each event with what its listeners are called with. Source: contract clients §1.9. */
+/** Events and the arguments of their listeners. Source: contract clients §1.9. */
 export interface ServiceEventListeners {
-  /** The channel is open, for the first time or again; after a gap, events may have been missed. */
+  /** The channel is open, for the first time or again. After a gap, events may have been missed. */
   synchronized: () => void;
   pricing_created: (details: PricingEventDetails) => void;
   pricing_archived: (details: PricingEventDetails) => void;
   pricing_activated: (details: PricingEventDetails) => void;
-  /** The name under which published clients know `pricing_activated`: the same channel. */
+  /** Name of `pricing_activated` in the published client; the same channel. */
   pricing_actived: (details: PricingEventDetails) => void;
   service_disabled: (details: PricingEventDetails) => void;
-  /** A failed attempt to connect, a message that is none, a failed refresh. */
+  /** A failed connection attempt, a malformed message, or a failed refresh. */
   error: (error: Error) => void;
 }
 
-/** The names that `on` and `off` know. */
+/** Names that `on` and `off` accept. */
 export type ServiceEvents = keyof ServiceEventListeners;
 
 /** A listener of any event. */
 export type ServiceEventListener = ServiceEventListeners[ServiceEvents];
 
-/** The listeners of one client, by event. The same callback counts once an event, whatever spelling it was given under. */
+/** Listeners of one client, per event. The same callback counts once per event, under any of its spellings. */
 export class ServiceEventRegistry {
   private readonly callbacks = new Map<string, Set<ServiceEventListener>>();
 
@@ -44,7 +44,11 @@ export class ServiceEventRegistry {
     this.callbacks.set("pricing_activated", activated).set("pricing_actived", activated);
   }
 
-  /** @throws Error when the callback is no function or for an unknown event. @returns the undo. */
+  /**
+   * Adds a listener.
+   * @throws Error for an unknown event, or if the callback is not a function.
+   * @returns a function that removes it.
+   */
   on(event: string, callback: ServiceEventListener): () => void {
     if (typeof callback !== "function") throw new Error(`Callback for event '${event}' must be a function.`);
     const callbacks = this.callbacks.get(event);
@@ -53,9 +57,9 @@ export class ServiceEventRegistry {
     return () => this.off(event, callback);
   }
 
-  /** Removes that callback, all of the event, or everything. */
+  /** Removes the callback, all callbacks of the event, or all callbacks. */
   off(event?: string, callback?: ServiceEventListener): void {
-    // The sets are emptied, not only forgotten: an emit under way must not call those removed meanwhile.
+    // Empty the sets instead of dropping them: an emit in progress must not call removed listeners.
     for (const [name, set] of this.callbacks) {
       if (event !== undefined && name !== event) continue;
       if (callback === undefined) set.clear();
@@ -63,7 +67,7 @@ export class ServiceEventRegistry {
     }
   }
 
-  /** Calls the listeners; one that throws is reported to the console. */
+  /** Calls the listeners. Errors of listeners go to the console. */
   emit(event: ServiceEvents, ...args: [] | [unknown]): void {
     notifyAll(callable(this.callbacks.get(event)), ...args);
   }
@@ -74,7 +78,7 @@ export class ServiceEventRegistry {
   }
 }
 
-/** Guarantee: `on` of the client types a callback by its event, and every `emit` gives that event its argument. */
+/** Type guarantee: `on` of the client types a callback by its event, and every `emit` passes that event's argument. */
 function callable(callbacks: Set<ServiceEventListener> = new Set()): Set<(...args: unknown[]) => void> {
   return callbacks as Set<(...args: unknown[]) => void>;
 }

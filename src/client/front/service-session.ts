@@ -5,14 +5,14 @@ import { readMessage } from "./messages.ts";
 import type { ServiceClient } from "./service-client.ts";
 import { TokenLoader } from "./token-loader.ts";
 
-/** Requests, timers and channel of a client. A chunk of its own: pages that only show a token never load it. */
+/** Requests, timers and channel of a client. A separate chunk: pages that only show a token never load it. */
 export class ServiceSession {
   private readonly client: ServiceClient;
   private readonly loader: TokenLoader;
   private userId: string | undefined;
-  /** Of the requests that are not the loader's. */
+  /** Aborts all requests but the loader's. */
   private lifetime = new AbortController();
-  /** Undefined: nobody has opened or closed it since `rest`. */
+  /** Undefined until a call opens or closes the channel; reset by `suspend`. */
   private wantsChannel: boolean | undefined;
   private hasBeenSynchronized = false;
   private channel: LiveChannel | undefined;
@@ -22,7 +22,7 @@ export class ServiceSession {
     this.loader = new TokenLoader(client.token, (error) => client.events.emit("error", error));
   }
 
-  /** See ServiceClient.setUserId, which has checked and announced what it could. */
+  /** See ServiceClient.setUserId, which has validated the id and set the state. */
   async setUserId(userId: string): Promise<void> {
     if (!isUserId(userId)) {
       const isText = typeof userId === "string" && userId.trim() !== "";
@@ -32,7 +32,7 @@ export class ServiceSession {
     if (!this.client.address) throw new Error("config.url is needed to fetch a pricing token.");
     if (!this.client.apiKey) throw new Error("config.apiKey is needed to fetch a pricing token.");
     const { id } = this.client.token.user;
-    // Signed out while this chunk was loading.
+    // The user signed out while this chunk was loading.
     if (!this.client.isAllowed || id === undefined) throw aborted();
     if (id === this.userId && this.loader.isLoading) return this.loader.load();
     this.use(id);
@@ -55,7 +55,7 @@ export class ServiceSession {
     return this.loader.load();
   }
 
-  /** Works until `rest`: keeps the token fresh and, if so wished, the channel open. Without the service only the source is left. */
+  /** Keeps the token fresh and, if `isConnected`, the channel open. Otherwise only the token source is used. */
   run(isConnected: boolean): void {
     const { client, loader, userId } = this;
     const { token, tokenSource } = client;
@@ -71,15 +71,15 @@ export class ServiceSession {
       loader.use(source, source);
       if (token.status !== "valid") loader.refresh();
     }
-    // Else it was `setUserId` that announced a token, and a call of it may still be waiting for its turn.
+    // Otherwise `setUserId` set the loading state, and one of its calls may still wait for its turn.
     if (!isConnected || tokenSource) token.setLoading(loader.isLoading);
     if (isConnected || tokenSource) loader.start();
   }
 
-  /** Ends channel, timers and requests; user and listeners stay, and `run` takes up the work again. */
+  /** Ends channel, timers and requests. User and listeners stay, and `run` resumes. */
   suspend(): void {
     this.pause();
-    // At once: in a moment another client may fill the token service.
+    // At once: another client may fill the token service in a moment.
     this.client.token.setLoading(false);
   }
 
@@ -92,7 +92,7 @@ export class ServiceSession {
     this.lifetime = new AbortController();
   }
 
-  /** Opens the event channel unless it is open. The socket code is loaded then. */
+  /** Opens the event channel unless it is open. Loads the socket code on first use. */
   connect(): void {
     const { client } = this;
     const { address } = client;
@@ -116,7 +116,7 @@ export class ServiceSession {
     );
   }
 
-  /** Closes the event channel in whatever state it is. */
+  /** Closes the event channel in any state. */
   disconnect(): void {
     this.wantsChannel = false;
     this.channel?.close();
@@ -165,7 +165,7 @@ export class ServiceSession {
     }
   }
 
-  /** Returns true if the token has a feature of the service; the channel carries every organization's events. */
+  /** Returns true if the token has a feature of the service. The channel carries events of every organization. */
   private isAbout(serviceName: string): boolean {
     const prefix = `${serviceName}-`.toLowerCase();
     return Object.keys(this.client.token.getPayload()?.features ?? {}).some((id) => id.startsWith(prefix));

@@ -1,14 +1,17 @@
 import type { PricingTokenPayload, TokenFeature } from "../pricing-token.ts";
 
-/** A feature of a test: on or off, or with its figures. */
+/** A feature in a test: on or off, or with its figures. */
 export type TestFeature = boolean | Partial<TokenFeature>;
 
-/** The claims of a test token; all may be left out. */
+/** Claims of a test token. All are optional. */
 export type TestTokenPayload = Partial<Omit<PricingTokenPayload, "features">> & {
   features?: Readonly<Record<string, TestFeature>>;
 };
 
-/** A token that this library reads and no server accepts: without a signature, valid for an hour unless `exp` says else. */
+/**
+ * Creates a token that this library reads and no server accepts: it has no signature. Expires after an hour unless
+ * `exp` is given.
+ */
 export function createTestToken(payload: TestTokenPayload = {}): string {
   const iat = Math.floor(Date.now() / 1000);
   const features: Record<string, TokenFeature> = {};

@@ -5,31 +5,31 @@ import { decodePricingToken } from "../pricing-token.ts";
 import { aborted, type IssuedToken } from "../request.ts";
 import type { TokenService } from "./token-service.ts";
 
-/** Where tokens come from: a user's route of the service, or the application's own function. */
+/** Source of tokens: a user's route of the service, or the application's own function. */
 export type TokenOrigin = (signal: AbortSignal) => Promise<IssuedToken>;
 
 interface InFlight {
-  /** Aborted as soon as it is over, however it ended. */
+  /** Aborted as soon as the request is over, with any outcome. */
   readonly controller: AbortController;
   readonly outcome: Promise<void>;
 }
 
 const SHORTEST_WAIT_MS = 5_000;
 const LONGEST_WAIT_MS = 60_000;
-/** Differences between the clocks up to this are not corrected. */
+/** Maximum clock difference that is not corrected. */
 const TOLERATED_SKEW_MS = 30_000;
 const LONG_ABSENCE_MS = 60_000;
 
 /**
- * Fetches tokens into a TokenService and keeps the newest wish: one request at a time, the later origin wins whatever the order
- * of the answers, a failure leaves the old token. While started, it also refreshes before the expiry and after an absence.
+ * Loads tokens into a TokenService. One request at a time: a later origin wins whatever the order of the answers, and a
+ * failure keeps the old token. While started, it also refreshes before the expiry and after the page was hidden.
  */
 export class TokenLoader {
   private origin: TokenOrigin | undefined;
   private latest: InFlight | undefined;
   private failures = 0;
   private isStarted = false;
-  /** When to refresh, in the clock of Date.now. */
+  /** Time of the next refresh, by Date.now. */
   private dueAt: number | undefined;
   private hiddenSince: number | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -43,7 +43,7 @@ export class TokenLoader {
     this.onError = onError;
   }
 
-  /** From now on tokens come from here. Does not ask yet. */
+  /** Sets the origin of tokens. Does not request one. */
   use(origin: TokenOrigin | undefined, afterSignOut?: TokenOrigin): void {
     this.origin = origin;
     this.failures = 0;
@@ -58,12 +58,12 @@ export class TokenLoader {
     return this.latest?.controller.signal.aborted === false;
   }
 
-  /** Asks now, or joins the request under way. Whoever waits for a request that a later one replaces gets the later outcome. */
+  /** Requests a token, or joins the request in flight. Callers whose request is replaced get the later outcome. */
   load(): Promise<void> {
     return this.latest && this.isLoading ? this.latest.outcome : this.fetchNow();
   }
 
-  /** Gives up the request under way, whose waiters follow the new one, and asks the present origin. */
+  /** Aborts the request in flight and requests from the current origin. Earlier callers get the new outcome. */
   fetchNow(): Promise<void> {
     const { origin } = this;
     if (!origin) return Promise.resolve();
@@ -72,7 +72,7 @@ export class TokenLoader {
     const land = async () => {
       try {
         const { token, serverTimeMs } = await origin(controller.signal);
-        // For origins that do not look at the signal. A later request aborts this one, too.
+        // For origins that ignore the signal: a later request aborts this one too.
         if (controller.signal.aborted) throw aborted();
         this.tokens.update(token, clockOffset(serverTimeMs, token));
         this.plan();
@@ -83,16 +83,16 @@ export class TokenLoader {
         if (!controller.signal.aborted) this.end();
       }
     };
-    // A microtask later, so that `flight` exists when `land` compares with it.
+    // One microtask later, because `land` compares with `flight`.
     const flight: InFlight = { controller, outcome: Promise.resolve().then(land) };
     this.latest = flight;
     previous?.controller.abort();
-    // After a failed refresh of an expired token, further tries must not make the page flicker.
+    // After a failed refresh of an expired token, retries must not make the page flicker.
     if (this.failures === 0) this.tokens.setLoading(true);
     return flight.outcome;
   }
 
-  /** Asks in the background: a failure goes to `onError` and is tried again later if that can help. */
+  /** Requests in the background. Errors go to `onError`, and transient ones are retried. */
   refresh(): void {
     if (!this.origin) return;
     this.dueAt = undefined;
@@ -106,13 +106,13 @@ export class TokenLoader {
     });
   }
 
-  /** Refreshes once after a random delay of up to 3 s: every browser receives an event at the same moment. */
+  /** Refreshes once, after a random delay of up to 3 s: every browser receives an event at the same moment. */
   refreshSoon(): void {
     const at = Date.now() + 3000;
     if (this.isStarted && (this.dueAt ?? at) >= at) this.wait(Math.random() * 3000);
   }
 
-  /** Begins to refresh: before the expiry, when the page is shown again. */
+  /** Starts refreshing before the expiry, and when the page is shown again. */
   start(): void {
     if (this.isStarted) return;
     this.isStarted = true;
@@ -120,7 +120,7 @@ export class TokenLoader {
     this.plan();
   }
 
-  /** Ends all of that and aborts the request under way; `start` takes it up again. */
+  /** Stops refreshing and aborts the request in flight; `start` resumes. */
   stop(): void {
     this.isStarted = false;
     this.stopWatching?.();
@@ -133,18 +133,18 @@ export class TokenLoader {
     this.end();
   }
 
-  /** Says at once that nothing is on its way any more: in a moment another client may fill the token service. */
+  /** Ends the loading state at once: another client may fill the token service in a moment. */
   private end(): void {
     if (!this.isLoading) return;
     this.latest?.controller.abort();
     this.tokens.setLoading(false);
   }
 
-  /** At 70 to 80 % of the life that is left, so that clients started together do not come together. */
+  /** Refreshes at 70 to 80 % of the remaining life, so that clients that started together do not refresh together. */
   private plan(): void {
     const left = this.tokens.lifeLeftMs;
     if (left === undefined) return;
-    // A token that arrives expired is a failure like another: no hurry to get the next of its kind.
+    // A token that arrives expired counts as a failure: the next one will hardly be better.
     this.failures = left > 0 ? 0 : this.failures + 1;
     const wait = left > 0 ? left * (0.8 - Math.random() * 0.1) : SHORTEST_WAIT_MS * 2 ** Math.min(this.failures, 5);
     this.wait(Math.max(SHORTEST_WAIT_MS, wait));
@@ -156,7 +156,7 @@ export class TokenLoader {
     this.check();
   }
 
-  /** Does what is due unless the page is hidden, which it makes up for when shown; else waits for it. */
+  /** Refreshes when due, unless the page is hidden; then when it is shown. Otherwise waits. */
   private check(): void {
     clearTimeout(this.timer);
     const now = Date.now();
@@ -171,7 +171,10 @@ export class TokenLoader {
   }
 }
 
-/** How far the server's clock is ahead, if it matters. A re-issued token has an old `iat`, so alone that can only say "ahead". */
+/**
+ * Returns the offset of the server's clock, if it matters. A re-issued token has an old `iat`, which alone can only
+ * show that the server is ahead.
+ */
 function clockOffset(serverTimeMs: number, token: string): number {
   const now = Date.now();
   const { iat = 0 } = decodePricingToken(token);
@@ -179,7 +182,7 @@ function clockOffset(serverTimeMs: number, token: string): number {
   return Math.abs(offset) > TOLERATED_SKEW_MS ? offset : 0;
 }
 
-/** A refusal stays one however often it is asked for; a lost connection or a busy server does not. */
+/** Returns true if a retry may help: after a lost connection or a busy server, but not after a rejection. */
 function isTransient(error: unknown): boolean {
   const status = error instanceof ServiceRequestError ? error.status : undefined;
   return status === undefined || status >= 500 || status === 408 || status === 429;

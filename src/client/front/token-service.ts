@@ -28,8 +28,8 @@ export interface TokenOwner {
 }
 
 /**
- * Holds one pricing token in memory and answers from it, without a request. Reading is pure; the timer that announces the
- * expiry runs only while somebody is subscribed. Source: contract clients §1.7.
+ * Stores one pricing token in memory and answers from it, without a request. Reading is pure. The timer that announces
+ * the expiry runs only while there are subscribers. Source: contract clients §1.7.
  */
 export class TokenService {
   private payload: PricingTokenPayload | undefined;
@@ -39,12 +39,15 @@ export class TokenService {
   private wasNotified = false;
   private suspended = false;
   private owner: TokenOwner | undefined;
-  /** @internal Replaced by each sign-out and change of user. `id`: the user that a client set. */
+  /** @internal Replaced by each sign-out and change of user. `id` is the user that a client set. */
   user: { readonly id?: string } = {};
   /** @internal Ends the loading for the current user. Set by the client that loads tokens. */
   signOut: (() => void) | undefined;
   private readonly listeners = createListeners((count) => this.watch(count > 0));
-  /** Calls back after each update, clearing, expiry and change of `status`. @returns the undo, which may be called twice. */
+  /**
+   * Calls back after each update, clearing, expiry and change of `status`.
+   * @returns a function that unsubscribes, which may be called twice.
+   */
   readonly subscribe: (listener: () => void) => () => void = this.listeners.add;
   /** @internal Marks the end of the first mount: every component has had its chance to load a token. */
   mount = (): void => {};
@@ -53,20 +56,20 @@ export class TokenService {
   private stopWatching: (() => void) | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `initialToken`: what the page was rendered with; one that cannot be read counts as none. */
+  /** `initialToken` is the token that the page was rendered with. An unreadable one counts as none. */
   constructor(initialToken?: string) {
     if (initialToken === undefined) return;
     try {
       this.initial = this.payload = parsePricingToken(initialToken);
     } catch {
-      // Access control fails closed, a page does not.
+      // Access control must fail closed; a page must not fail.
     }
   }
 
   /**
-   * Replaces the token, notifies once, and only then returns. A token that has expired is a valid one to store.
-   * `clockOffsetMs`: how far the clock of its issuer is ahead of the local one.
-   * @throws InvalidPricingTokenError, with everything left as it was.
+   * Replaces the token and notifies before it returns. Expired tokens are accepted. `clockOffsetMs` is how far the
+   * issuer's clock is ahead of the local one.
+   * @throws InvalidPricingTokenError without changing anything.
    */
   update(token: string, clockOffsetMs = 0): void {
     this.payload = deepFreeze(shareEntries(decodePricingToken(token), this.payload));
@@ -77,8 +80,8 @@ export class TokenService {
   }
 
   /**
-   * Signs the user out: drops the token, aborts the request for it, and stops refreshing it. Notifies when the status changed.
-   * Only `setUserId`, `update` or the token source bring another token.
+   * Signs the user out: drops the token, aborts its request, and stops refreshing it. Only `setUserId`, `update` or the
+   * token source bring another token.
    */
   clear(): void {
     this.change(() => {
@@ -103,7 +106,10 @@ export class TokenService {
     return this.user.id ?? this.payload?.sub;
   }
 
-  /** Says whether a token is on its way, so that features without one load instead of failing. `update` does not end it. */
+  /**
+   * Sets if a token is loading. Features without a token then load instead of failing. `update` does not end this
+   * state.
+   */
   setLoading(loading: boolean): void {
     this.change(() => (this.loading = loading));
   }
@@ -115,24 +121,27 @@ export class TokenService {
     return this.payload === undefined ? "none" : "expired";
   }
 
-  /** The payload, deeply frozen and the same object until the next update; null when none or expired. */
+  /** Returns the payload, deeply frozen and identical until the next update. Null without a valid token. */
   getPayload<T = PricingTokenPayload>(): T | null {
     return shaped<T>(this.hasExpired() ? null : (this.payload ?? null));
   }
 
-  /** A claim by its name at the top of the payload; null when there is none, or no valid token. */
+  /** Returns a top-level claim. Null if there is no such claim, or no valid token. */
   getKey<T = unknown>(key: string): T | null {
     return shaped<T>(ownValue(this.getPayload() ?? {}, key) ?? null);
   }
 
-  /** True or false as the token says; null when it does not say, has expired or is missing. */
+  /** Returns if the feature is on. Null if the token does not say, has expired or is missing. */
   evaluateFeature(id: FeatureId): boolean | null {
     const payload = this.getPayload();
     const state = payload && featureState(payload, id);
     return state?.reason === null ? state.enabled : null;
   }
 
-  /** The answer for a feature with its limit, use and reason. Equal answers are the same object, across updates too. */
+  /**
+   * Returns the answer for a feature with limit, usage and reason. Equal answers are the same object, across updates
+   * too.
+   */
   getFeature(id: FeatureId): FeatureState {
     if (!isFeatureId(id)) return INVALID_ID;
     const payload = this.getPayload();
@@ -152,7 +161,7 @@ export class TokenService {
     return shaped<T>(this.initial ?? null);
   }
 
-  /** Milliseconds until the token expires by the corrected clock; negative afterwards, undefined without one. */
+  /** Milliseconds until the token expires by the corrected clock. Negative after expiry; undefined without a token. */
   get lifeLeftMs(): number | undefined {
     return this.payload && this.payload.exp * 1000 - this.clockOffsetMs - Date.now();
   }
@@ -193,7 +202,9 @@ export class TokenService {
     this.armTimer();
   }
 
-  /** Waits for the expiry, or announces it. Waking up asks again: a sleeping device's timers are late. */
+  /**
+   * Waits for the expiry, or announces it. Checks again after waking up, because timers of a sleeping device are late.
+   */
   private armTimer(): void {
     clearTimeout(this.timer);
     const left = this.lifeLeftMs;
@@ -206,17 +217,17 @@ export class TokenService {
   }
 }
 
-/** Guarantee: none. The caller names the shape that its own server's tokens have. */
+/** No type guarantee: the caller names the shape that its own server's tokens have. */
 function shaped<T>(value: unknown): T | null {
   return value as T | null;
 }
 
-/** Puts the entries of the earlier payload in place of equal ones, so that equal answers stay the same object. */
+/** Replaces entries that equal earlier ones by these, so that equal answers stay the same object. */
 function shareEntries(next: PricingTokenPayload, previous: PricingTokenPayload | undefined): PricingTokenPayload {
   for (const [id, entry] of Object.entries(next.features)) {
     const value = previous && ownValue(previous.features, id);
     if (value !== undefined && JSON.stringify(value) === JSON.stringify(entry)) {
-      // Not by assignment, which `__proto__` as an id would turn into something else.
+      // Not by assignment, because the id `__proto__` would replace the prototype.
       Object.defineProperty(next.features, id, { value, enumerable: true });
     }
   }

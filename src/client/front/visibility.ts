@@ -1,4 +1,4 @@
-/* Apart from ambient.ts, because only code that is loaded later asks for it. */
+/* A file of its own, because only code that is loaded later uses it. */
 
 /** Returns true while the page is in the background. */
 export function isHidden(): boolean {
