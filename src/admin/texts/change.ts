@@ -23,7 +23,7 @@ export const compare = {
   enough: (version: string) => `The version ${version} is enough.`,
   notEnough: (version: string) => `The version ${version} does not say so.`,
   compared: (configurations: string, plans: string) => `Compared ${configurations} configurations of ${plans} plans.`,
-  capped: (names: string) => `Not every combination of add-ons was compared for ${names}.`,
+  capped: (names: string) => `Not every combination and quantity of add-ons was compared for ${names}.`,
   matrix: "Gains and losses per configuration",
   matrixLead: "Where a change takes add-ons, the fewest with which it shows are named.",
   what: "What",

@@ -3,6 +3,7 @@ import { CHANGE_CLASSES } from "../change.ts";
 import type { Change, ChangeClass, Subject } from "../change.ts";
 import { configurationOf, describeConfiguration } from "../configuration.ts";
 import type { PricingDiff } from "./diff.ts";
+import { excerpt } from "../../pricing/excerpt.ts";
 import { isUnlimited } from "../effect.ts";
 import type { VersionSuggestion } from "./version-step.ts";
 
@@ -51,9 +52,33 @@ export function describeChange(change: Change): string {
   const field = aspect === "value" || aspect === "access" ? "" : ` ${aspect}`;
   const text = `${what}${field}${side}${where === "" ? "" : ` ${where}`}: `;
   if (unknown === true) return `${text}changed; its effect cannot be determined`;
-  // Long texts are not quoted; the pricing has them.
-  if (String(before).length + String(after).length > 160) return `${text}changed`;
-  return `${text}${shown(before)} → ${shown(after)}`;
+  if (aspect !== "value" && isList(before) && isList(after)) return `${text}${listDifference(before, after)}`;
+  return `${text}${quoted(before)} → ${quoted(after)}`;
+}
+
+/** Maximum characters quoted from one value: expressions have up to 4,096. */
+const MAX_QUOTED_LENGTH = 500;
+
+function quoted(value: JsonValue): string {
+  return excerpt(shown(value), MAX_QUOTED_LENGTH);
+}
+
+function isList(value: JsonValue): value is readonly JsonValue[] {
+  return Array.isArray(value);
+}
+
+/** Names what was added to a list and what was removed from it. */
+function listDifference(before: readonly JsonValue[], after: readonly JsonValue[]): string {
+  const [old, now] = [before, after].map((values) => values.map((each) => shown(each)));
+  const parts = [
+    ["added", now?.filter((each) => old?.includes(each) !== true)],
+    ["removed", old?.filter((each) => now?.includes(each) !== true)],
+  ] as const;
+  return parts
+    .flatMap(([verb, names = []]) =>
+      names.length === 0 ? [] : [`${verb} ${excerpt(names.join(", "), MAX_QUOTED_LENGTH)}`],
+    )
+    .join("; ");
 }
 
 /** Formats the version suggestion as a sentence. */
@@ -61,7 +86,8 @@ export function describeSuggestion({ step, version, sufficient }: VersionSuggest
   if (step === "none") return "Nothing changed.";
   const wanted = `a ${step} step${version === null ? "" : `, such as ${version}`}`;
   if (sufficient === true) return `The version ${given} is enough: the changes call for a ${step} step.`;
-  return `${sufficient === false ? `The version ${given} is not enough: ` : ""}the changes call for ${wanted}.`;
+  if (sufficient === false) return `The version ${given} is not enough: the changes call for ${wanted}.`;
+  return `The changes call for ${wanted}.`;
 }
 
 function headOf({ from, to }: PricingDiff): string {
@@ -69,9 +95,10 @@ function headOf({ from, to }: PricingDiff): string {
 }
 
 function spaceOf({ space }: PricingDiff): string {
-  const compared = `Compared ${space.configurations} configurations of ${space.plans} plans`;
+  const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+  const compared = `Compared ${count(space.configurations, "configuration")} of ${count(space.plans, "plan")}`;
   if (space.complete) return `${compared}; all others follow from these.`;
-  return `${compared}. Not every combination of add-ons was compared for ${space.capped.join(", ")}.`;
+  return `${compared}. Not every combination and quantity of add-ons was compared for ${space.capped.join(", ")}.`;
 }
 
 function ofClass({ changes }: PricingDiff, wanted: ChangeClass): readonly Change[] {

@@ -189,7 +189,7 @@ describe("what a diff says", () => {
       "neutral: plan PRO unit:  → /month",
       "widening: plan SOLO added",
       "narrowing: plan TEAM removed",
-      "narrowing: add-on one excludes: none → two",
+      "narrowing: add-on one excludes: added two",
       "narrowing: add-on one quantities: minQuantity 1, maxQuantity unlimited, quantityStep 1 → minQuantity 1, maxQuantity 2, quantityStep 1",
       "narrowing: add-on two private: false → true",
     ]);
@@ -222,6 +222,19 @@ describe("what a diff says", () => {
     ]);
   });
 
+  it("names what a list gained and lost, and quotes the start of long texts", () => {
+    const plans = { FREE: { price: 0, features: null }, PRO: { price: 9, features: null } };
+    const offered = (availableFor: string[]) => ({
+      pack: { price: 1, availableFor, features: { board: { value: true } } },
+    });
+    const old = small({ plans, addOns: offered(["FREE"]), feature: { description: "a".repeat(900) } });
+    const now = small({ plans, addOns: offered(["PRO"]), feature: { description: "b".repeat(900) } });
+    const lines = changes(old, now);
+    expect(lines).toContain("incompatible: add-on pack availableFor: added PRO; removed FREE");
+    const description = lines.find((line) => line.includes("description"));
+    expect(description).toMatch(/^neutral: feature board description: a{400,500}… → b{400,500}…$/);
+  });
+
   it("says what it could not compare completely", () => {
     const names = Array.from({ length: 14 }, (_, index) => `pack${index}`);
     const packs = (value: number): object =>
@@ -229,7 +242,9 @@ describe("what a diff says", () => {
     const diff = diffPricings(small({ addOns: packs(5) }), small({ addOns: packs(4) }));
     expect(diff.space).toMatchObject({ complete: false, capped: ["usageLimit tasks"] });
     expect(diff.class).toBe("narrowing");
-    expect(diffAsText(diff)).toContain("Not every combination of add-ons was compared for usageLimit tasks.");
+    expect(diffAsText(diff)).toContain(
+      "Not every combination and quantity of add-ons was compared for usageLimit tasks.",
+    );
   });
 
   it("is exact for many add-ons that have nothing to do with each other", () => {
