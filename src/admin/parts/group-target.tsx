@@ -37,13 +37,15 @@ export function WhoLink({ service, group }: { service: string; group: ImpactGrou
 
 /** Lists how many contracts each effect applies to; zero counts are hidden. */
 export function Counts({ counts }: { counts: ImpactGroup["counts"] }) {
-  const shown = Object.entries(t.counts).filter(([key]) => counts[key as keyof typeof t.counts] > 0);
-  if (shown.length === 0) return <p>{t.unchanged}</p>;
+  const shown = Object.entries(t.counts)
+    .map(([key, text]) => ({ key, text, count: counts[key as keyof typeof t.counts] ?? 0 }))
+    .filter(({ count }) => count > 0);
+  if (shown.length === 0) return <p>{counts.affected > 0 ? t.cheaper : t.unchanged}</p>;
   return (
     <ul className="reasons">
-      {shown.map(([key, text]) => (
+      {shown.map(({ key, text, count }) => (
         <li key={key}>
-          {text}: <strong>{formatNumber(counts[key as keyof typeof t.counts])}</strong>
+          {text}: <strong>{formatNumber(count)}</strong>
         </li>
       ))}
     </ul>

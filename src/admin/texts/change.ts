@@ -75,6 +75,7 @@ export const change = {
   counts: {
     gaining: "Gain something",
     losing: "Lose something",
+    differing: "Get something different, neither more nor less",
     losingFeatures: "Lose a feature",
     losingQuota: "Lose quota",
     turnedOff: "Find a feature off that is on now",
@@ -84,6 +85,7 @@ export const change = {
     unplaced: "Have no valid configuration to go to",
   },
   unchanged: "Nothing changes for any of them.",
+  cheaper: "They pay less. Nothing else changes.",
   unforeseen: (names: string) => `Not foreseen, because they read other services: ${names}.`,
   group: (name: string, count: string) => `${name}: ${people(count)}`,
   onVersion: (version: string, name: string) => `${version}, ${name}`,
@@ -162,6 +164,7 @@ export const gate = {
     nobodyNewlyAboveLimit: "Nobody comes to be above a limit",
     noPriceRise: "Nobody pays more",
     nobodyLoses: "Nobody gets less of anything",
+    nothingDifferent: "Nobody gets something different",
   },
   tolerated: "Tolerated",
   strict: "nobody",

@@ -7,6 +7,7 @@ import {
   meaningEffect,
   mirrored,
   periodEffect,
+  takesAway,
   together,
 } from "./effect.ts";
 import type { Effect } from "./effect.ts";
@@ -23,7 +24,8 @@ export interface FeatureComparison {
   readonly after: FeatureValue | null;
   readonly effect: Effect;
   /**
-   * True if some access is lost, even if other access is gained. Always true with `less`, possible with `different`.
+   * True if some access or payment method is lost, even if others are gained. Always true with `less`, possible with
+   * `different`.
    */
   readonly loses: boolean;
   /**
@@ -67,11 +69,11 @@ export function compareFeature(before: Entitlements, after: Entitlements, featur
   const shown = { feature, before: old ?? null, after: now ?? null };
   if (!hasExpression(before, feature) && !hasExpression(after, feature)) {
     const [hadIt, hasIt] = [old !== undefined && old !== false, now !== undefined && now !== false];
-    return { ...shown, effect: valueEffect, loses: valueEffect === "less", hadIt, hasIt, decided: true };
+    return { ...shown, effect: valueEffect, loses: takesAway(old, now), hadIt, hasIt, decided: true };
   }
   // A boolean value matters only through its expression. A text or number also matters by itself.
   let effect: Effect = typeof (old ?? now) === "boolean" ? "same" : valueEffect;
-  const found = { loses: effect === "less", hadIt: false, hasIt: false, decided: true };
+  const found = { loses: effect !== "same" && takesAway(old, now), hadIt: false, hasIt: false, decided: true };
   for (const mode of MODES) {
     const access = compareAccess(before, after, feature, mode);
     effect = together(effect, access.effect);

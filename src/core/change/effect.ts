@@ -40,7 +40,23 @@ export function featureValueEffect(before: FeatureValue | undefined, after: Feat
     const lost: Effect = old.some((method) => !now.includes(method)) ? "less" : "same";
     return together(gained, lost);
   }
-  return before === after ? "same" : "different";
+  return before === after || isSameFigure(before, after) ? "same" : "different";
+}
+
+const FIGURE = /^\s*([-+]?\d+(?:\.\d+)?)\s*(\D*?)\s*$/;
+
+/** Returns true for two texts that write the same number of the same unit, such as `99.90%` and `99.9 %`. */
+function isSameFigure(before: FeatureValue | undefined, after: FeatureValue | undefined): boolean {
+  if (typeof before !== "string" || typeof after !== "string") return false;
+  const [old, now] = [FIGURE.exec(before), FIGURE.exec(after)];
+  return old !== null && now !== null && Number(old[1]) === Number(now[1]) && old[2] === now[2];
+}
+
+/** Returns true if a feature value takes something away: all of it, or a payment method, whatever it adds. */
+export function takesAway(before: FeatureValue | undefined, after: FeatureValue | undefined): boolean {
+  if (!Array.isArray(before) || !Array.isArray(after)) return featureValueEffect(before, after) === "less";
+  const now: readonly string[] = after;
+  return (before as readonly string[]).some((method) => !now.includes(method));
 }
 
 /** Returns true for a number at or above the format's threshold for "unlimited". */

@@ -81,10 +81,11 @@ export class ConfigurationCount {
   readonly #always: Pick<ImpactCounts, "losingFeatures" | "losingQuota" | "payingMore" | "unplaced"> & {
     readonly gains: boolean;
     readonly loses: boolean;
+    readonly differs: boolean;
   };
   readonly counts = emptyCounts();
 
-  constructor(configuration: Configuration, { before, after, place, compared, usage }: ImpactOptions) {
+  constructor(configuration: Configuration, { before, after, place, compared: known, usage }: ImpactOptions) {
     this.#configuration = configuration;
     this.#target = after === undefined ? undefined : place === undefined ? configuration : place(configuration);
     this.#problem = problemOf(after, this.#target);
@@ -92,21 +93,22 @@ export class ConfigurationCount {
     const target = this.#problem === null ? this.#target : undefined;
     this.#after = after === undefined || target === undefined ? undefined : entitlementsOf(after, target);
     const [old, now] = [this.#before, this.#after ?? nothingOf(before)];
-    this.#comparison = compared?.(configuration) ?? compareHoldings(old, now);
+    this.#comparison = known?.(configuration) ?? compareHoldings(old, now);
     const [was, is] = [priceOf(before.pricing, configuration), target && after && priceOf(after.pricing, target)];
     this.#price = { before: was, after: is ?? null, effect: is === undefined ? "same" : priceEffect(was, is) };
     this.#answers = new UsageAnswers(this.#before, this.#after, usage);
     this.#keepsUsage = usage === "kept";
     this.#counted = this.#whatToCount();
     const { features, limits } = this.#comparison;
-    const effects = [...features, ...limits].map((each) => each.effect);
+    const compared = [...features, ...limits];
     this.#always = {
       losingFeatures: Number(features.some((each) => each.hadIt && !each.hasIt)),
-      losingQuota: Number(limits.some((each) => each.loses || each.effect === "different")),
+      losingQuota: Number(limits.some((each) => each.loses)),
       payingMore: Number(this.#price.effect === "less" || this.#price.effect === "different"),
       unplaced: Number(this.#problem !== null),
-      gains: effects.some((effect) => effect === "more" || effect === "different"),
-      loses: effects.some((effect) => effect === "less" || effect === "different") || this.#problem !== null,
+      gains: compared.some((each) => each.effect === "more" || (each.effect === "different" && each.loses)),
+      loses: compared.some((each) => each.loses) || this.#problem !== null,
+      differs: compared.some((each) => each.effect === "different" && !each.loses),
     };
   }
 
@@ -133,7 +135,7 @@ export class ConfigurationCount {
       counted.newlyOver += count;
       newlyOver = true;
     }
-    const { gains, loses, ...always } = this.#always;
+    const { gains, loses, differs, ...always } = this.#always;
     const add = (key: keyof ImpactCounts, happens: boolean | number): void => {
       if (happens === true || happens === 1) this.counts[key] += count;
     };
@@ -142,7 +144,8 @@ export class ConfigurationCount {
     // A reset empties the balances, so nobody ends above a limit.
     const exceeds = this.#keepsUsage && newlyOver;
     add("losing", loses || off || exceeds);
-    add("affected", gains || loses || on || off || exceeds || this.#price.effect !== "same");
+    add("differing", differs);
+    add("affected", gains || loses || differs || on || off || exceeds || this.#price.effect !== "same");
     add("losingFeatures", always.losingFeatures);
     add("losingQuota", always.losingQuota);
     add("turnedOff", off);

@@ -20,6 +20,8 @@ const MEASURES = {
   noPriceRise: "pay more",
   /** Nobody gets less of anything. */
   nobodyLoses: "lose something",
+  /** Nobody gets something that is neither more nor less, such as another text of a feature. */
+  nothingDifferent: "get something different",
 } as const;
 
 export type GateMeasure = keyof typeof MEASURES;
@@ -36,6 +38,7 @@ const COUNTED: Readonly<Record<GateMeasure, keyof ImpactCounts>> = {
   nobodyNewlyAboveLimit: "newlyOver",
   noPriceRise: "payingMore",
   nobodyLoses: "losing",
+  nothingDifferent: "differing",
 };
 
 const measure = z.enum(Object.keys(MEASURES) as [GateMeasure, ...GateMeasure[]]);
@@ -102,9 +105,7 @@ function breaking(impact: ConfigurationImpact, { rule, features, limits, byMoreT
   if (features !== undefined)
     return impact.features.some((each) => each.hadIt && !each.hasIt && features.includes(each.feature)) ? contracts : 0;
   if (limits !== undefined) {
-    const lost = impact.limits.some(
-      (each) => (each.loses || each.effect === "different") && limits.includes(each.limit),
-    );
+    const lost = impact.limits.some((each) => each.loses && limits.includes(each.limit));
     return lost ? contracts : 0;
   }
   if (byMoreThanPercent !== undefined) return pricedHigher(impact, byMoreThanPercent) ? contracts : 0;

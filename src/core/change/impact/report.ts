@@ -36,9 +36,11 @@ export interface ImpactCounts {
   readonly contracts: number;
   /** Contracts with any difference. */
   readonly affected: number;
-  /** `gaining`: contracts that get more of something. `losing`: contracts that get less, or something incomparable. */
+  /** Contracts that get more of something, and contracts that get less of something. A contract can do both. */
   readonly gaining: number;
   readonly losing: number;
+  /** Contracts that get something that is neither more nor less, such as another text. */
+  readonly differing: number;
   /** Contracts that lose a feature: usable at some consumption before, and never afterwards. */
   readonly losingFeatures: number;
   /** Contracts with a usage limit that is lowered, renewed less often, or removed. */
@@ -96,6 +98,7 @@ export function emptyCounts(): Counter {
     affected: 0,
     gaining: 0,
     losing: 0,
+    differing: 0,
     losingFeatures: 0,
     losingQuota: 0,
     turnedOff: 0,
@@ -112,6 +115,7 @@ export const COUNTS: readonly (keyof ImpactCounts)[] = [
   "affected",
   "gaining",
   "losing",
+  "differing",
   "losingFeatures",
   "losingQuota",
   "turnedOff",

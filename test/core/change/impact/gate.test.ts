@@ -113,6 +113,33 @@ describe("a gate", () => {
     expect(checkGate(impact.report(), rules)[0]?.passed).toBe(true);
   });
 
+  it("counts what is only different as neither gained nor lost, and lets one rule forbid it", () => {
+    const selling = (sla: string, pay: string[]) =>
+      createSide(
+        compilePricing(
+          pricingFrom({
+            features: {
+              sla: { valueType: "TEXT", defaultValue: sla, type: "GUARANTEE" },
+              pay: { valueType: "TEXT", defaultValue: pay, type: "PAYMENT" },
+            },
+            plans: { PRO: { price: 1, features: {} } },
+          }),
+        ),
+      );
+    const counted = (before: ReturnType<typeof selling>, after: ReturnType<typeof selling>) => {
+      const impact = new Impact({ before, after, usage: "kept" });
+      impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: {} });
+      const report = impact.report();
+      const { affected, gaining, losing, differing } = report.counts;
+      const rules = gateRules.parse([{ rule: "nobodyLoses" }, { rule: "nothingDifferent" }]);
+      return [affected, gaining, losing, differing, ...checkGate(report, rules).map(({ passed }) => passed)];
+    };
+    expect(counted(selling("99 %", ["CARD"]), selling("99.9 %", ["CARD"]))).toEqual([1, 0, 0, 1, true, false]);
+    expect(counted(selling("99.90%", ["CARD"]), selling("99.9 %", ["CARD"]))).toEqual([0, 0, 0, 0, true, true]);
+    // One payment method for another is a gain and a loss.
+    expect(counted(selling("99 %", ["CARD"]), selling("99 %", ["ACH"]))).toEqual([1, 1, 1, 0, false, true]);
+  });
+
   it("judges balances after the change: those that it resets are above no limit", () => {
     const [before, after] = [10, 5].map((tasks) => pricing({ PRO: { price: 1, tasks, export: true } }));
     if (before === undefined || after === undefined) throw new Error("two pricings");
