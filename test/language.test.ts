@@ -50,7 +50,7 @@ function commentsOf(source: string): Comment[] {
 
 const files = ["src", "test", ".package"].flatMap((folder) =>
   readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
-    .filter((file) => /\.tsx?$/.test(file) && !file.includes("node_modules"))
+    .filter((file) => /\.tsx?$/.test(file))
     .map((file) => `${folder}/${file}`),
 );
 const comments = files.flatMap((file) =>

@@ -73,6 +73,9 @@ export default defineConfig({
       {
         test: {
           name: "slow",
+          // openapi-typescript needs the programming interface of TypeScript 5, which TypeScript 7 does not have.
+          alias: { typescript: "typescript5" },
+          server: { deps: { inline: ["openapi-typescript"] } },
           sequence: { groupOrder: 3 },
           include: ["test/**/*.slow.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],

@@ -19,7 +19,7 @@ export const CALLS_PER_ORGANIZATION = 2;
 export const CALLS_PER_OWNER = 4;
 /** Bounds the queue per organization: its length, and how long a call waits in it. */
 const MAX_WAITING = 4;
-const WAIT_MS = 1_000;
+const WAIT_MS = 3_000;
 /** The `Retry-After` of a rejected call: about the duration of one analysis. */
 const RETRY_AFTER_SECONDS = 5;
 

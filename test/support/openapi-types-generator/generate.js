@@ -1,1 +1,0 @@
-export { astToString, default as generateTypes } from "openapi-typescript";
