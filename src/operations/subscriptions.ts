@@ -2,6 +2,7 @@ import { and, asc, eq, sql } from "drizzle-orm";
 import { parseJsonSteps } from "../core/json-steps.ts";
 import type { Pricing } from "../core/pricing/model.ts";
 import { compileSteps, trackedLimits } from "../core/pricing/compile.ts";
+import type { CompiledPricing } from "../core/pricing/compile.ts";
 import { checkSubscription } from "../core/pricing/subscription.ts";
 import type { SubscribedService } from "../db/queries/contracts.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
@@ -92,28 +93,7 @@ export async function resolveSubscription(
       throw new Failure("invalid", `Invalid contract: Services not found: ${unknown.join(", ")}`);
     }
   }
-  const versions = await findVersions(ctx, [...found.values()], [...contracted.values()]);
-  const resolved = new Map<string, (typeof versions)[number]>();
-  for (const [name, version] of Object.entries(wanted.contractedServices)) {
-    const key = serviceKey(name);
-    const serviceId = found.get(key);
-    const row = versions.find(
-      (candidate) =>
-        candidate.serviceId === serviceId &&
-        candidate.versionKey === versionKey(version) &&
-        (candidate.active || heldPricingIds.has(candidate.pricingId)),
-    );
-    if (row === undefined) {
-      throw occasion === "creation"
-        ? new Failure("invalid", `Invalid contract: Pricing version ${version} for service ${name} not found`)
-        : refusal(
-            `Pricing version ${version} for service ${key} not found in the request organization`,
-            true,
-            occasion,
-          );
-    }
-    resolved.set(key, row);
-  }
+  const resolved = await resolveVersions(ctx, found, wanted, occasion, heldPricingIds);
   const compiled = await compiledPricings(ctx, [...resolved.values()]);
   const result = new Map<string, SubscribedService>();
   for (const [key, row] of resolved) {
@@ -141,22 +121,65 @@ export async function resolveSubscription(
     const target = result.get(key);
     const pricing = row === undefined ? undefined : compiled.get(row.hash);
     if (row === undefined || target === undefined || pricing === undefined) continue;
-    const plan = plans.get(key);
-    const quantities = addOns.get(key);
-    const checked = checkSubscription(pricing, {
-      serviceName: key,
-      version: row.version,
-      ...(plan === undefined ? {} : { plan }),
-      ...(quantities === undefined ? {} : { addOns: quantities }),
-    });
-    if (!checked.ok) {
-      const missing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
-      throw refusal(checked.message, missing, occasion);
-    }
+    const checked = checkChoice(pricing, key, row.version, { plan: plans.get(key), addOns: addOns.get(key) }, occasion);
     // Drizzle reads `constructor` of values, which objects without a prototype lack.
-    if (quantities !== undefined) target.addOns = { ...checked.addOns };
+    if (addOns.has(key)) target.addOns = { ...checked };
   }
   return [...result.values()];
+}
+
+type ResolvedVersion = Awaited<ReturnType<typeof findVersions>>[number];
+
+/** Finds the version of each contracted service. @throws Failure for one that may not be contracted. */
+async function resolveVersions(
+  ctx: Context,
+  found: LockedServices,
+  wanted: Subscription,
+  occasion: Occasion,
+  heldPricingIds: ReadonlySet<string>,
+): Promise<Map<string, ResolvedVersion>> {
+  const versions = await findVersions(ctx, [...found.values()], Object.values(wanted.contractedServices));
+  const resolved = new Map<string, ResolvedVersion>();
+  for (const [name, version] of Object.entries(wanted.contractedServices)) {
+    const key = serviceKey(name);
+    const serviceId = found.get(key);
+    const row = versions.find(
+      (candidate) =>
+        candidate.serviceId === serviceId &&
+        candidate.versionKey === versionKey(version) &&
+        (candidate.active || heldPricingIds.has(candidate.pricingId)),
+    );
+    if (row === undefined) {
+      throw occasion === "creation"
+        ? new Failure("invalid", `Invalid contract: Pricing version ${version} for service ${name} not found`)
+        : refusal(
+            `Pricing version ${version} for service ${key} not found in the request organization`,
+            true,
+            occasion,
+          );
+    }
+    resolved.set(key, row);
+  }
+  return resolved;
+}
+
+/** Checks the plan and add-ons of one service. Returns the add-ons with the pricing's spelling. @throws Failure */
+function checkChoice(
+  pricing: CompiledPricing,
+  serviceName: string,
+  version: string,
+  { plan, addOns }: { plan: string | undefined; addOns: Readonly<Record<string, number>> | undefined },
+  occasion: Occasion,
+): Readonly<Record<string, number>> {
+  const checked = checkSubscription(pricing, {
+    serviceName,
+    version,
+    ...(plan === undefined ? {} : { plan }),
+    ...(addOns === undefined ? {} : { addOns }),
+  });
+  if (checked.ok) return checked.addOns;
+  const isMissing = checked.rule === "planUnknown" || checked.rule === "addOnUnknown";
+  throw refusal(checked.message, isMissing, occasion);
 }
 
 async function findVersions(ctx: Context, serviceIds: readonly string[], versions: readonly string[]) {

@@ -16,7 +16,7 @@ import {
 import { pricings, services } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/change-decision.ts";
-import type { GroupTarget } from "../policy/change-plan.ts";
+import type { GroupTarget, Targets } from "../policy/change-plan.ts";
 import { type Context, newId } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";
@@ -31,97 +31,131 @@ export interface FallbackSubscription {
   groups?: readonly GroupTarget[] | undefined;
 }
 
+interface AvailabilityChange extends PricingAddress {
+  availability: "active" | "archived";
+  fallback: FallbackSubscription;
+  /** True if the body had any key: `{}` and an unusable body are rejected with different messages. */
+  fallbackGiven: boolean;
+  /** The error in the body's shape. Not thrown when the version already has the requested availability. */
+  fallbackFailure?: Failure | undefined;
+  /** Reason for overriding a gate rule. */
+  overrideReason?: string | undefined;
+}
+
+/** A validated change of one version's availability. */
+interface AvailabilityPlan {
+  readonly service: ServiceRow;
+  readonly target: VersionRow;
+  readonly isArchiving: boolean;
+  /** Version that takes the contracts of an archived one. */
+  readonly newest: VersionRow | undefined;
+  /** Target of contracts without one of their own. */
+  readonly fallback: Configuration;
+  readonly targets: Targets;
+  readonly isAssessed: boolean;
+}
+
 /**
  * Archives or re-activates a version. Archiving moves every contract on it to the newest remaining active version, in
  * the same transaction. A contract that cannot move, or a broken gate rule, aborts everything.
  * Source: contract services-pricings §4.11, §5.
  */
-export async function setAvailability(
-  ctx: Context,
-  input: PricingAddress & {
-    availability: "active" | "archived";
-    fallback: FallbackSubscription;
-    /** True if the body had any key: `{}` and an unusable body are rejected with different messages. */
-    fallbackGiven: boolean;
-    /** The error in the body's shape. Not thrown when the version already has the requested availability. */
-    fallbackFailure?: Failure | undefined;
-    /** Reason for overriding a gate rule. */
-    overrideReason?: string | undefined;
-  },
-): Promise<ServiceView> {
+export async function setAvailability(ctx: Context, input: AvailabilityChange): Promise<ServiceView> {
   return proposeFirst(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update").catch((error: unknown) => {
       throw error instanceof Failure ? (input.fallbackFailure ?? error) : error;
     });
-    const versions = await listVersions(ctx.db, service.id);
-    const target = versions.find((row) => row.key === versionKey(input.version));
-    if (target?.state === input.availability) return viewService(ctx, service);
-    if (input.fallbackFailure !== undefined) throw input.fallbackFailure;
-    const archiving = input.availability === "archived";
-    if (archiving && target !== undefined && versions.every((row) => row === target || row.state === "archived")) {
-      throw new Failure("invalid", `You cannot archive the last active pricing for service ${input.serviceName}`);
-    }
-    if (archiving && !input.fallbackGiven) {
-      throw new Failure(
-        "invalid",
-        `Invalid request: Archiving pricing version ${input.version} of service ${input.serviceName} cannot be completed. To proceed, you must provide a fallback subscription in the request body. All active contracts will be novated to this new version upon archiving.`,
-      );
-    }
-    if (target === undefined) throw versionNotFound(input);
-    const { subscriptionPlan, subscriptionAddOns, groups } = input.fallback;
-    const isForAll = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
-    if (archiving && !isForAll && groups === undefined) {
-      throw new Failure(
-        "invalid",
-        "Invalid request: In order to novate contracts to the latest version, the provided fallback subscription must contain at least a subscriptionPlan (if the pricing has plans), and optionally a subset of add-ons. If the pricing do not have plans, the set of add-ons is mandatory.",
-      );
-    }
-    const fallback = configurationOf(subscriptionPlan, subscriptionAddOns ?? {});
-    const pricingVersion = target.version;
-    const decision = await decideChange(ctx, {
-      service,
-      change: archiving
-        ? {
-            action: "archive",
-            pricingVersion,
-            targets: { fallback: isForAll ? fallback : undefined, groups: groups ?? [] },
-          }
-        : { action: "activate", pricingVersion },
-      overrideReason: input.overrideReason,
-      isAssessed: groups !== undefined,
-    });
-    await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
-    let novated: PrivateEvent[] = [];
-    if (archiving) {
-      await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
-      const newest = versions.find((row) => row !== target && row.state === "active");
-      const moves = decision?.moves;
-      novated = await novateToNewest(ctx, { service, archivedId: target.id, target: newest, fallback, moves });
-    }
-    await keepDecision(ctx, decision);
-    await audit(ctx, {
-      action: archiving ? "pricing.archive" : "pricing.activate",
-      organizationId: service.organizationId,
-      target: `${service.name} ${target.version}`,
-      before: { availability: target.state },
-      after: {
-        availability: input.availability,
-        ...(archiving ? { fallback: { ...input.fallback }, novatedContracts: novated.length } : {}),
-        ...auditOf(decision),
-      },
-    });
-    const answer = await viewService(ctx, { ...service, hasArchive: service.hasArchive || archiving });
-    const event: RecordedEvent = {
-      code: archiving ? "PRICING_ARCHIVED" : "PRICING_ACTIVED",
-      details: { serviceName: service.name, pricingVersion: target.version },
-    };
-    const { organizationId } = service;
-    await recordEvents(
-      ctx.db,
-      [event, ...novated].map((event) => ({ organizationId, event })),
-    );
-    return answer;
+    const plan = planAvailability(service, await listVersions(ctx.db, service.id), input);
+    return plan === undefined ? viewService(ctx, service) : applyAvailability(ctx, plan, input);
   });
+}
+
+/**
+ * Validates the change, in the contract's order. Returns undefined if the version has the requested availability.
+ * @throws Failure
+ */
+function planAvailability(
+  service: ServiceRow,
+  versions: readonly VersionRow[],
+  input: AvailabilityChange,
+): AvailabilityPlan | undefined {
+  const target = versions.find((row) => row.key === versionKey(input.version));
+  if (target?.state === input.availability) return undefined;
+  if (input.fallbackFailure !== undefined) throw input.fallbackFailure;
+  const isArchiving = input.availability === "archived";
+  if (isArchiving && target !== undefined && versions.every((row) => row === target || row.state === "archived")) {
+    throw new Failure("invalid", `You cannot archive the last active pricing for service ${input.serviceName}`);
+  }
+  if (isArchiving && !input.fallbackGiven) {
+    throw new Failure(
+      "invalid",
+      `Invalid request: Archiving pricing version ${input.version} of service ${input.serviceName} cannot be completed. To proceed, you must provide a fallback subscription in the request body. All active contracts will be novated to this new version upon archiving.`,
+    );
+  }
+  if (target === undefined) throw versionNotFound(input);
+  const { subscriptionPlan, subscriptionAddOns, groups } = input.fallback;
+  const isForAll = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
+  if (isArchiving && !isForAll && groups === undefined) {
+    throw new Failure(
+      "invalid",
+      "Invalid request: In order to novate contracts to the latest version, the provided fallback subscription must contain at least a subscriptionPlan (if the pricing has plans), and optionally a subset of add-ons. If the pricing do not have plans, the set of add-ons is mandatory.",
+    );
+  }
+  const fallback = configurationOf(subscriptionPlan, subscriptionAddOns ?? {});
+  return {
+    service,
+    target,
+    isArchiving,
+    newest: versions.find((row) => row !== target && row.state === "active"),
+    fallback,
+    targets: { fallback: isForAll ? fallback : undefined, groups: groups ?? [] },
+    isAssessed: groups !== undefined,
+  };
+}
+
+async function applyAvailability(
+  ctx: Context,
+  plan: AvailabilityPlan,
+  input: AvailabilityChange,
+): Promise<ServiceView> {
+  const { service, target, isArchiving, fallback, targets } = plan;
+  const pricingVersion = target.version;
+  const decision = await decideChange(ctx, {
+    service,
+    change: isArchiving ? { action: "archive", pricingVersion, targets } : { action: "activate", pricingVersion },
+    overrideReason: input.overrideReason,
+    isAssessed: plan.isAssessed,
+  });
+  await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
+  let novated: PrivateEvent[] = [];
+  if (isArchiving) {
+    await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
+    const moves = decision?.moves;
+    novated = await novateToNewest(ctx, { service, archivedId: target.id, target: plan.newest, fallback, moves });
+  }
+  await keepDecision(ctx, decision);
+  await audit(ctx, {
+    action: isArchiving ? "pricing.archive" : "pricing.activate",
+    organizationId: service.organizationId,
+    target: `${service.name} ${target.version}`,
+    before: { availability: target.state },
+    after: {
+      availability: input.availability,
+      ...(isArchiving ? { fallback: { ...input.fallback }, novatedContracts: novated.length } : {}),
+      ...auditOf(decision),
+    },
+  });
+  const answer = await viewService(ctx, { ...service, hasArchive: service.hasArchive || isArchiving });
+  const event: RecordedEvent = {
+    code: isArchiving ? "PRICING_ARCHIVED" : "PRICING_ACTIVED",
+    details: { serviceName: service.name, pricingVersion: target.version },
+  };
+  const { organizationId } = service;
+  await recordEvents(
+    ctx.db,
+    [event, ...novated].map((event) => ({ organizationId, event })),
+  );
+  return answer;
 }
 
 /** Moves every contract off an archived version, and returns the events to record. Source: services-pricings §5. */
