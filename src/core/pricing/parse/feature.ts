@@ -235,9 +235,11 @@ export function readFeature(
   const serverExpression = readExpression(section, "serverExpression");
   const type = readType(section);
   const integrationType = readSubtype(section, type, INTEGRATION_RULE);
-  const keepsUrls = type === "INTEGRATION" && integrationType === "WEB_SAAS";
-  const pricingUrls = keepsUrls ? readPricingUrls(section) : undefined;
-  const docUrl = type === "GUARANTEE" ? readDocUrl(section) : undefined;
+  // Addresses are checked wherever they are written, and kept where they apply.
+  const givenUrls = readPricingUrls(section);
+  const givenUrl = readDocUrl(section);
+  const pricingUrls = type === "INTEGRATION" && integrationType === "WEB_SAAS" ? givenUrls : undefined;
+  const docUrl = type === "GUARANTEE" ? givenUrl : undefined;
   const automationType = readSubtype(section, type, AUTOMATION_RULE);
   const render = readRender(section);
   const tag = readTag(section, tags);

@@ -79,8 +79,7 @@ function mergePrices(root: TreeMap, report: StepReport): void {
     setPrice(item.map, price);
     offer(period, 1);
   }
-  if (billing.entries.size > 0) setValue(root, "billing", billing);
-  else if (plans !== null) root.entries.delete("billing");
+  if (plans !== null || billing.entries.size > 0) setValue(root, "billing", billing);
 }
 
 function mergePlanPrices(
@@ -170,11 +169,8 @@ function renameAndComplete(root: TreeMap, report: StepReport): void {
 
 function completeAddOn(addOn: TreeMap): void {
   if (valueOf(addOn, "subscriptionConstraints") !== null) return;
-  const isEmpty = (key: string): boolean => {
-    const value = valueOf(addOn, key);
-    return isMap(value) && value.entries.size === 0;
-  };
-  if (valueOf(addOn, "usageLimitsExtensions") === null && !isEmpty("features") && !isEmpty("usageLimits")) return;
+  const extensions = valueOf(addOn, "usageLimitsExtensions");
+  if (!isMap(extensions) || extensions.entries.size === 0) return;
   const constraints: TreeMap = { kind: "map", at: addOn.at, entries: new Map() };
   setValue(constraints, "minQuantity", 1);
   setValue(constraints, "maxQuantity", Infinity);

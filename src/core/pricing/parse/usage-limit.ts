@@ -89,7 +89,7 @@ function readLinkedFeatures(section: Section, features: ReadonlySet<string>): re
   }
   return value.items.map((item, index) => {
     const feature = shown(item.value);
-    if (!features.has(feature) || isNested(item.value))
+    if (!features.has(feature) || isNested(item.value) || item.value === null)
       section.failAt(
         `linkedFeatures.${index}`,
         item.at,
