@@ -18,6 +18,7 @@ export const LINT_CODES = {
   "dead-feature": "warning",
   "dominated-plan": "warning",
   "idle-add-on": "warning",
+  "ignored-name": "warning",
   "unreachable-add-on": "warning",
   "unread-limit": "warning",
   "idle-in-plan": "info",
@@ -45,18 +46,25 @@ export interface Finding {
   readonly message: string;
 }
 
-type Locate = (path: FindingPath) => { line: number; column: number };
+const MAPS = ["features", "usageLimits", "plans", "addOns"] as const;
 
-/**
- * Returns, in steps, a function that maps an item's path to its line and column in the source text. Supports every syntax version.
- */
-export function* locatorSteps(source: string | undefined): Steps<Locate> {
+/** Facts about a pricing that only its text has. Supports every syntax version. */
+interface SourceFacts {
+  /** Returns the line and column of an item or one of its fields. */
+  locate(path: FindingPath): { line: number; column: number };
+  /** Paths to the `name` fields of items in maps. The key is the name; the field is ignored. */
+  readonly ignoredNames: readonly FindingPath[];
+}
+
+/** Reads the text of a pricing in steps. Without a text, every item is at the start. */
+export function* sourceFactsSteps(source: string | undefined): Steps<SourceFacts> {
   const start = { line: 1, column: 1 };
-  if (source === undefined) return () => start;
+  const nothing: SourceFacts = { locate: () => start, ignoredNames: [] };
+  if (source === undefined) return nothing;
   const text = source.startsWith("\uFEFF") ? source.slice(1) : source;
   const document = yield* readYamlSteps(text);
   const root = document.ok && isMap(document.root) ? document.root : undefined;
-  if (root === undefined) return () => start;
+  if (root === undefined) return nothing;
   const locate = positions(text);
   const items = new Map(
     [...root.entries].map(([key, { value }]) => [
@@ -64,9 +72,18 @@ export function* locatorSteps(source: string | undefined): Steps<Locate> {
       new Map(namedItems(value).map((item) => [item.name, { at: item.entry.at, map: item.map }])),
     ]),
   );
-  return ([map, name, field]) => {
-    const item = items.get(map)?.get(name);
-    const at = (field === undefined ? undefined : item?.map?.entries.get(field)?.at) ?? item?.at;
-    return at === undefined ? start : locate(at);
+  const ignoredNames: FindingPath[] = [];
+  for (const map of MAPS) {
+    if (!isMap(root.entries.get(map)?.value)) continue;
+    for (const [name, item] of items.get(map) ?? [])
+      if (item.map?.entries.has("name") === true) ignoredNames.push([map, name, "name"]);
+  }
+  return {
+    locate: ([map, name, field]) => {
+      const item = items.get(map)?.get(name);
+      const at = (field === undefined ? undefined : item?.map?.entries.get(field)?.at) ?? item?.at;
+      return at === undefined ? start : locate(at);
+    },
+    ignoredNames,
   };
 }

@@ -1,6 +1,6 @@
 import { compileSteps } from "../../pricing/compile.ts";
 import type { Pricing } from "../../pricing/model.ts";
-import { LINT_CODES, locatorSteps } from "../finding.ts";
+import { LINT_CODES, sourceFactsSteps } from "../finding.ts";
 import type { Finding } from "../finding.ts";
 import { memoizeEntitlements, sideSteps } from "../entitlements.ts";
 import { lintFeatures } from "./expressions.ts";
@@ -38,12 +38,18 @@ export function* lintSteps(pricing: Pricing, source?: string, isOver: IsOver = N
     step();
     return remembered(configuration);
   };
-  const locate = yield* locatorSteps(source);
+  const { locate, ignoredNames } = yield* sourceFactsSteps(source);
   const findings: Finding[] = [];
   const report: Report = (code, path, message) => {
     const place = path.filter((part) => part !== undefined).join(".");
     findings.push({ code, severity: LINT_CODES[code], path: place, ...locate(path), message });
   };
+  for (const path of ignoredNames)
+    report(
+      "ignored-name",
+      path,
+      `The name of an item is its key: ${path[1]}. Remove the field name, or rename the key.`,
+    );
   try {
     yield* lintFeatures({ side, space, holdingAt, report, step });
     yield* lintOffers({ side, space, holdingAt, report, step });

@@ -44,6 +44,14 @@ ${more}`;
 }
 
 describe("lint", () => {
+  it("reports a name inside an item of a map, which is ignored", () => {
+    const features = (body: string): string => `features:\n${body}\nplans:\n  PRO: { price: 1, features: null }\n`;
+    expect(lint(features("  board: { name: chess, valueType: BOOLEAN, defaultValue: true, type: DOMAIN }"))).toEqual([
+      "6 warning ignored-name features.board.name",
+    ]);
+    expect(lint(features("  - { name: board, valueType: BOOLEAN, defaultValue: true, type: DOMAIN }"))).toEqual([]);
+  });
+
   it.each([
     [
       `${ON} && subscriptionContext['tasks'] < pricingContext['usageLimits']['tasks']`,
