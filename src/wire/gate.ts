@@ -1,3 +1,4 @@
+import { EXAMPLE } from "./common.ts";
 import { z } from "zod";
 import { gateRules } from "../core/change/impact/gate.ts";
 import type { Operation } from "./operation.ts";
@@ -16,6 +17,7 @@ export const gateOperations: readonly Operation[] = [
     summary: "Show the gate's rules",
     description: "Returns the rules that changes of pricings must pass.",
     answers: { 200: { schema: gate, example: GATE } },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
   },
   {
     id: "setGate",
@@ -26,5 +28,6 @@ export const gateOperations: readonly Operation[] = [
     description: "Replaces the rules. A change that breaks one is rejected with 409, unless an OWNER overrides it.",
     body: { schema: gate, example: GATE },
     answers: { 200: { schema: gate, example: GATE } },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
   },
 ];

@@ -133,5 +133,6 @@ export const systemOperations: readonly Operation[] = [
     description: "Returns a page to read and try the interface.",
     mediaType: "text/html",
     answers: { 200: { schema: z.string(), example: "<!doctype html>" } },
+    errors: { 404: "The server was built without this page" },
   },
 ];

@@ -105,6 +105,7 @@ export const webhookOperations: readonly Operation[] = [
     summary: "List webhooks",
     description: "Lists the addresses to which the organization's events are sent.",
     answers: { 200: { schema: z.array(webhook), example: [WEBHOOK] } },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
   },
   {
     id: "createWebhook",
@@ -116,7 +117,10 @@ export const webhookOperations: readonly Operation[] = [
       "Sends events to an https address from now on, signed as Standard Webhooks defines it. Only this answer contains the secret.",
     body: { schema: newWebhook, example: { url: "https://example.com/hooks/faregate", description: "billing" } },
     answers: { 201: { schema: webhookWithSecret, example: WITH_SECRET } },
-    errors: { 409: "CONFLICT: An organization can have at most 20 webhooks" },
+    errors: {
+      404: `Organization with ID ${EXAMPLE.organizationId} not found`,
+      409: "CONFLICT: An organization can have at most 20 webhooks",
+    },
   },
   {
     id: "showWebhook",
