@@ -162,6 +162,29 @@ test("the pages report that a past moment's version has been deleted", async () 
   expect(new Set(own.complaints.splice(0))).toEqual(new Set([expect.stringContaining("404")]));
 });
 
+test("the history of a contract that an archiving moved shows both versions with their times and causes", async () => {
+  const { page } = own;
+  await own.open("/contracts/user-20", "user-20");
+  const states = page.locator(".timeline li");
+  await expect.poll(() => states.count()).toBe(2);
+  await expect
+    .poll(() => states.first().textContent())
+    .toMatch(/– nowMoved because a version was archived.*2\.0\.0 FREE/);
+  await expect.poll(() => states.last().textContent()).toMatch(/Created.*1\.0\.0 FREE/);
+  const { asOf } = await own.call<{ asOf: { since: string } }>(
+    "GET",
+    `/contracts/user-20?at=${encodeURIComponent((await states.first().locator("time").getAttribute("datetime")) ?? "")}`,
+    undefined,
+    own.key,
+  );
+  expect(await states.last().locator("time").last().getAttribute("datetime")).toBe(asOf.since);
+  await expectAccessible(page);
+  await own.open(`/contracts/user-20?at=${encodeURIComponent(past.toISOString())}`, "user-20");
+  await expect.poll(() => states.allTextContents()).toEqual([expect.stringMatching(/Created.*1\.0\.0 FREE/)]);
+  await page.getByText("Version 1.0.0 of tasker has been deleted since").waitFor();
+  expect(new Set(own.complaints.splice(0))).toEqual(new Set([expect.stringContaining("404")]));
+});
+
 test("an ADMIN contracts a user by hand, and types the user's id to delete the contract", async () => {
   const { page } = own;
   await own.open("/contracts", "Contracts");

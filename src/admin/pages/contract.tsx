@@ -9,6 +9,7 @@ import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Billing } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact } from "../parts/contact.tsx";
+import { ContractHistory } from "../parts/contract-history.tsx";
 import { Confirm } from "../parts/dialog.tsx";
 import { NoPricing } from "../parts/no-pricing.tsx";
 import { Loaded, Page, Section } from "../parts/page.tsx";
@@ -61,7 +62,7 @@ export function ContractPage() {
                 <Contact contract={data} />
               </>
             ) : null}
-            <History contract={data} />
+            <ContractHistory userId={userId} at={at} />
           </>
         )}
       </Loaded>
@@ -129,36 +130,6 @@ function Entitlements({ contract }: { contract: Contract }) {
       </Section>
     );
   });
-}
-
-/** Lists the current subscription first, then earlier ones, newest first. */
-function History({ contract }: { contract: Contract }) {
-  const past = contract.history.toReversed();
-  const now = { ...contract, startDate: contract.billingPeriod.startDate, endDate: undefined };
-  return (
-    <Section title={t.history} {...(past.length === 0 ? { lead: t.noHistory } : {})}>
-      <ol className="timeline">
-        {[now, ...past].map((entry, index) => (
-          <li key={index}>
-            <span className="timeline-head">
-              <strong>
-                {formatDay(entry.startDate)} – {entry.endDate === undefined ? t.historyNow : formatDay(entry.endDate)}
-              </strong>
-              {Object.entries(entry.contractedServices).map(([service, version]) => (
-                <span key={service}>
-                  {service} {version}{" "}
-                  <Badge tone="plain">{entry.subscriptionPlans[service] ?? texts.novation.noPlan}</Badge>{" "}
-                  {Object.entries(entry.subscriptionAddOns[service] ?? {})
-                    .map(([name, quantity]) => `+ ${quantity} × ${name}`)
-                    .join(" ")}
-                </span>
-              ))}
-            </span>
-          </li>
-        ))}
-      </ol>
-    </Section>
-  );
 }
 
 function DeleteContract({ userId }: { userId: string }) {
