@@ -77,27 +77,62 @@ test("a version shows its plans, add-ons, features and uploaded text", async () 
   expect(own.complaints).toEqual([]);
 });
 
-test("saving a pricing lists its valid but useless parts with their lines", async () => {
+test("valid but useless parts of a pricing are listed with their lines before it is saved", async () => {
   const { page } = own;
   await own.open("/upload", "Upload a pricing");
   const text = own.sample("beacon");
   await page
     .getByLabel("Choose a file")
     .setInputFiles({ name: "beacon.yml", mimeType: "application/yaml", buffer: Buffer.from(text) });
-  await page.getByText(/^No problem found. Creates the service/).waitFor();
-  await page.getByRole("button", { name: "Save" }).click();
-  const found = page.locator("section", { hasText: "Saved, and 2 things are worth a look" });
+  await page.getByText("Creates the service").waitFor();
+  expect(await page.getByText("No problem found").count()).toBe(0);
+  const found = page.locator("section", { hasText: "Before you save" });
   await found.getByText("probably a mistake", { exact: true }).waitFor();
   await found.getByText("worth knowing", { exact: true }).waitFor();
   const line = text.split("\n").findIndex((each) => each.startsWith("  apiCalls:")) + 1;
   await found.getByRole("button", { name: `Line ${line}` }).click();
   await expect.poll(() => page.locator(".cm-activeLine").last().textContent()).toContain("apiCalls:");
   await expectAccessible(page);
-  // The version now exists on the server; the page must not report that as a conflict.
-  expect(await page.locator(".verdict").textContent()).toBe("");
-  expect(await page.getByRole("button", { name: "Save" }).isDisabled()).toBe(true);
-  await found.getByRole("link", { name: /^Go to / }).click();
+  await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("link", { name: "Open version 2025.1" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a version with errors is compared with the active one, and saved only after an explicit consent", async () => {
+  const { page } = own;
+  const text = own
+    .sample("tasker")
+    .replace('version: "1.0.0"', 'version: "1.2.0"')
+    .replace("2025-03-01", "2025-07-01")
+    .replace("defaultValue: 20", "defaultValue: 10")
+    .replace("=== '99.9%'", "=== '99.99%'");
+  await own.open("/upload?service=Tasker", "Upload a pricing");
+  await page
+    .getByLabel("Choose a file")
+    .setInputFiles({ name: "tasker.yml", mimeType: "application/yaml", buffer: Buffer.from(text) });
+  const found = page.locator("section", { hasText: "Before you save" });
+  await found.getByText("cannot be meant", { exact: true }).waitFor();
+  await page.getByRole("heading", { name: "Compared with 1.1.0" }).waitFor();
+  await page.getByText("20 → 10").first().waitFor();
+  const save = page.getByRole("button", { name: "Save", exact: true });
+  const consent = page.getByLabel("Save anyway, with 1 error");
+  expect(await save.isDisabled()).toBe(true);
+  await expectAccessible(page);
+  await consent.check();
+  await expect.poll(() => save.isDisabled()).toBe(false);
+  await page.getByLabel("Expectations (optional)").setInputFiles({
+    name: "tasker.expect.yml",
+    mimeType: "application/yaml",
+    buffer: Buffer.from("expectations:\n  - name: FREE exports\n    plan: FREE\n    features: { export: true }\n"),
+  });
+  await found.getByText("1 of 1 expectations are not met", { exact: false }).waitFor();
+  await page.getByLabel("Save anyway, with 2 errors").waitFor();
+  // Consent to fewer errors is no consent to more.
+  expect(await save.isDisabled()).toBe(true);
+  await page.getByRole("button", { name: "Remove", exact: true }).click();
+  await consent.check();
+  await save.click();
+  await page.getByRole("link", { name: "Open version 1.2.0" }).waitFor();
   expect(own.complaints).toEqual([]);
 });
 

@@ -1,19 +1,16 @@
 import { useParams, useSearchParams } from "react-router";
-import { CHANGE_CLASSES, type ChangeClass } from "../../core/change/change.ts";
-import type { Change, Diff, Service } from "../answers.ts";
+import type { Diff, Service } from "../answers.ts";
 import { path } from "../api.ts";
-import { formatNumber, formatUnknown } from "../format.ts";
+import { formatNumber } from "../format.ts";
+import { DiffResult } from "../parts/diff-result.tsx";
 import { Select } from "../parts/field.tsx";
-import { nameOf } from "../parts/group-target.tsx";
-import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
 import { useAsk } from "../queries.ts";
 import { useContractCount } from "../services.ts";
 import { useHere } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.compare;
-const TONES = { incompatible: "warn", narrowing: "danger", widening: "good", neutral: "plain" } as const;
 
 export function ComparePage() {
   const { base } = useHere();
@@ -48,9 +45,7 @@ function Choice({ service }: { service: Service }) {
           {(data) => (
             <>
               <p>{count === undefined ? "" : t.contracts(formatNumber(count), from)}</p>
-              <Verdict diff={data} to={to} />
-              <Matrix changes={data.changes.filter(({ configurations }) => configurations !== undefined)} />
-              <Definitions changes={data.changes.filter(({ configurations }) => configurations === undefined)} />
+              <DiffResult diff={data} to={to} title={t.verdict} />
             </>
           )}
         </Loaded>
@@ -58,113 +53,5 @@ function Choice({ service }: { service: Service }) {
         <Empty>{from === to ? t.same : t.choose}</Empty>
       )}
     </>
-  );
-}
-
-function ClassBadge({ of }: { of: ChangeClass }) {
-  return <Badge tone={TONES[of]}>{t.classes[of]}</Badge>;
-}
-
-/** Shows the class of the changes and the version number that it calls for. */
-function Verdict({ diff, to }: { diff: Diff; to: string }) {
-  const { suggestion, space } = diff;
-  const { step, version, sufficient } = suggestion;
-  return (
-    <Section title={t.verdict} actions={diff.class === null ? null : <ClassBadge of={diff.class} />}>
-      {diff.class === null ? (
-        <p>{t.equal}</p>
-      ) : (
-        <>
-          <ul className="reasons">
-            {CHANGE_CLASSES.filter((each) => diff.counts[each] > 0).map((each) => (
-              <li key={each}>
-                <Badge tone={TONES[each]}>{t.counted(formatNumber(diff.counts[each]), t.classes[each])}</Badge>{" "}
-                <span className="hint">{t.classLeads[each]}</span>
-              </li>
-            ))}
-          </ul>
-          <p>
-            {t.step(step, version ?? "")} {sufficient === null ? "" : sufficient ? t.enough(to) : t.notEnough(to)}
-          </p>
-        </>
-      )}
-      <p className="hint">
-        {t.compared(formatNumber(space.configurations), formatNumber(space.plans))}{" "}
-        {space.complete ? "" : t.capped(space.capped.join(", "))}
-      </p>
-    </Section>
-  );
-}
-
-const shown = ({ unknown, before, after }: Change): string =>
-  unknown === true ? t.unknown : texts.novation.was(formatUnknown(before), formatUnknown(after));
-
-/** Describes the subject of a change. `value` and `access` are implied, so they are not named. */
-function subjectOf({ name, aspect, mode, addOns }: Change): string {
-  const about = aspect === "value" || aspect === "access" ? name : t.aspect(name, aspect);
-  const side = mode === undefined ? "" : ` (${t.modes[mode]})`;
-  return `${about}${side}${addOns === undefined ? "" : ` ${t.withAddOns(nameOf({ addOns }))}`}`;
-}
-
-/** Shows one row per changed feature or limit, one column per plan. */
-function Matrix({ changes }: { changes: readonly Change[] }) {
-  if (changes.length === 0) return null;
-  const plans = [...new Set(changes.flatMap((change) => change.plans ?? []))];
-  const columns = plans.length === 0 ? [undefined] : plans;
-  const rows = new Map<string, Change[]>();
-  for (const change of changes) {
-    const key = `${change.subject} ${subjectOf(change)}`;
-    rows.set(key, [...(rows.get(key) ?? []), change]);
-  }
-  return (
-    <Section title={t.matrix} lead={t.matrixLead}>
-      <Table label={t.matrix} head={[t.what, ...columns.map((plan) => plan ?? t.everywhere)]} isMatrix>
-        {[...rows].map(([key, [first, ...others]]) =>
-          first === undefined ? null : (
-            <tr key={key}>
-              <th scope="row">
-                <code>{subjectOf(first)}</code> <span className="hint">{t.subjects[first.subject]}</span>
-              </th>
-              {columns.map((plan) => (
-                <td key={plan ?? ""}>
-                  {[first, ...others]
-                    .filter((change) => plan === undefined || change.plans?.includes(plan) === true)
-                    .map((change) => (
-                      <div key={`${change.aspect} ${change.class} ${JSON.stringify(change.after)}`}>
-                        {shown(change)} <ClassBadge of={change.class} />
-                      </div>
-                    ))}
-                </td>
-              ))}
-            </tr>
-          ),
-        )}
-      </Table>
-    </Section>
-  );
-}
-
-/** Lists changes of the file itself: added or removed plans and add-ons, prices, expressions. */
-function Definitions({ changes }: { changes: readonly Change[] }) {
-  if (changes.length === 0) return null;
-  return (
-    <Section title={t.definitions}>
-      <Table label={t.definitions} head={[t.what, t.change, ""]}>
-        {changes.map((change) => (
-          <tr key={`${change.subject} ${subjectOf(change)} ${JSON.stringify(change.plans)}`}>
-            <th scope="row">
-              <code>{change.aspect === "presence" ? change.name : subjectOf(change)}</code>{" "}
-              <span className="hint">{t.subjects[change.subject]}</span>
-            </th>
-            <td className="wide">
-              {change.aspect === "presence" ? (change.after === true ? t.added : t.removed) : shown(change)}
-            </td>
-            <td>
-              <ClassBadge of={change.class} />
-            </td>
-          </tr>
-        ))}
-      </Table>
-    </Section>
   );
 }

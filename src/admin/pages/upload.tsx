@@ -1,13 +1,14 @@
 import { useEffect, useState } from "react";
 import { Link, useNavigate, useSearchParams } from "react-router";
-import type { PricingProblem } from "../../core/pricing/model.ts";
 import type { Service, UploadedService } from "../answers.ts";
 import { call, path, Refused } from "../api.ts";
+import { errorsOf } from "../draft-review.ts";
 import { keepDraft, readDraft } from "../drafts.ts";
+import { DraftFindings, ExpectationsFile, Findings, useComparison, useVerdict } from "../parts/draft-review.tsx";
+import { DiffResult } from "../parts/diff-result.tsx";
 import { FileDrop } from "../parts/file-drop.tsx";
-import { Field, Form } from "../parts/field.tsx";
+import { Check, Field, Form } from "../parts/field.tsx";
 import { Failed, Loaded, Page, Section } from "../parts/page.tsx";
-import { Badge } from "../parts/table.tsx";
 import { Tabs } from "../parts/tabs.tsx";
 import { Yaml } from "../parts/yaml.tsx";
 import { useChange } from "../queries.ts";
@@ -16,13 +17,6 @@ import { useHere } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.upload;
-const PAUSE_MS = 250;
-
-/** Result of checking the text locally, before it is uploaded. */
-type Verdict =
-  | { state: "empty" | "checking" }
-  | { state: "broken"; problems: readonly PricingProblem[] }
-  | { state: "valid"; name: string; version: string };
 
 export function UploadPage() {
   const services = useServices();
@@ -43,8 +37,8 @@ export function UploadPage() {
   );
 }
 
-/** Uploads a pricing, then opens its service. With warnings it stays on the page, which lists them. */
-function useUpload(expected: string) {
+/** Uploads a pricing, then opens its service. Warnings that were not shown before it stay on the page. */
+function useUpload(expected: string, isReviewed: boolean) {
   const { base, organization } = useHere();
   const go = useNavigate();
   return useChange({
@@ -61,35 +55,19 @@ function useUpload(expected: string) {
     done: (service) => t.saved(service.name),
     after: (service) => {
       keepDraft(organization.id, expected, "");
-      if (service.warnings.length === 0) void go(toService(service));
+      if (isReviewed || service.warnings.length === 0) void go(toService(service));
     },
   });
 }
 
 const toService = ({ name }: Service): string => `../${path`services/${name}`}`;
 
-const TONES = { error: "danger", warning: "warn", info: "plain" } as const;
-
 /** Lists the warnings of the saved pricing with their lines. */
-function Found({ service, onLine }: { service: UploadedService | undefined; onLine?: (line: number) => void }) {
+function Found({ service }: { service: UploadedService | undefined }) {
   if (service === undefined || service.warnings.length === 0) return null;
   return (
     <Section title={t.found(service.warnings.length)} lead={t.foundLead}>
-      <ol className="problems">
-        {service.warnings.map(({ severity, path: place, line, message }, index) => (
-          <li key={index}>
-            {onLine === undefined ? (
-              t.line(line)
-            ) : (
-              <button type="button" className="button small" onClick={() => onLine(line)}>
-                {t.goTo(line)}
-              </button>
-            )}{" "}
-            <Badge tone={TONES[severity]}>{t.severity[severity]}</Badge> {message} <code>{place}</code>
-          </li>
-        ))}
-      </ol>
-      {service.warningsComplete === false ? <p className="hint">{t.notAllFound}</p> : null}
+      <Findings findings={service.warnings} isComplete={service.warningsComplete !== false} />
       <div className="actions">
         <Link className="button primary" to={toService(service)}>
           {t.toService(service.name)}
@@ -104,29 +82,41 @@ function FromText({ services }: { services: readonly Service[] }) {
   const [search] = useSearchParams();
   const expected = search.get("service") ?? "";
   const [text, setText] = useState(() => readDraft(organization.id, expected));
-  const [saved, setSaved] = useState("");
+  const [expectations, setExpectations] = useState<{ name: string; text: string }>();
+  /** The draft whose errors the user accepted. */
+  const [accepted, setAccepted] = useState<string>();
   const [at, setAt] = useState<{ line: number }>();
-  const verdict = useVerdict(text);
-  const upload = useUpload(expected);
+  const { verdict, isCurrent } = useVerdict(text, expectations?.text);
+  const upload = useUpload(expected, true);
   useEffect(() => keepDraft(organization.id, expected, text), [organization.id, expected, text]);
-  const target = verdict.state === "valid" ? targetOf(verdict, services, expected) : undefined;
+  const valid = verdict?.state === "valid" ? verdict : undefined;
+  const target = valid === undefined ? undefined : targetOf(valid, services, expected);
+  const comparison = useComparison(target?.isPossible === true ? target.service : undefined, isCurrent, text);
   const fromServer = upload.error instanceof Refused ? upload.error.problems : [];
-  const problems = verdict.state === "broken" ? verdict.problems : fromServer;
-  // Once saved, the version exists on the server; do not report that as a conflict.
-  const isSaved = upload.isSuccess && text === saved;
+  const problems = verdict?.state === "broken" ? verdict.problems : fromServer;
+  const errors = valid === undefined ? 0 : errorsOf(valid.review);
+  const draft = JSON.stringify([text, expectations?.text]);
+  const isAccepted = errors === 0 || accepted === draft;
+  const isReviewed = isCurrent && target?.isPossible === true && !comparison.isPending;
   const save = () => {
-    setSaved(text);
     const form = new FormData();
     form.append("pricing", new Blob([text], { type: "application/yaml" }), "pricing.yml");
+    // The server refuses a version that breaks its expectations.
+    const isMet = valid?.review.expectations !== undefined && "met" in valid.review.expectations;
+    if (expectations !== undefined && isMet)
+      form.append("expectations", new Blob([expectations.text]), "expectations.yml");
     upload.mutate({ service: target?.service, body: form });
   };
   return (
     <>
       <FileDrop onText={setText} />
       <Yaml text={text} label={t.editor} onChange={setText} problems={problems} at={at} />
+      <ExpectationsFile file={expectations} onChange={setExpectations} />
       <div role="status" className="verdict">
-        {verdict.state === "checking" ? t.checking : null}
-        {verdict.state === "valid" && !isSaved ? `${t.valid} ${target?.sentence ?? ""}` : null}
+        {text.trim() !== "" && (verdict === undefined || (isCurrent && comparison.isPending)) ? t.checking : null}
+        {valid === undefined
+          ? null
+          : `${valid.review.warnings.length === 0 && errors === 0 ? t.valid : ""} ${target?.sentence ?? ""}`}
         {problems.length > 0 ? <strong>{t.problems(problems.length)}</strong> : null}
       </div>
       {problems.length > 0 ? (
@@ -141,18 +131,29 @@ function FromText({ services }: { services: readonly Service[] }) {
           ))}
         </ol>
       ) : null}
+      {valid === undefined ? null : <DraftFindings review={valid.review} onLine={(line) => setAt({ line })} />}
+      {comparison.data === undefined || valid === undefined ? null : (
+        <DiffResult diff={comparison.data} to={valid.version} title={t.comparedWith(comparison.data.from.version)} />
+      )}
+      <Failed error={comparison.error} />
       <Failed error={upload.error} />
+      {errors > 0 && isReviewed ? (
+        <Check
+          label={t.saveAnyway(errors)}
+          checked={isAccepted}
+          onChange={(checked) => setAccepted(checked ? draft : undefined)}
+        />
+      ) : null}
       <div className="actions">
         <button
           type="button"
           className="button primary"
-          disabled={target?.isPossible !== true || upload.isPending || isSaved}
+          disabled={!isReviewed || !isAccepted || upload.isPending || upload.isSuccess}
           onClick={save}
         >
           {upload.isPending ? t.saving : t.save}
         </button>
       </div>
-      <Found service={upload.data} onLine={(line) => setAt({ line })} />
     </>
   );
 }
@@ -161,7 +162,7 @@ function FromUrl() {
   const [search] = useSearchParams();
   const service = search.get("service") ?? undefined;
   const [url, setUrl] = useState("");
-  const upload = useUpload(service ?? "");
+  const upload = useUpload(service ?? "", false);
   return (
     <Section title={t.ways.url}>
       <Form className="row" onSubmit={() => upload.mutate({ service, body: { pricing: url } })}>
@@ -174,31 +175,6 @@ function FromUrl() {
       <Found service={upload.data} />
     </Section>
   );
-}
-
-/** Parses the text after a debounce, with the server's own parser, which is loaded on first use. */
-function useVerdict(text: string): Verdict {
-  const [verdict, setVerdict] = useState<Verdict>({ state: "empty" });
-  useEffect(() => {
-    if (text.trim() === "") {
-      setVerdict({ state: "empty" });
-      return undefined;
-    }
-    setVerdict((before) => (before.state === "empty" ? { state: "checking" } : before));
-    let isOld = false;
-    const timer = setTimeout(async () => {
-      const { parsePricing } = await import("../../core/pricing/parse/pricing.ts");
-      if (isOld) return;
-      const result = parsePricing(text, new Date());
-      if (!result.ok) return setVerdict({ state: "broken", problems: result.problems });
-      return setVerdict({ state: "valid", name: result.pricing.saasName, version: result.pricing.version });
-    }, PAUSE_MS);
-    return () => {
-      isOld = true;
-      clearTimeout(timer);
-    };
-  }, [text]);
-  return verdict;
 }
 
 /** Finds the target service of a valid pricing, and checks that the upload is possible. */

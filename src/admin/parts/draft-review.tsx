@@ -1,0 +1,155 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useId, useState } from "react";
+import type { Diff, UploadedService } from "../answers.ts";
+import { call, path } from "../api.ts";
+import { type DraftReview, reviewDraft, type Verdict } from "../draft-review.ts";
+import { useHere, useUser } from "../session.tsx";
+import { texts } from "../texts.ts";
+import { Section } from "./page.tsx";
+import { Badge } from "./table.tsx";
+
+const t = texts.upload;
+const PAUSE_MS = 250;
+const TONES = { error: "danger", warning: "warn", info: "plain" } as const;
+
+interface Checked {
+  text: string;
+  expectations: string | undefined;
+  verdict: Verdict;
+}
+
+/** Reviews a draft after a debounce. The last verdict stays until the next one; `isCurrent` says whose it is. */
+export function useVerdict(
+  text: string,
+  expectations: string | undefined,
+): { verdict: Verdict | undefined; isCurrent: boolean } {
+  const [checked, setChecked] = useState<Checked>();
+  useEffect(() => {
+    if (text.trim() === "") {
+      setChecked(undefined);
+      return undefined;
+    }
+    let isOutdated = false;
+    const timer = setTimeout(async () => {
+      const verdict = await reviewDraft({ text, expectations }, () => isOutdated);
+      if (!isOutdated && verdict !== undefined) setChecked({ text, expectations, verdict });
+    }, PAUSE_MS);
+    return () => {
+      isOutdated = true;
+      clearTimeout(timer);
+    };
+  }, [text, expectations]);
+  return {
+    verdict: checked?.verdict,
+    isCurrent: checked?.text === text && checked.expectations === expectations,
+  };
+}
+
+/** Compares the draft with the newest active version of its service, if it has one. Stores nothing. */
+export function useComparison(service: string | undefined, isCurrent: boolean, text: string) {
+  const { base } = useHere();
+  const { apiKey: key } = useUser();
+  const to = base + path`/services/${service ?? ""}/diff`;
+  const isWanted = service !== undefined && isCurrent;
+  const { data, error, isPending } = useQuery({
+    queryKey: [to, text],
+    queryFn: ({ signal }) => {
+      const body = new FormData();
+      body.append("pricing", new Blob([text], { type: "application/yaml" }), "pricing.yml");
+      return call<Diff & { from: { version: string } }>("POST", to, { key, body, signal });
+    },
+    enabled: isWanted,
+    gcTime: 0,
+  });
+  return { data: isWanted ? data : undefined, error: isWanted ? error : null, isPending: isWanted && isPending };
+}
+
+type Listed = UploadedService["warnings"][number];
+
+/** Lists findings with their lines. With `onLine` each line is a button. */
+export function Findings(props: { findings: readonly Listed[]; isComplete: boolean; onLine?: (line: number) => void }) {
+  const { findings, isComplete, onLine } = props;
+  return (
+    <>
+      <ol className="problems">
+        {findings.map(({ severity, path: place, line, message }, index) => (
+          <li key={index}>
+            {onLine === undefined ? (
+              t.line(line)
+            ) : (
+              <button type="button" className="button small" onClick={() => onLine(line)}>
+                {t.goTo(line)}
+              </button>
+            )}{" "}
+            <Badge tone={TONES[severity]}>{t.severity[severity]}</Badge> {message} <code>{place}</code>
+          </li>
+        ))}
+      </ol>
+      {isComplete ? null : <p className="hint">{t.notAllFound}</p>}
+    </>
+  );
+}
+
+/** Shows what lint and the expectations say about a draft. */
+export function DraftFindings({ review, onLine }: { review: DraftReview; onLine: (line: number) => void }) {
+  const { warnings, isComplete, expectations } = review;
+  if (warnings.length === 0 && isComplete && expectations === undefined) return null;
+  return (
+    <Section title={t.beforeSaving} lead={t.beforeSavingLead}>
+      {expectations === undefined ? null : "met" in expectations ? (
+        <p>{t.met(expectations.met)}</p>
+      ) : (
+        <>
+          <p>
+            <Badge tone="danger">{t.notMet}</Badge> {expectations.message}
+          </p>
+          <ul className="problems">
+            {expectations.problems.map(({ line, message }, index) => (
+              <li key={index}>{t.inExpectations(line, message)}</li>
+            ))}
+          </ul>
+        </>
+      )}
+      <Findings findings={warnings} isComplete={isComplete} onLine={onLine} />
+    </Section>
+  );
+}
+
+interface ExpectationsText {
+  name: string;
+  text: string;
+}
+
+/** Picks the file of expectations that the draft must meet. */
+export function ExpectationsFile(props: {
+  file: ExpectationsText | undefined;
+  onChange: (file: ExpectationsText | undefined) => void;
+}) {
+  const id = useId();
+  const { file, onChange } = props;
+  const take = async (chosen: File | undefined) => {
+    if (chosen !== undefined) onChange({ name: chosen.name, text: await chosen.text() });
+  };
+  return (
+    <div className="row">
+      <label htmlFor={id}>{t.expectations}</label>
+      <input
+        id={id}
+        type="file"
+        accept=".yml,.yaml,text/yaml,application/yaml"
+        onChange={(event) => {
+          void take(event.target.files?.[0]);
+          event.target.value = "";
+        }}
+      />
+      {file === undefined ? null : (
+        <>
+          <code>{file.name}</code>
+          <button type="button" className="button small" onClick={() => onChange(undefined)}>
+            {t.removeExpectations}
+          </button>
+        </>
+      )}
+    </div>
+  );
+}
