@@ -28,18 +28,18 @@ export const lint: CliCommand = {
   async run(given, io) {
     const { json, failOn } = given.opts<Options>();
     const files: { path: string; findings: Finding[] }[] = [];
-    let hasFailed = false;
+    const failures: { path: string; error: string }[] = [];
     for (const path of given.args) {
       try {
         const { pricing, source } = await readPricingFile(path, io);
         files.push({ path, findings: lintPricing(pricing, source) });
       } catch (error) {
         if (!(error instanceof CliFailure)) throw error;
-        hasFailed = true;
-        io.err(`${error.message}\n`);
+        failures.push({ path, error: error.message });
+        io.err(`faregate: ${error.message}\n`);
       }
     }
-    if (json === true) io.out(`${JSON.stringify(files, null, 2)}\n`);
+    if (json === true) io.out(`${JSON.stringify([...files, ...failures], null, 2)}\n`);
     else
       for (const { path, findings } of files) {
         for (const { line, column, severity, code, message } of findings)
@@ -50,7 +50,7 @@ export const lint: CliCommand = {
       files.some(({ findings }) => findings.some(({ severity }) => severity === each)),
     );
     const bad = failOn !== "never" && worst >= 0 && worst <= SEVERITIES.indexOf(failOn);
-    if (hasFailed) return EXIT.failed;
+    if (failures.length > 0) return EXIT.failed;
     return bad ? EXIT.no : EXIT.done;
   },
 };

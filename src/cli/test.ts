@@ -45,10 +45,13 @@ export const test: CliCommand = {
     if (json === true) io.out(`${JSON.stringify({ results, coverage }, null, 2)}\n`);
     else {
       for (const { expectation, misses } of failed) {
-        io.out(`${beside}:${expectation.line} ${expectation.name}\n`);
+        // The default name is the line, which the place already shows.
+        const isNamed = expectation.name !== `line ${expectation.line}`;
+        io.out(`${beside}:${expectation.line}${isNamed ? ` ${expectation.name}` : ""}\n`);
         for (const { line, message } of misses) io.out(`  line ${line}: ${message}\n`);
       }
-      io.out(`${results.length - failed.length} of ${results.length} expectations hold; `);
+      const held = results.length - failed.length;
+      io.out(`${held} of ${results.length} ${results.length === 1 ? "expectation holds" : "expectations hold"}; `);
       io.out(
         `${coverage.percent} % of plans, features and limit edges are covered (${coverage.covered} of ${coverage.points})\n`,
       );

@@ -10,8 +10,18 @@ const fallbackFields = {
     .optional(),
 };
 
+/** Builds the error of an object that has an unknown field or is none. `prefix` is the path of the object. */
+const objectError = (message: string, prefix = "") => ({
+  error: (issue: { readonly code?: string; readonly keys?: readonly string[] }) =>
+    issue.code === "unrecognized_keys" ? `Unknown field: ${prefix}${issue.keys?.[0] ?? ""}` : message,
+});
+
+/** A misspelled field must not widen a change of many contracts. Source: contract README, decision 24. */
+export const strictBody = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
+  z.strictObject(shape, objectError("The body must be an object"));
+
 const configuration = (field: string) =>
-  z.object(
+  z.strictObject(
     {
       plan: z.string({ error: `${field}.plan must be a string` }).optional(),
       addOns: z
@@ -20,7 +30,7 @@ const configuration = (field: string) =>
         })
         .optional(),
     },
-    { error: `${field} must be an object` },
+    objectError(`${field} must be an object`, `${field}.`),
   );
 
 /** Targets of contracts: one for all, or one per configuration. */
@@ -28,13 +38,13 @@ export const targets = {
   ...fallbackFields,
   groups: z
     .array(
-      z.object(
+      z.strictObject(
         {
           pricingVersion: z.string({ error: "groups[].pricingVersion must be a string" }).optional(),
           configuration: configuration("groups[].configuration"),
           target: configuration("groups[].target"),
         },
-        { error: "Each of groups must be an object" },
+        objectError("Each of groups must be an object", "groups[]."),
       ),
       { error: "The groups field must be a list" },
     )

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { gateRule } from "../core/change/impact/gate.ts";
-import { OVERRIDE, targets } from "./change-bodies.ts";
+import { OVERRIDE, strictBody, targets } from "./change-bodies.ts";
 import { actor, amounts, moment } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { featureValue, limitValue } from "./services.ts";
@@ -13,21 +13,15 @@ const from = z
   .array(z.string({ error: "Each of from must be a string" }), { error: "The from field must be a list" })
   .max(1000, "The from field must not have more than 1000 elements")
   .optional();
-/** A misspelled field must not widen a change of many contracts. Source: contract README, decision 24. */
-const strict = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
-  z.strictObject(shape, {
-    error: (issue) =>
-      issue.code === "unrecognized_keys" ? `Unknown field: ${issue.keys[0]}` : "The body must be an object",
-  });
 
 /** A novation of all contracts of a service. */
-export const massNovationBody = strict({ pricingVersion: version, from, ...targets }).meta({
+export const massNovationBody = strictBody({ pricingVersion: version, from, ...targets }).meta({
   id: "NewMassNovation",
 });
 
 const ACTIONS = ["archive", "activate", "disable", "novation"] as const;
 
-export const change = strict({
+export const change = strictBody({
   action: z.enum(ACTIONS, { error: `The action field must be one of ${ACTIONS.join(", ")}` }),
   pricingVersion: version.optional(),
   from,

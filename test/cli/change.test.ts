@@ -91,7 +91,32 @@ describe("faregate lint", () => {
   });
 });
 
+describe("faregate lint of several files", () => {
+  it("goes on after a file that cannot be read, and exits with 2", async () => {
+    const run = await faregate("lint", "absent.yml", "broken.yml", "dead.yml", "pricing.yml");
+    expect(run).toMatchObject({ code: 2, out: `${DEAD}pricing.yml: nothing found\n` });
+    expect(run.err).toMatch(/^faregate: absent\.yml does not exist\.\nfaregate: broken\.yml is not a valid pricing:\n/);
+    const json = await faregate("lint", "absent.yml", "dead.yml", "--json");
+    expect(json.code).toBe(2);
+    expect(JSON.parse(json.out)).toMatchObject([
+      { path: "dead.yml", findings: [{ code: "dead-feature" }] },
+      { path: "absent.yml", error: "absent.yml does not exist." },
+    ]);
+  });
+});
+
 describe("faregate test", () => {
+  it("prints the line of an unnamed expectation once", async () => {
+    const few = {
+      ...FILES,
+      "pricing.expectations.yml": "expectations:\n  - plan: FREE\n    features: { board: false }\n",
+    };
+    const { out, code } = await runFaregate(["test"], few);
+    expect(code).toBe(1);
+    expect(out).toMatch(/^pricing\.expectations\.yml:2\n {2}line 3: board: /);
+    expect(out).toContain("0 of 1 expectation holds; ");
+  });
+
   it("holds the pricing against the expectations beside it", async () => {
     const held = await faregate("test", "--coverage", "100");
     expect(held).toMatchObject({
@@ -110,7 +135,7 @@ describe("faregate test", () => {
     const few = { ...FILES, "pricing.expectations.yml": "expectations: [{ plan: FREE, features: { board: true } }]" };
     const run = await runFaregate(["test", "--coverage", "50"], few);
     expect(run.code).toBe(1);
-    expect(run.out).toContain("1 of 1 expectations hold; 3 % of plans");
+    expect(run.out).toContain("1 of 1 expectation holds; 3 % of plans");
     expect(run.out).toContain("  not covered: FREE: board with maxTasks below the limit\n");
     const json = await runFaregate(["test", "--json"], few);
     expect(JSON.parse(json.out)).toMatchObject({ results: [{ misses: [] }], coverage: { points: 27, covered: 1 } });

@@ -215,6 +215,12 @@ describe.each(FAMILIES)("POST %s/{serviceName}/novations", (family) => {
       404,
       (key) => `Pricing version 9 not found for service ${key.replace("refuses", "Refuses")}`,
     ],
+    [
+      "a misspelled field of a target",
+      { groups: [{ configuration: { plan: "FREE" }, target: { plan: "PRO", addons: {} } }] },
+      422,
+      () => "Unknown field: groups[].target.addons",
+    ],
     ["a wrong shape", { groups: 1 }, 422, () => "The groups field must be a list"],
     ["a list", [1], 422, () => "The body must be an object"],
     ["a body without a version", { pricingVersion: undefined }, 422, () => "The pricingVersion field is required"],

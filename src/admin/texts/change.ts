@@ -22,7 +22,8 @@ export const compare = {
     `The changes call for a ${step} step${version === "" ? "" : `, such as ${version}`}.`,
   enough: (version: string) => `The version ${version} is enough.`,
   notEnough: (version: string) => `The version ${version} does not say so.`,
-  compared: (configurations: string, plans: string) => `Compared ${configurations} configurations of ${plans} plans.`,
+  compared: (configurations: string, plans: string) =>
+    `Compared ${configurations} ${configurations === "1" ? "configuration" : "configurations"} of ${plans} ${plans === "1" ? "plan" : "plans"}.`,
   capped: (names: string) => `Not every combination and quantity of add-ons was compared for ${names}.`,
   matrix: "Gains and losses per configuration",
   matrixLead: "Where a change takes add-ons, the fewest with which it shows are named.",

@@ -1,9 +1,17 @@
-import type { AddOn, Feature, JsonValue, Plan, Pricing, UsageLimit } from "../../pricing/model.ts";
+import type {
+  AddOn,
+  Feature,
+  JsonValue,
+  Plan,
+  Pricing,
+  SubscriptionConstraints,
+  UsageLimit,
+} from "../../pricing/model.ts";
 import { allowsQuantity, constraintsOf } from "../../pricing/subscription.ts";
 import { classOf, equalJson } from "../change.ts";
 import type { Change, ChangeClass, Subject } from "../change.ts";
 import { priceEffect } from "../configuration.ts";
-import { meaningEffect, mirrored, periodEffect, together } from "../effect.ts";
+import { isUnlimited, meaningEffect, mirrored, periodEffect, together } from "../effect.ts";
 import type { Effect } from "../effect.ts";
 
 /*
@@ -114,9 +122,16 @@ export function comparePlanDefinitions(before: Plan, after: Plan, currencyChange
   return report.changes;
 }
 
+/** Returns the quantities with null as the only spelling of "unlimited", because the defaults of add-ons differ. */
+function quantitiesOf(addOn: AddOn): SubscriptionConstraints {
+  const constraints = constraintsOf(addOn);
+  const { maxQuantity } = constraints;
+  return maxQuantity !== null && isUnlimited(maxQuantity) ? { ...constraints, maxQuantity: null } : constraints;
+}
+
 /** Returns true if `after` allows every quantity that `before` allows. */
 function allowsAll(before: AddOn, after: AddOn): boolean {
-  const [old, now] = [constraintsOf(before), constraintsOf(after)];
+  const [old, now] = [quantitiesOf(before), quantitiesOf(after)];
   if ((now.maxQuantity ?? Infinity) < (old.maxQuantity ?? Infinity)) {
     // A lower maximum is harmless if the highest reachable quantity stays below it.
     const beyond =
@@ -135,7 +150,7 @@ export function compareAddOnDefinitions(before: AddOn, after: AddOn, currencyCha
   report.compareNames("availableFor", before.availableFor, after.availableFor, "more");
   report.compareNames("dependsOn", before.dependsOn, after.dependsOn, "less");
   report.compareNames("excludes", before.excludes, after.excludes, "less");
-  const [old, now] = [constraintsOf(before), constraintsOf(after)];
+  const [old, now] = [quantitiesOf(before), quantitiesOf(after)];
   report.compare("quantities", { ...old }, { ...now }, () =>
     together(allowsAll(after, before) ? "same" : "more", allowsAll(before, after) ? "same" : "less"),
   );

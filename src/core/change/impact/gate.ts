@@ -156,7 +156,7 @@ function check(report: ImpactReport, rule: GateRule): GateResult {
     passed,
     contracts,
     percent,
-    reason: `${contracts} of ${total} contracts (${percentText(percent)}) ${verb}; at most ${tolerated} may${most}${note}`,
+    reason: `${contracts} of ${total} ${total === 1 ? "contract" : "contracts"} (${percentText(percent)}) ${verb}; at most ${tolerated} may${most}${note}`,
   };
 }
 

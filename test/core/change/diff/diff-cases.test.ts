@@ -263,6 +263,22 @@ describe("what a diff says", () => {
     expect(diff.space.complete).toBe(true);
   });
 
+  it("finds no loss when a plan takes over the feature of an add-on that keeps its extension", () => {
+    const pricing = (isInPlan: boolean): Pricing =>
+      small({
+        board: false,
+        plans: { PRO: { price: 1, features: { board: { value: isInPlan } } } },
+        addOns: {
+          pack: {
+            price: 1,
+            features: isInPlan ? {} : { board: { value: true } },
+            usageLimitsExtensions: { tasks: { value: 1 } },
+          },
+        },
+      });
+    expect(changes(pricing(false), pricing(true))).toEqual(["widening: feature board in PRO: false → true"]);
+  });
+
   it("prints Markdown in which no name is taken for markup", () => {
     const plans = (price: number): object => ({ PRO_x: { price, features: null } });
     const text = diffAsMarkdown(diffPricings(small({ plans: plans(1) }), small({ plans: plans(2) })));

@@ -166,6 +166,15 @@ describe("a gate", () => {
     );
   });
 
+  it("counts one contract as a contract", () => {
+    const before = pricing({ PRO: { price: 1, tasks: 1, export: true } });
+    const after = pricing({ PRO: { price: 2, tasks: 1, export: true } });
+    const impact = new Impact({ before, after, usage: "kept" });
+    impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: {} });
+    const [result] = checkGate(impact.report(), [{ rule: "noPriceRise" }]);
+    expect(result?.reason).toBe("1 of 1 contract (100 %) pay more; at most 0 may: PRO (1)");
+  });
+
   it("passes when there is no contract", () => {
     const side = pricing({ PRO: { price: 1, tasks: 1, export: true } });
     const impact = new Impact({ before: side, after: undefined, usage: "kept" });
