@@ -12,6 +12,7 @@ import {
 } from "./effect.ts";
 import type { Effect } from "./effect.ts";
 import type { Entitlements, Mode } from "./entitlements.ts";
+import { ReadingCache } from "./readings.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
 
@@ -58,11 +59,20 @@ function hasExpression({ side }: Entitlements, feature: string): boolean {
   return side.expressions.get(feature)?.server !== undefined;
 }
 
+const comparisons = new ReadingCache<FeatureComparison>();
+
 /**
  * Compares one feature of two holdings. If either side has an expression, compares when it is true, in both modes;
  * otherwise compares values. A feature that one pricing lacks counts as not held there.
  */
 export function compareFeature(before: Entitlements, after: Entitlements, feature: string): FeatureComparison {
+  return (
+    comparisons.get(before, after, feature) ??
+    comparisons.add(before, after, feature, comparedFeature(before, after, feature))
+  );
+}
+
+function comparedFeature(before: Entitlements, after: Entitlements, feature: string): FeatureComparison {
   const old = before.grant.features.get(feature);
   const now = after.grant.features.get(feature);
   const valueEffect = featureValueEffect(old, now);

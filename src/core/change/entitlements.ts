@@ -5,7 +5,7 @@ import type { Evaluation } from "../pricing/evaluate.ts";
 import { idOf } from "../pricing/evaluation.ts";
 import { grant } from "../pricing/subscription.ts";
 import type { Grant } from "../pricing/subscription.ts";
-import { configurationKey } from "./configuration.ts";
+import { configurationKey, configurationOf } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
 import { expressionFacts } from "./expression-facts.ts";
 import type { ExpressionFacts } from "./expression-facts.ts";
@@ -80,6 +80,18 @@ export function entitlementsOf(side: Side, configuration: Configuration): Entitl
     grant: granted,
     evaluation: prepareEvaluation([{ serviceName, pricing, grant: granted }]),
   };
+}
+
+/** Entitlements of plans without add-ons, per side. Every best fit compares them. */
+const barePlans = new WeakMap<Side, Map<string | undefined, Entitlements>>();
+
+/** Returns the entitlements of a plan without add-ons. */
+export function planEntitlements(side: Side, plan: string | undefined): Entitlements {
+  let ofSide = barePlans.get(side);
+  if (ofSide === undefined) barePlans.set(side, (ofSide = new Map()));
+  let bare = ofSide.get(plan);
+  if (bare === undefined) ofSide.set(plan, (bare = entitlementsOf(side, configurationOf(plan, {}))));
+  return bare;
 }
 
 /** Maximum cached values over all holdings of one side, at about 100 bytes each. */

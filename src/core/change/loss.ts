@@ -5,7 +5,7 @@ import { compareFeature, compareLimit, namesOfBoth } from "./compare.ts";
 import type { FeatureComparison, LimitComparison } from "./compare.ts";
 import { priceOf } from "./configuration.ts";
 import type { Configuration } from "./configuration.ts";
-import { entitlementsOf } from "./entitlements.ts";
+import { planEntitlements } from "./entitlements.ts";
 import type { Entitlements, Side } from "./entitlements.ts";
 import { Space } from "./space.ts";
 import type { Steps } from "../steps.ts";
@@ -125,13 +125,62 @@ export interface Floor {
   readonly rank: Rank;
 }
 
-/** Returns the names of all features and limits that either pricing has. */
-export function subjectsOfBoth(before: Side, after: Side): { features: string[]; limits: string[] } {
-  const [old, now] = [before.pricing.pricing, after.pricing.pricing];
-  return {
-    features: namesOfBoth(old.features, now.features),
-    limits: namesOfBoth(old.usageLimits, now.usageLimits),
-  };
+/** Maps each feature and limit that either pricing has to the add-ons that can change it. */
+export interface Touching {
+  readonly features: ReadonlyMap<string, readonly string[]>;
+  readonly limits: ReadonlyMap<string, readonly string[]>;
+}
+
+/** The plans and add-ons on offer to contracts that move from one pricing to another. */
+export class Offer {
+  readonly #before: Side;
+  readonly #after: Side;
+  readonly #touching = new Map<string | undefined, Touching>();
+  readonly space: Space;
+
+  constructor(before: Side, after: Side, current: Configuration) {
+    this.#before = before;
+    this.#after = after;
+    const offered = offers(current);
+    this.space = new Space([after], (addOn) => offered.addOn(addOn));
+  }
+
+  /** Returns the add-ons that can change each subject, as far as they can be selected on this plan. */
+  touching(plan: string | undefined): Touching {
+    const known = this.#touching.get(plan);
+    if (known !== undefined) return known;
+    const { space } = this;
+    const selectable = new Set(space.addOnKeys.filter((key) => space.closure(plan, [key]) !== undefined));
+    const [old, now] = [this.#before.pricing.pricing, this.#after.pricing.pricing];
+    const index = (names: readonly string[], addOnsOf: (side: Side, name: string) => string[]) =>
+      new Map(names.map((name) => [name, addOnsOf(this.#after, name).filter((key) => selectable.has(key))]));
+    const touching = {
+      features: index(namesOfBoth(old.features, now.features), addOnsOfFeature),
+      limits: index(namesOfBoth(old.usageLimits, now.usageLimits), addOnsOfLimit),
+    };
+    this.#touching.set(plan, touching);
+    return touching;
+  }
+}
+
+/** Maximum cached offers per pair of pricings. They differ only in the private add-ons that contracts have. */
+const MAX_OFFERS = 16;
+const offersOfPair = new WeakMap<Side, WeakMap<Side, Map<string, Offer>>>();
+
+/** Returns the offer to contracts with the current configuration. Most contracts of one change share it. */
+export function offerOf(before: Side, after: Side, current: Configuration): Offer {
+  let ofBefore = offersOfPair.get(before);
+  if (ofBefore === undefined) offersOfPair.set(before, (ofBefore = new WeakMap()));
+  let known = ofBefore.get(after);
+  if (known === undefined) ofBefore.set(after, (known = new Map()));
+  const held = Object.keys(current.addOns).map((name) => name.toLowerCase());
+  const key = JSON.stringify(held.filter((name) => after.pricing.addOns.get(name)?.private === true).sort());
+  let offer = known.get(key);
+  if (offer === undefined) {
+    if (known.size >= MAX_OFFERS) known.clear();
+    known.set(key, (offer = new Offer(before, after, current)));
+  }
+  return offer;
 }
 
 /**
@@ -141,27 +190,23 @@ export function subjectsOfBoth(before: Side, after: Side): { features: string[];
 export function* floorSteps(current: Entitlements, after: Side): Steps<Floor[]> {
   const { pricing } = after;
   const offered = offers(current.configuration);
-  const space = new Space([after], (addOn) => offered.addOn(addOn));
-  const { features, limits } = subjectsOfBoth(current.side, after);
+  const offer = offerOf(current.side, after, current.configuration);
   const plans =
     pricing.plans.size === 0 ? [undefined] : [...pricing.plans.values()].filter((plan) => offered.plan(plan));
   const floors: Floor[] = [];
   for (const plan of plans) {
-    const selectable = new Set(space.addOnKeys.filter((key) => space.closure(plan?.name, [key]) !== undefined));
-    const isCertain = (keys: readonly string[]): boolean => !keys.some((key) => selectable.has(key));
+    const { features, limits } = offer.touching(plan?.name);
     const bare = plan === undefined ? { addOns: {} } : { plan: plan.name, addOns: {} };
-    const holding = entitlementsOf(after, bare);
+    const holding = planEntitlements(after, plan?.name);
     const compared: FeatureComparison[] = [];
-    for (const name of features) {
-      if (!isCertain(addOnsOfFeature(after, name))) continue;
+    for (const [name, addOns] of features) {
+      if (addOns.length > 0) continue;
       compared.push(compareFeature(current, holding, name));
       yield;
     }
     const loss = lossOf(
       compared,
-      limits
-        .filter((name) => isCertain(addOnsOfLimit(after, name)))
-        .map((name) => compareLimit(current, holding, name)),
+      [...limits].filter(([, addOns]) => addOns.length === 0).map(([name]) => compareLimit(current, holding, name)),
     );
     const { amount, unpriced } = priceOf(pricing, bare);
     floors.push({ plan: plan?.name ?? null, rank: [...measuresOf(loss), unpriced.length, amount] });

@@ -4,9 +4,8 @@ import { priceOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
 import { entitlementsOf } from "../entitlements.ts";
 import type { Side } from "../entitlements.ts";
-import { compareRanks, floorSteps, offers } from "../loss.ts";
+import { compareRanks, floorSteps, offerOf, offers } from "../loss.ts";
 import type { Loss } from "../loss.ts";
-import { Space } from "../space.ts";
 import { finish, NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 
@@ -54,14 +53,14 @@ export function* proposeSteps(
   const current = entitlementsOf(before, configuration);
   const { pricing } = after;
   const offered = offers(configuration);
-  const space = new Space([after], (addOn) => offered.addOn(addOn));
+  const offer = offerOf(before, after, configuration);
   const plans =
     pricing.plans.size === 0
       ? [undefined]
       : [...pricing.plans.values()].filter((plan) => offered.plan(plan)).map((plan) => plan.name);
   plans.sort((one = "", other = "") => (one.toLowerCase() < other.toLowerCase() ? -1 : 1));
   const found = [];
-  for (const plan of plans) found.push(yield* new PlanSearch(current, after, plan, space, isOver).search());
+  for (const plan of plans) found.push(yield* new PlanSearch(current, after, plan, offer, isOver).search());
   const [first, ...others] = found;
   if (first === undefined) return undefined;
   const best = others.reduce((one, other) => (compareRanks(other.rank, one.rank) < 0 ? other : one), first);

@@ -5,13 +5,12 @@ import { compareFeature, compareLimit } from "../compare.ts";
 import type { FeatureComparison, LimitComparison } from "../compare.ts";
 import { configurationOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
-import { entitlementsOf } from "../entitlements.ts";
+import { entitlementsOf, planEntitlements } from "../entitlements.ts";
 import type { Entitlements, Side } from "../entitlements.ts";
-import { compareRanks, costsOf, lossOf, measuresOf, subjectsOfBoth } from "../loss.ts";
-import type { Loss, Rank } from "../loss.ts";
+import { compareRanks, costsOf, lossOf, measuresOf } from "../loss.ts";
+import type { Loss, Offer, Rank, Touching } from "../loss.ts";
 import type { Space } from "../space.ts";
 import type { IsOver, Steps } from "../../steps.ts";
-import { addOnsOfFeature, addOnsOfLimit } from "../add-on-index.ts";
 
 /** Maximum selections tried per group of add-ons. Larger groups are searched only in part. */
 const MAX_TRIED = 8_192;
@@ -36,24 +35,17 @@ export class PlanSearch {
   readonly #quantities: Quantities;
   readonly #features = new Map<string, FeatureComparison>();
   readonly #limits = new Map<string, LimitComparison>();
-  readonly #touching: {
-    features: ReadonlyMap<string, readonly string[]>;
-    limits: ReadonlyMap<string, readonly string[]>;
-  };
+  readonly #touching: Touching;
 
-  constructor(current: Entitlements, after: Side, plan: string | undefined, space: Space, isOver: IsOver) {
+  constructor(current: Entitlements, after: Side, plan: string | undefined, offer: Offer, isOver: IsOver) {
     this.#isOver = isOver;
     this.#current = current;
     this.#after = after;
     this.#plan = plan;
-    this.#space = space;
+    this.#space = offer.space;
+    this.#touching = offer.touching(plan);
     this.#quantities = new Quantities(current, after, plan);
-    const { features, limits } = subjectsOfBoth(current.side, after);
-    for (const key of space.addOnKeys) this.#closed.set(key, space.closure(plan, [key]));
-    const selectable = new Set(space.addOnKeys.filter((key) => this.#closed.get(key) !== undefined));
-    const touching = (names: readonly string[], addOnsOf: (side: Side, name: string) => string[]) =>
-      new Map(names.map((name) => [name, addOnsOf(after, name).filter((key) => selectable.has(key))]));
-    this.#touching = { features: touching(features, addOnsOfFeature), limits: touching(limits, addOnsOfLimit) };
+    for (const key of this.#space.addOnKeys) this.#closed.set(key, this.#space.closure(plan, [key]));
   }
 
   #addOn(key: string): AddOn | undefined {
@@ -67,7 +59,10 @@ export class PlanSearch {
   *#loss(chosen: ReadonlyMap<string, number>, features: readonly string[], limits: readonly string[]): Steps<Loss> {
     let holding: Entitlements | undefined;
     const held = (): Entitlements =>
-      (holding ??= entitlementsOf(this.#after, configurationOf(this.#plan, this.#named(chosen))));
+      (holding ??=
+        chosen.size === 0
+          ? planEntitlements(this.#after, this.#plan)
+          : entitlementsOf(this.#after, configurationOf(this.#plan, this.#named(chosen))));
     const { features: byFeature, limits: byLimit } = this.#touching;
     const [comparedFeatures, comparedLimits]: [FeatureComparison[], LimitComparison[]] = [[], []];
     for (const name of features) {
@@ -85,7 +80,7 @@ export class PlanSearch {
   /** Returns the potentially useful add-ons, in groups that do not influence each other. */
   *#groups(): Steps<AddOnGroup[]> {
     const { features, limits } = this.#touching;
-    const bare = entitlementsOf(this.#after, configurationOf(this.#plan, {}));
+    const bare = planEntitlements(this.#after, this.#plan);
     const useful = new Set<string>();
     const include = (keys: Iterable<string>): void => {
       for (const key of keys) for (const each of this.#closed.get(key) ?? []) useful.add(each);
