@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
+import * as changes from "./changes.ts";
 import * as evaluation from "./evaluation.ts";
 import * as events from "./events.ts";
 import * as growth from "./growth.ts";
@@ -20,7 +21,7 @@ import * as usage from "./usage.ts";
 
 const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
-const NAMED = { growth, hostile, restore, unleash };
+const NAMED = { changes, growth, hostile, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
 /** Tolerance for noise of the machine. */

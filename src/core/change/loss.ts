@@ -59,7 +59,10 @@ export function lossOf(features: readonly FeatureComparison[], limits: readonly 
   };
 }
 
-/** Returns the first four measures of a {@link Rank}: those that depend on the loss. */
+/** Number of measures of a {@link Rank} that depend on the loss. */
+const LOSS_MEASURES = 4;
+
+/** Returns the first {@link LOSS_MEASURES} measures of a {@link Rank}: those that depend on the loss. */
 export function measuresOf(loss: Loss): number[] {
   return [
     loss.lostFeatures.length,
@@ -124,6 +127,22 @@ export interface Floor {
   readonly plan: string | null;
   readonly rank: Rank;
 }
+
+/** Returns true if a floor shows that every target on its plan ranks after `rank`. */
+export function excludes({ rank: floor }: Floor, rank: Rank, after: Side): boolean {
+  // Add-ons with a negative price can make a target cheaper than its plan.
+  const length = hasDiscounts(after) ? LOSS_MEASURES : floor.length;
+  return compareRanks(floor.slice(0, length), rank.slice(0, length)) > 0;
+}
+
+/** Returns true if no target on any plan can rank before `rank`, so the search for better ones can end. */
+export function proves(floors: readonly Floor[], rank: Rank, after: Side): boolean {
+  return (
+    !hasDiscounts(after) && floors.every((floor) => compareRanks(floor.rank, rank.slice(0, floor.rank.length)) >= 0)
+  );
+}
+
+const hasDiscounts = ({ pricing }: Side): boolean => pricing.pricing.addOns.some((addOn) => Number(addOn.price) < 0);
 
 /** Maps each feature and limit that either pricing has to the add-ons that can change it. */
 export interface Touching {

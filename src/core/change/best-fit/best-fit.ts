@@ -1,10 +1,10 @@
-import { PlanSearch } from "./plan.ts";
+import { type Found, PlanSearch } from "./plan.ts";
 import type { Certificate } from "./certificate.ts";
 import { priceOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
 import { entitlementsOf } from "../entitlements.ts";
 import type { Side } from "../entitlements.ts";
-import { compareRanks, floorSteps, offerOf, offers } from "../loss.ts";
+import { compareRanks, excludes, floorSteps, measuresOf, offerOf, proves } from "../loss.ts";
 import type { Loss } from "../loss.ts";
 import { finish, NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
@@ -52,28 +52,24 @@ export function* proposeSteps(
 ): Steps<Proposal | undefined> {
   const current = entitlementsOf(before, configuration);
   const { pricing } = after;
-  const offered = offers(configuration);
   const offer = offerOf(before, after, configuration);
-  const plans =
-    pricing.plans.size === 0
-      ? [undefined]
-      : [...pricing.plans.values()].filter((plan) => offered.plan(plan)).map((plan) => plan.name);
-  plans.sort((one = "", other = "") => (one.toLowerCase() < other.toLowerCase() ? -1 : 1));
-  const found = [];
-  for (const plan of plans) found.push(yield* new PlanSearch(current, after, plan, offer, isOver).search());
-  const [first, ...others] = found;
-  if (first === undefined) return undefined;
-  const best = others.reduce((one, other) => (compareRanks(other.rank, one.rank) < 0 ? other : one), first);
-  const { target, loss } = best;
   const floors = yield* floorSteps(current, after);
-  const measures = best.rank.slice(0, 6);
-  const discounts = pricing.pricing.addOns.some((addOn) => typeof addOn.price === "number" && addOn.price < 0);
-  const proven = !discounts && floors.every((floor) => compareRanks(floor.rank, measures) >= 0);
+  let best: Found | undefined;
+  let complete = true;
+  // The plans with the lowest floors are searched first, because their targets exclude most other plans.
+  for (const floor of floors.toSorted((one, other) => compareRanks(one.rank, other.rank))) {
+    if (best !== undefined && excludes(floor, best.rank, after)) continue;
+    const found = yield* new PlanSearch(current, after, floor.plan ?? undefined, offer, isOver).search();
+    complete &&= found.complete;
+    if (best === undefined || isBetter(found, best)) best = found;
+  }
+  if (best === undefined) return undefined;
+  const { target, loss } = best;
   return {
     configuration,
     target,
     loss,
-    keepsEverything: measures.slice(0, 4).every((measure) => measure === 0),
+    keepsEverything: measuresOf(loss).every((measure) => measure === 0),
     certificate: {
       service: after.serviceName,
       from: { version: before.pricing.pricing.version, ...configuration },
@@ -81,8 +77,16 @@ export function* proposeSteps(
       loss,
       price: { before: priceOf(before.pricing, configuration), after: priceOf(pricing, target) },
       floors,
-      optimality: proven ? "proven" : "searched",
+      optimality: proves(floors, best.rank, after) ? "proven" : "searched",
     },
-    complete: found.every((each) => each.complete),
+    complete,
   };
+}
+
+/** Breaks ties by name: the alphabetically first plan wins. */
+function isBetter(one: Found, other: Found): boolean {
+  const difference = compareRanks(one.rank, other.rank);
+  if (difference !== 0) return difference < 0;
+  const planOf = ({ target }: Found): string => target.plan?.toLowerCase() ?? "";
+  return planOf(one) < planOf(other);
 }

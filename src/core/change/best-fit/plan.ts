@@ -17,7 +17,16 @@ const MAX_TRIED = 8_192;
 /** Maximum cached comparisons per plan, at about 1 kB each when add-ons are many. */
 const MAX_REMEMBERED = 10_000;
 
-interface Found {
+/** The best target on one plan. */
+export interface Found {
+  readonly target: Configuration;
+  readonly loss: Loss;
+  readonly rank: Rank;
+  readonly complete: boolean;
+}
+
+/** The best selection of one group of add-ons. */
+interface FoundGroup {
   readonly addOns: Readonly<Record<string, number>>;
   readonly loss: Loss;
   readonly rank: Rank;
@@ -143,7 +152,7 @@ export class PlanSearch {
   }
 
   /** Finds the best selection of one group by trying all valid ones. */
-  *#searchGroup(group: AddOnGroup): Steps<Found> {
+  *#searchGroup(group: AddOnGroup): Steps<FoundGroup> {
     const choices = group.keys.map((key) => this.#quantities.of(key, group));
     const lists = choices.map((choice) => choice.list);
     const current = this.#currentOf(group);
@@ -201,7 +210,7 @@ export class PlanSearch {
    * Finds a good initial selection: adds as many add-ons as are compatible, then drops those that are not worth their
    * cost.
    */
-  *#start(group: AddOnGroup, choices: readonly (readonly number[])[], current: Configuration): Steps<Found> {
+  *#start(group: AddOnGroup, choices: readonly (readonly number[])[], current: Configuration): Steps<FoundGroup> {
     const chosen = new Map<string, number>();
     const mostOf = new Map(group.keys.map((key, index) => [key, choices[index]?.at(-1) ?? 0]));
     const most = (key: string): number => mostOf.get(key) ?? 0;
@@ -211,7 +220,7 @@ export class PlanSearch {
     }
     yield;
     const nothing = { addOns: {}, loss: yield* this.#loss(new Map(), group.features, group.limits), complete: true };
-    let best: Found = { ...nothing, rank: [Infinity] };
+    let best: FoundGroup = { ...nothing, rank: [Infinity] };
     for (const selection of [new Map<string, number>(), chosen]) {
       const found = yield* this.#assess(group, selection, current);
       if (found !== undefined && isBetter(found, best)) best = found;
@@ -230,7 +239,11 @@ export class PlanSearch {
   }
 
   /** Returns undefined when the selection lacks a dependency. */
-  *#assess(group: AddOnGroup, chosen: ReadonlyMap<string, number>, current: Configuration): Steps<Found | undefined> {
+  *#assess(
+    group: AddOnGroup,
+    chosen: ReadonlyMap<string, number>,
+    current: Configuration,
+  ): Steps<FoundGroup | undefined> {
     const closed = this.#space.closure(this.#plan, chosen.keys());
     if (closed === undefined || closed.size !== chosen.size) return undefined;
     const addOns = this.#named(chosen);
@@ -247,7 +260,7 @@ export class PlanSearch {
   /**
    * Returns the best target on this plan. Groups are independent, so their best selections combine to the best target.
    */
-  *search(): Steps<{ target: Configuration; loss: Loss; rank: Rank; complete: boolean }> {
+  *search(): Steps<Found> {
     const groups = yield* this.#groups();
     const grouped = new Set(
       groups.flatMap((group) => [
@@ -255,7 +268,7 @@ export class PlanSearch {
         ...group.limits.map((name) => `l ${name}`),
       ]),
     );
-    const found: Found[] = [];
+    const found: FoundGroup[] = [];
     for (const group of groups) found.push(yield* this.#searchGroup(group));
     const rest = yield* this.#loss(
       new Map(),
@@ -303,10 +316,10 @@ function remembered<Value>(known: Map<string, Value>, key: string, compute: () =
 }
 
 /** Breaks ties by name: the alphabetically first selection wins. */
-function isBetter(one: Found, other: Found): boolean {
+function isBetter(one: FoundGroup, other: FoundGroup): boolean {
   const difference = compareRanks(one.rank, other.rank);
   if (difference !== 0) return difference < 0;
-  const names = ({ addOns }: Found): string =>
+  const names = ({ addOns }: FoundGroup): string =>
     Object.keys(addOns)
       .map((name) => name.toLowerCase())
       .sort()

@@ -1,0 +1,194 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Sql } from "postgres";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { restOn } from "../runtimes/runtimes.ts";
+import { startRestServer } from "../support/event-server.ts";
+import { percentile } from "../support/hostile-tenant.ts";
+import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
+import { contractUsers } from "../support/seed.ts";
+import { yamlUpload } from "../support/uploads.ts";
+import type { BenchRow } from "./pricing.ts";
+
+/*
+ * Measures changes of a large pricing: their prediction and the novation of all contracts, while another organization
+ * and the moving contracts consume.
+ */
+
+const CONTENT = { "content-type": "application/json" };
+const PLANS = 14;
+const FEATURES = 100;
+const LIMITS = 20;
+const ADD_ONS = 6;
+const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
+
+/** Builds a pricing as large as the largest real one. Version 2 lowers some limits and removes a feature from a plan. */
+export function tower(version: 1 | 2): string {
+  const feature = (index: number) => {
+    const own = `pricingContext['features']['feature${index}']`;
+    const limit = `limit${index % LIMITS}`;
+    const below = ` && subscriptionContext['${limit}'] < pricingContext['usageLimits']['${limit}']`;
+    const expression = own + (index % 4 === 0 ? below : "");
+    return `  feature${index}: {valueType: BOOLEAN, defaultValue: false, type: DOMAIN, expression: "${expression}"}`;
+  };
+  const limit = (index: number) =>
+    `  limit${index}: {valueType: NUMERIC, defaultValue: ${10 * (index + 1)}, unit: task, type: RENEWABLE, period: {value: 1, unit: MONTH}}`;
+  const plan = (index: number) => {
+    const features = numbers(FEATURES)
+      .filter((each) => each % PLANS <= index && !(version === 2 && each === 3 && index === 5))
+      .map((each) => `feature${each}: {value: true}`);
+    const limits = numbers(LIMITS).map(
+      (each) => `limit${each}: {value: ${(index + 1) * 10 * (each + 1) - (version === 2 && each === 2 ? 5 : 0)}}`,
+    );
+    return `  PLAN${index}: {price: ${index * 10}, unit: user/month, features: {${features.join(", ")}}, usageLimits: {${limits.join(", ")}}}`;
+  };
+  const addOn = (index: number) =>
+    `  pack${index}: {price: ${index + 1}, unit: user/month, availableFor: [${numbers(PLANS)
+      .map((each) => `PLAN${each}`)
+      .join(", ")}], usageLimitsExtensions: {limit${index}: {value: 10}}, subscriptionConstraints: {minQuantity: 1, maxQuantity: 1000, quantityStep: 1}}`;
+  return [
+    `saasName: Tower\nsyntaxVersion: "3.0"\nversion: "${version}.0.0"\ncreatedAt: "2025-0${version}-01"\ncurrency: EUR\nfeatures:`,
+    ...numbers(FEATURES).map(feature),
+    "usageLimits:",
+    ...numbers(LIMITS).map(limit),
+    "plans:",
+    ...numbers(PLANS).map(plan),
+    "addOns:",
+    ...numbers(ADD_ONS).map(addOn),
+    "",
+  ].join("\n");
+}
+
+/** Copies the first contract until there are `contracts`, spread over `configurations` plans and add-ons. */
+async function copyContracts(sql: Sql, contracts: number, configurations: number): Promise<void> {
+  const ends = sql`generate_series(1, ${contracts}::int) n`;
+  await sql`insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew)
+    select 'copy-' || n, organization_id, 'copy-' || n, 'copy-' || n, start_date, end_date, true
+    from contracts, ${ends} where user_id = 'tower-user'`;
+  await sql`insert into contract_services (contract_id, service_id, pricing_id, position, plan, add_ons)
+    select 'copy-' || n, cs.service_id, cs.pricing_id, 0, 'PLAN' || ((n % ${configurations}::int) % ${PLANS}::int),
+      json_build_object(
+        'pack' || ((n % ${configurations}::int) / ${PLANS}::int % ${ADD_ONS}::int),
+        (n % ${configurations}::int) / ${PLANS * ADD_ONS}::int + 1)
+    from contracts c join contract_services cs on cs.contract_id = c.id, ${ends} where c.user_id = 'tower-user'`;
+  await sql`insert into usage_levels (contract_id, service_id, limit_name, position, anchor, reset_at, period_value, period_unit)
+    select 'copy-' || n, u.service_id, u.limit_name, u.position, u.anchor, u.reset_at, u.period_value, u.period_unit
+    from contracts c join usage_levels u on u.contract_id = c.id, ${ends} where c.user_id = 'tower-user'`;
+  await sql.unsafe("vacuum analyze");
+}
+
+/** Consumes again and again until stopped. Returns how long each call took. */
+function consumer(url: string, key: string, users: () => string, id: string) {
+  const tookMs: number[] = [];
+  let isOver = false;
+  let failed = 0;
+  const done = (async () => {
+    while (!isOver) {
+      const start = performance.now();
+      const answer = await fetch(`${url}/api/v1/features/${users()}/${id}`, {
+        method: "POST",
+        headers: { ...CONTENT, "x-api-key": key },
+        body: JSON.stringify({ [id.replace(/-.*/, id.startsWith("tower") ? "-limit0" : "-calls")]: 0 }),
+      });
+      await answer.arrayBuffer();
+      if (!answer.ok) failed += 1;
+      tookMs.push(performance.now() - start);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  })();
+  return {
+    stop: async () => {
+      isOver = true;
+      await done;
+      return { tookMs, failed };
+    },
+  };
+}
+
+/** Only when named: `npm run bench -- changes`. */
+export async function run({ quick = false } = {}): Promise<BenchRow[]> {
+  const [contracts, configurations] = quick ? [10_000, 600] : [100_000, 3_000];
+  const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
+  const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
+  try {
+    await onServer(database.url, "create database changes");
+    const databaseUrl = withDatabase(database.url, "changes");
+    await migrate(databaseUrl, MIGRATIONS);
+    const connection = connect(databaseUrl);
+    const key = await contractUsers(connection, {
+      pricing: tower(1),
+      service: "tower",
+      plan: "PLAN0",
+      userIds: ["tower-user"],
+    });
+    await copyContracts(connection.client, contracts, configurations);
+    await connection.close();
+    const [program = "", ...given] = await restOn("Node 20");
+    const server = await startRestServer([program, ...given], databaseUrl);
+    try {
+      const headers = { "x-api-key": key };
+      const post = async (path: string, body: FormData | object, more = {}) => {
+        const answer = await fetch(`${server.url}/api/v1${path}`, {
+          method: "POST",
+          headers: body instanceof FormData ? headers : { ...headers, ...CONTENT, ...more },
+          body: body instanceof FormData ? body : JSON.stringify(body),
+        });
+        if (!answer.ok) throw new Error(`${path}: ${answer.status} ${(await answer.text()).slice(0, 300)}`);
+        return answer;
+      };
+      await post("/services/Tower/pricings", yamlUpload(tower(2)));
+      const sizes = `${contracts} contracts of ${configurations} configurations`;
+      const rows: BenchRow[] = [];
+      const timed = async (name: string, mostSeconds: number, work: () => Promise<string>) => {
+        let n = 0;
+        const moving = consumer(
+          server.url,
+          key,
+          () => `copy-${((n = (n * 7919 + 1) % contracts) % contracts) + 1}`,
+          "tower-feature0",
+        );
+        const start = performance.now();
+        const detail = await work();
+        const seconds = (performance.now() - start) / 1_000;
+        const { tookMs, failed } = await moving.stop();
+        rows.push({ name: `${name}, ${sizes} (s)`, detail, value: seconds, target: `< ${mostSeconds}`, ok: seconds < mostSeconds });
+        const slowest = Math.max(...tookMs);
+        rows.push({
+          name: `slowest consumption meanwhile, ${name} (ms)`,
+          detail: `${tookMs.length} calls, ${failed} failed, p99 ${Math.round(percentile(tookMs, 0.99))} ms`,
+          value: slowest,
+          target: "< 5000",
+          ok: slowest < 5_000 && failed === 0,
+        });
+      };
+      await timed("impact", 60, async () => {
+        const answer = await post("/services/Tower/impact", { action: "novation", pricingVersion: "2.0.0" }, { accept: "application/x-ndjson" });
+        let [last, longest, lines, text] = [performance.now(), 0, 0, ""];
+        const decoder = new TextDecoder();
+        for await (const chunk of answer.body ?? []) {
+          longest = Math.max(longest, performance.now() - last);
+          last = performance.now();
+          text += decoder.decode(chunk as Uint8Array, { stream: true });
+          lines += 1;
+        }
+        const final = text.trimEnd().split("\n").at(-1) ?? "";
+        if (!final.startsWith('{"report":')) throw new Error(final.slice(0, 300));
+        return `${lines} chunks, longest silence ${Math.round(longest)} ms`;
+      });
+      await timed("novation", 120, async () => {
+        const answer = await post("/services/Tower/novations", { pricingVersion: "2.0.0" });
+        const { novatedContracts } = (await answer.json()) as { novatedContracts: number };
+        return `${novatedContracts} moved`;
+      });
+      return rows;
+    } finally {
+      await server.stop();
+    }
+  } finally {
+    await database.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
