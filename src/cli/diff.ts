@@ -10,6 +10,7 @@ interface Options {
   json?: true;
   markdown?: true;
   failOn: ChangeClass | "never";
+  rename: readonly (readonly [string, string])[];
 }
 
 /** `faregate diff` lists what subscribers gain and lose when one pricing replaces another. */
@@ -23,6 +24,11 @@ export const diff: CliCommand = {
       .addOption(new Option("--json", "print the whole diff as JSON").conflicts("markdown"))
       .option("--markdown", "print it for the description of a pull request")
       .addOption(
+        new Option("--rename <old:new>", "a plan with a new name, if the new pricing has no renames; repeatable")
+          .argParser((pair: string, others: Options["rename"]) => [...others, renameOf(pair)])
+          .default([], "none"),
+      )
+      .addOption(
         new Option(
           "--fail-on <class>",
           "exit with 1 on changes of this class or a worse one; worst first: incompatible, narrowing, widening, neutral",
@@ -32,16 +38,23 @@ export const diff: CliCommand = {
       );
   },
   async run(given, io) {
-    const { json, markdown, failOn } = given.opts<Options>();
+    const { json, markdown, failOn, rename } = given.opts<Options>();
     const [old, now] = given.args;
     if (old === undefined || now === undefined) throw new CliFailure("Two pricing files are needed.");
     const [before, after] = [await readPricingFile(old, io), await readPricingFile(now, io)];
-    const result = diffPricings(before.pricing, after.pricing);
+    const renames = rename.length === 0 ? undefined : Object.fromEntries(rename);
+    const result = diffPricings(before.pricing, after.pricing, renames);
     if (json === true) io.out(`${JSON.stringify(result, null, 2)}\n`);
     else io.out(markdown === true ? diffAsMarkdown(result) : diffAsText(result));
     return isBad(result.class, failOn) ? EXIT.no : EXIT.done;
   },
 };
+
+function renameOf(pair: string): readonly [string, string] {
+  const [old = "", name = "", ...more] = pair.split(":").map((each) => each.trim());
+  if (old !== "" && name !== "" && more.length === 0) return [old, name];
+  throw new CliFailure(`--rename must be two plan names with a colon, such as PRO:TEAM. Received: ${pair}`);
+}
 
 /** Returns true if the worst change is at least as severe as `failOn`. */
 function isBad(worst: ChangeClass | null, failOn: Options["failOn"]): boolean {

@@ -50,6 +50,12 @@ export const targets = {
     )
     .max(10_000, "The groups field must not have more than 10000 elements")
     .optional(),
+  renames: z
+    .record(z.string(), z.string({ error: "All values in renames must be strings" }), {
+      error: "The renames field must be an object",
+    })
+    .optional()
+    .describe("New plan by previous plan. Default: the renames of the target version"),
 };
 
 /** Query parameter of changes that the gate decides on. */

@@ -58,6 +58,10 @@ export const diff = z
         unknown: z.literal(true).optional().describe("The effect cannot be determined"),
       }),
     ),
+    suggestedRenames: z
+      .array(z.strictObject({ from: z.string(), to: z.string() }))
+      .optional()
+      .describe("Plans that were probably renamed: same content, other name"),
     suggestion: z.strictObject({
       step: z.enum(["none", "patch", "minor", "major"]),
       version: z.string().nullable(),
@@ -145,7 +149,10 @@ const impactGroup = z
       }),
     ),
     price: z.strictObject({ before: worth, after: worth.nullable(), effect }),
-    chosenBy: z.enum(["group", "fallback", "bestFit", "unchanged"]).nullable().describe("How the target was chosen"),
+    chosenBy: z
+      .enum(["group", "fallback", "rename", "bestFit", "unchanged"])
+      .nullable()
+      .describe("How the target was chosen"),
     proposal: z
       .strictObject({
         target: configuration,
@@ -250,6 +257,10 @@ const DIFF = {
   space: { plans: 2, configurations: 2, complete: true, capped: [] },
 };
 const NO_SERVICE = "NOT FOUND: Service with name tasker";
+const renames = z
+  .string()
+  .optional()
+  .describe("Renamed plans, such as PRO:TEAM,BASIC:STARTER. Default: the renames of the newer version");
 const format = z.enum(["json", "markdown"]).optional().describe("Format, instead of the Accept header");
 
 /** Changes of pricings; each operation also exists inside an organization. */
@@ -262,7 +273,12 @@ export const changeOperations: readonly Operation[] = [
     summary: "Compare two versions",
     description:
       "Returns what subscribers gain and lose between two versions. An organization may run two analyses at a time; further ones get 429.",
-    query: z.object({ from: z.string().describe("A version"), to: z.string().describe("Another version"), format }),
+    query: z.object({
+      from: z.string().describe("A version"),
+      to: z.string().describe("Another version"),
+      renames,
+      format,
+    }),
     alsoAs: "text/markdown",
     answers: { 200: { schema: diff, example: DIFF } },
     errors: { 404: NO_SERVICE },
@@ -274,7 +290,11 @@ export const changeOperations: readonly Operation[] = [
     path: "/services/{serviceName}/diff",
     summary: "Compare a version with a draft",
     description: "Returns what subscribers would gain and lose with a draft, which is not stored.",
-    query: z.object({ from: z.string().optional().describe("A version. Default: the newest active one"), format }),
+    query: z.object({
+      from: z.string().optional().describe("A version. Default: the newest active one"),
+      renames,
+      format,
+    }),
     body: "pricing",
     alsoAs: "text/markdown",
     answers: { 200: { schema: diff, example: DIFF } },

@@ -151,7 +151,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
           "tower-feature0",
         );
         const start = performance.now();
-        const detail = await work();
+        const detail = await work().finally(moving.stop);
         const seconds = (performance.now() - start) / 1_000;
         const { tookMs, failed } = await moving.stop();
         rows.push({ name: `${name}, ${sizes} (s)`, detail, value: seconds, target: `< ${mostSeconds}`, ok: seconds < mostSeconds });

@@ -64,6 +64,18 @@ describe("faregate diff", () => {
     });
   });
 
+  it("compares a renamed plan with its previous name", async () => {
+    const files = { ...FILES, "renamed.yml": TASKER.replaceAll(/\bPRO\b/g, "TEAM") };
+    expect((await runFaregate(["diff", "pricing.yml", "renamed.yml"], files)).out).toContain("renames: { PRO: TEAM }");
+    const renamed = await runFaregate(["diff", "pricing.yml", "renamed.yml", "--rename", "PRO:TEAM"], files);
+    expect(renamed.out).toContain("plan PRO renamed to TEAM");
+    expect(renamed.out).not.toContain("Incompatible");
+    expect(await runFaregate(["diff", "pricing.yml", "renamed.yml", "--rename", "PRO"], files)).toMatchObject({
+      code: 2,
+      err: "faregate: --rename must be two plan names with a colon, such as PRO:TEAM. Received: PRO\n",
+    });
+  });
+
   it("exits with 2 and every problem when a file is no pricing, or is not there", async () => {
     expect(await faregate("diff", "pricing.yml", "broken.yml")).toMatchObject({
       code: 2,

@@ -103,12 +103,24 @@ describe.each(FAMILIES)("%s/{serviceName}", (family) => {
       expect((await to.call("GET", at(name, ""))).body).toEqual(before.body);
     });
 
+    test("compares a renamed plan with its previous name", async () => {
+      const renamed = () => yamlUpload(pricingText({ name, version: "9.0.0" }).replaceAll(/\bPRO\b/g, "TEAM"));
+      const plain = await to.call("POST", at(name, "/diff?from=1.0.0"), renamed());
+      expect(plain.body).toMatchObject({ class: "incompatible", suggestedRenames: [{ from: "PRO", to: "TEAM" }] });
+      const named = await to.call("POST", at(name, "/diff?from=1.0.0&renames=PRO:TEAM"), renamed());
+      expect(named.body).toMatchObject({
+        class: "neutral",
+        changes: [{ aspect: "name", before: "PRO", after: "TEAM" }],
+      });
+    });
+
     test.each<["GET" | "POST", string, unknown, number, RegExp]>([
       ["GET", "/diff?to=2.0.0", undefined, 400, /^The from query parameter is required$/],
       ["GET", "/diff?from=1.0.0", undefined, 400, /^The to query parameter is required$/],
       ["GET", "/diff?from=1.0.0&to=9", undefined, 404, /^Pricing version 9 not found for service Diffed \d$/],
       ["GET", "/diff?from=9&to=1.0.0", undefined, 404, /^Pricing version 9 not found/],
       ["GET", "/diff?from=1.0.0&to=2.0.0&format=yaml", undefined, 400, /format must be json or markdown/],
+      ["GET", "/diff?from=1.0.0&to=2.0.0&renames=PRO", undefined, 400, /renames must be pairs of plan names/],
       ["POST", "/diff", {}, 400, /^No file or URL provided$/],
       ["POST", "/diff", yamlUpload("a: ["), 400, /^Pricing parsing error: /],
       ["POST", "/diff?from=9", yamlUpload(pricingText()), 404, /^Pricing version 9 not found/],

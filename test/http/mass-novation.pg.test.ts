@@ -4,7 +4,9 @@ import type { Proposal } from "../../src/core/change/best-fit/best-fit.ts";
 import { createPricingCache } from "../../src/operations/state/pricing-cache.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
+import { pricingText } from "../support/pricings.ts";
 import { contract, contractOf, FAMILIES, type FamilyCalls, familyCalls, use } from "../support/service-calls.ts";
+import { yamlUpload } from "../support/uploads.ts";
 
 /** Fields of a novation's answer that these tests read. */
 interface Novated {
@@ -182,6 +184,29 @@ describe.each(FAMILIES)("POST %s/{serviceName}/novations", (family) => {
     api.setNow(NOW);
   });
 
+  test("a renamed plan keeps its contracts, by the version's own renames or by those of the request", async () => {
+    const name = mine("Renames");
+    const key = name.toLowerCase();
+    await to.create({ name });
+    await to.add({ name, ...SECOND, plans: `${SECOND.plans}\nrenames: { PRO: BIG, FREE: NOWHERE }` });
+    const renamed = pricingText({ name, ...SECOND, version: "3.0.0" }).replaceAll(/\bPRO\b/g, "TEAM");
+    expect((await to.call("POST", `/${encodeURIComponent(name)}/pricings`, yamlUpload(renamed))).status).toBe(201);
+    const [kept, gone] = [mine("named pro"), mine("named big")];
+    await contract(api, kept, { [name]: { version: "1.0.0", plan: "PRO", addOns: { extraSeats: 4 } } });
+    await contract(api, gone, { [name]: { version: "2.0.0", plan: "BIG" } });
+    const chosen = ({ body }: { body: Novated }) =>
+      body.groups.map((each) => [each.configuration.plan, each.target?.plan, each.chosenBy]);
+    // Version 2 still has PRO, so its rename means nothing.
+    expect(chosen(await novate(name, {}))).toEqual([["PRO", "PRO", "bestFit"]]);
+    const answer = await novate(name, { pricingVersion: "3.0.0", renames: { pro: "Team" } });
+    expect(chosen(answer).sort()).toEqual([
+      ["BIG", "BIG", "bestFit"],
+      ["PRO", "TEAM", "rename"],
+    ]);
+    expect((await contractOf(api, kept)).subscriptionPlans).toEqual({ [key]: "TEAM" });
+    expect((await contractOf(api, kept)).subscriptionAddOns).toEqual({ [key]: { extraSeats: 4 } });
+  });
+
   test.each<[string, object, number, (name: string) => string]>([
     [
       "an unknown plan",
@@ -221,6 +246,7 @@ describe.each(FAMILIES)("POST %s/{serviceName}/novations", (family) => {
       422,
       () => "Unknown field: groups[].target.addons",
     ],
+    ["renames of a wrong shape", { renames: { PRO: 1 } }, 422, () => "All values in renames must be strings"],
     ["a wrong shape", { groups: 1 }, 422, () => "The groups field must be a list"],
     ["a list", [1], 422, () => "The body must be an object"],
     ["a body without a version", { pricingVersion: undefined }, 422, () => "The pricingVersion field is required"],

@@ -26,7 +26,7 @@ function ClassBadge({ of }: { of: ChangeClass }) {
 
 /** Shows the class of the changes and the version number that it calls for. */
 function Verdict({ diff, to, title }: { diff: Diff; to: string; title: string }) {
-  const { suggestion, space } = diff;
+  const { suggestion, space, suggestedRenames = [] } = diff;
   const { step, version, sufficient } = suggestion;
   return (
     <Section title={title} actions={diff.class === null ? null : <ClassBadge of={diff.class} />}>
@@ -47,6 +47,9 @@ function Verdict({ diff, to, title }: { diff: Diff; to: string; title: string })
           </p>
         </>
       )}
+      {suggestedRenames.map(({ from, to: name }) => (
+        <p key={from}>{t.rename(from, name)}</p>
+      ))}
       <p className="hint">
         {t.compared(formatNumber(space.configurations), formatNumber(space.plans))}{" "}
         {space.complete ? "" : t.capped(space.capped.join(", "))}

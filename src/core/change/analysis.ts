@@ -14,6 +14,7 @@ import { diffSteps } from "./diff/diff.ts";
 import { sideSteps } from "./entitlements.ts";
 import type { Side } from "./entitlements.ts";
 import { compareConfiguration } from "./impact/configuration.ts";
+import type { Renames } from "./renames.ts";
 import { reviewSteps } from "./review.ts";
 import type { Review } from "./review.ts";
 import type { IsOver, Steps } from "../steps.ts";
@@ -29,6 +30,8 @@ export interface DiffTask {
   readonly before: string;
   readonly after: string;
   readonly format: "json" | "markdown";
+  /** New names of plans, by their previous names. Default: those that `after` declares. */
+  readonly renames?: Renames | undefined;
   /** After this time, the diff stops and lists the subjects that were not compared. */
   readonly limitMs: number;
 }
@@ -119,10 +122,10 @@ function* sideOf({ hash, text }: HashedModel, serviceName: string): Steps<Side> 
   return side;
 }
 
-function* diff({ before, after, format, limitMs }: DiffTask, within: Within) {
+function* diff({ before, after, format, renames, limitMs }: DiffTask, within: Within) {
   const old = (yield* parseJsonSteps(before)) as Pricing;
   const now = (yield* parseJsonSteps(after)) as Pricing;
-  const result = yield* diffSteps(old, now, within(limitMs));
+  const result = yield* diffSteps(old, now, { isOver: within(limitMs), renames });
   const text = format === "json" ? yield* stringifySteps(result) : diffAsMarkdown(result);
   return { text, complete: result.space.complete };
 }

@@ -149,6 +149,8 @@ export interface Pricing {
   readonly billing: Readonly<Record<string, number>>;
   readonly variables: Readonly<Record<string, JsonValue>>;
   readonly custom: Readonly<Record<string, JsonValue>>;
+  /** New name by previous name of plans that this version renames. */
+  readonly renames?: Readonly<Record<string, string>>;
   readonly features: readonly Feature[];
   readonly usageLimits: readonly UsageLimit[];
   readonly plans: readonly Plan[];

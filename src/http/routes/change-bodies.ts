@@ -24,11 +24,12 @@ export function groupsOf(groups: z.infer<(typeof targets)["groups"]>): readonly 
 
 /** Converts the targets of a validated body. */
 export function targetsOf(body: z.infer<z.ZodObject<typeof targets>>): Targets {
-  const { subscriptionPlan, subscriptionAddOns, groups } = body;
+  const { subscriptionPlan, subscriptionAddOns, groups, renames } = body;
   const isGiven = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
   return {
     fallback: isGiven ? configurationOf(subscriptionPlan, subscriptionAddOns ?? {}) : undefined,
     groups: groupsOf(groups) ?? [],
+    renames,
   };
 }
 

@@ -124,6 +124,8 @@ export type DiffFormat = "json" | "markdown";
 
 interface DiffInput extends ServiceAddress {
   format: DiffFormat;
+  /** New names of plans, by their previous names. Default: those that the newer version declares. */
+  renames?: Readonly<Record<string, string>> | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -132,14 +134,14 @@ async function diffText(
   ctx: Context,
   input: DiffInput & { before: VersionRow; after: { hash: string; text(): Promise<string> } },
 ): Promise<string> {
-  const { before, after, format, organizationId, signal } = input;
-  const key = `${before.hash} ${after.hash} ${format}`;
+  const { before, after, format, renames, organizationId, signal } = input;
+  const key = `${before.hash} ${after.hash} ${format} ${JSON.stringify(renames ?? null)}`;
   const kept = ctx.resources.pricingCache.diff(key);
   if (kept !== undefined) return kept;
   const models = { before: await modelText(ctx.db, before.id), after: await after.text() };
   const { text } = await ctx.resources.analysis.call(
     tenantOf(ctx, organizationId),
-    (call) => call.run({ kind: "diff", ...models, format, limitMs: DIFF_MS }),
+    (call) => call.run({ kind: "diff", ...models, format, renames, limitMs: DIFF_MS }),
     signal,
   );
   return ctx.resources.pricingCache.keepDiff(key, text);

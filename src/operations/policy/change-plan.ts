@@ -13,10 +13,12 @@ export interface GroupTarget {
   target: Configuration;
 }
 
-/** Targets of moved contracts. A configuration's own target comes first, then the fallback, then the best fit. */
+/** Targets of moved contracts. A configuration's own target comes first, then the fallback, the renamed plan, the best fit. */
 export interface Targets {
   fallback?: Configuration | undefined;
   groups: readonly GroupTarget[];
+  /** New plan by previous plan. Default: the renames that the target version declares. */
+  renames?: Readonly<Record<string, string>> | undefined;
 }
 
 /** An action that changes the entitlements of a service's contracts. */

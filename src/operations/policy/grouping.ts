@@ -5,6 +5,8 @@ import { type Configuration, configurationKey, configurationOf } from "../../cor
 import { type Side, sideSteps } from "../../core/change/entitlements.ts";
 import { Impact } from "../../core/change/impact/impact.ts";
 import { type ConfigurationImpact, COUNTS, emptyCounts, type ImpactReport } from "../../core/change/impact/report.ts";
+import { findPlan } from "../../core/pricing/compile.ts";
+import { checkSubscription } from "../../core/pricing/subscription.ts";
 import type { ServiceRow, VersionRow } from "../../db/queries/pricings.ts";
 import type { Subscriber } from "../../db/queries/subscribers.ts";
 import type { Context } from "../context.ts";
@@ -15,7 +17,7 @@ import { type ChangePlan, targetKey } from "./change-plan.ts";
 import { type Answers, type Question, questionKey, type QuestionsAbout } from "./proposals.ts";
 
 /** How a group's target was chosen; null if it has none. */
-export type ChosenBy = "group" | "fallback" | "bestFit" | "unchanged" | null;
+export type ChosenBy = "group" | "fallback" | "rename" | "bestFit" | "unchanged" | null;
 
 /** Contracts with the same configuration of the same version. */
 export interface Group {
@@ -185,7 +187,23 @@ export class Grouping {
       return { target: own.target, chosenBy: "group" };
     }
     if (targets.fallback !== undefined) return { target: targets.fallback, chosenBy: "fallback" };
+    const renamed = this.#renamed(configuration);
+    if (renamed !== undefined) return { target: renamed, chosenBy: "rename" };
     return { target: proposal?.target, chosenBy: proposal === undefined ? null : "bestFit" };
+  }
+
+  /** Returns the configuration with its plan's new name. Undefined if the plan is not renamed, or does not fit. */
+  #renamed({ plan, addOns }: Configuration): Configuration | undefined {
+    const target = this.#target;
+    if (plan === undefined || target === undefined || findPlan(target.pricing, plan) !== undefined) return undefined;
+    const { renames = target.pricing.pricing.renames ?? {} } = this.#plan.targets;
+    const name = Object.entries(renames).find(([from]) => from.toLowerCase() === plan.toLowerCase())?.[1];
+    const found = name === undefined ? undefined : findPlan(target.pricing, name);
+    if (found === undefined) return undefined;
+    const renamed = configurationOf(found.name, addOns);
+    const { serviceName, pricing } = target;
+    const checked = checkSubscription(pricing, { serviceName, version: pricing.pricing.version, ...renamed });
+    return checked.ok ? configurationOf(found.name, checked.addOns) : undefined;
   }
 
   requireAllUsed(): void {

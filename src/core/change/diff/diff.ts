@@ -14,6 +14,7 @@ import {
 import { compareGrants } from "./grants.ts";
 import type { SpaceReport } from "./grants.ts";
 import { sideSteps } from "../entitlements.ts";
+import { type Renames, renamePlans, type SuggestedRename, suggestRenames } from "../renames.ts";
 import { finish } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 import { stepOf, suggestVersion } from "./version-step.ts";
@@ -28,6 +29,8 @@ export interface PricingDiff {
   readonly counts: Readonly<Record<ChangeClass, number>>;
   /** Sorted by subject (pricing, plans, add-ons, features, limits), then by name. */
   readonly changes: readonly Change[];
+  /** Plans that were probably renamed. Absent if there are none. */
+  readonly suggestedRenames?: readonly SuggestedRename[];
   readonly suggestion: VersionSuggestion;
   readonly space: SpaceReport;
 }
@@ -59,6 +62,15 @@ function pair<Item extends Named>(
   for (const [key, item] of after) if (!before.has(key)) changes.push(...(onlyOne?.(item, "after") ?? []));
   return changes;
 }
+
+const renaming = ({ from, to }: SuggestedRename): Change => ({
+  class: "neutral",
+  subject: "plan",
+  name: to,
+  aspect: "name",
+  before: from,
+  after: to,
+});
 
 function compareDefinitions(before: CompiledPricing, after: CompiledPricing): Change[] {
   const [old, now] = [before.pricing, after.pricing];
@@ -95,19 +107,27 @@ function compareDefinitions(before: CompiledPricing, after: CompiledPricing): Ch
  * those that differ only in order, have no changes. Exception: if several add-ons replace the same value, the order of
  * the file matters.
  *
+ * `renames` maps previous names of plans to new ones. Default: the `renames` of `after`.
+ *
  * Stops at 4,096 selections per subject and plan; `space` lists the subjects that were cut off.
  */
-export function diffPricings(before: Pricing, after: Pricing): PricingDiff {
-  return finish(diffSteps(before, after));
+export function diffPricings(before: Pricing, after: Pricing, renames?: Renames): PricingDiff {
+  return finish(diffSteps(before, after, { renames }));
 }
 
 /**
  * Runs {@link diffPricings} in steps. Stops when `isOver` returns true; `space` then lists the subjects not compared.
  */
-export function* diffSteps(before: Pricing, after: Pricing, isOver?: IsOver): Steps<PricingDiff> {
-  const [old, now] = [yield* compileSteps(before), yield* compileSteps(after)];
+export function* diffSteps(
+  before: Pricing,
+  after: Pricing,
+  { isOver, renames = after.renames ?? {} }: { isOver?: IsOver | undefined; renames?: Renames | undefined } = {},
+): Steps<PricingDiff> {
+  const { pricing: renamed, applied } = renamePlans(before, after, renames);
+  const [old, now] = [yield* compileSteps(renamed), yield* compileSteps(after)];
   const grants = yield* compareGrants(yield* sideSteps(old), yield* sideSteps(now), isOver);
-  const changes = [...compareDefinitions(old, now), ...grants.changes].sort(inOrder);
+  const changes = [...applied.map(renaming), ...compareDefinitions(old, now), ...grants.changes].sort(inOrder);
+  const suggested = suggestRenames(renamed, after);
   const classes = changes.map((change) => change.class);
   const count = (wanted: ChangeClass): number => classes.filter((each) => each === wanted).length;
   return {
@@ -121,6 +141,7 @@ export function* diffSteps(before: Pricing, after: Pricing, isOver?: IsOver): St
       neutral: count("neutral"),
     },
     changes,
+    ...(suggested.length === 0 ? {} : { suggestedRenames: suggested }),
     suggestion: suggestVersion(stepOf(classes), before, after),
     space: grants.space,
   };

@@ -47,6 +47,7 @@ export function describeChange(change: Change): string {
   const { subject, name, aspect, before, after, mode, unknown } = change;
   const what = `${SUBJECT_WORDS[subject]} ${name}`;
   if (aspect === "presence") return `${what} ${after === true ? "added" : "removed"}`;
+  if (aspect === "name") return `${SUBJECT_WORDS[subject]} ${shown(before)} renamed to ${shown(after)}`;
   const where = whereOf(change);
   const side = mode === undefined ? "" : ` (${mode})`;
   const field = aspect === "value" || aspect === "access" ? "" : ` ${aspect}`;
@@ -101,6 +102,14 @@ function spaceOf({ space }: PricingDiff): string {
   return `${compared}. Not every combination and quantity of add-ons was compared for ${space.capped.join(", ")}.`;
 }
 
+/** Formats the probable renames, one sentence each. */
+function renamesOf({ suggestedRenames = [] }: PricingDiff): string[] {
+  return suggestedRenames.map(
+    ({ from, to }) =>
+      `The plans ${from} and ${to} have the same content. If ${from} was renamed, add this line to the new pricing: renames: { ${from}: ${to} }`,
+  );
+}
+
 function ofClass({ changes }: PricingDiff, wanted: ChangeClass): readonly Change[] {
   return changes.filter((change) => change.class === wanted);
 }
@@ -111,7 +120,7 @@ export function diffAsText(diff: PricingDiff): string {
     const lines = ofClass(diff, each).map((change) => `  ${describeChange(change)}`);
     return [`${CLASS_TITLES[each]} (${diff.counts[each]})`, ...lines].join("\n");
   });
-  const end = `${describeSuggestion(diff.suggestion, diff.to.version)}\n${spaceOf(diff)}`;
+  const end = [...renamesOf(diff), describeSuggestion(diff.suggestion, diff.to.version), spaceOf(diff)].join("\n");
   return `${[headOf(diff), ...sections, end].join("\n\n")}\n`;
 }
 
@@ -126,5 +135,5 @@ export function diffAsMarkdown(diff: PricingDiff): string {
     return `### ${CLASS_TITLES[each]} (${diff.counts[each]})\n\n${lines.join("\n")}`;
   });
   const end = `${escaped(describeSuggestion(diff.suggestion, diff.to.version))} ${escaped(spaceOf(diff))}`;
-  return `${[`## ${escaped(headOf(diff))}`, ...sections, end].join("\n\n")}\n`;
+  return `${[`## ${escaped(headOf(diff))}`, ...sections, ...renamesOf(diff).map(escaped), end].join("\n\n")}\n`;
 }

@@ -226,11 +226,20 @@ function* readPricing(root: TreeMap, version: SyntaxVersion, now: Date, problems
     readAddOn(at, item, catalogue, planNames, pending),
   );
   checkAddOnNames(pending, namesOf(addOnItems), problems);
-  const pricing = { ...header, syntaxVersion: version, features, usageLimits, plans, addOns };
+  const pricing = { ...header, ...readRenames(root), syntaxVersion: version, features, usageLimits, plans, addOns };
   yield;
   if (problems.none) yield* checkSize(section, pricing);
   if (problems.none) checkAnswers(section, pricing);
   return pricing;
+}
+
+/** Reads `renames`, which is no part of Pricing2Yaml: anything but a map of texts is ignored, as unknown keys are. */
+function readRenames(root: TreeMap): Pick<Pricing, "renames"> {
+  const map = root.entries.get("renames")?.value;
+  const renames = emptyRecord<string>();
+  for (const [from, { value }] of isMap(map) ? map.entries : [])
+    if (typeof value === "string" && !RESERVED_KEYS.has(from)) renames[from] = value;
+  return Object.keys(renames).length === 0 ? {} : { renames };
 }
 
 /**

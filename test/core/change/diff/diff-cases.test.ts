@@ -279,6 +279,40 @@ describe("what a diff says", () => {
     expect(changes(pricing(false), pricing(true))).toEqual(["widening: feature board in PRO: false → true"]);
   });
 
+  describe("a renamed plan", () => {
+    const named = (name: string, price = 10, header: object = {}): Pricing =>
+      small({
+        plans: { FREE: { price: 0, features: null }, [name]: { price, features: null } },
+        addOns: { pack: { price: 1, availableFor: [name], usageLimitsExtensions: { tasks: { value: 1 } } } },
+        header,
+      });
+
+    it("is suggested if its content is equal, and only then", () => {
+      const diff = diffPricings(named("PRO"), named("TEAM"));
+      expect(diff).toMatchObject({ class: "incompatible", suggestedRenames: [{ from: "PRO", to: "TEAM" }] });
+      expect(diffAsText(diff)).toContain("add this line to the new pricing: renames: { PRO: TEAM }\n");
+      expect(diffPricings(named("PRO"), named("TEAM", 11)).suggestedRenames).toBeUndefined();
+      expect(diffPricings(named("PRO"), named("pro")).suggestedRenames).toBeUndefined();
+    });
+
+    it("is compared with its previous name if the new pricing declares it", () => {
+      const renames = { pro: "Team", FREE: "TEAM", GONE: "TEAM", PRO: 7, TEAM: "FREE" };
+      const after = named("TEAM", 12, { renames });
+      expect(after.renames).toEqual({ pro: "Team", FREE: "TEAM", GONE: "TEAM", TEAM: "FREE" });
+      expect(changes(named("PRO"), after)).toEqual([
+        "neutral: plan PRO renamed to TEAM",
+        "narrowing: plan TEAM price: 10 → 12",
+      ]);
+      expect(named("TEAM", 12, { renames: ["PRO"] }).renames).toBeUndefined();
+    });
+
+    it("is compared with its previous name if the caller says so", () => {
+      const diff = diffPricings(named("PRO"), named("TEAM"), { PRO: "TEAM" });
+      expect(diff).toMatchObject({ class: "neutral", counts: { neutral: 1 }, suggestion: { step: "patch" } });
+      expect(diff.suggestedRenames).toBeUndefined();
+    });
+  });
+
   it("prints Markdown in which no name is taken for markup", () => {
     const plans = (price: number): object => ({ PRO_x: { price, features: null } });
     const text = diffAsMarkdown(diffPricings(small({ plans: plans(1) }), small({ plans: plans(2) })));
