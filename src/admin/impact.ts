@@ -19,10 +19,12 @@ export interface GroupTarget {
   target: Configuration;
 }
 
-/** Contracts that the server has already analysed. */
+/** Contracts that the server has already counted; before that, the configurations that it has assessed. */
 export interface Progress {
   contracts: number;
   of: number;
+  configurations?: number;
+  ofConfigurations?: number;
 }
 
 /** Returns equal keys for exactly those groups that the server treats as one. */

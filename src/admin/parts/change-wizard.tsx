@@ -87,13 +87,15 @@ export function ChangeWizard(props: Changing) {
 
 /** Shows the server's progress. Its space is reserved, to avoid a layout shift. */
 function Working({ isBusy, progress }: { isBusy: boolean; progress: Progress | undefined }) {
-  const { contracts = 0, of = 0 } = progress ?? {};
+  const { contracts, of, configurations, ofConfigurations = 0 }: Progress = progress ?? { contracts: 0, of: 0 };
+  const [done, all] = configurations === undefined ? [contracts, of] : [configurations, ofConfigurations];
+  const sentence = configurations === undefined ? t.progress : t.configurationsProgress;
   return (
     <div className="verdict" role="status">
       {isBusy ? (
         <label>
-          {of === 0 ? t.working : t.progress(formatNumber(contracts), formatNumber(of))}{" "}
-          <progress {...(of === 0 ? {} : { value: contracts, max: of })} />
+          {all === 0 ? t.working : sentence(formatNumber(done), formatNumber(all))}{" "}
+          <progress {...(all === 0 ? {} : { value: done, max: all })} />
         </label>
       ) : null}
     </div>

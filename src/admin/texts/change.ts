@@ -24,6 +24,8 @@ export const compare = {
   notEnough: (version: string) => `The version ${version} does not say so.`,
   compared: (configurations: string, plans: string) =>
     `Compared ${configurations} ${configurations === "1" ? "configuration" : "configurations"} of ${plans} ${plans === "1" ? "plan" : "plans"}.`,
+  rename: (from: string, to: string) =>
+    `The plans ${from} and ${to} have the same content. If ${from} was renamed, add this line to the new pricing: renames: { ${from}: ${to} }`,
   capped: (names: string) => `Not every combination and quantity of add-ons was compared for ${names}.`,
   matrix: "Gains and losses per configuration",
   matrixLead: "Where a change takes add-ons, the fewest with which it shows are named.",
@@ -58,7 +60,8 @@ export const change = {
     novation: "Moves contracts to one version: all of them in one step, or none.",
   },
   working: "Working out what happens …",
-  progress: (done: string, all: string) => `${done} of ${all} contracts looked at`,
+  progress: (done: string, all: string) => `${done} of ${all} contracts counted`,
+  configurationsProgress: (done: string, all: string) => `${done} of ${all} configurations assessed`,
   happens: "What happens",
   nobody: {
     archive: "No contract is on this version. Archiving it touches nobody.",

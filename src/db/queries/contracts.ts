@@ -1,4 +1,4 @@
-import { and, asc, eq, sql, type SQL } from "drizzle-orm";
+import { and, asc, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/pg-core";
 import { addPeriod, END_OF_TIME } from "../../core/period.ts";
 import type { Period } from "../../core/pricing/model.ts";
@@ -58,10 +58,13 @@ const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
   join services s on s.id = u.service_id
   where u.contract_id = c.id)`);
 
-const HISTORY_JSON = sql.raw(`(select json_agg(json_build_object(
+const HISTORY_ENTRY = `json_build_object(
     'startDate', h.start_date, 'endDate', h.end_date, 'contractedServices', h.contracted_services,
-    'subscriptionPlans', h.subscription_plans, 'subscriptionAddOns', h.subscription_add_ons) order by h.id)
+    'subscriptionPlans', h.subscription_plans, 'subscriptionAddOns', h.subscription_add_ons)`;
+const HISTORY_JSON = sql.raw(`(select json_agg(${HISTORY_ENTRY} order by h.id)
   from contract_history h where h.contract_id = c.id)`);
+const NEWEST_HISTORY_JSON = sql.raw(`(select ${HISTORY_ENTRY}
+  from contract_history h where h.contract_id = c.id order by h.id desc limit 1)`);
 
 type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: string | null };
 type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
@@ -91,16 +94,37 @@ export async function viewContracts(db: Database, named: readonly { id: string }
           ...level,
           resetAt: level.resetAt === null ? null : new Date(level.resetAt),
         })),
-        past: (past ?? []).map((entry) => ({
-          ...entry,
-          startDate: new Date(entry.startDate),
-          endDate: new Date(entry.endDate),
-        })),
+        past: (past ?? []).map(pastOf),
       }),
     ]),
   );
   return ids.flatMap((id) => views.get(id) ?? []);
 }
+
+/**
+ * Reads contracts with services and their newest history entry, in the given order. The views lack levels and older
+ * history, which take most of the time of viewContracts.
+ */
+export async function viewSubscriptions(db: Database, ids: readonly string[]): Promise<ContractView[]> {
+  const found = await db
+    .select({
+      row: c,
+      contracted: sql<SnapshotService[] | null>`${SERVICES_JSON}`,
+      newest: sql<HistoryJson | null>`${NEWEST_HISTORY_JSON}`,
+    })
+    .from(c)
+    .where(isAnyOf(c.id, ids))
+    .orderBy(asc(c.id));
+  return found.map(({ row, contracted, newest }) =>
+    viewOf(row, { contracted: contracted ?? [], levels: [], past: newest === null ? [] : [pastOf(newest)] }),
+  );
+}
+
+const pastOf = (entry: HistoryJson): Belongings["past"][number] => ({
+  ...entry,
+  startDate: new Date(entry.startDate),
+  endDate: new Date(entry.endDate),
+});
 
 /** Services, levels and history of a contract, each list in display order. */
 interface Belongings {
@@ -161,8 +185,16 @@ export async function lockContracts(tx: Database, where: SQL | undefined): Promi
  * Locks the contracts that have these services, as lockContracts does. Checks the services again afterwards: while this
  * blocked, another transaction may have removed them, and Postgres rechecks only the locked table's rows.
  */
-export async function lockSubscribers(tx: Database, filter: SubscriberFilter): Promise<ContractRow[]> {
-  const locked = await lockContracts(tx, sql`${contracts.id} in (${subscribersOf(filter)})`);
+export async function lockSubscribers(
+  tx: Database,
+  filter: SubscriberFilter,
+): Promise<{ id: string; userId: string }[]> {
+  const locked = await tx
+    .select({ id: contracts.id, userId: contracts.userId })
+    .from(contracts)
+    .where(sql`${contracts.id} in (${subscribersOf(filter)})`)
+    .orderBy(asc(contracts.id))
+    .for("update");
   const rows = await tx.execute<{ contract_id: string }>(subscribersOf(filter));
   const holders = new Set(rows.map((row) => row.contract_id));
   return locked.filter((row) => holders.has(row.id));
@@ -287,6 +319,7 @@ async function putLevels(
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
 ): Promise<void> {
   const { next, now } = input;
+  if (input.contractIds.length === 0) return;
   const these = textArray(input.contractIds);
   await tx.execute(sql`
     insert into usage_levels
@@ -315,10 +348,56 @@ export interface Move {
   addOns: Record<string, number>;
 }
 
+/** Splits moves into batches of at most `size` contracts, which bounds the duration of one statement. */
+export function batchesOf(moves: readonly Move[], size: number): Move[][] {
+  const batches: Move[][] = [];
+  let room = 0;
+  for (const { contractIds, ...target } of moves)
+    for (let at = 0; at < contractIds.length;) {
+      if (room === 0) {
+        batches.push([]);
+        room = size;
+      }
+      const ids = contractIds.slice(at, at + room);
+      batches.at(-1)?.push({ contractIds: ids, ...target });
+      room -= ids.length;
+      at += ids.length;
+    }
+  return batches;
+}
+
 /**
- * Moves contracts to another version of a service that they have. The number of statements depends on the number of
- * distinct moves, not of contracts. Levels still tracked keep their balance, as in replaceSubscriptions; with `reset` all
- * start at zero. Call it with the contracts locked.
+ * Finds the contracts whose levels of the service differ from `next`, or are due for renewal. Most moves change no level,
+ * and rewriting every level of 100,000 contracts takes a minute.
+ */
+async function findChangingLevels(
+  tx: Database,
+  input: { contractIds: readonly string[]; serviceId: string; next: readonly SubscribedService[]; now: Date },
+): Promise<{ changing: string[]; isAnyDue: boolean }> {
+  const { next, now, serviceId } = input;
+  const tracked = next.reduce((sum, service) => sum + service.tracked.length, 0);
+  const rows = await tx.execute<{ id: string; is_due: boolean; is_changing: boolean }>(sql`
+    select * from (
+      select c.id,
+        coalesce(bool_or(u.reset_at < ${now.toISOString()}::timestamptz and u.consumed > 0), false) as is_due,
+        count(u.limit_name) <> ${tracked}::integer or count(l.limit_name) <> ${tracked}::integer as is_changing
+      from unnest(${textArray(input.contractIds)}) as c (id)
+      left join usage_levels u on u.contract_id = c.id and u.service_id = ${serviceId}
+      left join json_to_recordset(${limitsParameter(next, now)}::json) as l (${LIMIT_COLUMNS})
+        on l.limit_name = u.limit_name and l.position = u.position and (l.reset_at is null) = (u.reset_at is null)
+          and l.period_value is not distinct from u.period_value and l.period_unit is not distinct from u.period_unit
+      group by c.id
+    ) compared where is_due or is_changing
+  `);
+  return {
+    changing: rows.filter((row) => row.is_changing).map((row) => row.id),
+    isAnyDue: rows.some((row) => row.is_due),
+  };
+}
+
+/**
+ * Moves contracts to another version of a service that they have, in a fixed number of statements. Levels still tracked
+ * keep their balance, as in replaceSubscriptions; with `reset` all start at zero. Call it with the contracts locked.
  */
 export async function moveToVersion(
   tx: Database,
@@ -335,28 +414,33 @@ export async function moveToVersion(
   const { serviceId, pricingId, tracked, moves, now, operationId } = input;
   const contractIds = moves.flatMap((move) => move.contractIds);
   const next = [{ serviceId, pricingId, plan: null, addOns: null, tracked }];
-  const of = sql`${isAnyOf(sql`contract_id`, contractIds)} and service_id = ${serviceId}`;
+  const levelsOf = (ids: readonly string[]) => sql`${isAnyOf(sql`contract_id`, ids)} and service_id = ${serviceId}`;
+  let changing: readonly string[] = contractIds;
   if (input.usage === "reset") {
     await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
-    await tx.execute(sql`delete from usage_levels where ${of}`);
+    await tx.execute(sql`delete from usage_levels where ${levelsOf(contractIds)}`);
   } else {
+    const found = await findChangingLevels(tx, { contractIds, serviceId, next, now });
+    changing = found.changing;
     // Renew levels whose period is over first: the new version may have no period, so no later renewal would.
-    const due = sql`${of} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
+    const due = sql`${levelsOf(found.isAnyDue ? contractIds : [])} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
     await tx.execute(sql`
       insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
       select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
       from usage_levels where ${due}
     `);
     await tx.execute(sql`update usage_levels set consumed = 0 where ${due}`);
-    await dropLevels(tx, { of, next, now, operationId });
+    await dropLevels(tx, { of: levelsOf(changing), next, now, operationId });
   }
-  for (const { contractIds, plan, addOns } of moves) {
-    await tx
-      .update(contractServices)
-      .set({ pricingId, plan, addOns })
-      .where(and(isAnyOf(contractServices.contractId, contractIds), eq(contractServices.serviceId, serviceId)));
-  }
-  await putLevels(tx, { contractIds, next, now });
+  const targets = moves.map(({ plan, addOns }, number) => ({ number, plan, add_ons: addOns }));
+  const numbers = moves.flatMap((move, number) => move.contractIds.map(() => String(number)));
+  await tx.execute(sql`
+    update contract_services cs set pricing_id = ${pricingId}, plan = m.plan, add_ons = m.add_ons
+    from unnest(${textArray(contractIds)}, ${textArray(numbers)}) as c (id, number)
+    join json_to_recordset(${JSON.stringify(targets)}::json) as m (number text, plan text, add_ons json) using (number)
+    where cs.contract_id = c.id and cs.service_id = ${serviceId}
+  `);
+  await putLevels(tx, { contractIds: changing, next, now });
 }
 
 /** Default length of a billing period, in days. */

@@ -36,7 +36,14 @@ export function recordEvent(tx: Database, organizationId: string | null, event: 
  * is only a hint to read the rows.
  */
 export async function recordEvents(tx: Database, events: readonly Addressed[]): Promise<void> {
-  if (events.length === 0) return;
+  for (let at = 0; at < events.length; at += MAX_PER_STATEMENT)
+    await recordSome(tx, events.slice(at, at + MAX_PER_STATEMENT));
+}
+
+/** Serializing more events at once would block the event loop for longer than 10 ms. */
+const MAX_PER_STATEMENT = 2_000;
+
+async function recordSome(tx: Database, events: readonly Addressed[]): Promise<void> {
   const rows = rowsOf(events);
   const announce = events.some(({ event }) => isPublicCode(event.code));
   const [recorded] = await tx.execute<{ last_id: string }>(sql`

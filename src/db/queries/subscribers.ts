@@ -86,7 +86,7 @@ export async function* readSubscribers(
       plan: string | null;
       add_ons: Subscriber["addOns"];
       usage: Subscriber["usage"] | null;
-    }>(sql`fetch 1000 from holders`);
+    }>(sql`fetch 200 from holders`);
     if (rows.length === 0) break;
     yield rows.map((row) => ({
       contractId: row.contract_id,

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import type { z } from "zod";
-import type { Watch } from "../../operations/policy/change-impact.ts";
+import type { Progress, Watch } from "../../operations/policy/change-impact.ts";
 import type { ChangeAction } from "../../operations/policy/change-plan.ts";
 import { asFailure, Failure } from "../../operations/errors.ts";
 import { listDecisions } from "../../operations/changes/gates.ts";
@@ -44,14 +44,38 @@ function answerDiff(c: AppContext, format: pricings.DiffFormat, text: string): R
   return reply(c, text, 200, { "Content-Type": "text/markdown; charset=utf-8" });
 }
 
+/**
+ * Reads `renames=OLD:NEW,OLD2:NEW2`. Undefined without the parameter.
+ * @throws Failure invalid for a pair without a colon.
+ */
+function renamesOf(c: AppContext): Record<string, string> | undefined {
+  const text = queryParameter(c, "renames");
+  if (text === undefined) return undefined;
+  const pairs = text.split(",").map((pair) => pair.split(":").map((name) => name.trim()));
+  if (pairs.length > MAX_RENAMES || pairs.some((names) => names.length !== 2 || names.includes(""))) {
+    throw new Failure("invalid", "INVALID DATA: renames must be pairs of plan names, such as PRO:TEAM,BASIC:STARTER");
+  }
+  return Object.fromEntries(pairs) as Record<string, string>;
+}
+
 /** Parameters of a diff besides its versions. */
-const diffing = (c: AppContext) => ({ ...addressed(c), format: formatOf(c), signal: c.req.raw.signal });
+const diffing = (c: AppContext) => ({
+  ...addressed(c),
+  format: formatOf(c),
+  renames: renamesOf(c),
+  signal: c.req.raw.signal,
+});
 
 function required(c: AppContext, name: string): string {
   const value = queryParameter(c, name);
   if (value === undefined || value === "") throw new Failure("invalid", `The ${name} query parameter is required`);
   return value;
 }
+
+/** Maximum renames of one diff. */
+const MAX_RENAMES = 1_000;
+/** Longest time between two lines of a streamed answer. */
+const PROGRESS_MS = 500;
 
 /**
  * Streams the answer line by line: `{"progress": …}`, then `{"report": …}` or `{"error": …}`. Stops the work when the
@@ -60,19 +84,36 @@ function required(c: AppContext, name: string): string {
 function lines(c: AppContext, run: (watch: Watch) => Promise<ImpactAnswer>): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   const left = new AbortController();
+  let lastLine = performance.now();
+  let lastProgress: Progress | undefined;
   return new ReadableStream<Uint8Array>({
     start: (controller) => {
       const write = (value: object) => {
         if (!left.signal.aborted) controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
+        lastLine = performance.now();
       };
-      void run({ signal: left.signal, onProgress: (progress) => write({ progress }) })
+      const onProgress = (progress: Progress) => {
+        // Small configurations are assessed hundreds of times per second.
+        const isFrequent = progress.configurations !== undefined && performance.now() - lastLine < PROGRESS_MS;
+        lastProgress = progress;
+        if (!isFrequent) write({ progress });
+      };
+      // A slow step must not look like a lost connection.
+      const repeat = setInterval(() => {
+        if (lastProgress !== undefined && performance.now() - lastLine >= PROGRESS_MS)
+          write({ progress: lastProgress });
+      }, PROGRESS_MS);
+      void run({ signal: left.signal, onProgress })
         .then((report) => write({ report }))
         .catch((error: unknown) => {
           const failure = asFailure(error);
           if (failure === undefined) logRequest(c, "error", "unexpected error", error);
           write({ error: failure?.message ?? UNEXPECTED });
         })
-        .then(() => left.signal.aborted || controller.close());
+        .then(() => {
+          clearInterval(repeat);
+          if (!left.signal.aborted) controller.close();
+        });
     },
     cancel: () => left.abort(),
   });
@@ -110,6 +151,7 @@ export const changeRoutes = new Hono<AppEnv>()
         ...addressed(c),
         change: { action: "novation", pricingVersion, from, targets: targetsOf(body) },
         overrideReason: overrideReasonOf(c),
+        signal: c.req.raw.signal,
       }),
     );
   })

@@ -4,7 +4,7 @@ import type { Configuration } from "../../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../../core/event-messages.ts";
 import { trackedLimits } from "../../core/pricing/compile.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
+import { batchesOf, lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import {
   listVersions,
@@ -23,12 +23,17 @@ import { proposeFirst } from "../policy/proposals.ts";
 import { type PricingAddress, requireService, versionNotFound, viewService } from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
+/** Contracts per batch. A batch with 20 limits takes a few seconds, less than a statement's timeout. */
+const BATCH = 5_000;
+
 /** Target subscription for contracts of an archived version. */
 export interface FallbackSubscription {
   subscriptionPlan?: string | undefined;
   subscriptionAddOns?: Record<string, number> | undefined;
   /** Targets per configuration. A configuration without any target gets its best fit. */
   groups?: readonly GroupTarget[] | undefined;
+  /** New plan by previous plan. Default: the renames that the newest version declares. */
+  renames?: Readonly<Record<string, string>> | undefined;
 }
 
 interface AvailabilityChange extends PricingAddress {
@@ -108,7 +113,7 @@ function planAvailability(
     isArchiving,
     newest: versions.find((row) => row !== target && row.state === "active"),
     fallback,
-    targets: { fallback: isForAll ? fallback : undefined, groups: groups ?? [] },
+    targets: { fallback: isForAll ? fallback : undefined, groups: groups ?? [], renames: input.fallback.renames },
     isAssessed: groups !== undefined,
   };
 }
@@ -178,15 +183,20 @@ async function novateToNewest(
   const everybody = affected.map((row) => row.id);
   const moves = input.moves ?? [{ contractIds: everybody, ...checkTarget(service, target, pricing, input.fallback) }];
   const now = ctx.resources.now();
-  await moveToVersion(ctx.db, {
-    serviceId: service.id,
-    pricingId: target.id,
-    tracked: trackedLimits(pricing),
-    moves,
-    usage: "reset",
-    now,
-    operationId: newId(now),
-  });
-  await recordStates(ctx.db, { contractIds: everybody, cause: "archiving", now });
+  const tracked = trackedLimits(pricing);
+  const operationId = newId(now);
+  for (const batch of batchesOf(moves, BATCH)) {
+    await moveToVersion(ctx.db, {
+      serviceId: service.id,
+      pricingId: target.id,
+      tracked,
+      moves: batch,
+      usage: "reset",
+      now,
+      operationId,
+    });
+    const contractIds = batch.flatMap((move) => move.contractIds);
+    await recordStates(ctx.db, { contractIds, cause: "archiving", now });
+  }
   return affected.map(({ id, userId }) => ({ code: "CONTRACT_NOVATED", details: { contractId: id, userId } }));
 }

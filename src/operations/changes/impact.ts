@@ -1,6 +1,7 @@
 import { assessChange, type ImpactView, viewImpact, type Watch } from "../policy/change-impact.ts";
 import { type ChangeAction, planChange } from "../policy/change-plan.ts";
 import { type GateView, holdAgainst, loadGateRules } from "../policy/change-decision.ts";
+import { countSubscribers } from "../../db/queries/subscribers.ts";
 import { type Context, transactionOnce } from "../context.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
@@ -43,7 +44,11 @@ export async function openImpact(
       } catch (error) {
         // Each round answers all known questions. Contracts added in between can raise a few more.
         if (!(error instanceof MissingAnswers)) throw error;
-        await answerQuestions(ctx, error, answers, watch);
+        const of = await countSubscribers(ctx.db, plan.holders);
+        const ofConfigurations = error.questions.length;
+        const onAssessed = (configurations: number) =>
+          watch.onProgress?.({ contracts: 0, of, configurations, ofConfigurations });
+        await answerQuestions(ctx, error, answers, { signal: watch.signal, onAssessed });
       }
     }
   };

@@ -1,10 +1,13 @@
-import { asc } from "drizzle-orm";
 import { trackedLimits } from "../../core/pricing/compile.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { appendHistory, moveToVersion, restartBilling, viewContracts } from "../../db/queries/contracts.ts";
-import { isAnyOf } from "../../db/postgres/lists.ts";
+import {
+  appendHistory,
+  batchesOf,
+  moveToVersion,
+  restartBilling,
+  viewSubscriptions,
+} from "../../db/queries/contracts.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
-import { contracts } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";
 import type { ImpactView } from "../policy/change-impact.ts";
@@ -15,8 +18,10 @@ import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
+/** Contracts per batch. With 20 limits each, a batch takes half a second. */
+const BATCH = 2_000;
 /** Contracts read at once for the audit log. */
-const PAGE = 1000;
+const PAGE = 200;
 
 /**
  * Moves the selected contracts of a service to one version; all or none. Each group goes to its given target, or to its
@@ -25,9 +30,14 @@ const PAGE = 1000;
  */
 export async function novateHolders(
   ctx: Context,
-  input: ServiceAddress & { change: ChangeAction & { action: "novation" }; overrideReason: string | undefined },
+  input: ServiceAddress & {
+    change: ChangeAction & { action: "novation" };
+    overrideReason: string | undefined;
+    /** Aborted when the client leaves. Stops the assessment, but not a novation that has begun. */
+    signal?: AbortSignal | undefined;
+  },
 ): Promise<ImpactView & { gate: GateView; overrideReason: string | null; novatedContracts: number }> {
-  return proposeFirst(ctx, async (ctx) => {
+  const work = async (ctx: Context) => {
     const service = await requireService(ctx, input, "update");
     const decision = await decideChange(ctx, { ...input, service, isAssessed: true });
     const target = decision?.plan.target;
@@ -37,18 +47,23 @@ export async function novateHolders(
     if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
     const now = ctx.resources.now();
     const contractIds = moves.flatMap((move) => move.contractIds);
-    await appendHistory(ctx.db, contractIds, now);
-    await moveToVersion(ctx.db, {
-      serviceId: service.id,
-      pricingId: target.id,
-      tracked: trackedLimits(pricing),
-      moves,
-      usage: "kept",
-      now,
-      operationId: newId(now),
-    });
-    await restartBilling(ctx.db, { contractIds, autoRenew: undefined, now, exceptEnded: true });
-    await recordStates(ctx.db, { contractIds, cause: "novation", now });
+    const tracked = trackedLimits(pricing);
+    const operationId = newId(now);
+    for (const batch of batchesOf(moves, BATCH)) {
+      const ids = batch.flatMap((move) => move.contractIds);
+      await appendHistory(ctx.db, ids, now);
+      await moveToVersion(ctx.db, {
+        serviceId: service.id,
+        pricingId: target.id,
+        tracked,
+        moves: batch,
+        usage: "kept",
+        now,
+        operationId,
+      });
+      await restartBilling(ctx.db, { contractIds: ids, autoRenew: undefined, now, exceptEnded: true });
+      await recordStates(ctx.db, { contractIds: ids, cause: "novation", now });
+    }
     await keepDecision(ctx, decision);
     const moved = await auditMoved(ctx, contractIds);
     await audit(ctx, {
@@ -63,20 +78,17 @@ export async function novateHolders(
       moved.map((details) => ({ organizationId, event: { code: "CONTRACT_NOVATED", details } })),
     );
     return { ...report, gate, overrideReason, novatedContracts: contractIds.length };
-  });
+  };
+  return proposeFirst(ctx, work, input);
 }
 
 /** Writes one audit entry per contract, in pages: full contracts take more memory than ids. */
 async function auditMoved(ctx: Context, ids: readonly string[]): Promise<{ contractId: string; userId: string }[]> {
   const moved: { contractId: string; userId: string }[] = [];
   for (let at = 0; at < ids.length; at += PAGE) {
-    const rows = await ctx.db
-      .select()
-      .from(contracts)
-      .where(isAnyOf(contracts.id, ids.slice(at, at + PAGE)))
-      .orderBy(asc(contracts.id));
-    await auditNovations(ctx, await viewContracts(ctx.db, rows));
-    for (const { id, userId } of rows) moved.push({ contractId: id, userId });
+    const views = await viewSubscriptions(ctx.db, ids.slice(at, at + PAGE));
+    await auditNovations(ctx, views);
+    for (const { id, userContact } of views) moved.push({ contractId: id, userId: userContact.userId });
   }
   return moved;
 }

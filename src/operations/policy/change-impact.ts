@@ -7,15 +7,24 @@ import type { ChangePlan } from "./change-plan.ts";
 import { type Assessment, Grouping, loadSide } from "./grouping.ts";
 import { type Answers, MissingAnswers, type QuestionsAbout } from "./proposals.ts";
 
+/** Progress of an assessment: first over the distinct configurations, then over the contracts. */
+export interface Progress {
+  contracts: number;
+  of: number;
+  /** Assessed configurations, and their total. Absent while contracts are counted. */
+  configurations?: number;
+  ofConfigurations?: number;
+}
+
 /** Progress callback and cancellation of an assessment. */
 export interface Watch {
   /** Aborted when the client no longer waits. */
   signal?: AbortSignal | undefined;
-  onProgress?: ((done: { contracts: number; of: number }) => void) | undefined;
+  onProgress?: ((done: Progress) => void) | undefined;
 }
 
 /** Time slice, after which counting yields to the event loop. */
-const SLICE_MS = 10;
+const SLICE_MS = 3;
 
 /**
  * Compares every contract before and after the change, including expired ones, because they move too. It reads 1,000

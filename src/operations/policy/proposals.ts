@@ -51,11 +51,13 @@ const MAX_ATTEMPTS = 5;
 const CHUNK = 8;
 /** Time limits of one best-fit search, and of all searches of one call. Later searches return partial results. */
 const SEARCH_MS = 1_000;
-const CALL_MS = 30_000;
+const CALL_MS = 90_000;
 
-/** Cancellation by the waiting client. */
+/** Cancellation by the waiting client, and what it sees meanwhile. */
 export interface Waiting {
   signal?: AbortSignal | undefined;
+  /** Called after each chunk with the number of assessed configurations. */
+  onAssessed?: ((assessed: number) => void) | undefined;
 }
 
 /** Computes assessments outside of transactions, off the event loop. */
@@ -63,7 +65,7 @@ export async function answerQuestions(
   ctx: Context,
   { about, questions }: Pick<MissingAnswers, "about" | "questions">,
   answers: Answers,
-  { signal }: Waiting = {},
+  { signal, onAssessed }: Waiting = {},
 ): Promise<void> {
   const { service, proposes, certifies } = about;
   const models = new Map<string, HashedModel>();
@@ -73,6 +75,7 @@ export async function answerQuestions(
     return model;
   };
   const until = performance.now() + CALL_MS;
+  let assessedBefore = 0;
   await ctx.resources.analysis.call(
     tenantOf(ctx, service.organizationId),
     async (call) => {
@@ -108,6 +111,7 @@ export async function answerQuestions(
               ctx.resources.pricingCache.keepProposal(keys[index] ?? "", answer.proposal);
             answers.set(questionKey(about, question), answer);
           }
+          onAssessed?.((assessedBefore += chunk.length));
         }
       }
     },
@@ -120,7 +124,11 @@ export async function answerQuestions(
  * assessment is rolled back, and restarted once that is computed.
  * @throws Failure conflict when contracts keep changing in the meantime.
  */
-export async function proposeFirst<T>(ctx: Context, work: (ctx: Context) => Promise<T>): Promise<T> {
+export async function proposeFirst<T>(
+  ctx: Context,
+  work: (ctx: Context) => Promise<T>,
+  waiting: Waiting = {},
+): Promise<T> {
   const answers: Answers = new Map();
   const attempts = new Map<string, number>();
   for (;;) {
@@ -136,7 +144,7 @@ export async function proposeFirst<T>(ctx: Context, work: (ctx: Context) => Prom
       if (attempt === MAX_ATTEMPTS) {
         throw new Failure("conflict", "CONFLICT: The contracts of the service are changing at the moment. Try again");
       }
-      await answerQuestions(ctx, error, answers);
+      await answerQuestions(ctx, error, answers, waiting);
     }
   }
 }
