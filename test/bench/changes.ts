@@ -1,12 +1,24 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Sql } from "postgres";
+import { type Proposal, proposeSteps } from "../../src/core/change/best-fit/best-fit.ts";
+import { type Configuration, configurationOf } from "../../src/core/change/configuration.ts";
+import { diffSteps } from "../../src/core/change/diff/diff.ts";
+import { createSide, type Side } from "../../src/core/change/entitlements.ts";
+import { lintPricing } from "../../src/core/change/lint/lint.ts";
+import { compilePricing } from "../../src/core/pricing/compile.ts";
+import type { Pricing } from "../../src/core/pricing/model.ts";
+import { finish, type IsOver } from "../../src/core/steps.ts";
+import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
+import { checkSubscription, constraintsOf } from "../../src/core/pricing/subscription.ts";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { restOn } from "../runtimes/runtimes.ts";
 import { startRestServer } from "../support/event-server.ts";
+import { heavyPricing } from "../support/heavy-pricings.ts";
 import { percentile } from "../support/hostile-tenant.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 import { contractUsers } from "../support/seed.ts";
@@ -14,8 +26,8 @@ import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
 
 /*
- * Measures changes of a large pricing: their prediction and the novation of all contracts, while another organization
- * and the moving contracts consume.
+ * Measures changes of pricings: lint, diff and best fit by themselves; then the prediction and the novation of all
+ * contracts of a large pricing, while another organization and the moving contracts consume.
  */
 
 const CONTENT = { "content-type": "application/json" };
@@ -28,7 +40,7 @@ const IDLE_MS = 10_000;
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index);
 
 /** Builds a pricing as large as the largest real one. Version 2 lowers some limits and removes a feature from a plan. */
-export function tower(version: 1 | 2): string {
+function tower(version: 1 | 2): string {
   const feature = (index: number) => {
     const own = `pricingContext['features']['feature${index}']`;
     const limit = `limit${index % LIMITS}`;
@@ -67,7 +79,7 @@ export function tower(version: 1 | 2): string {
 }
 
 /** Copies the first contract until there are `contracts`, spread over `configurations` plans and add-ons. */
-export async function copyContracts(sql: Sql, contracts: number, configurations: number): Promise<void> {
+async function copyContracts(sql: Sql, contracts: number, configurations: number): Promise<void> {
   const ends = sql`generate_series(1, ${contracts}::int) n`;
   await sql`insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew)
     select 'copy-' || n, organization_id, 'copy-' || n, 'copy-' || n, start_date, end_date, true
@@ -82,6 +94,119 @@ export async function copyContracts(sql: Sql, contracts: number, configurations:
     select 'copy-' || n, u.service_id, u.limit_name, u.position, u.anchor, u.reset_at, u.period_value, u.period_unit
     from contracts c join usage_levels u on u.contract_id = c.id, ${ends} where c.user_id = 'tower-user'`;
   await sql.unsafe("vacuum analyze");
+}
+
+function parsed(text: string): Pricing {
+  const result = parsePricing(text, new Date());
+  if (!result.ok) throw new Error(result.problems[0]?.message ?? "the pricing is not accepted");
+  return result.pricing;
+}
+
+/** Two versions of one pricing. The second one takes every seventh boolean from the plans. */
+interface Pair {
+  readonly name: string;
+  readonly text: string;
+  readonly before: Pricing;
+  readonly after: Pricing;
+  readonly isHostile: boolean;
+}
+
+function pairOf(name: string, text: string, isHostile = false): Pair {
+  const before = parsed(text);
+  const plans = before.plans.map((plan, at) => ({
+    ...plan,
+    features: Object.fromEntries(
+      Object.entries(plan.features).map(([key, value], index) => [
+        key,
+        (index + at) % 7 === 0 && typeof value === "boolean" ? !value : value,
+      ]),
+    ),
+  }));
+  return { name, text, isHostile, before, after: { ...before, version: "99.0.0", plans } };
+}
+
+/** The pricings of the folder `PRICINGS`, if that variable is set, and the largest of this bench. */
+function pairs(): Pair[] {
+  const folder = process.env["PRICINGS"];
+  const files = folder === undefined ? [] : readdirSync(folder).filter((file) => /\.ya?ml$/.test(file));
+  const real = files.flatMap((file) => {
+    const text = readFileSync(join(folder ?? "", file), "utf8");
+    return parsePricing(text, new Date()).ok ? [pairOf(file, text)] : [];
+  });
+  const heavy = heavyPricing({ name: "Heavy", features: 60, limits: 8, plans: 4, addOns: 6 });
+  return [...real, pairOf("tower", tower(1)), pairOf("hostile", heavy, true)];
+}
+
+/** Lists configurations of a pricing: plans in turn, with more and more of each add-on in turn. */
+function configurationsOf(side: Side, count: number): Configuration[] {
+  const { plans, addOns } = side.pricing.pricing;
+  return numbers(count).flatMap((index) => {
+    const [plan, addOn] = [plans[index % plans.length]?.name, addOns[index % (addOns.length + 1)]];
+    const { minQuantity, quantityStep } =
+      addOn === undefined ? { minQuantity: 1, quantityStep: 1 } : constraintsOf(addOn);
+    const quantity = minQuantity + Math.floor(index / 50) * quantityStep;
+    const configuration = configurationOf(plan, addOn === undefined ? {} : { [addOn.name]: quantity });
+    const { serviceName, pricing } = side;
+    const verdict = checkSubscription(pricing, { serviceName, version: pricing.pricing.version, ...configuration });
+    return verdict.ok ? [configuration] : [];
+  });
+}
+
+const CONFIGURATIONS = 200;
+/** The server's time limits of a lint, a diff and a best fit. */
+const LINT_MS = 400;
+const DIFF_MS = 4_000;
+const SEARCH_MS = 1_000;
+/** Time for all best fits of one pair. */
+const SEARCHES_MS = 10_000;
+
+function within(milliseconds: number): IsOver {
+  const end = performance.now() + milliseconds;
+  return () => performance.now() > end;
+}
+
+/** Measures the analyses of one pair without a server. Hostile pricings reach the time limits. */
+function analyse({ name, text, before, after, isHostile }: Pair): BenchRow[] {
+  const timed = <T>(work: () => T): { ms: number; result: T } => {
+    const start = performance.now();
+    const result = work();
+    return { ms: performance.now() - start, result };
+  };
+  const row = (what: string, value: number, most: number, detail: string): BenchRow => ({
+    name: `${what}, ${name} (ms)`,
+    detail,
+    value,
+    target: `< ${most}`,
+    ok: value < most,
+  });
+  const size = `${before.plans.length} plans, ${before.features.length} features, ${before.addOns.length} add-ons`;
+  const lint = timed(() => lintPricing(before, text, within(LINT_MS)));
+  const diff = timed(() => finish(diffSteps(before, after, { isOver: within(DIFF_MS) })));
+  const [old, now] = [createSide(compilePricing(before)), createSide(compilePricing(after))];
+  const isEnough = within(SEARCHES_MS);
+  const proposals: (Proposal | undefined)[] = [];
+  const fits = timed(() => {
+    for (const each of configurationsOf(old, CONFIGURATIONS)) {
+      if (isEnough()) break;
+      proposals.push(finish(proposeSteps(old, now, each, within(SEARCH_MS))));
+    }
+  });
+  const complete = proposals.filter((proposal) => proposal?.complete === true).length;
+  return [
+    row("lint", lint.ms, LINT_MS + 100, `${size}; ${lint.result.length} findings`),
+    row(
+      "diff",
+      diff.ms,
+      isHostile ? DIFF_MS + 500 : 2_000,
+      `${size}; ${diff.result.space.complete ? "complete" : "not complete"}`,
+    ),
+    row(
+      "best fit, each",
+      fits.ms / Math.max(1, proposals.length),
+      isHostile ? SEARCH_MS + 100 : 5,
+      `${complete} of ${proposals.length} complete`,
+    ),
+  ];
 }
 
 /** A caller that consumes again and again. */
@@ -147,8 +272,9 @@ async function addOrganization(url: string): Promise<string> {
   return key;
 }
 
-/** Only when named: `npm run bench -- changes`. */
+/** Only when named: `npm run bench -- changes`. `PRICINGS=folder` adds the pricings of a folder. */
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
+  const rows = pairs().flatMap(analyse);
   const [contracts, configurations] = quick ? [10_000, 600] : [100_000, 3_000];
   const folder = await mkdtemp(join(tmpdir(), "faregate-bench-"));
   const database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
@@ -180,7 +306,6 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       };
       await post("/services/Tower/pricings", yamlUpload(tower(2)));
       const sizes = `${contracts} contracts of ${configurations} configurations`;
-      const rows: BenchRow[] = [];
       const seconds = (name: string, value: number, most: number, detail: string) =>
         rows.push({ name: `${name}, ${sizes} (s)`, detail, value, target: `< ${most}`, ok: value < most });
       const other = await addOrganization(server.url);
