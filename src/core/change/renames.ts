@@ -69,8 +69,9 @@ export function suggestRenames(before: Pricing, after: Pricing): SuggestedRename
   });
 }
 
-function contentOf({ currency, addOns }: Pricing, { name, description: _, ...content }: Plan): string {
-  const isFor = (names: readonly string[]) => names.some((each) => each.toLowerCase() === name.toLowerCase());
+function contentOf({ currency, addOns }: Pricing, plan: Plan): string {
+  const { price, unit, private: isPrivate, features, usageLimits } = plan;
+  const isFor = (names: readonly string[]) => names.some((each) => each.toLowerCase() === plan.name.toLowerCase());
   const available = addOns.filter(({ availableFor }) => isFor(availableFor)).map((addOn) => addOn.name.toLowerCase());
-  return canonical([currency, content, available.toSorted()]);
+  return canonical([currency, price, unit, isPrivate, features, usageLimits, available.toSorted()]);
 }
