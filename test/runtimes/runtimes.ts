@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { resolve } from "node:path";
 import { promisify } from "node:util";
+import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
 import { type Command, denoPermissions } from "../../src/entries/launcher/runtimes.ts";
 
 /** The runtimes in the order of the table in src/docs/runtimes.md. */
@@ -40,7 +41,15 @@ export async function programOf(runtime: Exclude<Runtime, "workerd">): Promise<C
   }
 }
 
-/** Returns the command that starts the REST process on a runtime. */
+/** Returns the command of the REST process: on Node the built one, as containers run it. */
+export async function builtRestOn(runtime: Runtime): Promise<Command> {
+  if (runtime === "workerd" || !runtime.startsWith("Node")) return restOn(runtime);
+  if (isServerStale()) await buildServer();
+  const [program] = await programOf(runtime);
+  return [program, "dist/server/node.js"];
+}
+
+/** Returns the command that starts the REST process on a runtime, from its sources. */
 export async function restOn(runtime: Runtime): Promise<Command> {
   if (runtime === "workerd") return [process.execPath, "--import", "tsx", "src/entries/launcher/dev-worker.ts"];
   const entry = runtime === "Bun" ? "bun" : runtime === "Deno" ? "deno" : "node";

@@ -1,6 +1,8 @@
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { StartupProblem } from "../../db/postgres/connect.ts";
+import { SERVER_FOLDER } from "../build/server.ts";
 
 /** Runtimes for the REST process. The event server runs on Bun if that does, otherwise on Node. */
 const RUNTIMES = ["node", "bun", "deno", "worker"] as const;
@@ -21,20 +23,22 @@ export function runtimeOf(name: string | undefined): Runtime {
 }
 
 /**
- * Returns the start commands of both servers. Bun and Deno: the versions installed by npm, or else those on the PATH.
+ * Returns the start commands of both servers. `isBuilt`: those on Node are in dist/server. Bun and Deno: the versions installed by npm, or else those on the PATH.
  */
-export function commandsOf(runtime: Runtime): { rest: Command; events: Command } {
-  const node = (name: string): Command => [process.execPath, "--import", import.meta.resolve("tsx"), entry(name)];
-  const onNode = node("events-node.ts");
+export function commandsOf(runtime: Runtime, isBuilt: boolean): { rest: Command; events: Command } {
+  const source = (name: string): Command => [process.execPath, "--import", import.meta.resolve("tsx"), entry(name)];
+  const node = (name: string): Command =>
+    isBuilt ? [process.execPath, join(SERVER_FOLDER, `${name}.js`)] : source(`${name}.ts`);
+  const onNode = node("events-node");
   switch (runtime) {
     case "node":
-      return { rest: node("node.ts"), events: onNode };
+      return { rest: node("node"), events: onNode };
     case "bun":
       return { rest: [program("bun"), entry("bun.ts")], events: [program("bun"), entry("events-bun.ts")] };
     case "deno":
       return { rest: [program("deno"), "run", ...denoPermissions(), entry("deno.ts")], events: onNode };
     case "worker":
-      return { rest: node("launcher/dev-worker.ts"), events: onNode };
+      return { rest: source("launcher/dev-worker.ts"), events: onNode };
   }
 }
 

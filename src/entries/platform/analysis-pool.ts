@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { availableParallelism } from "node:os";
 import { Tinypool } from "tinypool";
+import { threadModule } from "./threads.ts";
 import { openWebWorkers, type Threads } from "./web-workers.ts";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
 import { clientClosed, type RunInThread } from "../../operations/state/analysis.ts";
@@ -51,7 +52,7 @@ export function openAnalysisPool({ threads, memoryMb, timeoutMs }: PoolLimits): 
   const openThreads = (): Threads => {
     if ("Deno" in globalThis) return openWebWorkers(new URL("analysis-thread.ts", import.meta.url), IDLE_MS);
     return new Tinypool({
-      filename: fileURLToPath(new URL("analysis-thread.mjs", import.meta.url)),
+      filename: fileURLToPath(threadModule("analysis-thread")),
       runtime: "worker_threads",
       minThreads: 0,
       maxThreads: threads,

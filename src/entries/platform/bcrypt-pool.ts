@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { Tinypool } from "tinypool";
+import { threadModule } from "./threads.ts";
 import { openWebWorkers, type Threads } from "./web-workers.ts";
 import type { Resources } from "../../operations/context.ts";
 
@@ -20,7 +21,7 @@ const TIMEOUT_MS = 60_000;
  */
 export function openBcryptPool(threads: number): BcryptPool {
   let pool: Threads | undefined;
-  const module = new URL("bcrypt-thread.mjs", import.meta.url);
+  const module = threadModule("bcrypt-thread");
   const openThreads = (): Threads =>
     "Deno" in globalThis
       ? openWebWorkers(module, IDLE_MS)
