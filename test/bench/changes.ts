@@ -16,7 +16,7 @@ import { checkSubscription, constraintsOf } from "../../src/core/pricing/subscri
 import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { restOn } from "../runtimes/runtimes.ts";
+import { builtRestOn } from "../runtimes/runtimes.ts";
 import { startRestServer } from "../support/event-server.ts";
 import { heavyPricing } from "../support/heavy-pricings.ts";
 import { percentile } from "../support/hostile-tenant.ts";
@@ -291,7 +291,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     });
     await copyContracts(connection.client, contracts, configurations);
     await connection.close();
-    const [program = "", ...given] = await restOn("Node 20");
+    const [program = "", ...given] = await builtRestOn("Node 20");
     const server = await startRestServer([program, ...given], databaseUrl);
     try {
       const headers = { "x-api-key": key };

@@ -6,14 +6,15 @@ import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { hashApiKey } from "../../src/operations/credentials.ts";
-import { restOn } from "../runtimes/runtimes.ts";
+import { builtRestOn } from "../runtimes/runtimes.ts";
 import { type RunningServer, startEventServer, startRestServer, testKeyring } from "../support/event-server.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 import { contractUsers, spread } from "../support/seed.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
 import { forkClients, megabytesOf } from "./processes.ts";
-import { compare, type Load, measure, pricingOf } from "./side-by-side.ts";
+import { compare, pricingOf } from "./side-by-side.ts";
+import { type Load, measure } from "./wrk.ts";
 
 /*
  * Measures how cost grows with data. Two databases on one server, one with a hundred times as many contracts and
@@ -48,7 +49,7 @@ async function startSide(serverUrl: string, name: string, organizations: number,
   await spread(connection.client, { organizations, contracts, hashOf: (n) => hashApiKey(keyring, keyOf(n)) });
   await connection.client.unsafe("vacuum analyze");
   await connection.close();
-  const [program = "", ...given] = await restOn("Node 20");
+  const [program = "", ...given] = await builtRestOn("Node 20");
   const server = await startRestServer([program, ...given], databaseUrl);
   return {
     ...server,
@@ -130,14 +131,14 @@ async function growSockets(small: Side, rounds: number, seconds: number): Promis
   try {
     const rates: { none: number; many: number }[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      const none = await measure(small.load("{}"), 64, seconds);
+      const { perSecond: none } = await measure(small.load("{}"), 64, seconds);
       const child = forkClients(events.url, SOCKETS);
       clients = child;
       await new Promise((ready, failed) => {
         child.once("message", ready);
         child.once("exit", () => failed(new Error("the clients of the event server ended")));
       });
-      rates.push({ none, many: await measure(small.load("{}"), 64, seconds) });
+      rates.push({ none, many: (await measure(small.load("{}"), 64, seconds)).perSecond });
       child.removeAllListeners("exit");
       const gone = new Promise((done) => child.once("exit", done));
       child.disconnect();

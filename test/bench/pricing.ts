@@ -17,6 +17,8 @@ export interface BenchRow {
   readonly value: number;
   readonly target: string;
   readonly ok: boolean;
+  /** Processor time per request of the other side, divided by Faregate's. Less noisy than rates on a shared machine. */
+  readonly cpuRatio?: number;
 }
 
 const NOW = new Date("2026-01-01T00:00:00Z");

@@ -7,6 +7,22 @@ export function megabytesOf(pid: number | undefined): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 }
 
+/** Ticks per second of /proc, the same on every Linux that Node supports. */
+const TICKS = 100;
+
+/** Returns the processor time of a process so far, in milliseconds. NaN without a process, and outside of Linux. */
+export function cpuMsOf(pid: number | undefined): number {
+  try {
+    // The name of the program, in parentheses, may contain spaces.
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+      .replace(/^.*\) /, "")
+      .split(" ");
+    return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
+  } catch {
+    return Number.NaN;
+  }
+}
+
 /** Starts a process with this many clients on an event server; event-clients.ts documents its messages. */
 export function forkClients(origin: string, count: number): ChildProcess {
   const given = [origin.replace("http", "ws") + HANDSHAKE, String(count)];

@@ -3,16 +3,16 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import autocannon from "autocannon";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 import { contractUsers } from "../support/seed.ts";
-import { restOn, RUNTIMES } from "../runtimes/runtimes.ts";
+import { builtRestOn, RUNTIMES } from "../runtimes/runtimes.ts";
 import { onServer, withDatabase } from "../support/postgres-server.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
+import { type Load, measure, type Measured } from "./wrk.ts";
 
 /*
  * Compares Faregate with the bare handlers: same machine, Postgres and pool size, alternating rounds, medians.
@@ -50,17 +50,6 @@ plans:
   ALL: { price: 0, features: null }
 `;
 
-/** Requests for one side, sent in turn. */
-export interface Load {
-  url: string;
-  headers: Record<string, string>;
-  /** Sent by POST; without a body, requests use GET. */
-  body?: string;
-  paths: readonly string[];
-  /** One key per path, replacing the key in `headers`. */
-  keys?: readonly string[];
-}
-
 /** Equivalent loads for both sides. */
 export interface Pair {
   name: string;
@@ -82,7 +71,7 @@ export interface Sides {
   onStop(stop: () => Promise<unknown>): void;
 }
 
-/** Starts a process, waits until `ready` returns true, and returns a function that stops it. */
+/** Starts a process and waits until `ready` returns true. */
 export async function start(
   [program = "", ...given]: readonly string[],
   environment: Record<string, string>,
@@ -98,11 +87,12 @@ export async function start(
     if (Date.now() > deadline) throw new Error(`${given.join(" ")} did not start`);
     await new Promise((wait) => setTimeout(wait, 50));
   }
-  return async () => {
+  const stop = async () => {
     const gone = new Promise((done) => child.once("exit", done));
     child.kill("SIGTERM");
     await gone;
   };
+  return { pid: child.pid, stop };
 }
 
 /** Contracts end users `plain-0`, `plain-1`, … to the plain service only. */
@@ -127,53 +117,38 @@ async function contractPlain(url: string, key: string): Promise<void> {
   }
 }
 
-/**
- * Measures requests per second over `connections`.
- * @throws Error when any response is not 2xx.
- */
-export async function measure(load: Load, connections: number, seconds: number): Promise<number> {
-  const each = Math.ceil(CONTRACTS / connections);
-  let given = 0;
-  const request = () => {
-    const i = given++ % load.paths.length;
-    return {
-      path: load.paths[i] ?? "",
-      headers: load.keys === undefined ? load.headers : { ...load.headers, "x-api-key": load.keys[i] ?? "" },
-      ...(load.body === undefined ? { method: "GET" as const } : { method: "POST" as const, body: load.body }),
-    };
-  };
-  const result = await autocannon({
-    url: load.url,
-    connections,
-    duration: seconds,
-    // Equal shares per connection on both sides: autocannon builds all requests of a connection in advance.
-    setupClient: (client) => client.setRequests(Array.from({ length: each }, request)),
-  });
-  if (result.non2xx > 0 || result.errors > 0)
-    throw new Error(`${load.url}: ${result.non2xx} refused, ${result.errors} failed`);
-  return result.requests.average;
-}
-
 const median = (values: readonly number[]) =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
+/** Measures one pair: alternating rounds after a warm-up, medians of them, and the spread of the ratios. */
 export async function compare(pair: Pair, rounds: number, seconds: number): Promise<BenchRow> {
-  const measured: { against: number; of: number }[] = [];
-  for (const side of [pair.against, pair.of]) await measure(side, pair.connections, WARM_UP_SECONDS);
+  const { connections } = pair;
+  const measured: { against: Measured; of: Measured }[] = [];
+  for (const side of [pair.against, pair.of]) await measure(side, connections, WARM_UP_SECONDS);
   for (let round = 0; round < rounds; round += 1) {
     measured.push({
-      against: await measure(pair.against, pair.connections, seconds),
-      of: await measure(pair.of, pair.connections, seconds),
+      against: await measure(pair.against, connections, seconds),
+      of: await measure(pair.of, connections, seconds),
     });
   }
-  const value = median(measured.map((each) => each.of / each.against));
-  const rate = (side: "of" | "against") => Math.round(median(measured.map((each) => each[side])));
+  const ratios = measured.map(({ of, against }) => of.perSecond / against.perSecond);
+  const value = median(ratios);
+  const middle = (side: "of" | "against", field: keyof Measured) => median(measured.map((each) => each[side][field]));
+  const both = (field: keyof Measured) => [middle("of", field), middle("against", field)] as const;
+  const [rates, cpu] = [both("perSecond"), both("cpuMicros")].map((pairOfValues) => pairOfValues.map(Math.round));
+  const [p50, p99, p999] = [middle("of", "p50"), middle("of", "p99"), middle("of", "p999")];
+  const spread = `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`;
   return {
     name: pair.name,
-    detail: `${rate("of")}/s of ${rate("against")}/s`,
+    detail: [
+      `${rates?.join("/s of ")}/s, ratio ${spread}`,
+      ...(Number.isNaN(cpu?.[0]) ? [] : [`processor time ${cpu?.join(" of ")} µs`]),
+      `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, p99.9 ${p999.toFixed(1)} ms`,
+    ].join("; "),
     value,
     target: `>= ${pair.target}`,
     ok: value >= pair.target,
+    cpuRatio: middle("against", "cpuMicros") / middle("of", "cpuMicros"),
   };
 }
 
@@ -201,23 +176,31 @@ export async function sideBySide(
     const bareUrl = `http://127.0.0.1:${barePort}`;
     const url = `http://127.0.0.1:${port}`;
     const environment = { ...TEST_SECRETS, DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: "warn" };
-    stops.push(
-      await start(
-        [process.execPath, "--import", "tsx", "test/bench/bare-handlers.ts", database.url, String(barePort)],
-        {},
-        async () => (await fetch(`${bareUrl}/ready`)).ok,
-      ),
-      await start(await restOn(RUNTIME), environment, async () => (await fetch(`${url}/api/v1/healthcheck`)).ok),
+    const bare = await start(
+      [process.execPath, "--import", "tsx", "test/bench/bare-handlers.ts", database.url, String(barePort)],
+      {},
+      async () => (await fetch(`${bareUrl}/ready`)).ok,
     );
+    stops.push(bare.stop);
+    const isUp = async () => (await fetch(`${url}/api/v1/healthcheck`)).ok;
+    const ours = await start(await builtRestOn(RUNTIME), environment, isUp);
+    stops.push(ours.stop);
     const json = { "content-type": "application/json" };
     await contractPlain(`${url}/api/v1`, key);
     const pairs = await pairsOf({
-      bare: (paths, body) => ({ url: bareUrl, headers: { ...json, "x-api-key": "key" }, body, paths }),
+      bare: (paths, body) => ({
+        url: bareUrl,
+        headers: { ...json, "x-api-key": "key" },
+        body,
+        paths,
+        pid: bare.pid,
+      }),
       ours: (paths, body) => ({
         url,
         headers: { ...json, "x-api-key": key },
         body,
         paths: paths.map((path) => `/api/v1/features/${path}`),
+        pid: ours.pid,
       }),
       contracts: numbers.map((i) => (i * 157) % CONTRACTS),
       folder,

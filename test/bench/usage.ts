@@ -19,7 +19,7 @@ export function run({ quick = false } = {}): Promise<BenchRow[]> {
         against: updates,
         of: consumptions,
         connections: 64,
-        target: 2,
+        target: 2.2,
       },
       {
         name: "consume, distinct contracts, 1 connection / one UPDATE a request",
@@ -33,7 +33,7 @@ export function run({ quick = false } = {}): Promise<BenchRow[]> {
         against: bare(["/update/1"], '{"amount":1}'),
         of: ours(["user-1/meter-call"], consume),
         connections: 64,
-        target: 5,
+        target: 7,
       },
     ];
   }, quick);
