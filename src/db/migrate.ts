@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
+import { parseDatabaseUrl } from "./postgres/address.ts";
 import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
 
 /** Advisory lock key: an arbitrary constant that no other application on the database should use. */
@@ -76,14 +77,14 @@ export async function schemaVersion(client: Connection["client"]): Promise<numbe
 function explain(error: unknown, databaseUrl: string): unknown {
   if (error instanceof StartupProblem) return error;
   // Quote host, database and user only: the URL contains the password.
-  const { host, pathname, username } = new URL(databaseUrl);
-  const database = `${host}${pathname}`;
+  const { hosts = "", database: name = "", username = "" } = parseDatabaseUrl(databaseUrl) ?? {};
+  const database = `${hosts}/${name}`;
   const cause = { cause: error };
   switch (databaseError(error)?.code) {
     case "28P01":
     case "28000":
       return new StartupProblem(
-        `The database ${database} does not let ${decodeURIComponent(username) || "this user"} in: check the name and the password in DATABASE_URL.`,
+        `The database ${database} does not let ${username || "this user"} in: check the name and the password in DATABASE_URL.`,
         cause,
       );
     case "3D000":

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
+import { parseDatabaseUrl } from "../db/postgres/address.ts";
 import { openDataFolder } from "../db/postgres/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/embedded.ts";
 import { isConsoleStale } from "./build/console.ts";
@@ -172,11 +173,11 @@ function buildConsoleMeanwhile(): string {
 /** Returns the given database, or starts an embedded one and keeps it running. */
 async function openDatabase(config: Config): Promise<{ databaseUrl: string; secrets: Secrets; place: string }> {
   if (config.DATABASE_URL !== undefined) {
-    const { host, pathname } = new URL(config.DATABASE_URL);
+    const { hosts = "", database = "" } = parseDatabaseUrl(config.DATABASE_URL) ?? {};
     return {
       databaseUrl: config.DATABASE_URL,
       secrets: requireSecrets(config),
-      place: `PostgreSQL ${host}${pathname}`,
+      place: `PostgreSQL ${hosts}/${database}`,
     };
   }
   const dataDir = openDataFolder(config.DATA_DIR);

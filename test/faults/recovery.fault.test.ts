@@ -33,7 +33,7 @@ describe("whatever is killed", () => {
       () => "the client's connection",
     );
 
-    process.kill(childOf(launcher, "/node.ts"), "SIGKILL");
+    process.kill(childOf(launcher, "/node.js"), "SIGKILL");
     await until(() => launcher.errors().includes("The REST process is back."), launcher.errors);
     expect(await healthy(ports.PORT)).toBe(true);
 
@@ -45,7 +45,7 @@ describe("whatever is killed", () => {
       () => messages.length === 1,
       () => "the event before",
     );
-    process.kill(childOf(launcher, "/events-node.ts"), "SIGKILL");
+    process.kill(childOf(launcher, "/events-node.js"), "SIGKILL");
     await record("meanwhile");
     await until(() => launcher.errors().includes("The event server is back."), launcher.errors);
     await until(
@@ -84,7 +84,7 @@ describe("whatever is killed", () => {
 
   it("a launcher that is killed leaves no process, and the next one starts", { timeout: 120_000 }, async () => {
     const launcher = await launchAndWait();
-    const pids = [childOf(launcher, "/node.ts"), childOf(launcher, "/events-node.ts"), ...processesOn(folder)];
+    const pids = [childOf(launcher, "/node.js"), childOf(launcher, "/events-node.js"), ...processesOn(folder)];
     const socket = await openPricings(`ws://127.0.0.1:${ports.EVENTS_PORT}/events/?EIO=4&transport=websocket`);
     launcher.process.kill("SIGKILL");
     expect(await launcher.exit).toBe("SIGKILL");
@@ -104,7 +104,7 @@ describe("whatever is killed", () => {
     const { stdout } = spawnSync("ps", ["-eo", "pid=,args="], { encoding: "utf8" });
     const guard = stdout.split("\n").find((line) => line.endsWith(`faregate-postgres-guard ${postmaster}`)) ?? "";
     process.kill(Number.parseInt(guard, 10), "SIGKILL");
-    const children = [childOf(launcher, "/node.ts"), childOf(launcher, "/events-node.ts")];
+    const children = [childOf(launcher, "/node.js"), childOf(launcher, "/events-node.js")];
     launcher.process.kill("SIGKILL");
     await until(
       () => children.every((pid) => !alive(pid)),

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 
 /*
@@ -46,12 +47,8 @@ export async function restoreDump(databaseUrl: string, folder: string): Promise<
     await connection.close();
   }
   const args = ["--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"];
-  const { pathname } = new URL(databaseUrl);
-  await tool(
-    "pg_restore",
-    [...args, `--dbname=${decodeURIComponent(pathname.slice(1))}`, join(folder, FILE)],
-    databaseUrl,
-  );
+  const { database = "" } = parseDatabaseUrl(databaseUrl) ?? {};
+  await tool("pg_restore", [...args, `--dbname=${database}`, join(folder, FILE)], databaseUrl);
 }
 
 async function majorOf(databaseUrl: string): Promise<number> {
@@ -80,16 +77,20 @@ async function requireTool(name: string, server: number): Promise<void> {
 }
 
 async function tool(name: string, args: readonly string[], databaseUrl: string): Promise<void> {
-  const { hostname, port, username, password, pathname, searchParams } = new URL(databaseUrl);
+  const address = parseDatabaseUrl(databaseUrl);
+  if (address === undefined) throw new StartupProblem("DATABASE_URL is not an address of Postgres.");
+  const { parameters } = address;
   const kept = Object.entries(process.env).filter(([variable]) => !variable.startsWith("PG"));
-  const sslmode = searchParams.get("sslmode") ?? searchParams.get("ssl");
+  const sslmode = parameters.get("sslmode") ?? parameters.get("ssl");
+  const session = parameters.get("target_session_attrs");
   const environment = {
     ...Object.fromEntries(kept),
-    PGHOST: hostname.replace(/^\[|\]$/g, ""),
-    PGPORT: port || "5432",
-    PGUSER: decodeURIComponent(username),
-    PGPASSWORD: decodeURIComponent(password),
-    PGDATABASE: decodeURIComponent(pathname.slice(1)),
+    PGHOST: address.names.join(","),
+    PGPORT: address.ports.join(","),
+    PGUSER: address.username,
+    PGPASSWORD: address.password,
+    PGDATABASE: address.database,
+    ...(session === null ? {} : { PGTARGETSESSIONATTRS: session }),
     ...(sslmode === null ? {} : { PGSSLMODE: sslmode === "true" ? "require" : sslmode }),
   };
   try {

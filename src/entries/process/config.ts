@@ -1,3 +1,4 @@
+import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 
@@ -74,6 +75,19 @@ const oneOf = <T extends string>(name: string, values: readonly T[]) =>
       return value;
     });
 
+/** A URL of Postgres, which may name several hosts. */
+const databaseAddress = (name: string) =>
+  z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const protocol = text === undefined ? "postgres:" : parseDatabaseUrl(text)?.protocol;
+      if (protocol === "postgres:" || protocol === "postgresql:") return text;
+      // Does not repeat the text: a database URL contains its password.
+      ctx.addIssue(`${name} must be an address that begins with postgres:// or postgresql://.`);
+      return z.NEVER;
+    });
+
 const address = (name: string, protocols: readonly string[]) =>
   z
     .string()
@@ -116,9 +130,9 @@ const schema = z.object({
   /** Address to listen on. Default: all interfaces, IPv4 and IPv6. */
   HOST: z.string().optional(),
   /** Default: an embedded Postgres. */
-  DATABASE_URL: address("DATABASE_URL", ["postgres:", "postgresql:"]),
+  DATABASE_URL: databaseAddress("DATABASE_URL"),
   /** URL of the database with a role that may change the schema. Default: DATABASE_URL. */
-  DATABASE_OWNER_URL: address("DATABASE_OWNER_URL", ["postgres:", "postgresql:"]),
+  DATABASE_OWNER_URL: databaseAddress("DATABASE_OWNER_URL"),
   /** Folder of the embedded cluster and its secrets. */
   DATA_DIR: z.string().default(".data"),
   BASE_URL_PATH: subPath,

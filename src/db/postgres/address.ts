@@ -1,0 +1,40 @@
+/** The parts of a database URL that programs other than the driver need. */
+export interface DatabaseAddress {
+  protocol: string;
+  /** Hosts with ports, as written: `a:5432,b:5432`. */
+  hosts: string;
+  /** Host names without ports, in the same order, and their ports. Default port: 5432. */
+  names: readonly string[];
+  ports: readonly string[];
+  username: string;
+  password: string;
+  database: string;
+  parameters: URLSearchParams;
+}
+
+const HOSTS = /^([a-z]+:\/\/(?:[^@/?#]*@)?)([^/?#]*)/i;
+
+/**
+ * Parses a database URL, which may name several hosts: `postgres://user@a:5432,b:5432/name`. The driver connects to the
+ * first one that `target_session_attrs` accepts. Undefined for a text that is no such URL.
+ */
+export function parseDatabaseUrl(text: string): DatabaseAddress | undefined {
+  const [, start = "", hosts = ""] = HOSTS.exec(text) ?? [];
+  const each = hosts.split(",").map((host) => start + host);
+  if (!each.every((one) => URL.canParse(one)) || (each.length > 1 && each.includes(start))) return undefined;
+  const rest = text.slice(start.length + hosts.length);
+  const first = `${each[0] ?? ""}${rest}`;
+  if (!URL.canParse(first)) return undefined;
+  const url = new URL(first);
+  const urls = each.map((one) => new URL(one));
+  return {
+    protocol: url.protocol,
+    hosts,
+    names: urls.map(({ hostname }) => hostname.replace(/^\[|\]$/g, "")),
+    ports: urls.map(({ port }) => port || "5432"),
+    username: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+    database: decodeURIComponent(url.pathname.slice(1)),
+    parameters: url.searchParams,
+  };
+}

@@ -1,0 +1,26 @@
+import { expect, it } from "vitest";
+import { parseDatabaseUrl } from "../../src/db/postgres/address.ts";
+
+it("splits a database URL with one host or several", () => {
+  expect(parseDatabaseUrl("postgres://ann%40a:p%2Fw@db.example/shop?sslmode=require")).toMatchObject({
+    protocol: "postgres:",
+    hosts: "db.example",
+    names: ["db.example"],
+    ports: ["5432"],
+    username: "ann@a",
+    password: "p/w",
+    database: "shop",
+  });
+  const several = parseDatabaseUrl("postgresql://u:p@a:6000,[::1]:6001,c/shop?target_session_attrs=read-write");
+  expect(several).toMatchObject({
+    hosts: "a:6000,[::1]:6001,c",
+    names: ["a", "::1", "c"],
+    ports: ["6000", "6001", "5432"],
+    database: "shop",
+  });
+  expect(several?.parameters.get("target_session_attrs")).toBe("read-write");
+});
+
+it.each(["", "shop", "postgres://a:port/shop", "postgres://a,/shop", "postgres://a,b:x/shop"])("rejects %j", (text) => {
+  expect(parseDatabaseUrl(text)).toBeUndefined();
+});
