@@ -102,7 +102,7 @@ export async function viewContracts(db: Database, named: readonly { id: string }
 }
 
 /**
- * Reads contracts with services and their newest history entry, in the given order. The views lack levels and older
+ * Reads contracts with services and their newest history entry, in the order of their ids. The views lack levels and older
  * history, which take most of the time of viewContracts.
  */
 export async function viewSubscriptions(db: Database, ids: readonly string[]): Promise<ContractView[]> {
