@@ -299,8 +299,17 @@ test("a version without contracts is archived and deleted", async () => {
   await page.getByLabel("Type 2.0.0 to confirm").fill("2.0.0");
   await page.getByRole("dialog").getByRole("button", { name: "Archive", exact: true }).click();
   await page.getByText("Version 2.0.0 is archived; 0 contracts changed.").waitFor();
+  // The list of active versions, where it still is, arrives after the list of archived ones.
+  let isLate = false;
+  await page.route(/pricings\?pricingStatus=active/, async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    await route.continue();
+    isLate = true;
+  });
   await page.getByRole("link", { name: "Back to the service" }).click();
   await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await expect.poll(() => isLate, { timeout: 10_000 }).toBe(true);
+  expect(await page.getByRole("link", { name: "Open version 2.0.0" }).count()).toBe(1);
   await page.getByLabel("Type 2.0.0 to confirm").fill("2.0.0");
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
   await expect.poll(() => page.getByRole("link", { name: "Open version 2.0.0" }).count()).toBe(0);

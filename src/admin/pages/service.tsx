@@ -70,8 +70,11 @@ function Timeline({ service }: { service: Service }) {
         {(now) => (
           <Loaded query={archived}>
             {(before) => {
+              // The two lists arrive separately: right after an archiving, a version can be in both.
+              const isArchived = new Set(before.map(({ version }) => version));
+              const current = now.filter(({ version }) => !isArchived.has(version));
               const all = [
-                ...now.map((pricing) => ({ pricing, status: "active" as const })),
+                ...current.map((pricing) => ({ pricing, status: "active" as const })),
                 ...before.map((pricing) => ({ pricing, status: "archived" as const })),
               ].sort((one, other) => byDate(one.pricing, other.pricing));
               return (
@@ -93,7 +96,7 @@ function Timeline({ service }: { service: Service }) {
                       service={service}
                       pricing={pricing}
                       status={status}
-                      isOnlyActive={now.length === 1}
+                      isOnlyActive={current.length === 1}
                     />
                   ))}
                 </ol>
