@@ -93,7 +93,7 @@ async function main(): Promise<void> {
     await step(listen(probe, config[variable], config.HOST, variable));
     await new Promise((resolve) => probe.close(resolve));
   }
-  const building = prepareServer();
+  const building = runtime === "bun" ? Promise.resolve(false) : prepareServer();
   const consoleNote = buildConsoleMeanwhile();
   const { databaseUrl, secrets, place } = await step(openDatabase(config));
   const signIn = await step(prepareDatabase(config, secrets, databaseUrl));
@@ -140,7 +140,9 @@ async function prepareServer(): Promise<boolean> {
   try {
     await buildServer();
     return true;
-  } catch {
+  } catch (error) {
+    const isInstalled = !(error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND");
+    if (isInstalled) report(`The server could not be built, so its sources run: ${sentenceOf(error)}`);
     return false;
   }
 }

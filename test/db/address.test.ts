@@ -21,6 +21,21 @@ it("splits a database URL with one host or several", () => {
   expect(several?.parameters.get("target_session_attrs")).toBe("read-write");
 });
 
-it.each(["", "shop", "postgres://a:port/shop", "postgres://a,/shop", "postgres://a,b:x/shop"])("rejects %j", (text) => {
+it("shows nothing of a password with an unescaped @", () => {
+  expect(parseDatabaseUrl("postgres://u:p@ss@db.example/shop")).toMatchObject({
+    hosts: "db.example",
+    names: ["db.example"],
+    password: "p@ss",
+  });
+});
+
+it.each([
+  "",
+  "shop",
+  "postgres://u:100%@a/shop",
+  "postgres://a:port/shop",
+  "postgres://a,/shop",
+  "postgres://a,b:x/shop",
+])("rejects %j", (text) => {
   expect(parseDatabaseUrl(text)).toBeUndefined();
 });

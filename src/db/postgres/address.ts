@@ -12,7 +12,7 @@ export interface DatabaseAddress {
   parameters: URLSearchParams;
 }
 
-const HOSTS = /^([a-z]+:\/\/(?:[^@/?#]*@)?)([^/?#]*)/i;
+const HOSTS = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^/?#]*)/i;
 
 /**
  * Parses a database URL, which may name several hosts: `postgres://user@a:5432,b:5432/name`. The driver connects to the
@@ -27,14 +27,19 @@ export function parseDatabaseUrl(text: string): DatabaseAddress | undefined {
   if (!URL.canParse(first)) return undefined;
   const url = new URL(first);
   const urls = each.map((one) => new URL(one));
-  return {
-    protocol: url.protocol,
-    hosts,
-    names: urls.map(({ hostname }) => hostname.replace(/^\[|\]$/g, "")),
-    ports: urls.map(({ port }) => port || "5432"),
-    username: decodeURIComponent(url.username),
-    password: decodeURIComponent(url.password),
-    database: decodeURIComponent(url.pathname.slice(1)),
-    parameters: url.searchParams,
-  };
+  try {
+    return {
+      protocol: url.protocol,
+      hosts,
+      names: urls.map(({ hostname }) => hostname.replace(/^\[|\]$/g, "")),
+      ports: urls.map(({ port }) => port || "5432"),
+      username: decodeURIComponent(url.username),
+      password: decodeURIComponent(url.password),
+      database: decodeURIComponent(url.pathname.slice(1)),
+      parameters: url.searchParams,
+    };
+  } catch {
+    // A percent sign that begins no escape. The driver would fail as well.
+    return undefined;
+  }
 }

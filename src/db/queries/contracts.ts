@@ -348,15 +348,18 @@ export interface Move {
   addOns: Record<string, number>;
 }
 
-/** Splits moves into batches of at most `size` contracts, which bounds the duration of one statement. */
-export function batchesOf(moves: readonly Move[], size: number): Move[][] {
+/** Contracts per batch. With 20 limits each, the statements of a batch take half a second. */
+const BATCH = 2_000;
+
+/** Splits moves into batches, so that no statement reaches its timeout. */
+export function batchesOf(moves: readonly Move[]): Move[][] {
   const batches: Move[][] = [];
   let room = 0;
   for (const { contractIds, ...target } of moves)
     for (let at = 0; at < contractIds.length;) {
       if (room === 0) {
         batches.push([]);
-        room = size;
+        room = BATCH;
       }
       const ids = contractIds.slice(at, at + room);
       batches.at(-1)?.push({ contractIds: ids, ...target });
@@ -373,7 +376,7 @@ export function batchesOf(moves: readonly Move[], size: number): Move[][] {
 async function findChangingLevels(
   tx: Database,
   input: { contractIds: readonly string[]; serviceId: string; next: readonly SubscribedService[]; now: Date },
-): Promise<{ changing: string[]; isAnyDue: boolean }> {
+): Promise<{ changing: string[]; due: string[] }> {
   const { next, now, serviceId } = input;
   const tracked = next.reduce((sum, service) => sum + service.tracked.length, 0);
   const rows = await tx.execute<{ id: string; is_due: boolean; is_changing: boolean }>(sql`
@@ -391,7 +394,7 @@ async function findChangingLevels(
   `);
   return {
     changing: rows.filter((row) => row.is_changing).map((row) => row.id),
-    isAnyDue: rows.some((row) => row.is_due),
+    due: rows.filter((row) => row.is_due).map((row) => row.id),
   };
 }
 
@@ -423,14 +426,16 @@ export async function moveToVersion(
     const found = await findChangingLevels(tx, { contractIds, serviceId, next, now });
     changing = found.changing;
     // Renew levels whose period is over first: the new version may have no period, so no later renewal would.
-    const due = sql`${levelsOf(found.isAnyDue ? contractIds : [])} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
-    await tx.execute(sql`
-      insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-      select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
-      from usage_levels where ${due}
-    `);
-    await tx.execute(sql`update usage_levels set consumed = 0 where ${due}`);
-    await dropLevels(tx, { of: levelsOf(changing), next, now, operationId });
+    if (found.due.length > 0) {
+      const due = sql`${levelsOf(found.due)} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
+      await tx.execute(sql`
+        insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
+        select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
+        from usage_levels where ${due}
+      `);
+      await tx.execute(sql`update usage_levels set consumed = 0 where ${due}`);
+    }
+    if (changing.length > 0) await dropLevels(tx, { of: levelsOf(changing), next, now, operationId });
   }
   const targets = moves.map(({ plan, addOns }, number) => ({ number, plan, add_ons: addOns }));
   const numbers = moves.flatMap((move, number) => move.contractIds.map(() => String(number)));

@@ -1,7 +1,8 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { readFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Plugin } from "esbuild";
+import { isStale, replaceFolder } from "./output.ts";
 
 /*
  * `npm run build:server` bundles the servers on Node and the commands into dist/server. They start in a fifth of the
@@ -40,18 +41,7 @@ const EXTERNAL = [
 /** Source folders that the servers are built from. */
 const PARTS = ["core", "db", "entries", "events", "http", "operations", "wire"];
 
-/** Returns true if the built server is missing or older than its sources. Takes some milliseconds. */
-export function isServerStale(): boolean {
-  const built = join(SERVER_FOLDER, "node.js");
-  if (!existsSync(built)) return true;
-  const builtAt = statSync(built).mtimeMs;
-  if (statSync(join(ROOT, "package-lock.json")).mtimeMs > builtAt) return true;
-  return PARTS.some((part) =>
-    readdirSync(join(ROOT, "src", part), { recursive: true, withFileTypes: true }).some(
-      (entry) => /\.(ts|mjs)$/.test(entry.name) && statSync(join(entry.parentPath, entry.name)).mtimeMs > builtAt,
-    ),
-  );
-}
+export const isServerStale = (): boolean => isStale(join(SERVER_FOLDER, "node.js"), PARTS);
 
 /** Keeps `import.meta.url` of a source that finds files beside it, such as migrations. */
 const sourceUrls: Plugin = {
@@ -67,12 +57,9 @@ const sourceUrls: Plugin = {
   },
 };
 
-/** Builds into a temporary folder and then swaps it in, so that nothing starts a partial build. */
 export async function buildServer(): Promise<void> {
   const { build } = await import("esbuild");
-  const fresh = `${SERVER_FOLDER}.${process.pid}`;
-  mkdirSync(dirname(SERVER_FOLDER), { recursive: true });
-  try {
+  await replaceFolder(SERVER_FOLDER, async (fresh) => {
     await build({
       absWorkingDir: ROOT,
       entryPoints: ENTRIES,
@@ -91,13 +78,7 @@ export async function buildServer(): Promise<void> {
       },
       logLevel: "error",
     });
-    const old = `${fresh}.old`;
-    if (existsSync(SERVER_FOLDER)) renameSync(SERVER_FOLDER, old);
-    renameSync(fresh, SERVER_FOLDER);
-    rmSync(old, { recursive: true, force: true });
-  } finally {
-    rmSync(fresh, { recursive: true, force: true });
-  }
+  });
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await buildServer();

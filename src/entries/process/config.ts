@@ -75,29 +75,22 @@ const oneOf = <T extends string>(name: string, values: readonly T[]) =>
       return value;
     });
 
-/** A URL of Postgres, which may name several hosts. */
-const databaseAddress = (name: string) =>
-  z
-    .string()
-    .optional()
-    .transform((text, ctx) => {
-      const protocol = text === undefined ? "postgres:" : parseDatabaseUrl(text)?.protocol;
-      if (protocol === "postgres:" || protocol === "postgresql:") return text;
-      // Does not repeat the text: a database URL contains its password.
-      ctx.addIssue(`${name} must be an address that begins with postgres:// or postgresql://.`);
-      return z.NEVER;
-    });
+const protocolOf = (text: string) => (URL.canParse(text) ? new URL(text).protocol : undefined);
 
-const address = (name: string, protocols: readonly string[]) =>
+const address = (name: string, protocols: readonly string[], read: (text: string) => string | undefined = protocolOf) =>
   z
     .string()
     .optional()
     .transform((text, ctx) => {
-      if (text === undefined || (URL.canParse(text) && protocols.includes(new URL(text).protocol))) return text;
+      if (text === undefined || protocols.includes(read(text) ?? "")) return text;
       // Does not repeat the text: a database URL contains its password.
       ctx.addIssue(`${name} must be an address that begins with ${protocols.map((p) => `${p}//`).join(" or ")}.`);
       return z.NEVER;
     });
+
+/** A URL of Postgres, which may name several hosts. */
+const databaseAddress = (name: string) =>
+  address(name, ["postgres:", "postgresql:"], (text) => parseDatabaseUrl(text)?.protocol);
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 

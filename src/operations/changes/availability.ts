@@ -23,9 +23,6 @@ import { proposeFirst } from "../policy/proposals.ts";
 import { type PricingAddress, requireService, versionNotFound, viewService } from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
-/** Contracts per batch. A batch with 20 limits takes a few seconds, less than a statement's timeout. */
-const BATCH = 5_000;
-
 /** Target subscription for contracts of an archived version. */
 export interface FallbackSubscription {
   subscriptionPlan?: string | undefined;
@@ -185,7 +182,7 @@ async function novateToNewest(
   const now = ctx.resources.now();
   const tracked = trackedLimits(pricing);
   const operationId = newId(now);
-  for (const batch of batchesOf(moves, BATCH)) {
+  for (const batch of batchesOf(moves)) {
     await moveToVersion(ctx.db, {
       serviceId: service.id,
       pricingId: target.id,

@@ -18,8 +18,6 @@ import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
-/** Contracts per batch. With 20 limits each, a batch takes half a second. */
-const BATCH = 2_000;
 /** Contracts read at once for the audit log. */
 const PAGE = 200;
 
@@ -49,7 +47,7 @@ export async function novateHolders(
     const contractIds = moves.flatMap((move) => move.contractIds);
     const tracked = trackedLimits(pricing);
     const operationId = newId(now);
-    for (const batch of batchesOf(moves, BATCH)) {
+    for (const batch of batchesOf(moves)) {
       const ids = batch.flatMap((move) => move.contractIds);
       await appendHistory(ctx.db, ids, now);
       await moveToVersion(ctx.db, {
