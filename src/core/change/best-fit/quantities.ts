@@ -15,16 +15,26 @@ export interface AddOnGroup {
   readonly limits: readonly string[];
 }
 
+/** Amounts that a target should reach beside those of the current holding. */
+export interface Demands {
+  /** Amounts that a limit should reach, or exceed by any amount. */
+  readonly of: (limit: string) => readonly number[];
+  /** True if no other amounts matter. */
+  readonly areAll: (limit: string) => boolean;
+}
+
 /** Selects the quantities of an add-on that are worth trying on one plan, given the current holding. */
 export class Quantities {
   readonly #current: Entitlements;
   readonly #after: Side;
   readonly #plan: string | undefined;
+  readonly #demands: Demands | undefined;
 
-  constructor(current: Entitlements, after: Side, plan: string | undefined) {
+  constructor(current: Entitlements, after: Side, plan: string | undefined, demands?: Demands) {
     this.#current = current;
     this.#after = after;
     this.#plan = plan;
+    this.#demands = demands;
   }
 
   #addOn(key: string): AddOn | undefined {
@@ -46,11 +56,12 @@ export class Quantities {
     const exact = [smallest, ...(held !== undefined && held > 0 && allowsQuantity(addOn, held) ? [held] : [])];
     const extended = Object.entries(addOn.usageLimitsExtensions).filter(([, value]) => value !== 0);
     if (extended.length === 0) return { list: unique(exact), complete: true };
-    const plain = extended.every(([limit, value]) => value > 0 && this.#isPlainAllowance(limit, group));
+    const plain = extended.every(
+      ([limit, value]) => value > 0 && this.#isPlainAllowance(limit, group) && this.#demands?.areAll(limit) !== false,
+    );
     let enough = smallest;
     for (const [limit, value] of extended)
-      for (const base of this.#bases(limit, group)) {
-        const units = Math.ceil((this.#wanted(limit) - base) / value);
+      for (const units of this.#unitsFor(limit, value, group)) {
         const quantity = Math.min(largest, minQuantity + Math.ceil((units - minQuantity) / step) * step);
         if (quantity > smallest) exact.push(quantity);
         enough = Math.max(enough, quantity);
@@ -72,9 +83,15 @@ export class Quantities {
     return { list: unique([...few, largest]), complete: false };
   }
 
-  #wanted(limit: string): number {
+  /** Returns the units that reach the current grant, and those that reach or exceed each demand. */
+  #unitsFor(limit: string, extension: number, group: AddOnGroup): number[] {
     const value = this.#current.grant.usageLimits.get(limit);
-    return typeof value === "number" ? Math.min(value, UNLIMITED) : 0;
+    const granted = typeof value === "number" ? Math.min(value, UNLIMITED) : 0;
+    const demands = this.#demands?.of(limit) ?? [];
+    return this.#bases(limit, group).flatMap((base) => [
+      ...[granted, ...demands].map((amount) => Math.ceil((amount - base) / extension)),
+      ...demands.map((amount) => Math.floor((amount - base) / extension) + 1),
+    ]);
   }
 
   /** Returns the possible values of a limit before extensions. */

@@ -1,0 +1,220 @@
+import type { Grant } from "../pricing/subscription.ts";
+import { planEntitlements } from "../change/entitlements.ts";
+import type { Entitlements, Mode, Side } from "../change/entitlements.ts";
+import { configurationOf } from "../change/configuration.ts";
+import type { Configuration } from "../change/configuration.ts";
+import {
+  choiceKey,
+  groupsOf,
+  namedAddOns,
+  PlanComparisons,
+  remembered,
+  searchGroup,
+  ungrouped,
+  withInfluences,
+} from "../change/best-fit/groups.ts";
+import type { Chosen } from "../change/best-fit/groups.ts";
+import { Quantities } from "../change/best-fit/quantities.ts";
+import type { AddOnGroup, Demands } from "../change/best-fit/quantities.ts";
+import { differencesFrom } from "../change/loss.ts";
+import type { Offer, Rank, Touching } from "../change/loss.ts";
+import type { IsOver, Steps } from "../steps.ts";
+import { judge } from "./changes.ts";
+import type { Judged } from "./changes.ts";
+
+/** The feature that a purchase must turn on. */
+export interface Goal {
+  readonly feature: string;
+  readonly mode: Mode;
+  /** Consumption that the limits must leave room for, by limit: as it is, and with the amounts asked for. */
+  readonly demanded: readonly number[];
+  /** True if the contract could use the feature with these values. */
+  unlocks(grant: Grant): boolean;
+}
+
+/** Returns a text that is equal for equal configurations, and breaks ties. Source: contract offers §2, measure 9. */
+export function tieText({ plan, addOns }: Configuration): string {
+  const named = Object.entries(addOns).map(([name, quantity]) => [name.toLowerCase(), quantity] as const);
+  named.sort(([one], [other]) => (one < other ? -1 : 1));
+  return JSON.stringify([plan?.toLowerCase() ?? null, named]);
+}
+
+/** Returns true if a part of the target has a text price, and the contract does not have that part yet. */
+export function needsContact({ pricing }: Side, current: Configuration, { plan, addOns }: Configuration): boolean {
+  const isText = (price: number | string | undefined): boolean => typeof price === "string";
+  const held = new Map(Object.entries(current.addOns).map(([name, quantity]) => [name.toLowerCase(), quantity]));
+  const isNewPlan = plan !== undefined && plan.toLowerCase() !== current.plan?.toLowerCase();
+  if (isNewPlan && isText(pricing.plans.get(plan.toLowerCase())?.price)) return true;
+  return Object.entries(addOns).some(([name, quantity]) => {
+    const key = name.toLowerCase();
+    return isText(pricing.addOns.get(key)?.price) && (held.get(key) ?? 0) < quantity;
+  });
+}
+
+function count(judged: Judged, outcome: Judged["features"][number]["outcome"]): [features: number, limits: number] {
+  const of = (list: readonly { readonly outcome: string }[]) => list.filter((each) => each.outcome === outcome).length;
+  return [of(judged.features), of(judged.limits)];
+}
+
+/** The best selection of one group of add-ons. */
+interface FoundGroup {
+  readonly chosen: ReadonlyMap<string, number>;
+  readonly rank: Rank;
+}
+
+/**
+ * Searches the best configuration of one plan that unlocks the feature, in the order of contract offers §2. Add-ons that do
+ * not influence each other are searched apart: every measure but the first is a sum over them.
+ */
+export class UnlockSearch {
+  readonly #current: Entitlements;
+  readonly #after: Side;
+  readonly #plan: string | undefined;
+  readonly #goal: Goal;
+  readonly #offer: Offer;
+  readonly #touching: Touching;
+  readonly #isOver: IsOver;
+  readonly #quantities: Quantities;
+  readonly #comparisons: PlanComparisons;
+  readonly #unlocks = new Map<string, boolean>();
+
+  constructor(
+    current: Entitlements,
+    after: Side,
+    plan: string | undefined,
+    { goal, offer, isOver }: { goal: Goal; offer: Offer; isOver: IsOver },
+  ) {
+    this.#current = current;
+    this.#after = after;
+    this.#plan = plan;
+    this.#goal = goal;
+    this.#offer = offer;
+    this.#isOver = isOver;
+    this.#touching = offer.touching(plan);
+    this.#quantities = new Quantities(current, after, plan, this.#demands());
+    this.#comparisons = new PlanComparisons(current, after, plan, this.#touching);
+  }
+
+  #demands(): Demands {
+    const { feature, mode, demanded } = this.#goal;
+    const facts = this.#after.expressions.get(feature)?.[mode];
+    return {
+      of: (limit) => (facts?.limits.includes(limit) === true ? demanded : []),
+      areAll: (limit) =>
+        facts === undefined ||
+        !facts.limits.includes(limit) ||
+        (facts.allowances.includes(limit) && !facts.thresholds.has(limit)),
+    };
+  }
+
+  #doesUnlock(chosen: Chosen): boolean {
+    const key = choiceKey("", this.#touching.features.get(this.#goal.feature), chosen);
+    return remembered(this.#unlocks, key, () => this.#goal.unlocks(this.#comparisons.holding(chosen).grant));
+  }
+
+  /** Returns the add-ons that a best target may have, in groups that do not influence each other. */
+  *#groups(bare: Entitlements): Steps<AddOnGroup[]> {
+    const { features, limits } = this.#touching;
+    const { addOns } = this.#after.pricing;
+    const { space } = this.#offer;
+    const seeds = [...(features.get(this.#goal.feature) ?? [])];
+    const compared = yield* this.#comparisons.steps(new Map(), [...features.keys()], [...limits.keys()]);
+    const judged = judge(bare, compared);
+    for (const { feature, outcome } of judged.features)
+      if (outcome !== "gains") seeds.push(...(features.get(feature) ?? []));
+    for (const { limit, outcome } of judged.limits) if (outcome !== "gains") seeds.push(...(limits.get(limit) ?? []));
+    const held = Object.keys(this.#current.configuration.addOns).map((name) => name.toLowerCase());
+    seeds.push(...held, ...[...addOns].flatMap(([key, addOn]) => (Number(addOn.price) < 0 ? [key] : [])));
+    const useful = yield* withInfluences(seeds, this.#touching, (key) => space.closure(this.#plan, [key]));
+    return groupsOf(useful, this.#touching, this.#after.pricing);
+  }
+
+  /** Returns the best target. Undefined when no offered configuration of this plan unlocks the feature. */
+  *search(): Steps<{ target: Configuration | undefined; complete: boolean }> {
+    const bare = planEntitlements(this.#after, this.#plan);
+    const groups = yield* this.#groups(bare);
+    const rest = ungrouped(groups, this.#touching);
+    const fixed = yield* this.#comparisons.steps(new Map(), rest.features, rest.limits);
+    const listed = new Set(judge(bare, fixed).limits.map(({ limit }) => limit));
+    const { configuration } = this.#current;
+    const isContact = needsContact(this.#after, configuration, configurationOf(this.#plan, {}));
+    let complete = true;
+    // A target without a text price precedes all others. If there is none, text prices do not distinguish targets.
+    for (const takesContact of isContact ? [true] : [false, true]) {
+      const found = yield* this.#searchGroups(groups, listed, takesContact);
+      complete &&= found.complete;
+      if (found.chosen !== undefined) {
+        const target = configurationOf(this.#plan, namedAddOns(this.#after.pricing, found.chosen));
+        return { target, complete };
+      }
+    }
+    return { target: undefined, complete };
+  }
+
+  *#searchGroups(
+    groups: readonly AddOnGroup[],
+    listed: ReadonlySet<string>,
+    takesContact: boolean,
+  ): Steps<{ chosen: ReadonlyMap<string, number> | undefined; complete: boolean }> {
+    const deciding = new Set(this.#touching.features.get(this.#goal.feature) ?? []);
+    const chosen = new Map<string, number>();
+    let complete = true;
+    let isDecided = false;
+    for (const group of groups) {
+      const decides = group.keys.some((key) => deciding.has(key));
+      isDecided ||= decides;
+      const choices = group.keys.map((key) => this.#quantities.of(key, group));
+      const found = yield* searchGroup<FoundGroup>({
+        keys: group.keys,
+        lists: choices.map((choice) => choice.list),
+        space: this.#offer.space,
+        plan: this.#plan,
+        isOver: this.#isOver,
+        assess: (picked) => this.#assess(picked, group, { listed, decides, takesContact }),
+        tieBreaker: (each) => tieText({ addOns: Object.fromEntries(each.chosen) }),
+      });
+      complete &&= found.complete && choices.every((choice) => choice.complete);
+      if (found.best === undefined) return { chosen: undefined, complete };
+      for (const [key, quantity] of found.best.chosen) chosen.set(key, quantity);
+    }
+    if (!isDecided && !this.#doesUnlock(chosen)) return { chosen: undefined, complete };
+    return { chosen, complete };
+  }
+
+  /** Measures a selection: losses of features and limits, price, differences, changed names, add-ons, units. */
+  *#assess(
+    chosen: Chosen,
+    group: AddOnGroup,
+    { listed, decides, takesContact }: { listed: ReadonlySet<string>; decides: boolean; takesContact: boolean },
+  ): Steps<FoundGroup | undefined> {
+    const { pricing } = this.#after;
+    if (decides && !this.#doesUnlock(chosen)) return undefined;
+    const { configuration } = this.#current;
+    const addOns = namedAddOns(pricing, chosen);
+    if (!takesContact && needsContact(this.#after, configuration, { addOns })) return undefined;
+    const compared = yield* this.#comparisons.steps(chosen, group.features, group.limits);
+    const judged = judge(planEntitlements(this.#after, this.#plan), compared, (limit) => listed.has(limit));
+    const [lostFeatures, lostLimits] = count(judged, "losses");
+    const [differentFeatures, differentLimits] = count(judged, "differences");
+    const mine = new Set(group.keys);
+    const held = Object.entries(configuration.addOns).filter(([name]) => mine.has(name.toLowerCase()));
+    let price = 0;
+    for (const [key, quantity] of chosen) price += priceOfUnit(pricing.addOns.get(key)?.price) * quantity;
+    const quantities = [...chosen.values()];
+    const rank = [
+      lostFeatures,
+      lostLimits,
+      price,
+      differentFeatures + differentLimits,
+      differencesFrom({ addOns: Object.fromEntries(held) }, { addOns }),
+      quantities.length,
+      quantities.reduce((sum, quantity) => sum + quantity, 0),
+    ];
+    return { chosen: new Map(chosen), rank };
+  }
+}
+
+/** Returns 0 for a text price. */
+function priceOfUnit(price: number | string | undefined): number {
+  return typeof price === "number" ? price : 0;
+}
