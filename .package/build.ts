@@ -33,10 +33,13 @@ for (const format of ["esm", "cjs"]) {
   if (tsc.status !== 0) process.exit(1);
 }
 
-// The compiler rewrites extensions only in JavaScript, and older compilers do not find `x.d.ts` behind `./x.ts`.
+// The compiler rewrites extensions only in JavaScript, and older compilers do not find `x.d.ts` behind `./x.ts`. It
+// indents by four spaces, a tenth of what applications download.
 for (const file of filesOf(".d.ts")) {
   const text = readFileSync(file, "utf8");
-  writeFileSync(file, text.replace(/(from |import\()"(\.\.?\/[^"]+)\.tsx?"/g, '$1"$2.js"'));
+  const found = text.replace(/(from |import\()"(\.\.?\/[^"]+)\.tsx?"/g, '$1"$2.js"');
+  const indented = found.replace(/^( {4})+/gm, (indent) => "\t".repeat(indent.length / 4));
+  writeFileSync(file, indented.replace(/^(export )?declare class [^]*?^\}/gm, withoutPrivates));
 }
 
 const root: Manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
@@ -90,6 +93,16 @@ async function bundleCommand(command: string, source: string): Promise<string> {
   const text = `#!/usr/bin/env node\n${code.replace(/^#!.*\n/, "")}${licences.join("")}`;
   writeFileSync(join(TARGET, path), text, { mode: 0o755 });
   return `./${path}`;
+}
+
+/** Keeps one private member: it makes a class compatible with itself only. The others tell applications nothing. */
+function withoutPrivates(declaration: string): string {
+  let isFirst = true;
+  return declaration.replace(/^(\t\/\*\*(?:(?!\*\/)[^])*\*\/\n)?\tprivate [^;\n]*;\n/gm, () => {
+    const kept = isFirst ? "\t#private;\n" : "";
+    isFirst = false;
+    return kept;
+  });
 }
 
 /** Removes declarations that no entry imports. */

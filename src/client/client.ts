@@ -3,20 +3,20 @@
  * Bundlers drop the unused half.
  */
 export * from "./front/front-end.ts";
-export type {
-  AsOf,
-  BillingChanges,
-  Contract,
-  ContractQuery,
-  NewContract,
-  Novation,
-  Paging,
-  Subscription,
-  UsageReset,
-  UserContact,
+export {
+  type AsOf,
+  type BillingChanges,
+  type Contract,
+  type ContractQuery,
+  type NewContract,
+  type Novation,
+  type Paging,
+  type Subscription,
+  type UsageReset,
+  type UserContact,
+  novationTo,
 } from "./back/contracts.ts";
-export type { FaregateOptions } from "./back/faregate.ts";
-export { Faregate } from "./back/faregate.ts";
+export { type FaregateOptions, Faregate } from "./back/faregate.ts";
 export type {
   AllFeatures,
   AsOfContract,

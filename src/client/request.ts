@@ -33,8 +33,13 @@ export async function exchange(request: Exchange): Promise<ServiceAnswer> {
   // Always aborted at the end, which also removes the listener of `signal`.
   const controller = new AbortController();
   const send = async () => {
-    const ask = request.fetch ?? fetch;
-    const answer = await ask(url, { method, headers, body, credentials: "omit", signal: controller.signal });
+    const answer = await (request.fetch ?? fetch)(url, {
+      method,
+      headers,
+      body,
+      credentials: "omit",
+      signal: controller.signal,
+    });
     return { ok: answer.ok, status: answer.status, headers: answer.headers, body: parse(await answer.text()) };
   };
   let timer: ReturnType<typeof setTimeout> | undefined;

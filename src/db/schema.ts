@@ -168,6 +168,8 @@ export const services = pgTable(
     disabled: boolean("disabled").notNull().default(false),
     /** False until a version is archived or the service re-enabled; until then responses omit `archivedPricings`. */
     hasArchive: boolean("has_archive").notNull().default(false),
+    /** True if everybody may read the service's offer, without a key. */
+    offerPublished: boolean("offer_published").notNull().default(false),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },

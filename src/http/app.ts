@@ -19,6 +19,7 @@ import { featureRoutes } from "./routes/features.ts";
 import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
 import { gateRoutes } from "./routes/gate.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
+import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
 import { organizationRoutes } from "./routes/organizations.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { streamRoutes } from "./routes/stream.ts";
@@ -148,6 +149,10 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/services`, serviceRoutes);
   app.route(`${API_PREFIX}/services`, changeRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/services`, changeRoutes);
+  app.route(`${API_PREFIX}/services`, offerRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/services`, offerRoutes);
+  app.route(`${API_PREFIX}/public-offers`, publicOfferRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/public-offer`, publishingRoutes);
   app.route(`${API_PREFIX}/contracts`, contractRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
@@ -206,6 +211,9 @@ function requireDecodablePath(c: AppContext): void {
   }
 }
 
+/** Published offers are for every web page, whatever origins are allowed. Source: contract offers §4. */
+const isPublicOffer = (c: AppContext): boolean => c.req.path.startsWith(`${API_PREFIX}/public-offers/`);
+
 /**
  * Adds CORS headers to the answer, and returns the request's origin if it is allowed. hono/cors does not fit: it sends
  * the credentials header to origins that are not allowed too, and removes Content-Length from preflights.
@@ -218,6 +226,10 @@ function originHeaders(settings: HttpSettings): (c: AppContext) => string | unde
     settings.allowedOrigins.includes(origin);
   return (c) => {
     const origin = c.req.header("origin");
+    if (isPublicOffer(c)) {
+      c.get("request").headers["Access-Control-Allow-Origin"] = "*";
+      return origin;
+    }
     const isAllowed = origin === undefined || allowed(origin);
     if (isAllowed) {
       const { headers } = c.get("request");
@@ -236,6 +248,14 @@ function originHeaders(settings: HttpSettings): (c: AppContext) => string | unde
 /** Answers a CORS preflight. */
 function preflight(c: AppContext, origin: string | undefined): Response {
   const { headers } = c.get("request");
+  if (isPublicOffer(c)) {
+    c.header("Access-Control-Allow-Origin", "*");
+    c.header("Access-Control-Allow-Methods", "GET,HEAD,OPTIONS");
+    const asked = c.req.header("access-control-request-headers");
+    if (asked !== undefined) c.header("Access-Control-Allow-Headers", asked);
+    c.header("Content-Length", "0");
+    return c.body(null, 204);
+  }
   for (const name of ["Vary", "Access-Control-Allow-Credentials"]) c.header(name, headers[name]);
   if (origin !== undefined) {
     c.header("Access-Control-Allow-Origin", origin);

@@ -22,6 +22,8 @@ export interface HttpSettings {
   trustedProxies?: number;
   /** Unknown keys per minute and address, per process; 0 disables the limit. Default: see throttle.ts. */
   unknownKeysPerMinute?: number | undefined;
+  /** Public offers per minute and address, per process; 0 disables the limit. Default: see call-limits.ts. */
+  publicOffersPerMinute?: number | undefined;
   /** Calls per second and key, per process. Default: unlimited. */
   keyCallsPerSecond?: number;
   /** Maximum size of a body other than a file, in bytes. Default: 2 MiB. */

@@ -37,6 +37,16 @@ export function queryParameter(c: AppContext, name: string): string | undefined 
 }
 
 /**
+ * Reads a query parameter that must not be empty.
+ * @throws Failure invalid for an empty one.
+ */
+export function nonEmpty(c: AppContext, name: string): string | undefined {
+  const given = queryParameter(c, name);
+  if (given === "") throw new Failure("invalid", `INVALID DATA: The ${name} query parameter is empty`);
+  return given;
+}
+
+/**
  * Parses leading digits as an integer: "5abc" is 5. Clamps to safe integers. Undefined without digits.
  * Source: contract users-organizations §1.2.
  */

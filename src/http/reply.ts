@@ -42,3 +42,25 @@ function textOf(value: unknown): string {
 export function json(c: AppContext, value: unknown, status: ContentfulStatusCode = 200): Response {
   return replyJson(c, textOf(value), status);
 }
+
+/** Returns a strong ETag of the body. */
+async function entityTag(body: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+  return `"${Array.from(new Uint8Array(digest, 0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("")}"`;
+}
+
+/** True if an If-None-Match header contains this tag. Weak and strong tags match. Source: RFC 9110 §13.1.2. */
+function isNamed(tag: string, header: string | undefined): boolean {
+  const names = (header ?? "").split(",").map((name) => name.trim().replace(/^W\//, ""));
+  return names.includes(tag) || names.includes("*");
+}
+
+/** Answers with JSON text and its ETag, or with 304 to a client that names this ETag. */
+export async function replyConditionally(
+  c: AppContext,
+  text: string,
+  headers?: Readonly<Record<string, string>>,
+): Promise<Response> {
+  const all = { ...headers, ETag: await entityTag(text) };
+  return isNamed(all.ETag, c.req.header("if-none-match")) ? reply(c, null, 304, all) : replyJson(c, text, 200, all);
+}

@@ -11,6 +11,7 @@ export const AUDIT_ACTIONS = [
   "organization.update",
   "organization.delete",
   "gate.set",
+  "offer.publish",
   "member.add",
   "member.change",
   "member.remove",

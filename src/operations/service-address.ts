@@ -17,7 +17,7 @@ export function versionNotFound({ version, serviceName }: PricingAddress): Failu
   return new Failure("notFound", `Pricing version ${version} not found for service ${serviceName}`);
 }
 
-function serviceNotFound(serviceName: string): Failure {
+export function serviceNotFound(serviceName: string): Failure {
   return new Failure("notFound", `NOT FOUND: Service with name ${serviceName}`);
 }
 

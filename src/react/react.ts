@@ -3,8 +3,7 @@
 /** The React library (`faregate/react`). */
 export * from "../client/front/front-end.ts";
 export type { ServiceClientContext } from "./context.ts";
-export type { FeatureProps, SlotProps } from "./feature.tsx";
-export { Default, ErrorFallback, Feature, Loading, On } from "./feature.tsx";
+export { type FeatureProps, type SlotProps, Default, ErrorFallback, Feature, Loading, On } from "./feature.tsx";
 export {
   useConnectionStatus,
   useFeature,
@@ -14,7 +13,15 @@ export {
   useUsage,
 } from "./hooks.ts";
 export * from "./space.ts";
-export type { ServiceConfiguration, ServiceProviderProps } from "./service-provider.tsx";
-export { ServiceProvider } from "./service-provider.tsx";
-export type { AnsweredFeature } from "./suspense.ts";
-export { FeatureUnavailableError, useSuspenseFeature } from "./suspense.ts";
+export { type OfferOptions, type OfferProps, type OfferState, Offer, useOffer } from "./offer.tsx";
+export { type ChoiceProps, type OfferLabels, type OfferTableProps, OfferTable } from "./offer-table.tsx";
+export { type ServiceConfiguration, type ServiceProviderProps, ServiceProvider } from "./service-provider.tsx";
+export { type AnsweredFeature, FeatureUnavailableError, useSuspenseFeature } from "./suspense.ts";
+export {
+  type UnlockLabels,
+  type UnlockOptions,
+  type UnlockPromptProps,
+  type UnlockState,
+  UnlockPrompt,
+  useUnlock,
+} from "./unlock.tsx";

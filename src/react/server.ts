@@ -1,8 +1,20 @@
 /** Exports for server components (`faregate/react/server`): no React context, no browser API. */
 export * from "../client/feature-id.ts";
-export type { InvalidTokenReason } from "../client/invalid-pricing-token-error.ts";
-export { InvalidPricingTokenError } from "../client/invalid-pricing-token-error.ts";
-export type { FeatureReason, FeatureState, FeatureStatus, Usage } from "../client/feature-state.ts";
-export { usageOf } from "../client/feature-state.ts";
-export type { FeatureError, PricingTokenPayload, TokenFeature, UsageFigure } from "../client/pricing-token.ts";
-export { parsePricingToken } from "../client/pricing-token.ts";
+export { type InvalidTokenReason, InvalidPricingTokenError } from "../client/invalid-pricing-token-error.ts";
+export {
+  type FeatureReason,
+  type FeatureState,
+  type FeatureStatus,
+  type Usage,
+  usageOf,
+} from "../client/feature-state.ts";
+export type * from "../client/offer.ts";
+export { publicOffer } from "../client/public-offer.ts";
+export { type ChoiceProps, type OfferLabels, type OfferTableProps, OfferTable } from "./offer-table.tsx";
+export {
+  type FeatureError,
+  type PricingTokenPayload,
+  type TokenFeature,
+  type UsageFigure,
+  parsePricingToken,
+} from "../client/pricing-token.ts";

@@ -11,7 +11,7 @@ const fallbackFields = {
 };
 
 /** Builds the error of an object that has an unknown field or is none. `prefix` is the path of the object. */
-const objectError = (message: string, prefix = "") => ({
+export const objectError = (message: string, prefix = "") => ({
   error: (issue: { readonly code?: string; readonly keys?: readonly string[] }) =>
     issue.code === "unrecognized_keys" ? `Unknown field: ${prefix}${issue.keys?.[0] ?? ""}` : message,
 });

@@ -6,6 +6,7 @@ export const GROUPS = {
   Features: "Ask at run time: may this user use this feature, and how much is left? The calls of every request.",
   Contracts: "An end user's subscription: services, plans, add-ons, billing period, and what has been consumed.",
   Services: "The products that you price, and the versions of their pricings.",
+  Offers: "What a service sells, and the smallest purchase that turns a feature on: price pages and upgrade prompts.",
   Changes:
     "Compare two versions, predict what a change does to each contract, and set the rules that changes must pass.",
   Tokens: "Pricing tokens: signed answers that a front end can hold.",

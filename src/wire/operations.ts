@@ -5,6 +5,7 @@ import { contractDetailOperations, contractOperations } from "./contracts.ts";
 import { eventOperations } from "./events.ts";
 import { featureOperations } from "./features.ts";
 import { gateOperations } from "./gate.ts";
+import { offerOperations, publicOfferOperations, unlockOperations } from "./offers.ts";
 import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
 import { organizationOperations } from "./organizations.ts";
@@ -32,11 +33,15 @@ const insideOrganization = (operation: Operation): Operation => ({
  */
 export const OPERATIONS: readonly Operation[] = [
   ...featureOperations,
+  ...unlockOperations,
   ...contractDetailOperations,
   ...contractOperations,
   ...contractOperations.map(insideOrganization),
   ...serviceOperations,
   ...serviceOperations.map(insideOrganization),
+  ...offerOperations,
+  ...offerOperations.map(insideOrganization),
+  ...publicOfferOperations,
   ...changeOperations,
   ...changeOperations.map(insideOrganization),
   ...gateOperations,

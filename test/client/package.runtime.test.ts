@@ -126,6 +126,20 @@ describe("sizes, compressed", () => {
     expect(compressed(live)).toBeLessThanOrEqual(14_000);
   });
 
+  test("offers and unlocks add 2.5 kB at most, and nothing to a page without them", async () => {
+    const bundled = async (names: string) => {
+      const chunks = await bundle(`import { ${names} } from "./esm/react/react.js"; globalThis.used = [${names}];`);
+      return { main: withStatic(named(chunks, "application"), chunks), chunks };
+    };
+    const without = await bundled("ServiceProvider, useFeature");
+    expect(modules(without.main).filter((id) => /offer|unlock|asking/.test(id))).toEqual([]);
+    const everything = await bundled(
+      "ServiceProvider, useFeature, useOffer, useUnlock, Offer, OfferTable, UnlockPrompt",
+    );
+    expect(compressed(everything.main) - compressed(without.main)).toBeLessThanOrEqual(2500);
+    expect(compressed([named(everything.chunks, "ask")])).toBeLessThanOrEqual(650);
+  });
+
   test("OpenFeature in a page is 5.7 kB at most beside its SDK, what connects comes later; on a back end it is 3.1 kB", async () => {
     const page = await bundle(`export * from "./esm/openfeature/web.js";`);
     const main = withStatic(named(page, "application"), page);
@@ -218,7 +232,7 @@ describe("the entries load", () => {
       expect(readFileSync(join(PACKAGE, `esm/${SOURCES[entry]}.js`), "utf8")).toMatch(/^"use client";/);
     }
     const chunks = await bundle(`export * from "./esm/react/server.js";`);
-    expect(chunks.flatMap(({ imports }) => imports)).toEqual([]);
+    expect(chunks.flatMap(({ imports }) => imports)).toEqual(["react/jsx-runtime"]);
     expect(chunks.map(({ code }) => code).join()).not.toMatch(/createContext|document|window/);
   });
 });

@@ -31,6 +31,7 @@ it("an empty environment has the documented defaults", () => {
     ACCOUNT_CALLS_PER_MINUTE: 3000,
     FAILED_SIGN_INS_PER_MINUTE: 10,
     UNKNOWN_KEYS_PER_MINUTE: 1000,
+    PUBLIC_OFFERS_PER_MINUTE: 600,
     BODY_DEPTH_LIMIT: 1000,
     PRICING_DEPTH_LIMIT: 32,
     ANALYSIS_THREADS: undefined,

@@ -26,6 +26,7 @@ const ELSEWHERE = [
   "POST /features/:userId",
   "POST /features/:userId/pricing-token",
   "POST /features/:userId/:featureId",
+  "POST /features/:userId/:featureId/unlock",
   "POST /pricing-tokens/verify",
   ...["", "/organizations/:organizationId"].flatMap((below) => [
     `POST ${below}/services/:serviceName/diff`,

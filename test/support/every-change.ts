@@ -182,6 +182,13 @@ export async function changeServices(
     return take({ route: `${method} ${below}${path}`, actions, key, ...given, path: `${below}${other ?? path}` });
   };
   await step("POST /services", ["service.create", "pricing.create"], { body: yamlUpload(tasker()) });
+  await take({
+    route: "PUT /organizations/:organizationId/public-offer",
+    actions: ["offer.publish"],
+    key: owner.key,
+    body: { services: ["tasker"] },
+    entry: { organizationId: id, target: "Tasks", before: { services: [] }, after: { services: ["Tasker"] } },
+  });
   await step("POST /services/:serviceName/pricings", ["pricing.create"], {
     body: yamlUpload(tasker({ version: "2.0.0", createdAt: "2025-02-01" })),
     entry: { organizationId: id, target: "Tasker 2.0.0" },

@@ -1,4 +1,5 @@
 import type { FallbackCache } from "./fallback-cache.ts";
+import type { Configuration } from "../offer.ts";
 import { isObject } from "../pricing-token.ts";
 import { type CallOptions, type CountedOptions, expected, listOf, segment, type Transport } from "./transport.ts";
 
@@ -106,6 +107,24 @@ export interface Paging {
  * Limits to reset: the named one in every service that has it; otherwise all that renew, and with `all` every limit.
  */
 export type UsageReset = { readonly limit: string } | { readonly all?: boolean };
+
+/**
+ * Returns the novation that buys a configuration of one service. Other services of the contract stay as they are.
+ */
+export function novationTo(
+  contract: Subscription,
+  service: string,
+  { pricingVersion, plan, addOns }: Configuration,
+): Novation {
+  const key = service.toLowerCase();
+  const withoutIt = <T>(map: Readonly<Record<string, T>>): Record<string, T> =>
+    Object.fromEntries(Object.entries(map).filter(([name]) => name.toLowerCase() !== key));
+  return {
+    contractedServices: { ...withoutIt(contract.contractedServices), [key]: pricingVersion },
+    subscriptionPlans: { ...withoutIt(contract.subscriptionPlans), ...(plan === null ? {} : { [key]: plan }) },
+    subscriptionAddOns: { ...withoutIt(contract.subscriptionAddOns), [key]: addOns },
+  };
+}
 
 const LARGEST_PAGE = 100;
 

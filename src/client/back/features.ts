@@ -1,5 +1,7 @@
 import { type AsOf, type Contract, hasAsOf, instant } from "./contracts.ts";
 import type { FeatureId } from "../feature-id.ts";
+import { isUnlock } from "../ask.ts";
+import type { Unlock } from "../offer.ts";
 import type { Freshness, FallbackCache, OutageOptions } from "./fallback-cache.ts";
 import { type FeatureError, isObject, ownValue } from "../pricing-token.ts";
 import { tokenOf } from "../request.ts";
@@ -209,6 +211,31 @@ export class Features {
     const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
     await this.transport.send({ method: "POST", path, query: { revert: true, latest }, idempotencyKey }, options);
     this.fallbackCache.evict(userId);
+  }
+
+  /**
+   * Finds the smallest purchase that turns a feature on for an end user, with room for `amounts` per
+   * `{service}-{limit}`. Buys nothing; see `novationTo`. Rejects in an outage, because an offer is never made up.
+   * @throws ServiceRequestError with status 404 for a user without contract.
+   */
+  async unlock(
+    userId: string,
+    featureId: FeatureId,
+    options: CallOptions & {
+      amounts?: Readonly<Record<string, number>> | undefined;
+      server?: boolean | undefined;
+      /** Searches this active version instead of the user's. */
+      pricingVersion?: string | undefined;
+    } = {},
+  ): Promise<Unlock> {
+    const { amounts, server, pricingVersion } = options;
+    const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}/unlock`;
+    const body = amounts === undefined ? {} : { amounts };
+    return this.transport.ask(
+      { method: "POST", path, query: { server, pricingVersion }, body, isRead: true },
+      isUnlock,
+      options,
+    );
   }
 
   /** Returns a signed pricing token of the end user, for a front end. */

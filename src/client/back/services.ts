@@ -1,3 +1,5 @@
+import { isOffer } from "../ask.ts";
+import type { Offer } from "../offer.ts";
 import { isObject } from "../pricing-token.ts";
 import { type CallOptions, listOf, segment, type Transport } from "./transport.ts";
 
@@ -61,6 +63,20 @@ export class Services {
   ): Promise<Pricing[]> {
     const path = `${pathOf(serviceName)}/pricings`;
     return this.transport.ask({ method: "GET", path, query }, listOf(isPricing), options);
+  }
+
+  /**
+   * Returns what a service sells, for an end user or for everybody. Rejects in an outage, because an offer is never
+   * made up.
+   * @throws ServiceRequestError with status 404 if there is no such service or version.
+   */
+  async offer(
+    serviceName: string,
+    options: CallOptions & { userId?: string | undefined; pricingVersion?: string | undefined } = {},
+  ): Promise<Offer> {
+    const { userId, pricingVersion } = options;
+    const query = { userId, pricingVersion };
+    return this.transport.ask({ method: "GET", path: `${pathOf(serviceName)}/offer`, query }, isOffer, options);
   }
 
   /**

@@ -15,18 +15,14 @@ const CODES: Record<PublicEvent["code"] | "PRICING_ACTIVATED", true> = {
 
 /** Parses a message. Returns undefined for a code of a newer server. @throws Error for a malformed message. */
 export function readMessage(message: unknown): { event: PricingEvent; details: PricingEventDetails } | undefined {
-  if (!hasCode(message)) throw new Error("Not a message of the event channel.");
-  const { code, details } = message;
-  if (!ownValue(CODES, code)) return undefined;
-  if (!isObject(details)) throw new Error("Not a message of the event channel.");
+  const { code, details } = isObject(message) ? message : {};
+  const isKnown = typeof code === "string" && ownValue(CODES, code);
+  if (isKnown === undefined) return undefined;
+  if (!isKnown || !isObject(details)) throw new Error("Not a message of the event channel.");
   return asReceived(code.toLowerCase(), details);
 }
 
 /** Type guarantee: the name belongs to one of CODES. `details` is any object, passed on as received. */
 function asReceived(event: string, details: object) {
   return { event: event as PricingEvent, details: details as PricingEventDetails };
-}
-
-function hasCode(message: unknown): message is { code: string; details?: unknown } {
-  return isObject(message) && typeof message["code"] === "string";
 }

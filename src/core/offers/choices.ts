@@ -7,7 +7,7 @@ import { allowsQuantity, checkSubscription, constraintsOf } from "../pricing/sub
 import { changesOf } from "./changes.ts";
 
 /*
- * What choosing an item of a price page means: the configuration that is bought. Source: contract offers §3, `select`.
+ * Configurations that a user buys by choosing an item of a price page. Source: contract offers §3, `select`.
  */
 
 export type Scenario = "current" | "contact" | "upgrade" | "downgrade" | "switch";

@@ -74,7 +74,7 @@ export interface OfferedAddOn extends OfferedItem {
   readonly held?: number;
 }
 
-/** What one version of a service sells: everything that a price page shows. Source: contract offers §3. */
+/** One version of a service as a price page shows it. Source: contract offers §3. */
 export interface Offer {
   readonly service: string;
   readonly key: string;

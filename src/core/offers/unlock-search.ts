@@ -39,7 +39,7 @@ export function tieText({ plan, addOns }: Configuration): string {
   return JSON.stringify([plan?.toLowerCase() ?? null, named]);
 }
 
-/** Returns true if a part of the target has a text price, and the contract does not have that part yet. */
+/** Returns true if the target has a part with a text price that the contract does not have yet. */
 export function needsContact({ pricing }: Side, current: Configuration, { plan, addOns }: Configuration): boolean {
   const isText = (price: number | string | undefined): boolean => typeof price === "string";
   const held = new Map(Object.entries(current.addOns).map(([name, quantity]) => [name.toLowerCase(), quantity]));

@@ -69,6 +69,7 @@ export function priceChange(
   const { currency } = after.pricing.pricing;
   return {
     now: before.pricing.pricing.currency === currency ? amountOf(before.pricing, current) : null,
+    // oxlint-disable-next-line unicorn/no-thenable -- a number, and the contract's name for it
     then: amountOf(after.pricing, target),
     currency,
     unit: target.plan === undefined ? null : (findPlan(after.pricing, target.plan)?.unit ?? null),

@@ -30,6 +30,7 @@ export function httpSettingsOf(config: Config): HttpSettings {
     logsRequests: config.LOG_LEVEL === "debug",
     trustedProxies: config.TRUSTED_PROXIES,
     unknownKeysPerMinute: config.UNKNOWN_KEYS_PER_MINUTE,
+    publicOffersPerMinute: config.PUBLIC_OFFERS_PER_MINUTE,
     keyCallsPerSecond: config.KEY_CALLS_PER_SECOND,
     maxBodyBytes: config.BODY_LIMIT_KB * 1024,
     maxBodyDepth: config.BODY_DEPTH_LIMIT,

@@ -7,11 +7,13 @@ import { Failure } from "../../operations/errors.ts";
 import * as features from "../../operations/evaluation/features.ts";
 import { issuePricingToken } from "../../operations/evaluation/pricing-tokens.ts";
 import * as usage from "../../operations/evaluation/usage.ts";
+import { unlockFeature } from "../../operations/evaluation/unlock.ts";
 import { expectedConsumption } from "../../wire/features.ts";
+import { unlockRequest } from "../../wire/offers.ts";
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { instantOf, leadingInteger, queryParameter } from "../params.ts";
+import { instantOf, leadingInteger, nonEmpty, queryParameter } from "../params.ts";
 import { json } from "../reply.ts";
 
 const flag = (c: AppContext, name: string) => queryParameter(c, name) === "true";
@@ -63,6 +65,14 @@ export const featureRoutes = new Hono<AppEnv>()
     }
     const issued = issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
     return chain(issued, (token) => json(c, token));
+  })
+  .post("/:userId/:featureId/unlock", async (c) => {
+    const { amounts } = bodyOf(c, unlockRequest);
+    if (queryParameter(c, "at") !== undefined)
+      throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with an unlock");
+    const pricingVersion = nonEmpty(c, "pricingVersion");
+    const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c), amounts, pricingVersion };
+    return json(c, await unlockFeature(context(c), input));
   })
   .post("/:userId/:featureId", (c) => {
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };

@@ -6,7 +6,7 @@ import * as flags from "../../operations/evaluation/flags.ts";
 import { evaluationRequest, OFREP_ERRORS } from "../../wire/ofrep.ts";
 import { type FailureBody, UNEXPECTED } from "../errors.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
-import { json, reply, replyJson } from "../reply.ts";
+import { json, replyConditionally } from "../reply.ts";
 import { queryParameter } from "../params.ts";
 
 /** Evaluates for the request's end user. A user without a valid contract is an INVALID_CONTEXT. */
@@ -31,26 +31,12 @@ async function answer(
   }
 }
 
-/** Returns a strong ETag of the body. */
-async function entityTag(body: string): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
-  return `"${Array.from(new Uint8Array(digest, 0, 16), (byte) => byte.toString(16).padStart(2, "0")).join("")}"`;
-}
-
-/** True if an If-None-Match header contains this tag. Weak and strong tags match. Source: RFC 9110 §13.1.2. */
-function isNamed(tag: string, header: string | undefined): boolean {
-  const names = (header ?? "").split(",").map((name) => name.trim().replace(/^W\//, ""));
-  return names.includes(tag) || names.includes("*");
-}
-
 /** OpenFeature's Remote Evaluation Protocol. Evaluates and never consumes. Source: open-feature/protocol, service/openapi.yaml. */
 export const ofrepRoutes = new Hono<AppEnv>()
   .post("/", (c) =>
     answer(c, undefined, async (ctx, input) => {
       const body = JSON.stringify({ flags: await flags.evaluateFlags(ctx, input) });
-      const tag = await entityTag(body);
-      if (isNamed(tag, c.req.header("if-none-match"))) return reply(c, null, 304, { ETag: tag });
-      return replyJson(c, body, 200, { ETag: tag });
+      return replyConditionally(c, body);
     }),
   )
   .post("/:key", (c) => {

@@ -52,6 +52,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         .set({
           ...(name === "" ? {} : { name, nameKey: serviceKey(name) }),
           ...(target === undefined ? {} : { organizationId: target }),
+          ...(isMoved ? { offerPublished: false } : {}),
           updatedAt: ctx.resources.now(),
         })
         .where(eq(services.id, service.id))

@@ -171,7 +171,7 @@ export async function disableService(
     const now = ctx.resources.now();
     await ctx.db
       .update(services)
-      .set({ disabled: true, hasArchive: true, updatedAt: now })
+      .set({ disabled: true, hasArchive: true, offerPublished: false, updatedAt: now })
       .where(eq(services.id, service.id));
     await ctx.db.update(pricings).set({ availability: "archived" }).where(eq(pricings.serviceId, service.id));
     await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });

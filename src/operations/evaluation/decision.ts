@@ -12,7 +12,7 @@ import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(
-  { evaluation, usage }: Prepared,
+  { evaluation, usage }: Pick<Prepared, "evaluation" | "usage">,
   { featureId, expected, mode, strict }: EvaluationRequest,
 ): { result: FeatureResult; counts: boolean } {
   const result = evaluateFeature(evaluation, featureId, usage, mode);

@@ -5,7 +5,7 @@ import { findPlan } from "../../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../../core/pricing/evaluate.ts";
 import { grant } from "../../core/pricing/subscription.ts";
 import { recordEvent } from "../../db/queries/outbox.ts";
-import { loadSnapshot, type ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
+import { type EndUserName, loadSnapshot, type ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { boundaryAfter, isDue, lockContract, renewDue } from "../../db/queries/usage.ts";
 import { contracts } from "../../db/schema.ts";
@@ -37,10 +37,11 @@ export function evaluatedOrganization(ctx: Context): string {
  * @throws Failure notFound without a contract; invalid when it has expired.
  */
 export function prepareContract(ctx: Context, userId: string): MaybePromise<Prepared> {
-  return chain(ctx.resources.snapshots.snapshot({ organizationId: evaluatedOrganization(ctx), userId }), (contract) => {
+  const name = { organizationId: evaluatedOrganization(ctx), userId };
+  return chain(ctx.resources.snapshots.snapshot(name), (contract) => {
     if (contract === null) throw contractNotFound(userId);
     if (needsRenewal(contract, ctx.resources.now()))
-      return withLockedContract(ctx, userId, async (_, prepared) => prepared);
+      return withLockedContract(ctx, name, async (_, prepared) => prepared);
     return prepare(ctx, contract);
   });
 }
@@ -84,10 +85,9 @@ function hasDue(contract: ContractSnapshot, now: Date): boolean {
  */
 export async function withLockedContract<T>(
   ctx: Context,
-  userId: string,
+  { organizationId, userId }: EndUserName,
   work: (ctx: Context, prepared: Prepared) => Promise<T>,
 ): Promise<T> {
-  const organizationId = evaluatedOrganization(ctx);
   return transaction(ctx, async (ctx) => {
     // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
     const found = await lockContract(ctx.db, organizationId, userId);

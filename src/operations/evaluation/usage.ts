@@ -16,7 +16,7 @@ import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
-import { withLockedContract } from "./prepare.ts";
+import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 
 /**
@@ -29,7 +29,8 @@ export async function revertConsumption(
   input: { userId: string; featureId: string; latest: boolean; mode: Mode },
 ): Promise<void> {
   const { userId, featureId, latest } = input;
-  const isContracted = await withLockedContract(ctx, userId, async (ctx, { contract, evaluation, usage }) => {
+  const name = { organizationId: evaluatedOrganization(ctx), userId };
+  const isContracted = await withLockedContract(ctx, name, async (ctx, { contract, evaluation, usage }) => {
     const result = evaluateFeature(evaluation, featureId, usage, input.mode);
     if (result.error?.code === "FLAG_NOT_FOUND") return false;
     const now = ctx.resources.now();

@@ -1,6 +1,6 @@
 import { analyse, clocksOf, sizeOf } from "../../core/change/analysis.ts";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
-import type { Steps } from "../../core/steps.ts";
+import type { IsOver, Steps } from "../../core/steps.ts";
 import { Failure } from "../errors.ts";
 
 /** Time budget of a task on the event loop. When it runs out, the task restarts in a thread. */
@@ -73,6 +73,27 @@ export async function inSlices<T>(
     await pause();
     if (signal?.aborted === true) throw clientClosed();
   }
+}
+
+/**
+ * Runs work in slices. `isOver` turns true after `milliseconds` of computing, not counting the pauses between slices.
+ */
+export function inBudget<T>(milliseconds: number, work: (isOver: IsOver) => Steps<T>): Promise<T> {
+  let computed = 0;
+  let since = 0;
+  let readings = 0;
+  const isOver = () => computed + performance.now() - since + READING_MS * (readings += 1) > milliseconds;
+  function* timed(): Steps<T> {
+    const steps = work(isOver);
+    for (;;) {
+      since = performance.now();
+      const { done, value } = steps.next();
+      if (done === true) return value;
+      computed += performance.now() - since;
+      yield;
+    }
+  }
+  return inSlices(timed());
 }
 
 /** Semaphore per key with a short, bounded queue. */

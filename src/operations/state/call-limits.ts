@@ -4,6 +4,8 @@ import { Failure } from "../errors.ts";
 const WINDOW_MS = 60_000;
 /** Failed sign-ins per minute, name and address. Source: contract README, decisions 18 and 22. */
 export const MAX_FAILURES = 10;
+/** Public offers per minute and address. */
+const MAX_PUBLIC_OFFERS = 600;
 /** Unknown keys per minute and address: far more than a misconfigured client sends, far fewer than guessing needs. */
 const MAX_UNKNOWN_KEYS = 1000;
 
@@ -24,7 +26,8 @@ interface Attempts {
 /** Rate limits that one process counts in memory. n processes allow n times as much. */
 export class CallLimits {
   readonly #attemptsByBucket = new Map<string, Attempts>();
-  #unknownKeys = { minute: 0, byAddress: new Map<string, number>() };
+  readonly #unknownKeys = { minute: 0, byAddress: new Map<string, number>() };
+  readonly #publicOffers = { minute: 0, byAddress: new Map<string, number>() };
   #keyCalls = { second: 0, byCaller: new Map<string, number>() };
 
   /**
@@ -86,13 +89,21 @@ export class CallLimits {
    * the same address are unaffected.
    */
   unknownKeyFailure(address: string, now: Date, failure: Failure, limit: number = MAX_UNKNOWN_KEYS): Failure {
-    const minute = Math.floor(now.getTime() / WINDOW_MS);
-    if (this.#unknownKeys.minute !== minute) this.#unknownKeys = { minute, byAddress: new Map() };
-    const count = (this.#unknownKeys.byAddress.get(address) ?? 0) + 1;
-    this.#unknownKeys.byAddress.set(address, count);
+    const count = countIn(this.#unknownKeys, address, now);
     if (count <= limit || limit === 0) return failure;
     return new Failure("tooManyRequests", "Too many unknown API keys. Please try again later", {
-      retryAfterSeconds: Math.ceil((WINDOW_MS - (now.getTime() % WINDOW_MS)) / 1000),
+      retryAfterSeconds: secondsLeft(now),
+    });
+  }
+
+  /**
+   * Counts a call for a public offer.
+   * @throws Failure tooManyRequests above `limit` calls per minute and address; 0 disables the limit.
+   */
+  countPublicOffer(address: string, now: Date, limit: number = MAX_PUBLIC_OFFERS): void {
+    if (limit === 0 || countIn(this.#publicOffers, address, now) <= limit) return;
+    throw new Failure("tooManyRequests", "Too many requests. Please try again later", {
+      retryAfterSeconds: secondsLeft(now),
     });
   }
 
@@ -112,6 +123,28 @@ export class CallLimits {
       retryAfterSeconds: 1,
     });
   }
+}
+
+/** Calls of one minute, by address. */
+interface MinuteCounts {
+  minute: number;
+  byAddress: Map<string, number>;
+}
+
+/** Counts a call, and returns the calls of its address in this minute. */
+function countIn(counts: MinuteCounts, address: string, now: Date): number {
+  const minute = Math.floor(now.getTime() / WINDOW_MS);
+  if (counts.minute !== minute) {
+    counts.minute = minute;
+    counts.byAddress = new Map();
+  }
+  const count = (counts.byAddress.get(address) ?? 0) + 1;
+  counts.byAddress.set(address, count);
+  return count;
+}
+
+function secondsLeft(now: Date): number {
+  return Math.ceil((WINDOW_MS - (now.getTime() % WINDOW_MS)) / 1000);
 }
 
 function dropOldFailures(attempts: Attempts, now: number): void {

@@ -9,7 +9,8 @@ import type { EvaluationRequest, FeatureAnswer } from "../request.ts";
  * Consumes in its own transaction, or in the caller's. Blocks on the contract's lock, and renews due balances first.
  */
 export async function consumeSerially(ctx: Context, request: EvaluationRequest): Promise<FeatureAnswer> {
-  return withLockedContract(ctx, request.userId, async (ctx, prepared) => {
+  const organizationId = evaluatedOrganization(ctx);
+  return withLockedContract(ctx, { organizationId, userId: request.userId }, async (ctx, prepared) => {
     const { result, counts } = decide(prepared, request);
     if (!counts) return explained(prepared, result, request, prepared.usage);
     const now = ctx.resources.now();
@@ -24,7 +25,6 @@ export async function consumeSerially(ctx: Context, request: EvaluationRequest):
     // Taken from the rows: their sums are exact where sums in JavaScript round.
     const answer = { ...result, used: mapValues(result.used ?? {}, (id, sum) => balances.get(id) ?? sum) };
     const reached = limitsReached(prepared, request, involved, answer);
-    const organizationId = evaluatedOrganization(ctx);
     await recordEvents(
       ctx.db,
       reached.map((event) => ({ organizationId, event })),

@@ -1,0 +1,209 @@
+import { configurationOf } from "../../core/change/configuration.ts";
+import type { Configuration } from "../../core/change/configuration.ts";
+import { usageOf } from "../../core/change/entitlements.ts";
+import type { Side } from "../../core/change/entitlements.ts";
+import type { Goal } from "../../core/offers/unlock-search.ts";
+import {
+  type FoundPurchases,
+  named,
+  type NamedConfiguration,
+  type Purchase,
+  unlockSteps,
+} from "../../core/offers/unlock.ts";
+import { involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.ts";
+import { idOf } from "../../core/pricing/evaluation.ts";
+import type { Grant } from "../../core/pricing/subscription.ts";
+import type { SnapshotService } from "../../db/queries/contract-snapshots.ts";
+import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
+import type { Context } from "../context.ts";
+import { Failure } from "../errors.ts";
+import { decide } from "./decision.ts";
+import { type Prepared, prepareContract } from "./prepare.ts";
+import type { Mode } from "./request.ts";
+import { versionNotFound } from "../service-address.ts";
+import { inBudget } from "../state/analysis.ts";
+import { namedVersion, offeredVersion, requireActive, sidesOf } from "./offered-versions.ts";
+
+/** Computing time of one search. */
+const SEARCH_MS = 50;
+
+/** Reason why there is no target. Source: contract offers §2. */
+export type NoUnlock = "UNKNOWN_FEATURE" | "NO_EXPRESSION" | "ALREADY_ON" | "NOT_OFFERED" | "UNDECIDED";
+
+/** The smallest purchase that turns a feature on, and those of up to three other plans. */
+export interface Unlock extends Pick<Purchase, "contact" | "gains" | "losses" | "differences"> {
+  readonly featureId: string;
+  readonly service: string | null;
+  readonly current: NamedConfiguration | null;
+  readonly target: NamedConfiguration | null;
+  /** Null with a target. */
+  readonly reason: NoUnlock | null;
+  readonly price: Purchase["price"] | null;
+  readonly alternatives: readonly Purchase[];
+  /** False when the search was cut off: `target` is then the best found so far. */
+  readonly complete: boolean;
+}
+
+interface Asked {
+  userId: string;
+  featureId: string;
+  mode: Mode;
+  /** Amounts to consume by `<service>-<limit>`; undefined to ask whether the feature is on. */
+  amounts: Readonly<Record<string, number>> | undefined;
+  /** Searches this version instead of the offered one. */
+  pricingVersion: string | undefined;
+}
+
+/**
+ * Finds the smallest purchase that turns a feature on for an end user. Writes nothing but renewals that are due.
+ * Source: contract offers §2.
+ * @throws Failure notFound without a contract, or for an unknown version; invalid for an expired contract or an
+ * archived version; unprocessable for the amount of a limit that the feature does not read.
+ */
+export async function unlockFeature(ctx: Context, asked: Asked): Promise<Unlock> {
+  const prepared = await prepareContract(ctx, asked.userId);
+  const found = await findFeature(ctx, prepared, asked);
+  if (found === undefined) return nothingFound(asked, "UNKNOWN_FEATURE");
+  const { contracted, name, before, after } = found;
+  const current = currentOf(contracted);
+  const expression = after.pricing.features.get(name)?.[asked.mode.server ? "server" : "client"];
+  const limits = (expression?.usage ?? []).filter(({ slot }) => slot >= 0).map((usage) => usage.name);
+  requireKnownAmounts(asked.amounts, after.serviceName, limits);
+  const answer = { service: contracted.key, current: named(before.pricing, current) };
+  if (expression?.mentionsContext !== true) return { ...nothingFound(asked, "NO_EXPRESSION"), ...answer };
+  if (isOn(prepared, asked)) return { ...nothingFound(asked, "ALREADY_ON"), ...answer };
+  const goal = goalOf(prepared, asked, { contracted, name, after, limits });
+  const searched = await inBudget(SEARCH_MS, (isOver) => unlockSteps({ before, after, current }, goal, isOver));
+  return answerOf(asked, answer, searched);
+}
+
+function answerOf(
+  asked: Asked,
+  answer: Pick<Unlock, "service" | "current">,
+  { purchases: [best, ...alternatives], complete }: FoundPurchases,
+): Unlock {
+  if (best === undefined)
+    return { ...nothingFound(asked, complete ? "NOT_OFFERED" : "UNDECIDED"), ...answer, complete };
+  const { target, contact, price, gains, losses, differences } = best;
+  const { featureId } = asked;
+  const changes = { gains, losses, differences };
+  return { featureId, ...answer, target, reason: null, contact, price, ...changes, alternatives, complete };
+}
+
+function nothingFound({ featureId }: Asked, reason: NoUnlock): Unlock {
+  return {
+    featureId,
+    service: null,
+    current: null,
+    target: null,
+    reason,
+    contact: false,
+    price: null,
+    gains: [],
+    losses: [],
+    differences: [],
+    alternatives: [],
+    complete: true,
+  };
+}
+
+/** Returns the configuration that the contract has of a service. */
+export function currentOf({ plan, addOns }: SnapshotService): Configuration {
+  const bought = Object.entries(addOns ?? {}).filter(([, quantity]) => quantity > 0);
+  return configurationOf(plan ?? undefined, Object.fromEntries(bought));
+}
+
+interface FoundFeature {
+  contracted: SnapshotService;
+  /** Name of the feature in its pricing. */
+  name: string;
+  before: Side;
+  after: Side;
+}
+
+/** Finds the contracted service whose searched version has the feature. Of several, the later contracted one answers. */
+async function findFeature(
+  ctx: Context,
+  { contract }: Prepared,
+  { featureId, pricingVersion }: Asked,
+): Promise<FoundFeature | undefined> {
+  const candidates: { contracted: SnapshotService; version: VersionRow }[] = [];
+  const services = contract.services.filter(({ key }) => featureId.startsWith(idOf(key, "")));
+  for (const contracted of services.toReversed()) {
+    const versions = await listVersions(ctx.db, contracted.serviceId);
+    const version =
+      pricingVersion === undefined
+        ? offeredVersion(versions, contracted.pricingId)
+        : namedVersion(versions, pricingVersion);
+    if (version !== undefined) candidates.push({ contracted, version });
+  }
+  const last = services.at(-1);
+  if (pricingVersion !== undefined && last !== undefined) {
+    const [first] = candidates;
+    if (first === undefined)
+      throw versionNotFound({ organizationId: "", serviceName: last.key, version: pricingVersion });
+    requireActive(first.version, pricingVersion, first.contracted.key);
+  }
+  for (const { contracted, version } of candidates) {
+    const name = featureId.slice(idOf(contracted.key, "").length);
+    const rows = [contracted, { pricingId: version.id, hash: version.hash }];
+    const [before, after] = await sidesOf(ctx, contracted.key, rows);
+    if (before !== undefined && after?.pricing.features.has(name) === true) return { contracted, name, before, after };
+  }
+  return undefined;
+}
+
+/** @throws Failure unprocessable for an amount of a limit that the feature does not read. */
+function requireKnownAmounts(amounts: Asked["amounts"], serviceName: string, limits: readonly string[]): void {
+  const known = new Set(limits.map((limit) => idOf(serviceName, limit)));
+  const unknown = Object.keys(amounts ?? {}).find((id) => !known.has(id));
+  if (unknown !== undefined) throw new Failure("unprocessable", `Unknown field: amounts.${unknown}`);
+}
+
+/** Decides as a strict dry run with the amounts does, or as a plain read without them. Amounts not named count as 0. */
+function isOn(
+  { evaluation, usage }: Pick<Prepared, "evaluation" | "usage">,
+  { userId, featureId, mode, amounts }: Asked,
+): boolean {
+  const unnamed = involvedLimits(evaluation, featureId, mode).map(({ id }) => [id, 0]);
+  const expected = amounts === undefined ? {} : { ...Object.fromEntries(unnamed), ...amounts };
+  const request = { userId, featureId, expected, mode, strict: true, dryRun: true, explain: false };
+  return decide({ evaluation, usage }, request).result.eval;
+}
+
+/** Describes what a configuration must fulfil: the contract, novated to it, could use the feature. */
+function goalOf(
+  { contract, evaluation, usage }: Prepared,
+  asked: Asked,
+  {
+    contracted,
+    name,
+    after,
+    limits,
+  }: Pick<FoundFeature, "contracted" | "name" | "after"> & {
+    limits: readonly string[];
+  },
+): Goal {
+  const levels = contract.levels.filter(({ serviceId }) => serviceId === contracted.serviceId);
+  const kept = Object.fromEntries(levels.map(({ limitName, consumed }) => [limitName, consumed]));
+  const mine = new Set(levels.map(({ limitName }) => idOf(contracted.key, limitName)));
+  const others = [...usage].filter(([id]) => !mine.has(id));
+  // A novation keeps the balances of limits that both versions track, and starts new ones at zero.
+  const novated = new Map([...others, ...usageOf(after, kept)]);
+  const ids = limits.map((limit) => idOf(after.serviceName, limit));
+  const demanded = ids.flatMap((id) => {
+    const consumed = novated.get(id) ?? 0;
+    return [consumed, consumed + (asked.amounts?.[id] ?? 0)];
+  });
+  return {
+    feature: name,
+    mode: asked.mode.server ? "server" : "client",
+    demanded: [...new Set(demanded)],
+    unlocks: (grant: Grant) => {
+      const services = evaluation.services.map((service) =>
+        service.serviceName === contracted.key ? { ...service, pricing: after.pricing, grant } : service,
+      );
+      return isOn({ evaluation: prepareEvaluation(services), usage: novated }, asked);
+    },
+  };
+}

@@ -1,0 +1,309 @@
+import { z } from "zod";
+import { FEATURE_TYPES, LIMIT_TYPES, PERIOD_UNITS, VALUE_TYPES } from "../core/pricing/model.ts";
+import { objectError, strictBody } from "./change-bodies.ts";
+import { EXAMPLE } from "./common.ts";
+import type { Operation } from "./operation.ts";
+
+const NOT_NUMBERS = "All values in amounts must be numbers";
+const NOT_AMOUNTS = "All values in amounts must be non-negative finite numbers";
+const MAX_AMOUNTS = 50;
+
+/** Amounts by `<service>-<limit>`. The number of entries is checked before the entries. */
+const amounts = z
+  .record(z.string(), z.unknown().meta({ type: "number", minimum: 0 }), {
+    error: "The amounts field must be an object",
+  })
+  .refine(
+    (given) => Object.keys(given).length <= MAX_AMOUNTS,
+    `The amounts field must not have more than ${MAX_AMOUNTS} entries`,
+  )
+  .pipe(
+    z.record(
+      z.string(),
+      z
+        .custom<number>((value) => typeof value === "number", NOT_NUMBERS)
+        .refine((value) => value >= 0 && value <= Number.MAX_SAFE_INTEGER, NOT_AMOUNTS),
+    ),
+  );
+
+/** Amounts that the user wants to consume with the feature. */
+export const unlockRequest = strictBody({
+  amounts: amounts.optional().describe("Amounts by `<service>-<limit>` that the purchase must leave room for"),
+}).meta({ id: "UnlockRequest" });
+
+const NOT_A_LIST = "The services field must be a list of service names";
+const MAX_SERVICES = 1000;
+
+/** The services whose offer everybody may read. */
+export const publicOffer = z
+  .strictObject(
+    {
+      services: z
+        .array(z.string(NOT_A_LIST), {
+          error: ({ input }) => (input === undefined ? "The services field is required" : NOT_A_LIST),
+        })
+        .max(MAX_SERVICES, `The services field must not have more than ${MAX_SERVICES} elements`),
+    },
+    objectError("The body must be an object"),
+  )
+  .meta({ id: "PublicOffer" });
+
+const featureValue = z.union([z.boolean(), z.number(), z.string(), z.array(z.string())]);
+const limitValue = z.union([z.boolean(), z.number()]);
+
+export const configuration = z
+  .strictObject({
+    pricingVersion: z.string(),
+    plan: z.string().nullable().describe("Null in a pricing without plans"),
+    addOns: z.record(z.string(), z.number()).describe("Quantity by add-on"),
+  })
+  .meta({ id: "OfferedConfiguration" });
+
+const change = z
+  .strictObject({
+    kind: z.enum(["feature", "limit"]),
+    id: z.string().describe("`<service>-<name>`"),
+    before: featureValue.nullable(),
+    after: featureValue.nullable(),
+  })
+  .meta({ id: "Change" });
+
+const price = z
+  .strictObject({
+    now: z.number().nullable().describe("Null with a text as price, or in another currency"),
+    // oxlint-disable-next-line unicorn/no-thenable -- a number, and the contract's name for it
+    then: z.number().nullable().describe("Null with a text as price"),
+    currency: z.string(),
+    unit: z.string().nullable(),
+  })
+  .meta({ id: "PriceChange" });
+
+const changes = { gains: z.array(change), losses: z.array(change), differences: z.array(change) };
+const contact = z.boolean().describe("True if it has a text as price, which the user does not have yet");
+
+const purchase = z.strictObject({ target: configuration, contact, price, ...changes }).meta({ id: "Purchase" });
+
+export const unlock = z
+  .strictObject({
+    featureId: z.string(),
+    service: z.string().nullable(),
+    current: configuration.nullable(),
+    target: configuration.nullable(),
+    reason: z
+      .enum(["UNKNOWN_FEATURE", "NO_EXPRESSION", "ALREADY_ON", "NOT_OFFERED", "UNDECIDED"])
+      .nullable()
+      .describe("Why there is no target"),
+    contact,
+    price: price.nullable(),
+    ...changes,
+    alternatives: z.array(purchase).describe("The best purchases of other plans, at most three"),
+    complete: z.boolean().describe("False when the search was cut off; `target` is then the best found so far"),
+  })
+  .meta({ id: "Unlock" });
+
+const shown = (value: z.ZodType) => z.strictObject({ value, text: z.string() });
+const item = {
+  name: z.string(),
+  description: z.string().nullable(),
+  price: shown(z.union([z.number(), z.string()])),
+  unit: z.string(),
+  contact: z.boolean(),
+};
+const labelled = { name: z.string(), id: z.string(), label: z.string(), description: z.string().nullable() };
+const period = z.strictObject({ value: z.number(), unit: z.enum(PERIOD_UNITS) });
+
+export const offer = z
+  .strictObject({
+    service: z.string(),
+    key: z.string(),
+    pricingVersion: z.string(),
+    createdAt: z.string(),
+    versions: z.array(z.string()).optional().describe("Active versions, newest first; absent in a public offer"),
+    currency: z.string(),
+    billing: z.record(z.string(), z.number()).describe("Factor by period"),
+    tags: z.array(z.string()),
+    features: z.array(
+      z.strictObject({
+        ...labelled,
+        valueType: z.enum(VALUE_TYPES),
+        type: z.enum(FEATURE_TYPES),
+        tag: z.string().nullable(),
+      }),
+    ),
+    limits: z.array(
+      z.strictObject({
+        ...labelled,
+        valueType: z.enum(["BOOLEAN", "NUMERIC"]),
+        type: z.enum(LIMIT_TYPES),
+        unit: z.string(),
+        period: period.nullable(),
+      }),
+    ),
+    plans: z.array(
+      z.strictObject({
+        ...item,
+        features: z.array(shown(featureValue)).describe("In the order of `features`"),
+        limits: z.array(shown(limitValue)).describe("In the order of `limits`"),
+        select: configuration.describe("What choosing the plan means"),
+        scenario: z.enum(["current", "contact", "upgrade", "downgrade", "switch"]).optional(),
+      }),
+    ),
+    addOns: z.array(
+      z.strictObject({
+        ...item,
+        availableFor: z.array(z.string()),
+        dependsOn: z.array(z.string()),
+        excludes: z.array(z.string()),
+        quantity: z.strictObject({ min: z.number(), max: z.number().nullable(), step: z.number() }),
+        features: z.record(z.string(), shown(featureValue)),
+        limits: z.record(z.string(), shown(limitValue)),
+        extensions: z.record(z.string(), shown(z.number())),
+        select: configuration.nullable().describe("What choosing the add-on means; null if it cannot be chosen"),
+        held: z.number().optional().describe("Units that the user has"),
+      }),
+    ),
+    current: configuration.extend({ expired: z.boolean() }).nullable().optional(),
+  })
+  .meta({ id: "Offer" });
+
+const PRO = { pricingVersion: "1.0.0", plan: "PRO", addOns: {} };
+const UNLOCK = {
+  featureId: "tasker-board",
+  service: "tasker",
+  current: { pricingVersion: "1.0.0", plan: "FREE", addOns: {} },
+  target: PRO,
+  reason: null,
+  contact: false,
+  // oxlint-disable-next-line unicorn/no-thenable -- a number, and the contract's name for it
+  price: { now: 0, then: 6, currency: "EUR", unit: "user/month" },
+  gains: [{ kind: "limit", id: "tasker-maxTasks", before: 20, after: 200 }],
+  losses: [],
+  differences: [],
+  alternatives: [],
+  complete: true,
+};
+const description = "Boards with tasks";
+const OFFER = {
+  service: "Tasker",
+  key: "tasker",
+  pricingVersion: "1.0.0",
+  createdAt: "2025-03-01T00:00:00.000Z",
+  currency: "EUR",
+  billing: { monthly: 1 },
+  tags: [],
+  features: [
+    {
+      name: "board",
+      id: "tasker-board",
+      label: description,
+      description,
+      valueType: "BOOLEAN",
+      type: "DOMAIN",
+      tag: null,
+    },
+  ],
+  limits: [
+    {
+      name: "maxTasks",
+      id: "tasker-maxTasks",
+      label: "maxTasks",
+      description: null,
+      valueType: "NUMERIC",
+      type: "RENEWABLE",
+      unit: "task",
+      period: { value: 1, unit: "MONTH" },
+    },
+  ],
+  plans: [
+    {
+      name: "PRO",
+      description: null,
+      price: { value: 6, text: "6 EUR / user/month" },
+      unit: "user/month",
+      contact: false,
+      features: [{ value: true, text: "Included" }],
+      limits: [{ value: 200, text: "200 task per month" }],
+      select: PRO,
+    },
+  ],
+  addOns: [],
+};
+
+const VERSION = z.string().optional().describe("An active version. Default: the user's, otherwise the newest");
+const NO_SERVICE = "NOT FOUND: Service with name tasker";
+
+/** Purchases that turn a feature on. Source: contract offers §2. */
+export const unlockOperations: readonly Operation[] = [
+  {
+    id: "unlockFeature",
+    group: "Offers",
+    method: "POST",
+    path: "/features/{userId}/{featureId}/unlock",
+    summary: "Find the smallest purchase for a feature",
+    description:
+      "Returns the configuration that turns the feature on and gives up and costs least, with what it changes. Buys and reserves nothing: send the target in a novation.",
+    query: z.object({
+      server: z.boolean().default(false).describe("Asks server expressions where a feature has one"),
+      pricingVersion: VERSION,
+    }),
+    body: { schema: unlockRequest, example: { amounts: { "tasker-maxTasks": 1 } }, required: false },
+    answers: { 200: { schema: unlock, example: UNLOCK } },
+    errors: { 404: "Contract with userId ada not found" },
+  },
+];
+
+/** Offers of services. Also inside one organization. Source: contract offers §3. */
+export const offerOperations: readonly Operation[] = [
+  {
+    id: "showOffer",
+    group: "Offers",
+    method: "GET",
+    path: "/services/{serviceName}/offer",
+    summary: "Show what a service sells",
+    description:
+      "Returns plans, add-ons, features and limits with their texts: everything that a price page shows. With a user, also what each item means for them.",
+    query: z.object({
+      userId: z.string().optional().describe("End user for whom the offer is made"),
+      pricingVersion: VERSION,
+    }),
+    answers: { 200: { schema: offer, example: { ...OFFER, versions: ["1.0.0"] } }, 304: null },
+    conditional: true,
+    errors: { 404: NO_SERVICE },
+  },
+];
+
+/** Offers that everybody may read. Source: contract offers §4, §5. */
+export const publicOfferOperations: readonly Operation[] = [
+  {
+    id: "showPublicOffer",
+    group: "Offers",
+    method: "GET",
+    path: "/public-offers/{organizationId}/{serviceName}",
+    summary: "Show a published offer, without a key",
+    description: "Returns what a service sells, if the organization has published it. Any web page may read it.",
+    answers: { 200: { schema: offer, example: OFFER }, 304: null },
+    conditional: true,
+    errors: { 404: NO_SERVICE },
+  },
+  {
+    id: "listPublishedServices",
+    group: "Offers",
+    method: "GET",
+    path: "/organizations/{organizationId}/public-offer",
+    summary: "List services with a published offer",
+    description: "Returns the services whose offer everybody may read.",
+    answers: { 200: { schema: publicOffer, example: { services: ["Tasker"] } } },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+  },
+  {
+    id: "publishOffers",
+    group: "Offers",
+    method: "PUT",
+    path: "/organizations/{organizationId}/public-offer",
+    summary: "Publish the offers of services",
+    description: "Publishes exactly these services: everybody may read their offers without a key.",
+    body: { schema: publicOffer, example: { services: ["Tasker"] } },
+    answers: { 200: { schema: publicOffer, example: { services: ["Tasker"] } } },
+    errors: { 404: NO_SERVICE },
+  },
+];
