@@ -3,7 +3,7 @@ import { idOf } from "../pricing/evaluation.ts";
 import { compareFeature, compareLimit, MODES, namesOfBoth } from "../change/compare.ts";
 import type { FeatureComparison, LimitComparison } from "../change/compare.ts";
 import { featureValueEffect } from "../change/effect.ts";
-import type { Entitlements } from "../change/entitlements.ts";
+import type { Entitlements, Side } from "../change/entitlements.ts";
 
 /** One value that a purchase changes. `null`: not granted. */
 export interface Change {
@@ -22,10 +22,10 @@ export interface Changes {
   readonly differences: readonly Change[];
 }
 
-type Outcome = keyof Changes | undefined;
+export type Outcome = keyof Changes;
 
 /** Judges a feature by when it is usable. Judges it by its value if it is usable neither before nor after. */
-function judgeFeature(compared: FeatureComparison): Outcome {
+function judgeFeature(compared: FeatureComparison): Outcome | undefined {
   const { before, after, hadIt, hasIt, loses } = compared;
   const isUnused = compared.effect === "same" && !hadIt && !hasIt;
   const effect = isUnused ? featureValueEffect(before ?? undefined, after ?? undefined) : compared.effect;
@@ -34,66 +34,70 @@ function judgeFeature(compared: FeatureComparison): Outcome {
   return effect === "different" ? "differences" : undefined;
 }
 
-function judgeLimit({ loses, effect }: LimitComparison): Outcome {
+function judgeLimit({ loses, effect }: LimitComparison): Outcome | undefined {
   if (loses) return "losses";
   if (effect === "more") return "gains";
   return effect === "different" ? "differences" : undefined;
 }
 
-/** Returns the limits whose granted value the expressions of a feature read. */
-function limitsRead({ side }: Entitlements, feature: string): string[] {
-  return MODES.flatMap((mode) => [...(side.expressions.get(feature)?.[mode]?.limits ?? [])]);
+/** Returns true if the feature has an equal value, is usable as before, and reads a limit that is listed itself. */
+function isExplained(
+  { feature, before, after, hadIt, hasIt }: FeatureComparison,
+  { expressions }: Side,
+  isListed: (limit: string) => boolean,
+): boolean {
+  if (hadIt !== hasIt || JSON.stringify(before) !== JSON.stringify(after)) return false;
+  const modes = expressions.get(feature);
+  return MODES.some((mode) => modes?.[mode]?.limits.some(isListed) === true);
 }
 
-function isSameValue(one: FeatureValue | null, other: FeatureValue | null): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
-}
-
-/** Judged comparisons, each with its outcome; without those that change nothing. */
-export interface Judged {
-  readonly features: readonly (FeatureComparison & { readonly outcome: keyof Changes })[];
-  readonly limits: readonly (LimitComparison & { readonly outcome: keyof Changes })[];
-}
-
-function withOutcome<Compared>(compared: readonly Compared[], judge: (each: Compared) => Outcome) {
-  return compared.flatMap((each) => {
-    const outcome = judge(each);
-    return outcome === undefined ? [] : [{ ...each, outcome }];
-  });
+/** Comparisons of two holdings. */
+export interface Compared {
+  readonly features: readonly FeatureComparison[];
+  readonly limits: readonly LimitComparison[];
 }
 
 /**
- * Judges comparisons of two holdings. A feature that changes only because a listed limit does is left out. `isListed`
- * tells it about limits that are not among `limits`.
+ * Judges comparisons, and passes each change to `found`: features, then limits. Leaves out a feature that a listed limit
+ * explains. `isListed` tells about limits that are not among `compared`.
  */
 export function judge(
-  after: Entitlements,
-  compared: { readonly features: readonly FeatureComparison[]; readonly limits: readonly LimitComparison[] },
+  after: Side,
+  { features, limits }: Compared,
+  found: (outcome: Outcome, kind: Change["kind"], name: string, compared: FeatureComparison | LimitComparison) => void,
   isListed: (limit: string) => boolean = () => false,
-): Judged {
-  const limits = withOutcome(compared.limits, judgeLimit);
-  const listed = new Set(limits.map(({ limit }) => limit));
-  const features = withOutcome(compared.features, judgeFeature).filter(
-    (each) =>
-      !isSameValue(each.before, each.after) ||
-      each.hadIt !== each.hasIt ||
-      !limitsRead(after, each.feature).some((limit) => listed.has(limit) || isListed(limit)),
+): void {
+  const changed = new Map<string, Outcome>();
+  for (const limit of limits) {
+    const outcome = judgeLimit(limit);
+    if (outcome !== undefined) changed.set(limit.limit, outcome);
+  }
+  for (const feature of features) {
+    const outcome = judgeFeature(feature);
+    if (outcome === undefined || isExplained(feature, after, (limit) => changed.has(limit) || isListed(limit)))
+      continue;
+    found(outcome, "feature", feature.feature, feature);
+  }
+  for (const limit of limits) {
+    const outcome = changed.get(limit.limit);
+    if (outcome !== undefined) found(outcome, "limit", limit.limit, limit);
+  }
+}
+
+/** Lists the changes of a comparison. */
+export function changesFrom(after: Side, compared: Compared): Changes {
+  const changes: Record<Outcome, Change[]> = { gains: [], losses: [], differences: [] };
+  judge(after, compared, (outcome, kind, name, { before, after: now }) =>
+    changes[outcome].push({ kind, id: idOf(after.serviceName, name), before, after: now }),
   );
-  return { features, limits };
+  return changes;
 }
 
 /** Returns what a subscriber gains, loses and finds different when it moves from one holding to another. */
 export function changesOf(before: Entitlements, after: Entitlements): Changes {
   const [old, now] = [before.side.pricing.pricing, after.side.pricing.pricing];
-  const { features, limits } = judge(after, {
+  return changesFrom(after.side, {
     features: namesOfBoth(old.features, now.features).map((name) => compareFeature(before, after, name)),
     limits: namesOfBoth(old.usageLimits, now.usageLimits).map((name) => compareLimit(before, after, name)),
   });
-  const changes: Record<keyof Changes, Change[]> = { gains: [], losses: [], differences: [] };
-  const { serviceName } = after.side;
-  for (const { feature, before, after, outcome } of features)
-    changes[outcome].push({ kind: "feature", id: idOf(serviceName, feature), before, after });
-  for (const { limit, before, after, outcome } of limits)
-    changes[outcome].push({ kind: "limit", id: idOf(serviceName, limit), before, after });
-  return changes;
 }

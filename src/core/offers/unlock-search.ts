@@ -1,5 +1,5 @@
+import type { AddOn } from "../pricing/model.ts";
 import type { Grant } from "../pricing/subscription.ts";
-import { planEntitlements } from "../change/entitlements.ts";
 import type { Entitlements, Mode, Side } from "../change/entitlements.ts";
 import { configurationOf } from "../change/configuration.ts";
 import type { Configuration } from "../change/configuration.ts";
@@ -20,7 +20,7 @@ import { differencesFrom } from "../change/loss.ts";
 import type { Offer, Rank, Touching } from "../change/loss.ts";
 import type { IsOver, Steps } from "../steps.ts";
 import { judge } from "./changes.ts";
-import type { Judged } from "./changes.ts";
+import type { Compared, Outcome } from "./changes.ts";
 
 /** The feature that a purchase must turn on. */
 export interface Goal {
@@ -49,11 +49,6 @@ export function needsContact({ pricing }: Side, current: Configuration, { plan, 
     const key = name.toLowerCase();
     return isText(pricing.addOns.get(key)?.price) && (held.get(key) ?? 0) < quantity;
   });
-}
-
-function count(judged: Judged, outcome: Judged["features"][number]["outcome"]): [features: number, limits: number] {
-  const of = (list: readonly { readonly outcome: string }[]) => list.filter((each) => each.outcome === outcome).length;
-  return [of(judged.features), of(judged.limits)];
 }
 
 /** The best selection of one group of add-ons. */
@@ -113,29 +108,29 @@ export class UnlockSearch {
   }
 
   /** Returns the add-ons that a best target may have, in groups that do not influence each other. */
-  *#groups(bare: Entitlements): Steps<AddOnGroup[]> {
+  *#groups(): Steps<AddOnGroup[]> {
     const { features, limits } = this.#touching;
     const { addOns } = this.#after.pricing;
     const { space } = this.#offer;
     const seeds = [...(features.get(this.#goal.feature) ?? [])];
     const compared = yield* this.#comparisons.steps(new Map(), [...features.keys()], [...limits.keys()]);
-    const judged = judge(bare, compared);
-    for (const { feature, outcome } of judged.features)
-      if (outcome !== "gains") seeds.push(...(features.get(feature) ?? []));
-    for (const { limit, outcome } of judged.limits) if (outcome !== "gains") seeds.push(...(limits.get(limit) ?? []));
+    judge(this.#after, compared, (outcome, kind, name) => {
+      if (outcome !== "gains") seeds.push(...((kind === "feature" ? features : limits).get(name) ?? []));
+    });
     const held = Object.keys(this.#current.configuration.addOns).map((name) => name.toLowerCase());
     seeds.push(...held, ...[...addOns].flatMap(([key, addOn]) => (Number(addOn.price) < 0 ? [key] : [])));
     const useful = yield* withInfluences(seeds, this.#touching, (key) => space.closure(this.#plan, [key]));
     return groupsOf(useful, this.#touching, this.#after.pricing);
   }
 
-  /** Returns the best target. Undefined when no offered configuration of this plan unlocks the feature. */
-  *search(): Steps<{ target: Configuration | undefined; complete: boolean }> {
-    const bare = planEntitlements(this.#after, this.#plan);
-    const groups = yield* this.#groups(bare);
+  /** Returns the best target with its comparison. Undefined when no offered configuration of this plan unlocks. */
+  *search(): Steps<{ best: { target: Configuration; compared: Compared } | undefined; complete: boolean }> {
+    const { features, limits } = this.#touching;
+    const groups = yield* this.#groups();
     const rest = ungrouped(groups, this.#touching);
+    const listed = new Set<string>();
     const fixed = yield* this.#comparisons.steps(new Map(), rest.features, rest.limits);
-    const listed = new Set(judge(bare, fixed).limits.map(({ limit }) => limit));
+    judge(this.#after, fixed, (_, kind, name) => kind === "limit" && listed.add(name));
     const { configuration } = this.#current;
     const isContact = needsContact(this.#after, configuration, configurationOf(this.#plan, {}));
     let complete = true;
@@ -143,12 +138,12 @@ export class UnlockSearch {
     for (const takesContact of isContact ? [true] : [false, true]) {
       const found = yield* this.#searchGroups(groups, listed, takesContact);
       complete &&= found.complete;
-      if (found.chosen !== undefined) {
-        const target = configurationOf(this.#plan, namedAddOns(this.#after.pricing, found.chosen));
-        return { target, complete };
-      }
+      if (found.chosen === undefined) continue;
+      const target = configurationOf(this.#plan, namedAddOns(this.#after.pricing, found.chosen));
+      const compared = yield* this.#comparisons.steps(found.chosen, [...features.keys()], [...limits.keys()]);
+      return { best: { target, compared }, complete };
     }
-    return { target: undefined, complete };
+    return { best: undefined, complete };
   }
 
   *#searchGroups(
@@ -156,6 +151,7 @@ export class UnlockSearch {
     listed: ReadonlySet<string>,
     takesContact: boolean,
   ): Steps<{ chosen: ReadonlyMap<string, number> | undefined; complete: boolean }> {
+    const { addOns } = this.#after.pricing;
     const deciding = new Set(this.#touching.features.get(this.#goal.feature) ?? []);
     const chosen = new Map<string, number>();
     let complete = true;
@@ -172,6 +168,9 @@ export class UnlockSearch {
         isOver: this.#isOver,
         assess: (picked) => this.#assess(picked, group, { listed, decides, takesContact }),
         tieBreaker: (each) => tieText({ addOns: Object.fromEntries(each.chosen) }),
+        ...(group.keys.some((key) => Number(addOns.get(key)?.price) < 0)
+          ? {}
+          : { floor: (picked) => [0, 0, priceOfAddOns(addOns, picked)] }),
       });
       complete &&= found.complete && choices.every((choice) => choice.complete);
       if (found.best === undefined) return { chosen: undefined, complete };
@@ -193,19 +192,21 @@ export class UnlockSearch {
     const addOns = namedAddOns(pricing, chosen);
     if (!takesContact && needsContact(this.#after, configuration, { addOns })) return undefined;
     const compared = yield* this.#comparisons.steps(chosen, group.features, group.limits);
-    const judged = judge(planEntitlements(this.#after, this.#plan), compared, (limit) => listed.has(limit));
-    const [lostFeatures, lostLimits] = count(judged, "losses");
-    const [differentFeatures, differentLimits] = count(judged, "differences");
+    const losses = { feature: 0, limit: 0 };
+    let differences = 0;
+    const count = (outcome: Outcome, kind: "feature" | "limit"): void => {
+      if (outcome === "losses") losses[kind] += 1;
+      else if (outcome === "differences") differences += 1;
+    };
+    judge(this.#after, compared, count, (limit) => listed.has(limit));
     const mine = new Set(group.keys);
     const held = Object.entries(configuration.addOns).filter(([name]) => mine.has(name.toLowerCase()));
-    let price = 0;
-    for (const [key, quantity] of chosen) price += priceOfUnit(pricing.addOns.get(key)?.price) * quantity;
     const quantities = [...chosen.values()];
     const rank = [
-      lostFeatures,
-      lostLimits,
-      price,
-      differentFeatures + differentLimits,
+      losses.feature,
+      losses.limit,
+      priceOfAddOns(pricing.addOns, chosen),
+      differences,
       differencesFrom({ addOns: Object.fromEntries(held) }, { addOns }),
       quantities.length,
       quantities.reduce((sum, quantity) => sum + quantity, 0),
@@ -214,7 +215,12 @@ export class UnlockSearch {
   }
 }
 
-/** Returns 0 for a text price. */
-function priceOfUnit(price: number | string | undefined): number {
-  return typeof price === "number" ? price : 0;
+/** Sums the prices of add-ons. A text price counts as 0. */
+function priceOfAddOns(addOns: ReadonlyMap<string, AddOn>, chosen: Chosen): number {
+  let price = 0;
+  for (const [key, quantity] of chosen) {
+    const unit = addOns.get(key)?.price;
+    if (typeof unit === "number") price += unit * quantity;
+  }
+  return price;
 }

@@ -7,7 +7,7 @@ import type { Rank } from "../change/loss.ts";
 import { findPlan } from "../pricing/compile.ts";
 import type { CompiledPricing } from "../pricing/compile.ts";
 import type { IsOver, Steps } from "../steps.ts";
-import { changesOf } from "./changes.ts";
+import { changesFrom } from "./changes.ts";
 import type { Changes } from "./changes.ts";
 import { needsContact, tieText, UnlockSearch } from "./unlock-search.ts";
 import type { Goal } from "./unlock-search.ts";
@@ -99,10 +99,11 @@ export function* unlockSteps(
       break;
     }
     const search = new UnlockSearch(holding, after, plan?.name, { goal, offer, isOver });
-    const { target, complete: isComplete } = yield* search.search();
+    const { best, complete: isComplete } = yield* search.search();
     complete &&= isComplete;
-    if (target === undefined) continue;
-    const changes = changesOf(holding, entitlementsOf(after, target));
+    if (best === undefined) continue;
+    const { target } = best;
+    const changes = changesFrom(after, best.compared);
     const contact = needsContact(after, current, target);
     const price = priceChange([before, current], [after, target]);
     const quantities = Object.values(target.addOns);

@@ -173,6 +173,11 @@ export interface GroupSearch<Found extends { readonly rank: Rank }> {
   assess(chosen: Chosen): Steps<Found | undefined>;
   /** Breaks ties: of equal ranks, the smaller text wins. */
   tieBreaker(found: Found): string;
+  /**
+   * Returns a lower bound for the first measures of a selection and of everything that adds add-ons or units to it. The
+   * search skips what cannot rank before the best. Without it, the search tries everything.
+   */
+  floor?(chosen: Chosen): Rank;
 }
 
 /** Finds the best selection of one group by trying all valid ones. `complete` is false when there are too many. */
@@ -190,8 +195,12 @@ export function* searchGroup<Found extends { readonly rank: Rank }>(
     return closed?.size === chosen.size ? yield* search.assess(chosen) : undefined;
   }
   let best = yield* startOf(search, assess, isBetter);
+  const isHopeless = (chosen: Chosen): boolean => {
+    const floor = best === undefined ? undefined : search.floor?.(chosen);
+    return floor !== undefined && compareRanks(floor, best?.rank ?? []) > 0;
+  };
   let tried = 0;
-  for (const chosen of choicesOf(search)) {
+  for (const chosen of choicesOf(search, isHopeless)) {
     if (++tried > MAX_TRIED || search.isOver()) return { best, complete: false };
     const found = yield* assess(chosen);
     if (found !== undefined && isBetter(found, best)) best = found;
@@ -201,12 +210,10 @@ export function* searchGroup<Found extends { readonly rank: Rank }>(
 }
 
 /** Yields every selection without exclusions, each add-on unselected first. Yields the same mutable map each time. */
-function* choicesOf<Found extends { readonly rank: Rank }>({
-  keys,
-  lists,
-  space,
-  plan,
-}: GroupSearch<Found>): Generator<Chosen> {
+function* choicesOf<Found extends { readonly rank: Rank }>(
+  { keys, lists, space, plan }: GroupSearch<Found>,
+  isHopeless: (chosen: Chosen) => boolean,
+): Generator<Chosen> {
   const chosen = new Map<string, number>();
   /** Index of the chosen quantity per decided add-on; -1 for none. */
   const options: number[] = [];
@@ -226,8 +233,14 @@ function* choicesOf<Found extends { readonly rank: Rank }>({
         options.pop();
         continue;
       }
-      options[last] = option;
       chosen.set(key, quantity);
+      if (isHopeless(chosen)) {
+        // Lists ascend: more units cost more.
+        chosen.delete(key);
+        options.pop();
+        continue;
+      }
+      options[last] = option;
       break;
     }
   }
