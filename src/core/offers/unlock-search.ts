@@ -1,7 +1,7 @@
 import type { AddOn } from "../pricing/model.ts";
 import type { Grant } from "../pricing/subscription.ts";
 import type { Entitlements, Mode, Side } from "../change/entitlements.ts";
-import { configurationOf } from "../change/configuration.ts";
+import { configurationKey, configurationOf } from "../change/configuration.ts";
 import type { Configuration } from "../change/configuration.ts";
 import {
   choiceKey,
@@ -18,6 +18,7 @@ import { Quantities } from "../change/best-fit/quantities.ts";
 import type { AddOnGroup, Demands } from "../change/best-fit/quantities.ts";
 import { differencesFrom } from "../change/loss.ts";
 import type { Offer, Rank, Touching } from "../change/loss.ts";
+import { leastRecentlyUsed } from "../least-recently-used.ts";
 import type { IsOver, Steps } from "../steps.ts";
 import { judge } from "./changes.ts";
 import type { Compared, Outcome } from "./changes.ts";
@@ -49,6 +50,22 @@ export function needsContact({ pricing }: Side, current: Configuration, { plan, 
     const key = name.toLowerCase();
     return isText(pricing.addOns.get(key)?.price) && (held.get(key) ?? 0) < quantity;
   });
+}
+
+/** Maximum cached comparisons of a configuration with a plan, and maximum entries of each, at about 100 bytes. */
+const MAX_CACHED = { plans: 256, entries: 2_000 };
+const cachedComparisons = leastRecentlyUsed<PlanComparisons>(MAX_CACHED.plans);
+const offerNumbers = new WeakMap<Offer, number>();
+let offersSoFar = 0;
+
+/** Returns comparisons that earlier questions of contracts with the same configuration have filled. */
+function comparisonsOf(current: Entitlements, after: Side, plan: string | undefined, offer: Offer): PlanComparisons {
+  const number = offerNumbers.get(offer) ?? (offersSoFar += 1);
+  offerNumbers.set(offer, number);
+  const key = `${number} ${plan ?? ""}\n${configurationKey(current.configuration)}`;
+  const cached = cachedComparisons.get(key);
+  if (cached !== undefined && cached.size <= MAX_CACHED.entries) return cached;
+  return cachedComparisons.put(key, new PlanComparisons(current, after, plan, offer.touching(plan)));
 }
 
 /** The best selection of one group of add-ons. */
@@ -87,7 +104,7 @@ export class UnlockSearch {
     this.#isOver = isOver;
     this.#touching = offer.touching(plan);
     this.#quantities = new Quantities(current, after, plan, this.#demands());
-    this.#comparisons = new PlanComparisons(current, after, plan, this.#touching);
+    this.#comparisons = comparisonsOf(current, after, plan, offer);
   }
 
   #demands(): Demands {

@@ -7,8 +7,8 @@ import type { Rank } from "../change/loss.ts";
 import { findPlan } from "../pricing/compile.ts";
 import type { CompiledPricing } from "../pricing/compile.ts";
 import type { IsOver, Steps } from "../steps.ts";
-import { changesFrom } from "./changes.ts";
-import type { Changes } from "./changes.ts";
+import { changesFrom, judge } from "./changes.ts";
+import type { Changes, Compared } from "./changes.ts";
 import { needsContact, tieText, UnlockSearch } from "./unlock-search.ts";
 import type { Goal } from "./unlock-search.ts";
 
@@ -91,7 +91,7 @@ export function* unlockSteps(
   const offered = offers(current);
   const { plans } = after.pricing;
   const candidates = plans.size === 0 ? [undefined] : [...plans.values()].filter((plan) => offered.plan(plan));
-  const found: { purchase: Purchase; rank: Rank; text: string }[] = [];
+  const found: { target: Configuration; contact: boolean; compared: Compared; rank: Rank; text: string }[] = [];
   let complete = true;
   for (const plan of candidates) {
     if (isOver()) {
@@ -102,20 +102,25 @@ export function* unlockSteps(
     const { best, complete: isComplete } = yield* search.search();
     complete &&= isComplete;
     if (best === undefined) continue;
-    const { target } = best;
-    const changes = changesFrom(after, best.compared);
+    const { target, compared } = best;
+    const losses = { feature: 0, limit: 0 };
+    let differences = 0;
+    judge(after, compared, (outcome, kind) => {
+      if (outcome === "losses") losses[kind] += 1;
+      else if (outcome === "differences") differences += 1;
+    });
     const contact = needsContact(after, current, target);
-    const price = priceChange([before, current], [after, target]);
     const quantities = Object.values(target.addOns);
-    const count = (list: Changes["losses"], kind: string) => list.filter((each) => each.kind === kind).length;
     found.push({
-      purchase: { target: named(after.pricing, target), contact, price, ...changes },
+      target,
+      contact,
+      compared,
       rank: [
         Number(contact),
-        count(changes.losses, "feature"),
-        count(changes.losses, "limit"),
+        losses.feature,
+        losses.limit,
         priceOf(after.pricing, target).amount,
-        changes.differences.length,
+        differences,
         differencesFrom(current, target),
         quantities.length,
         quantities.reduce((sum, quantity) => sum + quantity, 0),
@@ -125,5 +130,11 @@ export function* unlockSteps(
     yield;
   }
   found.sort((one, other) => compareRanks(one.rank, other.rank) || (one.text < other.text ? -1 : 1));
-  return { purchases: found.slice(0, 1 + MAX_ALTERNATIVES).map(({ purchase }) => purchase), complete };
+  const purchases = found.slice(0, 1 + MAX_ALTERNATIVES).map(({ target, contact, compared }): Purchase => ({
+    target: named(after.pricing, target),
+    contact,
+    price: priceChange([before, current], [after, target]),
+    ...changesFrom(after, compared),
+  }));
+  return { purchases, complete };
 }

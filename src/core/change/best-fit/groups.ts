@@ -35,8 +35,10 @@ export function choiceKey(name: string, keys: readonly string[] = [], chosen: Ch
 }
 
 export function remembered<Value>(known: Map<string, Value>, key: string, compute: () => Value): Value {
-  const value = known.get(key) ?? compute();
+  const cached = known.get(key);
+  if (cached !== undefined) return cached;
   if (known.size >= MAX_REMEMBERED) known.clear();
+  const value = compute();
   known.set(key, value);
   return value;
 }
@@ -52,6 +54,8 @@ export class PlanComparisons {
   readonly #touching: Touching;
   readonly #features = new Map<string, FeatureComparison>();
   readonly #limits = new Map<string, LimitComparison>();
+  /** The last holding: callers often need one twice in a row. */
+  #last: { readonly key: string; readonly holding: Entitlements } | undefined;
 
   constructor(current: Entitlements, after: Side, plan: string | undefined, touching: Touching) {
     this.#current = current;
@@ -62,9 +66,18 @@ export class PlanComparisons {
 
   /** Returns the entitlements of the plan with these add-ons. */
   holding(chosen: Chosen): Entitlements {
-    return chosen.size === 0
-      ? planEntitlements(this.#after, this.#plan)
-      : entitlementsOf(this.#after, configurationOf(this.#plan, namedAddOns(this.#after.pricing, chosen)));
+    if (chosen.size === 0) return planEntitlements(this.#after, this.#plan);
+    const key = [...chosen].join(" ");
+    if (this.#last?.key !== key) {
+      const configuration = configurationOf(this.#plan, namedAddOns(this.#after.pricing, chosen));
+      this.#last = { key, holding: entitlementsOf(this.#after, configuration) };
+    }
+    return this.#last.holding;
+  }
+
+  /** Number of cached comparisons. */
+  get size(): number {
+    return this.#features.size + this.#limits.size;
   }
 
   *steps(
