@@ -6,6 +6,7 @@ import type * as contracts from "../wire/contracts.ts";
 import type * as failures from "../wire/failure.ts";
 import type * as features from "../wire/features.ts";
 import type * as gates from "../wire/gate.ts";
+import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as services from "../wire/services.ts";
 import type * as system from "../wire/system.ts";
@@ -33,6 +34,8 @@ export type WireFeature = WirePricing["features"][string];
 export type WireLimit = WirePricing["usageLimits"][string];
 export type WirePlan = WirePricing["plans"][string];
 export type WireAddOn = WirePricing["addOns"][string];
+
+export type PublicOffer = z.output<typeof offers.publicOffer>;
 
 export type Contract = z.output<typeof contracts.contractShown>;
 /** The three subscription maps that a contract, its history and a novation share. */

@@ -31,6 +31,7 @@ const TokensPage = lazy(async () => ({ default: (await import("./pages/tokens.ts
 const EventsPage = lazy(async () => ({ default: (await import("./pages/events.tsx")).EventsPage }));
 const WebhooksPage = lazy(async () => ({ default: (await import("./pages/webhooks.tsx")).WebhooksPage }));
 const ComparePage = lazy(async () => ({ default: (await import("./pages/compare.tsx")).ComparePage }));
+const PricePage = lazy(async () => ({ default: (await import("./pages/price-page.tsx")).PricePage }));
 const ChangePage = lazy(async () => ({ default: (await import("./pages/change.tsx")).ChangePage }));
 const NovationPage = lazy(async () => ({ default: (await import("./pages/change.tsx")).NovationPage }));
 const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisions.tsx")).DecisionsPage }));
@@ -68,6 +69,7 @@ export function App() {
             <Route path="services/:service" element={<ServicePage />} />
             <Route path="services/:service/versions/:version" element={<PricingPage />} />
             <Route path="services/:service/compare" element={<ComparePage />} />
+            <Route path="services/:service/price-page" element={<PricePage />} />
             <Route path="services/:service/archive/:version" element={<ChangePage action="archive" />} />
             <Route path="services/:service/activate/:version" element={<ChangePage action="activate" />} />
             <Route path="services/:service/disable" element={<ChangePage action="disable" />} />

@@ -3,7 +3,7 @@ import { change, compare, decisions, gate } from "./texts/change.ts";
 import { asOf, contract, contracts, novation } from "./texts/contracts.ts";
 import { analytics, audit, cache, compatibility, denials, health, overview } from "./texts/overview.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
-import { pricing, services, upload } from "./texts/pricing.ts";
+import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
 import { events, playground, tokens, webhooks } from "./texts/tools.ts";
 import { common, errors, shell } from "./texts/shell.ts";
 
@@ -18,6 +18,8 @@ export const texts = {
   services,
   upload,
   pricing,
+  pricePage,
+  unlock,
   contracts,
   contract,
   novation,

@@ -13,6 +13,7 @@ import { ContractHistory } from "../parts/contract-history.tsx";
 import { Confirm } from "../parts/dialog.tsx";
 import { NoPricing } from "../parts/no-pricing.tsx";
 import { Loaded, Page, Section } from "../parts/page.tsx";
+import { PlanMoves } from "../parts/plan-moves.tsx";
 import { Badge, Table } from "../parts/table.tsx";
 import { UsageSection } from "../parts/usage-section.tsx";
 import { useAsk, useChange } from "../queries.ts";
@@ -52,6 +53,7 @@ export function ContractPage() {
               <UsageSection contract={data} />
             </div>
             <Entitlements contract={data} />
+            {data.asOf === undefined ? <PlanMoves contract={data} /> : null}
             {data.asOf === undefined && here.may("PUT", path`/contracts/${userId}`) ? (
               <>
                 <ChangePlan

@@ -1,8 +1,9 @@
+import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import type { DenialReport } from "../answers.ts";
 import { path } from "../api.ts";
 import { formatNumber } from "../format.ts";
-import { Select } from "../parts/field.tsx";
+import { Field, Select } from "../parts/field.tsx";
 import { Empty, Loaded, Page } from "../parts/page.tsx";
 import { Table } from "../parts/table.tsx";
 import { useAsk } from "../queries.ts";
@@ -15,6 +16,7 @@ const PERIODS = ["24", "168"] as const;
 
 export function DenialsPage() {
   const [search, setSearch] = useSearchParams();
+  const [user, setUser] = useState("");
   const hours = PERIODS.find((each) => each === search.get("hours")) ?? PERIODS[0];
   const denials = useAsk<DenialReport>(`${useHere().base}/denials`, { hours });
   return (
@@ -26,6 +28,7 @@ export function DenialsPage() {
           onChange={(chosen) => setSearch({ hours: chosen })}
           options={PERIODS.map((each) => [each, t.periods[each]])}
         />
+        <Field label={texts.unlock.user} value={user} onChange={setUser} />
       </div>
       <Loaded query={denials} lines={6}>
         {({ total, features }) =>
@@ -34,7 +37,10 @@ export function DenialsPage() {
           ) : (
             <>
               <p>{t.total(formatNumber(total))}</p>
-              <Table label={t.title} head={[t.feature, t.denials, t.limitReached, t.notGranted]}>
+              <Table
+                label={t.title}
+                head={[t.feature, t.denials, t.limitReached, t.notGranted, ...(user === "" ? [] : [""])]}
+              >
                 {features.map((feature) => (
                   <tr key={feature.featureId}>
                     <th scope="row">
@@ -45,6 +51,16 @@ export function DenialsPage() {
                     <td>{formatNumber(feature.total)}</td>
                     <td>{formatNumber(feature.limitReached)}</td>
                     <td>{formatNumber(feature.total - feature.limitReached)}</td>
+                    {user === "" ? null : (
+                      <td>
+                        <Link
+                          to={path`../playground?user=${user}&feature=${feature.featureId}`}
+                          aria-label={`${feature.featureId}: ${texts.unlock.ask}`}
+                        >
+                          {texts.unlock.ask}
+                        </Link>
+                      </td>
+                    )}
                   </tr>
                 ))}
               </Table>

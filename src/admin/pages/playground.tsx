@@ -13,6 +13,7 @@ import { useAsk } from "../queries.ts";
 import { usePricings } from "../services.ts";
 import { useHere } from "../session.tsx";
 import { texts } from "../texts.ts";
+import { findUnlock } from "../unlock.ts";
 
 const t = texts.playground;
 
@@ -134,7 +135,17 @@ function Results(props: { subscription: Subscription; usage: UsageById; user: st
           ))}
         </ul>
       </Section>
-      <Explanation key={chosen.id} explained={chosen} user={props.user} isServer={isServer} />
+      <Explanation
+        key={chosen.id}
+        explained={chosen}
+        user={props.user}
+        isServer={isServer}
+        unlock={
+          chosen.result.eval || chosen.result.error !== null || chosen.expression === undefined
+            ? undefined
+            : findUnlock(chosen, { ...props, pricingOf, isServer })
+        }
+      />
     </div>
   );
 }

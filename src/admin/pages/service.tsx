@@ -25,6 +25,9 @@ export function ServicePage() {
       title={service.data?.name ?? name}
       actions={
         <>
+          <Link className="button" to="price-page">
+            {texts.pricePage.link}
+          </Link>
           <Link className="button" to="compare">
             {t.compare}
           </Link>

@@ -1,6 +1,7 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { scopesFor, useActing } from "../acting.ts";
+import type { Purchase } from "../../core/offers/unlock.ts";
 import type { FeatureAnswer } from "../answers.ts";
 import { addressOf, call, path } from "../api.ts";
 import type { Explained } from "../explain.ts";
@@ -11,12 +12,19 @@ import { Snippet } from "./copy.tsx";
 import { Field } from "./field.tsx";
 import { Failed, Section } from "./page.tsx";
 import { Badge } from "./table.tsx";
+import { UnlockChoices } from "./unlock.tsx";
 
 const t = texts.playground;
 
 /** Explains one feature's result, with a dry run on the server and code samples. */
-export function Explanation(props: { explained: Explained; user: string | undefined; isServer: boolean }) {
-  const { explained, user } = props;
+export function Explanation(props: {
+  explained: Explained;
+  user: string | undefined;
+  isServer: boolean;
+  /** Purchases that turn a denied feature on; undefined if there is nothing to unlock. */
+  unlock: readonly Purchase[] | undefined;
+}) {
+  const { explained, user, unlock } = props;
   const { result } = explained;
   return (
     <Section title={explained.id}>
@@ -48,6 +56,12 @@ export function Explanation(props: { explained: Explained; user: string | undefi
           </>
         )}
       </dl>
+      {unlock === undefined ? null : (
+        <>
+          <h3>{texts.unlock.title}</h3>
+          <UnlockChoices purchases={unlock} />
+        </>
+      )}
       {user === undefined ? null : <AskServer {...props} user={user} />}
     </Section>
   );

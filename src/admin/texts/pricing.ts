@@ -105,3 +105,42 @@ export const pricing = {
   units: { SEC: "second", MIN: "minute", HOUR: "hour", DAY: "day", MONTH: "month", YEAR: "year" },
   period: (count: string, unit: string, isOne: boolean) => (isOne ? unit : `${count} ${unit}s`),
 } as const;
+
+export const unlock = {
+  title: "What would turn it on",
+  ask: "What would unlock this?",
+  user: "For the user with the id",
+  nothing: "No plan or add-on on offer turns it on.",
+  sentence: (configuration: string, price: string) => `${configuration} turns it on: ${price}.`,
+  configuration: "Plan and add-ons",
+  plan: "Plan",
+  price: "Price",
+  effect: "For this user",
+  gains: "Gained",
+  losses: "Lost or different",
+  onRequest: "a price on request",
+  moves: (service: string) => `What each plan of ${service} would bring`,
+  scenarios: {
+    current: "Current plan",
+    contact: "Price on request",
+    upgrade: "Upgrade",
+    downgrade: "Downgrade",
+    switch: "Switch",
+  },
+} as const;
+
+export const pricePage = {
+  link: "Price page",
+  title: (service: string) => `Price page of ${service}`,
+  lead: "What this service sells, as your customers see it.",
+  user: "As seen by the user with the id",
+  userHint: "Leave it empty for everybody.",
+  show: "Show",
+  publishing: "On your own pages",
+  publishingLead: "A published offer can be read by every web page, without a key.",
+  publish: "Everybody may read this offer",
+  published: "The offer is published.",
+  unpublished: "The offer is not published.",
+  address: "Address",
+  code: "In React",
+} as const;

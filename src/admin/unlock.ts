@@ -1,0 +1,93 @@
+import { configurationOf, type Configuration } from "../core/change/configuration.ts";
+import { createSide, entitlementsOf, type Side } from "../core/change/entitlements.ts";
+import { type Changes, changesOf } from "../core/offers/changes.ts";
+import { offerFor, type OfferedPlan } from "../core/offers/offer.ts";
+import { type NamedConfiguration, type Purchase, unlockSteps } from "../core/offers/unlock.ts";
+import type { CompiledPricing } from "../core/pricing/compile.ts";
+import { evaluateBoolean, prepareEvaluation } from "../core/pricing/evaluate.ts";
+import { grant } from "../core/pricing/subscription.ts";
+import { finish } from "../core/steps.ts";
+import type { Subscription } from "./answers.ts";
+import type { Explained, PricingOf, UsageById } from "./explain.ts";
+import { choiceOf } from "./pricing.ts";
+
+/*
+ * Computes unlocks in the browser with the server's own search: user keys cannot ask for an end user's features.
+ */
+
+/** Computing time of one search, as on the server. */
+const SEARCH_MS = 50;
+
+const sides = new WeakMap<CompiledPricing, Side>();
+
+function sideOf(pricing: CompiledPricing): Side {
+  let side = sides.get(pricing);
+  if (side === undefined) sides.set(pricing, (side = createSide(pricing)));
+  return side;
+}
+
+function currentOf(subscription: Subscription, service: string): Configuration {
+  const { plan, addOns } = choiceOf(subscription, service);
+  return configurationOf(plan, addOns);
+}
+
+/** Finds the best purchases that turn a denied feature on. Undefined while the pricing is loading. */
+export function findUnlock(
+  { id, service, name }: Explained,
+  given: { subscription: Subscription; pricingOf: PricingOf; usage: UsageById; isServer: boolean },
+): readonly Purchase[] | undefined {
+  const { subscription, pricingOf, usage, isServer } = given;
+  const pricing = pricingOf(service, subscription.contractedServices[service] ?? "");
+  if (pricing === undefined) return undefined;
+  const others = Object.entries(subscription.contractedServices).flatMap(([other, version]) => {
+    const compiled = pricingOf(other, version);
+    const choice = choiceOf(subscription, other);
+    if (compiled === undefined) return [];
+    return [{ serviceName: other, pricing: compiled, grant: grant(compiled, choice.plan, choice.addOns) }];
+  });
+  const side = sideOf(pricing);
+  const until = performance.now() + SEARCH_MS;
+  const { purchases } = finish(
+    unlockSteps(
+      { before: side, after: side, current: currentOf(subscription, service) },
+      {
+        feature: name,
+        mode: isServer ? "server" : "client",
+        demanded: [...new Set(usage.values())],
+        unlocks: (granted) => {
+          const services = others.map((other) =>
+            other.serviceName === service ? { ...other, grant: granted } : other,
+          );
+          return evaluateBoolean(prepareEvaluation(services), id, usage, { server: isServer });
+        },
+      },
+      () => performance.now() > until,
+    ),
+  );
+  return purchases;
+}
+
+/** A plan of a version, with what moving to it changes. */
+export interface PlanMove extends Changes {
+  plan: OfferedPlan;
+}
+
+/** Lists the plans that a contract could move to, each with what it would change. */
+export function planMoves(subscription: Subscription, service: string, pricing: CompiledPricing): PlanMove[] {
+  const side = sideOf(pricing);
+  const configuration = currentOf(subscription, service);
+  const held = { side, configuration, isShown: true, expired: false };
+  const { plans } = offerFor(side, { service, versions: undefined, user: { held } });
+  const current = entitlementsOf(side, configuration);
+  return plans.map((plan) => ({ plan, ...changesOf(current, entitlementsOf(side, configurationFrom(plan.select))) }));
+}
+
+const configurationFrom = ({ plan, addOns }: NamedConfiguration): Configuration =>
+  configurationOf(plan ?? undefined, addOns);
+
+/** Formats a configuration: `PRO + 2 × extraTasks`. */
+export function configurationText({ plan, addOns }: NamedConfiguration): string {
+  return [plan, ...Object.entries(addOns).map(([name, quantity]) => `${quantity} × ${name}`)]
+    .filter((part) => part !== null)
+    .join(" + ");
+}
