@@ -17,6 +17,8 @@ import { isObject } from "../client/pricing-token.ts";
 import { exchange, responseError } from "../client/request.ts";
 import { asOtherType, type BooleanDetails, errorCodeOf, failure, featureDetails } from "./details.ts";
 
+export { withUnlockPlan } from "./unlock-plan.ts";
+
 /** Endpoint, credentials and outage behaviour of the server-side provider. */
 export interface FaregateProviderOptions {
   /** Absolute http(s) URL of the deployment, with the sub-path if any. */

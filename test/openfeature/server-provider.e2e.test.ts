@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { ProviderEvents } from "@openfeature/server-sdk";
-import { FaregateProvider, type FaregateProviderOptions } from "../../src/openfeature/server.ts";
+import { FaregateProvider, type FaregateProviderOptions, withUnlockPlan } from "../../src/openfeature/server.ts";
 
 /* A stub HTTP server sends responses of proxies or overloaded servers, which the real server never sends. */
 
@@ -155,4 +155,19 @@ test.each<[what: string, options: Partial<FaregateProviderOptions>]>([
   ["config.apiKey", { apiKey: "" }],
 ])("a wrong %s is refused at once", (name, options) => {
   expect(() => provider(options)).toThrow(name);
+});
+
+test("with unlockPlan, a feature that is off names the plan that turns it on, and nothing when that fails", async () => {
+  const off = json(200, { key: "s-a", value: false, metadata: { reason: "NOT_GRANTED" } });
+  const unlockPlan = vi.fn(async (userId: string): Promise<string | null> => {
+    if (userId === "eve") throw new Error("down");
+    return userId === "ada" ? "PRO" : null;
+  });
+  const one = withUnlockPlan(provider(), unlockPlan);
+  expect((await ask(one)).flagMetadata).toEqual({ used: 1 });
+  expect(unlockPlan).not.toHaveBeenCalled();
+  answer = off;
+  expect((await ask(one)).flagMetadata).toEqual({ reason: "NOT_GRANTED", unlockPlan: "PRO" });
+  expect(unlockPlan).toHaveBeenCalledWith("ada", "s-a");
+  for (const userId of ["bob", "eve"]) expect((await ask(one, userId)).flagMetadata).toEqual({ reason: "NOT_GRANTED" });
 });
