@@ -101,7 +101,7 @@ export const unlock = z
   })
   .meta({ id: "Unlock" });
 
-const shown = (value: z.ZodType) => z.strictObject({ value, text: z.string() });
+const shown = <Value extends z.ZodType>(value: Value) => z.strictObject({ value, text: z.string() });
 const item = {
   name: z.string(),
   description: z.string().nullable(),

@@ -6,6 +6,7 @@ import * as evaluation from "./evaluation.ts";
 import * as events from "./events.ts";
 import * as growth from "./growth.ts";
 import * as hostile from "./hostile.ts";
+import * as offers from "./offers.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
@@ -22,7 +23,7 @@ import * as usage from "./usage.ts";
 
 const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
-const NAMED = { changes, growth, hostile, restore, unleash };
+const NAMED = { changes, growth, hostile, offers, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
 /** Tolerance for noise of the machine. */

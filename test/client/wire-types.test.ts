@@ -3,8 +3,10 @@ import type { z } from "zod";
 import type * as contracts from "../../src/client/back/contracts.ts";
 import type * as features from "../../src/client/back/features.ts";
 import type * as services from "../../src/client/back/services.ts";
+import type * as offers from "../../src/client/offer.ts";
 import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
+import type * as offersOnWire from "../../src/wire/offers.ts";
 import type * as servicesOnWire from "../../src/wire/services.ts";
 
 /* The client's interfaces stay free of zod. The compiler holds them against the schemas of the wire here. */
@@ -21,6 +23,8 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<features.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
+  expectTypeOf<Json<z.output<typeof offersOnWire.unlock>>>().toExtend<Json<offers.Unlock>>();
+  expectTypeOf<Json<z.output<typeof offersOnWire.offer>>>().toExtend<Json<offers.Offer>>();
 });
 
 test("the wire accepts the bodies of the client", () => {

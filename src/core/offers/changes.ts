@@ -40,7 +40,7 @@ function judgeLimit({ loses, effect }: LimitComparison): Outcome | undefined {
   return effect === "different" ? "differences" : undefined;
 }
 
-/** Returns true if the feature has an equal value, is usable as before, and reads a limit that is listed itself. */
+/** Returns true if only a listed limit changed for the feature: its value is equal, and it is usable as before. */
 function isExplained(
   { feature, before, after, hadIt, hasIt }: FeatureComparison,
   { expressions }: Side,

@@ -1,5 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { type Contract, Faregate, type NewContract, parsePricingToken } from "../../../src/client/client.ts";
+import {
+  type Contract,
+  Faregate,
+  type NewContract,
+  novationTo,
+  parsePricingToken,
+  publicOffer,
+} from "../../../src/client/client.ts";
 import { createTestApi, type TestApi } from "../../support/api.ts";
 import { tasker, upload } from "../../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../../support/invariants.ts";
@@ -348,5 +355,57 @@ describe("services", () => {
     expect(pricing.usageLimits["maxTasks"]).toMatchObject({ type: "RENEWABLE" });
     expect(pricing.plans["PRO"]?.price).toBe(10);
     await expect(faregate.services.get("Nope")).rejects.toMatchObject({ status: 404 });
+  });
+});
+
+describe("offers", () => {
+  test("an unlock is found, bought, and turns the feature on", async () => {
+    await faregate.contracts.incrementUsage(userId, { tasker: { maxTasks: 20 } });
+    const unlock = await faregate.features.unlock(userId, "tasker-board", { amounts: { "tasker-maxTasks": 3 } });
+    expect(unlock).toMatchObject({ reason: null, target: { plan: "PRO", addOns: { extraTasks: 2 } } });
+    expect(sent.at(-1)).toMatchObject({
+      path: `/api/v1/features/${encodeURIComponent(userId)}/tasker-board/unlock`,
+      idempotencyKey: null,
+    });
+    if (unlock.target === null) throw new Error("no target");
+    const before = await faregate.contracts.get(userId);
+    await faregate.contracts.novate(userId, novationTo(before, "Tasker", unlock.target));
+    const { eval: isOn } = await faregate.features.evaluate(userId, "tasker-board", {
+      consumption: { "tasker-maxTasks": 3 },
+      strict: true,
+    });
+    expect(isOn).toBe(true);
+  });
+
+  test("the offer of a service is read for a user, for a version, and without a key", async () => {
+    const offer = await faregate.services.offer("Tasker", { userId, pricingVersion: "2.0.0" });
+    expect(offer).toMatchObject({ pricingVersion: "2.0.0", current: { pricingVersion: "1.0.0", plan: "PRO" } });
+    const path = `/organizations/${api.callers.organizationId}/public-offer`;
+    await api.call("PUT", path, { key: api.callers.owner.key, body: { services: ["Tasker"] } });
+    const read = publicOffer({
+      url: URL,
+      organizationId: api.callers.organizationId,
+      service: "tasker",
+      fetch: send,
+    });
+    expect((await read()).plans.map(({ name }) => name)).toEqual(["BASIC", "PRO"]);
+    await expect(
+      publicOffer({ url: URL, organizationId: "x", service: "tasker", fetch: send })(),
+    ).rejects.toMatchObject({
+      status: 404,
+    });
+  });
+
+  test("a novation to a configuration leaves other services alone", () => {
+    const held = {
+      contractedServices: { other: "3", tasker: "1.0.0" },
+      subscriptionPlans: { other: "GOLD", tasker: "PRO" },
+      subscriptionAddOns: { other: { x: 1 }, tasker: { extraTasks: 2 } },
+    };
+    expect(novationTo(held, "Tasker", { pricingVersion: "2.0.0", plan: null, addOns: {} })).toEqual({
+      contractedServices: { other: "3", tasker: "2.0.0" },
+      subscriptionPlans: { other: "GOLD" },
+      subscriptionAddOns: { other: { x: 1 }, tasker: {} },
+    });
   });
 });

@@ -187,8 +187,8 @@ export interface GroupSearch<Found extends { readonly rank: Rank }> {
   /** Breaks ties: of equal ranks, the smaller text wins. */
   tieBreaker(found: Found): string;
   /**
-   * Returns a lower bound for the first measures of a selection and of everything that adds add-ons or units to it. The
-   * search skips what cannot rank before the best. Without it, the search tries everything.
+   * Returns a lower bound for the first measures of a selection and of everything that adds to it. The search skips what
+   * cannot rank before the best. Without it, the search tries everything.
    */
   floor?(chosen: Chosen): Rank;
 }
