@@ -29,6 +29,8 @@ export interface ExpressionFacts {
    * turns the feature off.
    */
   readonly allowances: readonly string[];
+  /** Subset of `limits` that the expression reads only like `allowances`, or compares with the numbers in `thresholds`. */
+  readonly caps: readonly string[];
   /**
    * Numbers with which the expression compares a granted limit. Null for a limit that it reads in another form, such as
    * a sum. Has no limit that is only compared with consumption.
@@ -142,11 +144,19 @@ class EdgeFinder {
   }
 }
 
+/** Returns true for a comparison of a limit with a number. */
+function comparesWithNumber(tree: Extract<ExpressionTree, { kind: "binary" }>): boolean {
+  const [one, other] = [tree.left, tree.right];
+  const isLimit = (side: ExpressionTree): boolean => side.kind === "leaf" && side.leaf.to === "usageLimit";
+  if (!COMPARISONS.has(tree.operator)) return false;
+  return (isLimit(one) && literalNumber(other) !== undefined) || (isLimit(other) && literalNumber(one) !== undefined);
+}
+
 /**
  * Collects the limits that are read in any other role than as an upper bound of consumption. Negated comparisons count
- * as another role.
+ * as another role. With `allowsNumbers`, comparisons with numbers do not.
  */
-function readOtherwise(tree: ExpressionTree, positive: boolean, found: Set<string>): void {
+function readOtherwise(tree: ExpressionTree, positive: boolean, found: Set<string>, allowsNumbers: boolean): void {
   switch (tree.kind) {
     case "literal":
       return;
@@ -154,15 +164,16 @@ function readOtherwise(tree: ExpressionTree, positive: boolean, found: Set<strin
       if (tree.leaf.to === "usageLimit") found.add(tree.leaf.key);
       return;
     case "unary":
-      return readOtherwise(tree.operand, false, found);
+      return readOtherwise(tree.operand, false, found, allowsNumbers);
     case "logical":
-      for (const operand of tree.operands) readOtherwise(operand, positive, found);
+      for (const operand of tree.operands) readOtherwise(operand, positive, found, allowsNumbers);
       return;
     case "choice":
-      readOtherwise(tree.test, false, found);
-      for (const branch of [tree.yes, tree.no]) readOtherwise(branch, positive, found);
+      readOtherwise(tree.test, false, found, allowsNumbers);
+      for (const branch of [tree.yes, tree.no]) readOtherwise(branch, positive, found, allowsNumbers);
       return;
     case "binary": {
+      if (allowsNumbers && comparesWithNumber(tree)) return;
       const { left, right, operator } = tree;
       const bound = operator.startsWith("<") ? right : operator.startsWith(">") ? left : undefined;
       for (const [side, other] of [
@@ -170,7 +181,7 @@ function readOtherwise(tree: ExpressionTree, positive: boolean, found: Set<strin
         [right, left],
       ] as const)
         if (!(positive && side === bound && side.kind === "leaf" && readsUsage(other)))
-          readOtherwise(side, false, found);
+          readOtherwise(side, false, found, allowsNumbers);
     }
   }
 }
@@ -255,8 +266,11 @@ export function expressionFacts(text: string, prefix: string): ExpressionFacts |
   const steady = finder.walk(tree) !== "unknown";
   const usage = named("usage");
   const limits = named("usageLimit");
-  const otherwise = new Set<string>();
-  readOtherwise(tree, true, otherwise);
+  const readOnlyAs = (allowsNumbers: boolean): string[] => {
+    const otherwise = new Set<string>();
+    readOtherwise(tree, true, otherwise, allowsNumbers);
+    return limits.filter((name) => !otherwise.has(name) && !otherwise.has(prefix + name));
+  };
   const thresholds = new Map<string, readonly number[] | null>();
   findThresholds(tree, (reference, threshold) => {
     const name = nameOf(reference);
@@ -271,7 +285,8 @@ export function expressionFacts(text: string, prefix: string): ExpressionFacts |
     ),
     features: named("feature"),
     limits,
-    allowances: limits.filter((name) => !otherwise.has(name) && !otherwise.has(prefix + name)),
+    allowances: readOnlyAs(false),
+    caps: readOnlyAs(true),
     usage,
     foreign: references.filter((each) => each.to !== "nothing" && nameOf(each) === undefined).map((each) => each.key),
     mentionsContext,

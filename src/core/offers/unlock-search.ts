@@ -102,20 +102,33 @@ export class UnlockSearch {
     this.#goal = goal;
     this.#offer = offer;
     this.#isOver = isOver;
-    this.#touching = offer.touching(plan);
+    this.#touching = this.#withConsumption(offer.touching(plan));
     this.#quantities = new Quantities(current, after, plan, this.#demands());
     this.#comparisons = comparisonsOf(current, after, plan, offer);
+  }
+
+  /**
+   * Adds the add-ons that change the limits whose consumption the feature reads: an amount must fit below those, even if
+   * the expression does not read them.
+   */
+  #withConsumption({ features, limits }: Touching): Touching {
+    const { feature, mode } = this.#goal;
+    const counted = this.#after.expressions.get(feature)?.[mode]?.usage ?? [];
+    const deciding = new Set(
+      [feature, ...counted].flatMap((name, index) => (index === 0 ? features : limits).get(name) ?? []),
+    );
+    return { features: new Map([...features, [feature, [...deciding]]]), limits };
   }
 
   #demands(): Demands {
     const { feature, mode, demanded } = this.#goal;
     const facts = this.#after.expressions.get(feature)?.[mode];
     return {
-      of: (limit) => (facts?.limits.includes(limit) === true ? demanded : []),
+      of: (limit) => (facts?.limits.includes(limit) === true || facts?.usage.includes(limit) === true ? demanded : []),
       areAll: (limit) =>
         facts === undefined ||
         !facts.limits.includes(limit) ||
-        (facts.allowances.includes(limit) && !facts.thresholds.has(limit)),
+        (facts.caps.includes(limit) && facts.thresholds.get(limit) !== null),
     };
   }
 

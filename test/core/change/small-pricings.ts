@@ -34,6 +34,8 @@ const expression = fc.oneof(
     `!${used("seats")} && ${feature("board")}`,
     `${limit("flag")} && !(${used("tasks")} >= 3)`,
     `${used("tasks")} * 2 < ${limit("tasks")}`,
+    `${limit("tasks")} >= 4 || ${feature("board")}`,
+    `!(${limit("seats")} > 3) && ${used("seats")} < ${limit("seats")}`,
     `${feature("missing")} && ${feature("board")}`,
     `pricingContext["features"]["acme-export"] && ${feature("board")}`,
     `${feature("sla")}`,

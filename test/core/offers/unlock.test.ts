@@ -116,7 +116,15 @@ describe("the cheapest unlock", { timeout: 120_000 }, () => {
         const bestOf = (targets: Configuration[]) =>
           targets.map((target) => rankOf(asked, target)).reduce((a, b) => (compareRanks(b, a) < 0 ? b : a));
         const plans = new Set(unlocking.map(({ plan }) => plan));
-        expect(purchases.length, JSON.stringify(asked.after.pricing.pricing)).toBe(Math.min(4, plans.size));
+        expect(
+          purchases.length,
+          JSON.stringify({
+            ...asked,
+            before: asked.before.pricing.pricing,
+            after: asked.after.pricing.pricing,
+            unlocking,
+          }),
+        ).toBe(Math.min(4, plans.size));
         for (const { target } of purchases) {
           const { plan, addOns } = target;
           const found = plan === null ? { addOns } : { plan, addOns };

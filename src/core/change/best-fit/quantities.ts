@@ -87,11 +87,18 @@ export class Quantities {
   #unitsFor(limit: string, extension: number, group: AddOnGroup): number[] {
     const value = this.#current.grant.usageLimits.get(limit);
     const granted = typeof value === "number" ? Math.min(value, UNLIMITED) : 0;
-    const demands = this.#demands?.of(limit) ?? [];
+    const demands = [...(this.#demands?.of(limit) ?? []), ...this.#thresholds(limit, group)];
     return this.#bases(limit, group).flatMap((base) => [
       ...[granted, ...demands].map((amount) => Math.ceil((amount - base) / extension)),
       ...demands.map((amount) => Math.floor((amount - base) / extension) + 1),
     ]);
+  }
+
+  /** Returns the numbers with which expressions compare a limit: what they answer may change there. */
+  #thresholds(limit: string, group: AddOnGroup): number[] {
+    return group.features.flatMap((feature) =>
+      MODES.flatMap((mode) => [...(this.#after.expressions.get(feature)?.[mode]?.thresholds.get(limit) ?? [])]),
+    );
   }
 
   /** Returns the possible values of a limit before extensions. */
@@ -117,7 +124,7 @@ export class Quantities {
         // expression that uses a fraction of the limit can still distinguish them.
         const sameText = this.#current.side.expressions.get(feature)?.[mode]?.shape === facts.shape;
         const had = this.#current.grant.usageLimits.get(limit);
-        return sameText && facts.allowances.includes(limit) && !(typeof had === "number" && had > UNLIMITED);
+        return sameText && facts.caps.includes(limit) && !(typeof had === "number" && had > UNLIMITED);
       }),
     );
   }
