@@ -53,7 +53,7 @@ export function findUnlock(
       {
         feature: name,
         mode: isServer ? "server" : "client",
-        demanded: [...new Set(usage.values())],
+        demanded: (limit) => [usage.get(`${service}-${limit}`) ?? 0],
         unlocks: (granted) => {
           const services = others.map((other) =>
             other.serviceName === service ? { ...other, grant: granted } : other,

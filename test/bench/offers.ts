@@ -55,7 +55,7 @@ function durationsOf(pricing: Pricing): number[] {
     const goal = {
       feature,
       mode: "client" as const,
-      demanded: [...new Set(Object.values(used))],
+      demanded: (limit: string) => [used[limit] ?? 0],
       unlocks: (grant: Parameters<typeof prepareEvaluation>[0][number]["grant"]) =>
         evaluateBoolean(
           prepareEvaluation([{ serviceName, pricing: side.pricing, grant }]),

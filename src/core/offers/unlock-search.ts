@@ -27,8 +27,8 @@ import type { Compared, Outcome } from "./changes.ts";
 export interface Goal {
   readonly feature: string;
   readonly mode: Mode;
-  /** Consumption that the limits must leave room for, by limit: as it is, and with the amounts asked for. */
-  readonly demanded: readonly number[];
+  /** Returns the consumption of a limit that must have room: as it is, and with the amount asked for. */
+  demanded(limit: string): readonly number[];
   /** True if the contract could use the feature with these values. */
   unlocks(grant: Grant): boolean;
 }
@@ -121,8 +121,10 @@ export class UnlockSearch {
   }
 
   #demands(): Demands {
-    const { feature, mode, demanded } = this.#goal;
+    const { feature, mode } = this.#goal;
     const facts = this.#after.expressions.get(feature)?.[mode];
+    // An expression may compare the consumption of one limit with another limit.
+    const demanded = (facts?.usage ?? []).flatMap((limit) => this.#goal.demanded(limit));
     return {
       of: (limit) => (facts?.limits.includes(limit) === true || facts?.usage.includes(limit) === true ? demanded : []),
       areAll: (limit) =>

@@ -72,7 +72,7 @@ export async function unlockFeature(ctx: Context, asked: Asked): Promise<Unlock>
   const answer = { service: contracted.key, current: named(before.pricing, current) };
   if (expression?.mentionsContext !== true) return { ...nothingFound(asked, "NO_EXPRESSION"), ...answer };
   if (isOn(prepared, asked)) return { ...nothingFound(asked, "ALREADY_ON"), ...answer };
-  const goal = goalOf(prepared, asked, { contracted, name, after, limits });
+  const goal = goalOf(prepared, asked, found);
   const searched = await inBudget(SEARCH_MS, (isOver) => unlockSteps({ before, after, current }, goal, isOver));
   return answerOf(asked, answer, searched);
 }
@@ -175,14 +175,7 @@ function isOn(
 function goalOf(
   { contract, evaluation, usage }: Prepared,
   asked: Asked,
-  {
-    contracted,
-    name,
-    after,
-    limits,
-  }: Pick<FoundFeature, "contracted" | "name" | "after"> & {
-    limits: readonly string[];
-  },
+  { contracted, name, after }: FoundFeature,
 ): Goal {
   const levels = contract.levels.filter(({ serviceId }) => serviceId === contracted.serviceId);
   const kept = Object.fromEntries(levels.map(({ limitName, consumed }) => [limitName, consumed]));
@@ -190,15 +183,14 @@ function goalOf(
   const others = [...usage].filter(([id]) => !mine.has(id));
   // A novation keeps the balances of limits that both versions track, and starts new ones at zero.
   const novated = new Map([...others, ...usageOf(after, kept)]);
-  const ids = limits.map((limit) => idOf(after.serviceName, limit));
-  const demanded = ids.flatMap((id) => {
-    const consumed = novated.get(id) ?? 0;
-    return [consumed, consumed + (asked.amounts?.[id] ?? 0)];
-  });
   return {
     feature: name,
     mode: asked.mode.server ? "server" : "client",
-    demanded: [...new Set(demanded)],
+    demanded: (limit) => {
+      const id = idOf(after.serviceName, limit);
+      const consumed = novated.get(id) ?? 0;
+      return [consumed, consumed + (asked.amounts?.[id] ?? 0)];
+    },
     unlocks: (grant: Grant) => {
       const services = evaluation.services.map((service) =>
         service.serviceName === contracted.key ? { ...service, pricing: after.pricing, grant } : service,

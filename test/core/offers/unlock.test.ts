@@ -32,7 +32,7 @@ function goalOf({ after, feature, mode, used, amounts }: Question): Goal {
   return {
     feature,
     mode,
-    demanded: [...new Set(Object.values(used).flatMap((n) => [n, ...Object.values(amounts ?? {}).map((m) => n + m)]))],
+    demanded: (limit) => [used[limit] ?? 0, (used[limit] ?? 0) + (amounts?.[limit] ?? 0)],
     unlocks: (grant) => {
       const evaluation = prepareEvaluation([{ serviceName, pricing, grant }]);
       const result = evaluateFeature(evaluation, id(feature), usage, { server: mode === "server" });
