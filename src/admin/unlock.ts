@@ -16,7 +16,7 @@ import { choiceOf } from "./pricing.ts";
  */
 
 /** Computing time of one search, as on the server. */
-const SEARCH_MS = 50;
+const SEARCH_MS = 40;
 
 const sides = new WeakMap<CompiledPricing, Side>();
 

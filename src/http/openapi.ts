@@ -25,7 +25,9 @@ function createSchemas() {
     const { $schema: _, $defs, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
     for (const [name, each] of Object.entries($defs ?? {})) {
       const { id: _id, ...component } = each;
-      components[name] = point(component) as Json;
+      const made = point(component) as Json;
+      const known = (components[name] ??= made);
+      if (JSON.stringify(known) !== JSON.stringify(made)) throw new Error(`two schemas are named ${name}`);
     }
     return point(rest) as Json;
   };

@@ -66,7 +66,7 @@ const change = z
     before: featureValue.nullable(),
     after: featureValue.nullable(),
   })
-  .meta({ id: "Change" });
+  .meta({ id: "OfferedChange" });
 
 const price = z
   .strictObject({

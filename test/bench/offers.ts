@@ -16,7 +16,7 @@ import { sideBySide } from "./side-by-side.ts";
  */
 
 const QUESTIONS = 1_000;
-const SEARCH_MS = 50;
+const SEARCH_MS = 40;
 const FOLDER = process.env["PRICINGS"] ?? new URL("../../src/samples", import.meta.url).pathname;
 
 /** Gives features without an expression the usual one: granted, and below the limit that they are linked to. */
@@ -34,8 +34,8 @@ function withExpressions(pricing: Pricing): Pricing {
   return { ...pricing, features };
 }
 
-/** Returns the durations of random questions about one pricing, in milliseconds, in order. */
-function durationsOf(pricing: Pricing): number[] {
+/** Returns the durations of random questions about one pricing, in milliseconds, in order, and the number of complete answers. */
+function durationsOf(pricing: Pricing): { durations: number[]; complete: number } {
   const side = createSide(compilePricing(withExpressions(pricing)));
   const features = side.pricing.pricing.features.filter(({ expression }) => expression !== undefined);
   const plans = [...side.pricing.plans.values()];
@@ -45,6 +45,7 @@ function durationsOf(pricing: Pricing): number[] {
     return items[seed % items.length];
   };
   const durations: number[] = [];
+  let complete = 0;
   for (let question = 0; question < QUESTIONS; question += 1) {
     const plan = pick(plans)?.name;
     const feature = pick(features)?.name ?? "";
@@ -65,28 +66,34 @@ function durationsOf(pricing: Pricing): number[] {
         ),
     };
     const current = plan === undefined ? { addOns: {} } : { plan, addOns: {} };
-    finish(unlockSteps({ before: side, after: side, current }, goal, () => performance.now() - since > SEARCH_MS));
+    const isOver = () => performance.now() - since > SEARCH_MS;
+    const found = finish(unlockSteps({ before: side, after: side, current }, goal, isOver));
     durations.push(performance.now() - since);
+    if (found.complete) complete += 1;
   }
-  return durations.sort((one, other) => one - other);
+  return { durations: durations.sort((one, other) => one - other), complete };
 }
 
 function searchRows(): BenchRow[] {
-  return readdirSync(FOLDER)
+  const pricings = readdirSync(FOLDER)
     .filter((name) => /\.ya?ml$/.test(name) && !name.includes("expectations"))
     .flatMap((name) => {
       const parsed = parsePricing(readFileSync(join(FOLDER, name), "utf8"), new Date());
-      if (!parsed.ok) return [];
-      const durations = durationsOf(parsed.pricing);
-      const at = (share: number) => durations[Math.floor(durations.length * share)] ?? Number.NaN;
-      return {
-        name: `unlock, ${QUESTIONS} questions about ${name}, p99 in milliseconds`,
-        value: at(0.99),
-        target: "<= 5",
-        ok: at(0.99) <= 5,
-        detail: `p50 ${at(0.5).toFixed(1)} ms, at most ${(durations.at(-1) ?? Number.NaN).toFixed(1)} ms`,
-      };
+      return parsed.ok ? [{ name, pricing: parsed.pricing }] : [];
     });
+  // Let the engine compile the search, as in a server that runs. Each measured pricing starts without kept comparisons.
+  for (const { pricing } of pricings) durationsOf(pricing);
+  return pricings.map(({ name, pricing }) => {
+    const { durations, complete } = durationsOf(pricing);
+    const at = (share: number) => durations[Math.floor(durations.length * share)] ?? Number.NaN;
+    return {
+      name: `unlock, ${QUESTIONS} questions about ${name}, p99 in milliseconds`,
+      value: at(0.99),
+      target: "<= 5",
+      ok: at(0.99) <= 5,
+      detail: `p50 ${at(0.5).toFixed(1)} ms, at most ${(durations.at(-1) ?? Number.NaN).toFixed(1)} ms; ${complete} complete`,
+    };
+  });
 }
 
 /** Measures offers and unlocks. */

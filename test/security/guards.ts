@@ -154,6 +154,13 @@ export const GUARDS: readonly Guard[] = [
     'if (fixed === "" && named && named !== fixed) {',
     inFile("http/contracts.pg.test.ts"),
   ),
+  guard(
+    "operations/evaluation/offers.ts",
+    "only a published offer is everybody's",
+    "if (!service.offerPublished) throw unknown;",
+    "",
+    matrix("GET /public-offers/"),
+  ),
   {
     ...guard(
       "db/queries/contract-snapshots.ts",

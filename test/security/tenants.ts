@@ -56,6 +56,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
     name: "Quillfeather",
     userId: "quillfeather-user",
   });
+  await publish(api, owner, own);
   return {
     own,
     foreign,
@@ -83,6 +84,11 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       stranger.key,
     ],
   };
+}
+
+/** Publishes the offer of this tenant's service. The other one's stays private. */
+async function publish(api: TestApi, { key }: TestUser, { organizationId, serviceName }: Tenant): Promise<void> {
+  await api.call("PUT", `/organizations/${organizationId}/public-offer`, { key, body: { services: [serviceName] } });
 }
 
 async function fillTenant(
@@ -189,6 +195,10 @@ const SAMPLES: Record<string, Build> = {
   "POST /features/{userId}/{featureId}": ({ serviceName }) => ({
     body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 },
   }),
+  "POST /features/{userId}/{featureId}/unlock": ({ serviceName }) => ({
+    body: { amounts: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 } },
+  }),
+  "PUT /organizations/{organizationId}/public-offer": ({ serviceName }) => ({ body: { services: [serviceName] } }),
   "POST /ofrep/v1/evaluate/flags": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),
   "POST /ofrep/v1/evaluate/flags/{key}": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),
   "POST /webhooks": () => ({ body: { url: "https://novel.example/hook" } }),

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Configuration } from "../../../src/core/change/configuration.ts";
@@ -10,9 +11,14 @@ import { unlockSteps } from "../../../src/core/offers/unlock.ts";
 import type { Goal } from "../../../src/core/offers/unlock-search.ts";
 import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import { evaluateFeature, prepareEvaluation } from "../../../src/core/pricing/evaluate.ts";
+import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { finish, NEVER_OVER } from "../../../src/core/steps.ts";
 import { everyConfiguration, FEATURES, LIMITS, twoPricings } from "../change/small-pricings.ts";
 import "../../support/property-seed.ts";
+
+const NOW = new Date("2026-01-01");
+/** Units of an add-on that the tests try one by one. */
+const MOST_UNITS = 3;
 
 interface Question {
   before: Side;
@@ -70,9 +76,9 @@ function rankOf({ before, after, current }: Question, target: Configuration) {
   ];
 }
 
-function everyTarget({ after, current }: Question): Configuration[] {
+function everyTarget({ after, current }: Question, all = everyConfiguration(after.pricing)): Configuration[] {
   const offered = offers(current);
-  return everyConfiguration(after.pricing).filter(({ plan, addOns }) => {
+  return all.filter(({ plan, addOns }) => {
     const found = after.pricing.plans.get(plan?.toLowerCase() ?? "");
     return (
       (found === undefined || offered.plan(found)) &&
@@ -153,5 +159,51 @@ describe("the cheapest unlock", { timeout: 120_000 }, () => {
     );
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(20);
     expect(LIMITS).toContain("tasks");
+  });
+
+  it.each(["tasker", "beacon"])("is the first of all configurations of the sample %s", (name) => {
+    const parsed = parsePricing(
+      readFileSync(new URL(`../../../src/samples/${name}.yml`, import.meta.url), "utf8"),
+      NOW,
+    );
+    if (!parsed.ok) throw new Error(`${name} is not valid`);
+    const side = createSide(compilePricing(parsed.pricing));
+    const targets = everyConfiguration(side.pricing, MOST_UNITS);
+    let found = 0;
+    for (const [index, current] of targets.entries())
+      for (const [place, { name: feature, expression }] of parsed.pricing.features.entries()) {
+        // A part of the questions for a large sample.
+        if (expression === undefined || (index + place) % Math.ceil(targets.length / 25) !== 0) continue;
+        const granted = entitlementsOf(side, current).grant.usageLimits;
+        // Every other contract has used up what it has.
+        const used = Object.fromEntries(
+          [...side.tracked].map((limit) => [limit, index % 2 === 0 ? 0 : Math.min(Number(granted.get(limit)), 5_000)]),
+        );
+        const asked: Question = {
+          before: side,
+          after: side,
+          current,
+          feature,
+          mode: "client",
+          used,
+          amounts: undefined,
+        };
+        const goal = goalOf(asked);
+        const unlocking = everyTarget(asked, targets).filter((target) =>
+          goal.unlocks(entitlementsOf(side, target).grant),
+        );
+        const best = finish(unlockSteps(asked, goal, NEVER_OVER)).purchases[0]?.target;
+        if (best === undefined) expect(unlocking, `${feature} ${JSON.stringify(current)}`).toEqual([]);
+        if (best === undefined || Object.values(best.addOns).some((units) => units > MOST_UNITS)) continue;
+        const { plan, addOns } = best;
+        const ranks = unlocking.map((target) => rankOf(asked, target));
+        const first = ranks.reduce((one, other) => (compareRanks(other, one) < 0 ? other : one));
+        expect(
+          rankOf(asked, plan === null ? { addOns } : { plan, addOns }),
+          `${feature} ${JSON.stringify(current)}`,
+        ).toEqual(first);
+        found += 1;
+      }
+    expect(found).toBeGreaterThan(20);
   });
 });
