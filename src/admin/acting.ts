@@ -1,6 +1,7 @@
 import { scopeMay } from "./access.ts";
 import type { Call, Method } from "./api.ts";
-import { useHere, useUser } from "./session.tsx";
+import { useHere } from "./here.tsx";
+import { useUser } from "./session.tsx";
 import type { KeyScope } from "../core/access/caller.ts";
 
 /** Credentials of a call that has no route below /organizations. */

@@ -70,7 +70,7 @@ async function send(method: Method, to: string, options: Call): Promise<Response
   }
   const response = await fetch(addressOf(to, options.query), init).catch((error: unknown) => {
     if (options.signal?.aborted === true) throw error;
-    throw new Refused(0, texts.errors.unreachable);
+    throw new Refused(0, method === "GET" ? texts.errors.unreachable : texts.errors.lost);
   });
   if (!response.ok) throw refusalOf(response, parsed(await response.text()), options.key);
   return response;

@@ -1,51 +1,12 @@
-import { Component, lazy, Suspense, type ReactNode } from "react";
-import { Link, Navigate, Route, Routes, useParams } from "react-router";
-import type { Organization, OrganizationPage } from "./answers.ts";
+import { lazy, Suspense } from "react";
+import { Route, Routes } from "react-router";
 import { RegisterPage } from "./pages/register.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
-import { Empty, Loaded, Page, Skeleton } from "./parts/page.tsx";
-import { Shell } from "./parts/shell.tsx";
-import { useAsk } from "./queries.ts";
-import { HereProvider, useSession } from "./session.tsx";
-import { StreamProvider } from "./stream.tsx";
-import { texts } from "./texts.ts";
+import { useSession } from "./session.tsx";
 
-const OverviewPage = lazy(async () => ({ default: (await import("./pages/overview.tsx")).OverviewPage }));
-const AccountPage = lazy(async () => ({ default: (await import("./pages/account.tsx")).AccountPage }));
+const SignedIn = lazy(async () => ({ default: (await import("./signed-in.tsx")).SignedIn }));
 
-const ServicesPage = lazy(async () => ({ default: (await import("./pages/services.tsx")).ServicesPage }));
-const ServicePage = lazy(async () => ({ default: (await import("./pages/service.tsx")).ServicePage }));
-const UploadPage = lazy(async () => ({ default: (await import("./pages/upload.tsx")).UploadPage }));
-const PricingPage = lazy(async () => ({ default: (await import("./pages/pricing.tsx")).PricingPage }));
-const ContractsPage = lazy(async () => ({ default: (await import("./pages/contracts.tsx")).ContractsPage }));
-const ContractPage = lazy(async () => ({ default: (await import("./pages/contract.tsx")).ContractPage }));
-const NewContractPage = lazy(async () => ({ default: (await import("./pages/new-contract.tsx")).NewContractPage }));
-const KeysPage = lazy(async () => ({ default: (await import("./pages/keys.tsx")).KeysPage }));
-const MembersPage = lazy(async () => ({ default: (await import("./pages/members.tsx")).MembersPage }));
-const OrganizationsPage = lazy(async () => ({
-  default: (await import("./pages/organizations.tsx")).OrganizationsPage,
-}));
-const UsersPage = lazy(async () => ({ default: (await import("./pages/users.tsx")).UsersPage }));
-const PlaygroundPage = lazy(async () => ({ default: (await import("./pages/playground.tsx")).PlaygroundPage }));
-const TokensPage = lazy(async () => ({ default: (await import("./pages/tokens.tsx")).TokensPage }));
-const EventsPage = lazy(async () => ({ default: (await import("./pages/events.tsx")).EventsPage }));
-const WebhooksPage = lazy(async () => ({ default: (await import("./pages/webhooks.tsx")).WebhooksPage }));
-const ComparePage = lazy(async () => ({ default: (await import("./pages/compare.tsx")).ComparePage }));
-const PricePage = lazy(async () => ({ default: (await import("./pages/price-page.tsx")).PricePage }));
-const ChangePage = lazy(async () => ({ default: (await import("./pages/change.tsx")).ChangePage }));
-const NovationPage = lazy(async () => ({ default: (await import("./pages/change.tsx")).NovationPage }));
-const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisions.tsx")).DecisionsPage }));
-const GatePage = lazy(async () => ({ default: (await import("./pages/gate.tsx")).GatePage }));
-const DenialsPage = lazy(async () => ({ default: (await import("./pages/denials.tsx")).DenialsPage }));
-const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
-const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
-const CachePage = lazy(async () => ({ default: (await import("./pages/cache.tsx")).CachePage }));
-const CompatibilityPage = lazy(async () => ({
-  default: (await import("./pages/compatibility.tsx")).CompatibilityPage,
-}));
-const HealthPage = lazy(async () => ({ default: (await import("./pages/health.tsx")).HealthPage }));
-
-/** Routes of the console. Signed-out users see the sign-in page at every address, then the page they requested. */
+/** The console. Signed-out users see the sign-in page at every address, then the page they requested. */
 export function App() {
   const { user } = useSession();
   if (user === undefined) {
@@ -57,119 +18,8 @@ export function App() {
     );
   }
   return (
-    <Boundary>
-      <Suspense fallback={<Skeleton lines={8} />}>
-        <Routes>
-          <Route path="/" element={<Home />} />
-          <Route path="/register" element={<Navigate to="/" replace />} />
-          <Route path="/sign-in" element={<Navigate to="/" replace />} />
-          <Route path="/o/:organizationId" element={<InOrganization />}>
-            <Route index element={<OverviewPage />} />
-            <Route path="services" element={<ServicesPage />} />
-            <Route path="services/:service" element={<ServicePage />} />
-            <Route path="services/:service/versions/:version" element={<PricingPage />} />
-            <Route path="services/:service/compare" element={<ComparePage />} />
-            <Route path="services/:service/price-page" element={<PricePage />} />
-            <Route path="services/:service/archive/:version" element={<ChangePage action="archive" />} />
-            <Route path="services/:service/activate/:version" element={<ChangePage action="activate" />} />
-            <Route path="services/:service/disable" element={<ChangePage action="disable" />} />
-            <Route path="services/:service/novate" element={<NovationPage />} />
-            <Route path="services/:service/decisions" element={<DecisionsPage />} />
-            <Route path="upload" element={<UploadPage />} />
-            <Route path="contracts" element={<ContractsPage />} />
-            <Route path="contracts/:userId" element={<ContractPage />} />
-            <Route path="new-contract" element={<NewContractPage />} />
-            <Route path="playground" element={<PlaygroundPage />} />
-            <Route path="tokens" element={<TokensPage />} />
-            <Route path="events" element={<EventsPage />} />
-            <Route path="webhooks" element={<WebhooksPage />} />
-            <Route path="keys" element={<KeysPage />} />
-            <Route path="members" element={<MembersPage />} />
-            <Route path="gate" element={<GatePage />} />
-            <Route path="denials" element={<DenialsPage />} />
-            <Route path="audit" element={<AuditPage />} />
-            <Route path="*" element={<NotFoundPage />} />
-          </Route>
-          <Route element={<Shell />}>
-            <Route path="/account" element={<AccountPage />} />
-            <Route path="/organizations" element={<OrganizationsPage />} />
-            <Route path="/users" element={<UsersPage />} />
-            <Route path="/analytics" element={<AnalyticsPage />} />
-            <Route path="/cache" element={<CachePage />} />
-            <Route path="/compatibility" element={<CompatibilityPage />} />
-            <Route path="/health" element={<HealthPage />} />
-            <Route path="*" element={<NotFoundPage />} />
-          </Route>
-        </Routes>
-      </Suspense>
-    </Boundary>
+    <Suspense fallback={null}>
+      <SignedIn />
+    </Suspense>
   );
-}
-
-/** Redirects to the last visited organization, or to the user's own. */
-function Home() {
-  const list = useAsk<OrganizationPage>("/organizations", { limit: 20 });
-  const { user } = useSession();
-  return (
-    <Loaded query={list} lines={8}>
-      {({ data }) => {
-        const kept = localStorage.getItem("faregate-organization");
-        const own =
-          data.find((each) => each.id === kept) ?? data.find((each) => each.owner === user?.username) ?? data[0];
-        if (own === undefined) return <Navigate to="/organizations" replace />;
-        return <Navigate to={`/o/${own.id}`} replace />;
-      }}
-    </Loaded>
-  );
-}
-
-function InOrganization() {
-  const { organizationId = "" } = useParams();
-  const organization = useAsk<Organization>(`/organizations/${organizationId}`);
-  if (organization.data === undefined) {
-    return (
-      <main className="page">
-        <Loaded query={organization} lines={8}>
-          {() => null}
-        </Loaded>
-        {organization.error === null ? null : <Link to="/organizations">{texts.shell.allOrganizations}</Link>}
-      </main>
-    );
-  }
-  return (
-    <HereProvider organization={organization.data}>
-      <StreamProvider>
-        <Shell organization={organization.data} />
-      </StreamProvider>
-    </HereProvider>
-  );
-}
-
-function NotFoundPage() {
-  return (
-    <Page title={texts.common.notFoundTitle}>
-      <Empty action={<Link to="/">{texts.common.toOverview}</Link>}>{texts.common.notFound}</Empty>
-    </Page>
-  );
-}
-
-/** Confines a rendering error to the page, so the rest of the console keeps working. */
-class Boundary extends Component<{ children: ReactNode }, { failed: boolean }> {
-  override state = { failed: false };
-
-  static getDerivedStateFromError(): { failed: boolean } {
-    return { failed: true };
-  }
-
-  override render(): ReactNode {
-    if (!this.state.failed) return this.props.children;
-    return (
-      <main className="page failed" role="alert">
-        <p>{texts.errors.crashed}</p>
-        <button type="button" className="button" onClick={() => location.reload()}>
-          {texts.errors.reload}
-        </button>
-      </main>
-    );
-  }
 }

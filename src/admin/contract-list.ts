@@ -1,15 +1,15 @@
 import type { Contract } from "./answers.ts";
 import { type Call, callWithHeaders } from "./api.ts";
-import { NEAR } from "./parts/usage-bar.tsx";
+import { NEAR } from "./design/meter.tsx";
 
 /** Rows per page of the list. The export reads 100 per request, the server's maximum. */
 export const PAGE_SIZE = 20;
 const CHUNK = 100;
 
-export const SEARCH_FIELDS = ["username", "firstName", "lastName", "email"] as const;
-export type SearchField = (typeof SEARCH_FIELDS)[number];
+const SORT_FIELDS = ["username", "firstName", "lastName", "email"] as const;
+export type SortField = (typeof SORT_FIELDS)[number];
 
-export const CONTRACT_STATES = ["active", "renewing", "ending", "expired"] as const;
+export const CONTRACT_STATES = ["renewing", "active", "ending", "expired"] as const;
 /** A contract's state in its billing period. */
 export type ContractState = (typeof CONTRACT_STATES)[number];
 /** States offered as filters; `near` comes from the overview's count of users close to a limit. */
@@ -17,31 +17,30 @@ export const CHOSEN_STATES = [...CONTRACT_STATES, "near"] as const;
 
 /** Filters and sort order of the contract list, as the page's URL holds them. */
 export interface ContractChoice {
+  /** Text in the user's id, names or email address, or in the group's id. */
   text: string;
-  field: SearchField;
   service: string;
   version: string;
   plan: string;
   group: string;
-  sort: SearchField;
+  sort: SortField;
   order: "asc" | "desc";
   page: number;
   /** One of CHOSEN_STATES; "" for any state. */
   state: string;
 }
 
-const fieldOf = (text: string | null): SearchField => SEARCH_FIELDS.find((field) => field === text) ?? "username";
+const sortOf = (text: string | null): SortField => SORT_FIELDS.find((field) => field === text) ?? "username";
 
 export function choiceFrom(search: URLSearchParams): ContractChoice {
   return {
     text: search.get("q") ?? "",
-    field: fieldOf(search.get("in")),
     service: search.get("service") ?? "",
     version: search.get("version") ?? "",
     plan: search.get("plan") ?? "",
     group: search.get("group") ?? "",
     state: CHOSEN_STATES.find((state) => state === search.get("state")) ?? "",
-    sort: fieldOf(search.get("sort")),
+    sort: sortOf(search.get("sort")),
     order: search.get("order") === "desc" ? "desc" : "asc",
     page: Math.max(1, Math.trunc(Number(search.get("page"))) || 1),
   };
@@ -58,7 +57,7 @@ export function queryOf(choice: ContractChoice): NonNullable<Call["query"]> {
           ...(plan === "" ? {} : { plans: { [service]: [plan] } }),
         });
   return {
-    [choice.field]: choice.text,
+    q: choice.text,
     groupId: choice.group,
     ...(choice.state === "near" ? { near: NEAR } : { state: choice.state }),
     sort: choice.sort,
@@ -87,6 +86,9 @@ export async function readAll(
     if (body.length < CHUNK) return contracts;
   }
 }
+
+/** Tones of the states, for their dots. */
+export const STATE_TONES = { active: "good", renewing: "good", ending: "warn", expired: "bad" } as const;
 
 const SOON_MS = 7 * 86_400_000;
 

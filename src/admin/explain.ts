@@ -4,9 +4,9 @@ import { evaluateFeature, type Evaluation, type FeatureResult, prepareEvaluation
 import { parseExpression } from "../core/pricing/language/expression.ts";
 import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
 import { grant } from "../core/pricing/subscription.ts";
-import type { Subscription } from "./answers.ts";
+import type { Contract, Subscription } from "./answers.ts";
 import { choiceOf } from "./pricing.ts";
-import { formatValue } from "./format.ts";
+import { formatName, formatNumber } from "./format.ts";
 import { texts } from "./texts.ts";
 
 const t = texts.playground;
@@ -20,12 +20,57 @@ export interface Explained {
   /** The expression with its names replaced by their values. */
   filledIn: string | undefined;
   result: FeatureResult;
-  /** Sentences that explain the result. */
-  reasons: string[];
+  /** Causes of the result, the most important first. */
+  reasons: Reason[];
+  /** Value that plan and add-ons give. */
+  value: FeatureValue | undefined;
+  description: string | undefined;
+  plan: string | undefined;
+}
+
+/** Cause of a feature's result. */
+export type Reason =
+  | { kind: "on" | "isFalse" | "noExpression" }
+  | { kind: "notGranted"; name: string }
+  | { kind: "atLimit"; limit: string; used: number; allowed: number }
+  | { kind: "error"; message: string };
+
+/** Says a reason in one sentence that starts with the plan or the limit. */
+export function reasonText(reason: Reason, plan: string | undefined): string {
+  const named = plan ?? texts.novation.noPlan;
+  switch (reason.kind) {
+    case "on":
+      return t.reasons.isOn(named);
+    case "isFalse":
+      return t.reasons.isFalse;
+    case "noExpression":
+      return t.noExpression;
+    case "notGranted":
+      return t.reasons.notGranted(named, formatName(reason.name));
+    case "atLimit":
+      return t.reasons.atLimit(formatName(reason.limit), formatNumber(reason.used), formatNumber(reason.allowed));
+    case "error":
+      return reason.message;
+  }
+}
+
+/** The verdict and its reason in one sentence: "No. PRO does not include Export." */
+export function verdictOf({ result, reasons, plan }: Explained): string {
+  const [first] = reasons;
+  const why = first === undefined ? "" : reasonText(first, plan);
+  return result.eval ? t.yes(why) : t.no(why);
 }
 
 /** Usage by `<service>-<limit>`, as the engine reads it. */
 export type UsageById = ReadonlyMap<string, number>;
+
+export function usageById({ usageLevels }: Pick<Contract, "usageLevels">): UsageById {
+  return new Map(
+    Object.entries(usageLevels).flatMap(([service, levels]) =>
+      Object.entries(levels).map(([limit, { consumed }]) => [`${service}-${limit}`, consumed] as const),
+    ),
+  );
+}
 
 /** Lists every counted limit of a subscription as `<service>-<limit>`. */
 export function countedLimits(subscription: Subscription, pricingOf: PricingOf): string[] {
@@ -60,6 +105,7 @@ export function explainAll(
     return { serviceName: service, pricing, grant: grant(pricing, plan, addOns) };
   });
   const evaluation = prepareEvaluation(services);
+  const planOf = new Map(services.map(({ serviceName }) => [serviceName, choiceOf(subscription, serviceName).plan]));
   return services.flatMap(({ serviceName, pricing, grant: granted }) =>
     pricing.pricing.features.map((feature): Explained => {
       const id = `${serviceName}-${feature.name}`;
@@ -73,7 +119,10 @@ export function explainAll(
         expression,
         filledIn: expression === undefined ? undefined : fillIn(expression, values),
         result,
-        reasons: expression === undefined ? [t.noExpression] : reasonsFor(expression, result, values),
+        reasons: expression === undefined ? [{ kind: "noExpression" }] : reasonsFor(expression, result, values),
+        value: granted.features.get(feature.name),
+        description: feature.description,
+        plan: planOf.get(serviceName),
       };
     }),
   );
@@ -101,20 +150,20 @@ export function fillIn(expression: string, { features, limits, usage, prefix }: 
   });
 }
 
-function reasonsFor(expression: string, result: FeatureResult, { features, limits, usage, prefix }: Values): string[] {
-  if (result.error !== null) return [result.error.message];
-  if (result.eval) return [t.reasons.isOn];
+function reasonsFor(expression: string, result: FeatureResult, { features, limits, usage, prefix }: Values): Reason[] {
+  if (result.error !== null) return [{ kind: "error", message: result.error.message }];
+  if (result.eval) return [{ kind: "on" }];
   const parsed = parseExpression(expression);
   const references = parsed.ok ? parsed.expression.references : [];
-  const missing = references.flatMap(({ to, key }) =>
-    to === "feature" && features.get(key) === false ? [t.reasons.notGranted(key)] : [],
-  );
-  const full = references.flatMap(({ to, key }) => {
+  const missing = new Map<string, Reason>();
+  const full = new Map<string, Reason>();
+  for (const { to, key } of references) {
+    if (to === "feature" && features.get(key) === false) missing.set(key, { kind: "notGranted", name: key });
     const used = usage.get(prefix + key);
     const allowed = limits.get(key);
-    const isFull = to === "usage" && used !== undefined && typeof allowed === "number" && used >= allowed;
-    return isFull ? [t.reasons.atLimit(key, formatValue(used), formatValue(allowed))] : [];
-  });
-  const reasons = [...new Set([...missing, ...full])];
-  return reasons.length === 0 ? [t.reasons.isFalse] : reasons;
+    if (to === "usage" && used !== undefined && typeof allowed === "number" && used >= allowed)
+      full.set(key, { kind: "atLimit", limit: key, used, allowed });
+  }
+  const reasons = [...missing.values(), ...full.values()];
+  return reasons.length === 0 ? [{ kind: "isFalse" }] : reasons;
 }

@@ -2,9 +2,13 @@ import { UNLIMITED, type FeatureValue, type LimitValue, type Period } from "../c
 import { texts } from "./texts.ts";
 
 const LANGUAGE = "en";
+const MINUTE_MS = 60_000;
+const WEEK_MS = 7 * 86_400_000;
 const numbers = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2 });
-const days = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
-const moments = new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
+/** Day before month, as a number can be read both ways. */
+const DATE_LANGUAGE = "en-GB";
+const days = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
+const moments = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
 const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 
 export const formatNumber = (value: number): string => numbers.format(value);
@@ -50,13 +54,41 @@ export function formatUnknown(value: unknown): string {
 }
 
 /** Formats a price in the pricing's currency. Formulas and words are returned unchanged. */
-export function formatPrice(price: number | string, currency: string): string {
+export function formatPrice(price: number | string, currency: string, options: Intl.NumberFormatOptions = {}): string {
   if (typeof price === "string") return price;
   try {
-    return new Intl.NumberFormat(LANGUAGE, { style: "currency", currency }).format(price);
+    return new Intl.NumberFormat(LANGUAGE, { style: "currency", currency, ...options }).format(price);
   } catch {
     return `${formatNumber(price)} ${currency}`;
   }
+}
+
+/** Formats a price for a plan's head: without decimals when whole. */
+export const formatPriceShort = (price: number | string, currency: string): string =>
+  formatPrice(price, currency, Number.isInteger(price) ? { maximumFractionDigits: 0 } : {});
+
+/** Formats the difference of two prices with its sign. */
+export const formatPriceChange = (change: number, currency: string): string =>
+  formatPrice(change, currency, { signDisplay: "exceptZero" });
+
+/** Turns a key of a pricing into a title: `darkMode` becomes "Dark mode". */
+export function formatName(key: string): string {
+  const words = key
+    .replace(/[_-]+/g, " ")
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .replace(/([A-Z]+)([A-Z][a-z])/g, "$1 $2")
+    .trim()
+    .split(" ")
+    .map((word) => (/^[A-Z0-9]{2,}$/.test(word) ? word : word.toLowerCase()))
+    .join(" ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Formats a moment: relative within a week, otherwise the date. */
+export function formatWhen(iso: string, now: number): string {
+  const distance = Math.abs(Date.parse(iso) - now);
+  if (distance < MINUTE_MS) return texts.common.justNow;
+  return distance < WEEK_MS ? formatDistance(iso, now) : formatDay(iso);
 }
 
 /** Formats a period: "a month", "3 days". */

@@ -3,7 +3,8 @@ import { useState } from "react";
 import { configurationKey, configurationOf } from "../core/change/configuration.ts";
 import type { Configuration, Impact, ImpactGroup } from "./answers.ts";
 import { callForLines, path, Refused } from "./api.ts";
-import { useHere, useUser } from "./session.tsx";
+import { useHere } from "./here.tsx";
+import { useUser } from "./session.tsx";
 import { texts } from "./texts.ts";
 
 /** A change that moves contracts or takes features from them. */

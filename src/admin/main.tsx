@@ -4,8 +4,8 @@ import { createRoot } from "react-dom/client";
 import { BrowserRouter } from "react-router";
 import { Refused } from "./api.ts";
 import { App } from "./app.tsx";
-import { applyTheme } from "./parts/theme.tsx";
-import { ToastProvider } from "./parts/toast.tsx";
+import { applyTheme } from "./design/theme.ts";
+import { ToastProvider } from "./design/toast.tsx";
 import { SessionProvider } from "./session.tsx";
 
 applyTheme();

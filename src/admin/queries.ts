@@ -6,9 +6,11 @@ import {
   type UseMutationResult,
   type UseQueryResult,
 } from "@tanstack/react-query";
-import { call, type Call, callWithHeaders } from "./api.ts";
+import { useRef } from "react";
+import { call, type Call, callWithHeaders, Refused } from "./api.ts";
+import { useTell } from "./design/toast.tsx";
 import { useUser } from "./session.tsx";
-import { useTell } from "./parts/toast.tsx";
+import { texts } from "./texts.ts";
 
 /*
  * The query cache keys responses by path and query. A change names the paths it touches, and everything below them is
@@ -16,12 +18,17 @@ import { useTell } from "./parts/toast.tsx";
  */
 
 /** Fetches with the user's key; disabled while `to` is undefined. */
-export function useAsk<T>(to: string | undefined, query: Call["query"] = {}): UseQueryResult<T> {
+export function useAsk<T>(
+  to: string | undefined,
+  query: Call["query"] = {},
+  options: { refetchInterval?: number } = {},
+): UseQueryResult<T> {
   const { apiKey } = useUser();
   return useQuery({
     queryKey: [to, query],
     queryFn: ({ signal }) => call<T>("GET", to ?? "", { key: apiKey, query, signal }),
     enabled: to !== undefined,
+    ...options,
   });
 }
 
@@ -42,6 +49,10 @@ export function useAskCounted<T>(
   });
 }
 
+/** crypto.randomUUID exists on https and localhost only. */
+const randomKey = (): string =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
 const isBelow = (to: string, prefix: string): boolean => to === prefix || to.startsWith(`${prefix}/`);
 
 /** Returns a function that invalidates everything below `prefixes`, except below `gone`. */
@@ -58,9 +69,34 @@ export function useRefresh(): (prefixes: readonly string[], gone?: string) => vo
   };
 }
 
-/** Runs a change, invalidates the paths in `touches`, and shows the message of `done`. Callers display errors. */
+/**
+ * Returns a function for a write whose answer was lost: it reloads everything below `prefixes`, and returns an error that
+ * says whether something changed there.
+ */
+function useLostWrite(): (prefixes: readonly string[]) => Promise<Error> {
+  const queries = useQueryClient();
+  return async (prefixes) => {
+    const shown = queries
+      .getQueryCache()
+      .findAll({ type: "active" })
+      .filter(({ queryKey: [to] }) => typeof to === "string" && prefixes.some((prefix) => isBelow(to, prefix)));
+    const textOf = () => JSON.stringify(shown.map(({ state }) => state.data));
+    const before = textOf();
+    try {
+      await Promise.all(shown.map(async (query) => queries.fetchQuery({ ...query.options, staleTime: 0 } as never)));
+    } catch {
+      return new Error(texts.errors.lostAndUnknown);
+    }
+    return new Error(textOf() === before ? texts.errors.lostAndUnchanged : texts.errors.lostAndChanged);
+  };
+}
+
+/**
+ * Runs a change, invalidates the paths in `touches`, and shows the message of `done`. Callers display errors.
+ * `attempt` is the idempotency key: it stays the same while a change with equal input is retried.
+ */
 export function useChange<Input, T>(options: {
-  change: (input: Input, key: string) => Promise<T>;
+  change: (input: Input, key: string, attempt: string) => Promise<T>;
   touches: (input: Input) => readonly string[];
   /** Path that the change deletes: it must not be refetched while its page is still mounted. */
   gone?: string | undefined;
@@ -69,10 +105,27 @@ export function useChange<Input, T>(options: {
 }): UseMutationResult<T, Error, Input> {
   const { apiKey } = useUser();
   const refresh = useRefresh();
+  const settle = useLostWrite();
   const tell = useTell();
+  const attempt = useRef({ input: "", key: "" });
   return useMutation({
-    mutationFn: (input: Input) => options.change(input, apiKey),
+    mutationFn: async (input: Input) => {
+      const text = JSON.stringify(input) ?? "";
+      if (attempt.current.key === "" || attempt.current.input !== text)
+        attempt.current = { input: text, key: randomKey() };
+      try {
+        return await options.change(input, apiKey, attempt.current.key);
+      } catch (error) {
+        if (!(error instanceof Refused) || error.status !== 0) throw error;
+        tell(error.message);
+        const outcome = await settle(options.touches(input));
+        // The form that would show the error may be gone after the reload.
+        tell(outcome.message);
+        throw outcome;
+      }
+    },
     onSuccess: (answer, input) => {
+      attempt.current = { input: "", key: "" };
       refresh(options.touches(input), options.gone);
       const sentence = options.done?.(answer, input);
       if (sentence !== undefined) tell(sentence);

@@ -4,7 +4,8 @@ import { call, path } from "./api.ts";
 import type { PricingOf } from "./explain.ts";
 import { compiledFrom } from "./pricing.ts";
 import { useAsk, useAskCounted } from "./queries.ts";
-import { useHere, useUser } from "./session.tsx";
+import { useHere } from "./here.tsx";
+import { useUser } from "./session.tsx";
 
 /** Returns a service's name as contracts spell it: in lower case. */
 export const serviceKey = (name: string): string => name.toLowerCase();
@@ -30,6 +31,27 @@ export function useContractCount(service: string, version?: string): number | un
 export const byDate = (one: WirePricing, other: WirePricing): number =>
   Date.parse(other.createdAt) - Date.parse(one.createdAt);
 
+/** Loads pricings as the server sends them. The result finds one by its service; undefined while it is loading. */
+export function usePricingAnswers(
+  wanted: readonly (readonly [service: string, version: string])[],
+): (service: string) => WirePricing | undefined {
+  const { base } = useHere();
+  const { apiKey } = useUser();
+  const answers = useQueries({
+    queries: wanted.map(([service, version]) => pricingQuery(base, apiKey, service, version)),
+  });
+  return (service) => answers[wanted.findIndex(([name]) => serviceKey(name) === serviceKey(service))]?.data;
+}
+
+function pricingQuery(base: string, apiKey: string, service: string, version: string) {
+  const to = base + path`/services/${service}/pricings/${version}`;
+  return {
+    queryKey: [to, {}],
+    queryFn: ({ signal }: { signal: AbortSignal }) => call<WirePricing>("GET", to, { key: apiKey, signal }),
+    staleTime: Number.POSITIVE_INFINITY,
+  };
+}
+
 /**
  * Loads several pricings, cached under the same keys as single requests. Names match in any case. `failureOf` returns
  * the error of one that failed to load.
@@ -42,14 +64,7 @@ export function usePricings(wanted: readonly (readonly [service: string, version
   const { apiKey } = useUser();
   const distinct = [...new Map(wanted.map((each) => [each.join("\n"), each])).values()];
   const answers = useQueries({
-    queries: distinct.map(([service, version]) => {
-      const to = base + path`/services/${service}/pricings/${version}`;
-      return {
-        queryKey: [to, {}],
-        queryFn: ({ signal }: { signal: AbortSignal }) => call<WirePricing>("GET", to, { key: apiKey, signal }),
-        staleTime: Number.POSITIVE_INFINITY,
-      };
-    }),
+    queries: distinct.map(([service, version]) => pricingQuery(base, apiKey, service, version)),
   });
   const answerOf = (service: string, version: string) =>
     answers[distinct.findIndex(([name, number]) => serviceKey(name) === serviceKey(service) && number === version)];

@@ -2,7 +2,8 @@ import { useQueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, useState, type ReactNode } from "react";
 import type { LoggedEvent } from "./answers.ts";
 import { addressOf, partsOf } from "./api.ts";
-import { useHere, useUser } from "./session.tsx";
+import { useHere } from "./here.tsx";
+import { useUser } from "./session.tsx";
 
 const RETRY_MS = 3000;
 const KEPT = 200;

@@ -1,15 +1,17 @@
 import { account, register, signIn } from "./texts/account.ts";
 import { change, compare, decisions, gate } from "./texts/change.ts";
-import { asOf, contract, contracts, novation } from "./texts/contracts.ts";
-import { analytics, audit, cache, compatibility, denials, health, overview } from "./texts/overview.ts";
+import { access, asOf, contract, contracts, novation } from "./texts/contracts.ts";
+import { analytics, audit, cache, denials, health, overview } from "./texts/overview.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
 import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
 import { events, playground, tokens, webhooks } from "./texts/tools.ts";
-import { common, errors, shell } from "./texts/shell.ts";
+import { common, entrance, errors, palette, shell } from "./texts/shell.ts";
 
 /** All English texts of the console; a translation is another object of this shape. */
 export const texts = {
   shell,
+  palette,
+  entrance,
   common,
   errors,
   signIn,
@@ -22,6 +24,7 @@ export const texts = {
   unlock,
   contracts,
   contract,
+  access,
   novation,
   asOf,
   keys,
@@ -32,7 +35,6 @@ export const texts = {
   denials,
   analytics,
   cache,
-  compatibility,
   health,
   audit,
   compare,

@@ -85,6 +85,21 @@ export function planMoves(subscription: Subscription, service: string, pricing: 
 const configurationFrom = ({ plan, addOns }: NamedConfiguration): Configuration =>
   configurationOf(plan ?? undefined, addOns);
 
+/** Returns a contract's subscription with another configuration of one service. */
+export function subscriptionFrom(
+  before: Subscription,
+  service: string,
+  { plan, addOns }: NamedConfiguration,
+): Subscription {
+  const { [service]: _, ...plans } = before.subscriptionPlans;
+  const { [service]: __, ...others } = before.subscriptionAddOns;
+  return {
+    contractedServices: before.contractedServices,
+    subscriptionPlans: plan === null ? plans : { ...plans, [service]: plan },
+    subscriptionAddOns: Object.keys(addOns).length === 0 ? others : { ...others, [service]: addOns },
+  };
+}
+
 /** Formats a configuration: `PRO + 2 × extraTasks`. */
 export function configurationText({ plan, addOns }: NamedConfiguration): string {
   return [plan, ...Object.entries(addOns).map(([name, quantity]) => `${quantity} × ${name}`)]

@@ -283,6 +283,8 @@ export const contractOperations: readonly Operation[] = [
     description:
       "Lists contracts, filtered and sorted. The header X-Total-Count has the number of matches. A platform ADMIN without an organization sees all of them.",
     query: z.object({
+      q: z.string().optional().describe("Text in the user's id, names or email address, or in the group's id"),
+      userId: filterParameter("user id"),
       username: filterParameter("name"),
       firstName: filterParameter("first name"),
       lastName: filterParameter("last name"),

@@ -84,7 +84,8 @@ async function openConsole(environment: Record<string, string> = {}): Promise<Co
   );
   const organizationId = list.data[0]?.id ?? "";
   const key = list.data[0]?.apiKeys[0]?.key ?? "";
-  const page = await browser.newPage();
+  // A picture taken in the middle of a fade has too little contrast.
+  const page = await browser.newPage({ reducedMotion: "reduce" });
   page.setDefaultTimeout(10_000);
   const complaints: string[] = [];
   watch(page, server.url, complaints);
@@ -121,8 +122,8 @@ async function openConsole(environment: Record<string, string> = {}): Promise<Co
     },
     signIn: async (username = "admin") => {
       await page.goto(url);
-      await page.getByLabel("User name").fill(username);
-      await page.getByLabel("Password").fill(PASSWORD);
+      await page.getByLabel("Username").fill(username);
+      await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
       await page.getByRole("button", { name: "Sign in" }).click();
       await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
     },

@@ -4,7 +4,7 @@ import { keyFor, may } from "../../src/admin/access.ts";
 import type { ApiKey, Contract, WirePricing } from "../../src/admin/answers.ts";
 import { csvOf } from "../../src/admin/csv.ts";
 import { differencesBetween } from "../../src/admin/differences.ts";
-import { explainAll } from "../../src/admin/explain.ts";
+import { explainAll, verdictOf } from "../../src/admin/explain.ts";
 import { compiledFrom, entitlements, modelFrom } from "../../src/admin/pricing.ts";
 import { decodeToken } from "../../src/admin/token.ts";
 import { compilePricing } from "../../src/core/pricing/compile.ts";
@@ -104,11 +104,15 @@ test("the explanation of a feature that is off names the missing feature or used
     );
   expect(of(20).get("board")).toMatchObject({
     filledIn: "true && 20 < 20",
-    reasons: ["maxTasks is used up: 20 of 20."],
+    reasons: [{ kind: "atLimit", limit: "maxTasks", used: 20, allowed: 20 }],
     result: { eval: false },
   });
   expect(of(19).get("board")).toMatchObject({ result: { eval: true } });
-  expect(of(0).get("export")).toMatchObject({ reasons: ["The plan and add-ons do not give export."] });
+  const denied = of(0).get("export");
+  expect(denied).toMatchObject({ reasons: [{ kind: "notGranted", name: "export" }] });
+  expect(denied === undefined ? "" : verdictOf(denied)).toBe("No. FREE does not include Export.");
+  const full = of(20).get("board");
+  expect(full === undefined ? "" : verdictOf(full)).toBe("No. Max tasks is used up: 20 of 20.");
 });
 
 test("the console decides permissions as the server does, and programs' calls use the key of least scope", () => {

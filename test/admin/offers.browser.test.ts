@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 test("the playground names the purchase that turns a denied feature on", async () => {
   const { page } = own;
-  await own.open("/playground?user=ada&feature=tasker-board", "Playground");
+  await own.open("/playground?user=ada&feature=tasker-board", "Check access");
   await page.getByText("PRO + 2 × extraTasks turns it on: €8.00 → €10.00.").waitFor();
   await page.getByRole("row", { name: /BUSINESS €8.00 → €12.00/ }).waitFor();
   await expectAccessible(page);
@@ -20,7 +20,7 @@ test("the playground names the purchase that turns a denied feature on", async (
 
 test("denied features lead to what unlocks them for a user", async () => {
   const { page } = own;
-  await own.open("/denials", "Denied features");
+  await own.open("/denials", "Denials");
   await page.getByLabel("For the user with the id").fill("ada");
   await page.getByRole("link", { name: "tasker-board: What would unlock this?" }).click();
   await page.getByText("PRO + 2 × extraTasks turns it on").waitFor();
@@ -29,6 +29,7 @@ test("denied features lead to what unlocks them for a user", async () => {
 test("a contract shows what each plan would bring", async () => {
   const { page } = own;
   await own.open("/contracts/ada", "ada");
+  await page.getByRole("tab", { name: "Plans" }).click();
   await page.getByRole("heading", { name: "What each plan of tasker would bring" }).waitFor();
   await page.getByRole("row", { name: /PRO \+ 1 × extraTasks .* Current plan/ }).waitFor();
   await page.getByRole("row", { name: /FREE Free Downgrade .*tasker-darkMode: Yes → No/ }).waitFor();
@@ -39,7 +40,8 @@ test("a contract shows what each plan would bring", async () => {
 test("a service has its price page, for everybody and for a user, and publishes it", async () => {
   const { page } = own;
   await own.open("/services/Tasker", "Tasker");
-  await page.getByRole("link", { name: "Price page" }).click();
+  await page.getByRole("button", { name: "More actions" }).click();
+  await page.getByRole("menuitem", { name: "Price page" }).click();
   await page.getByRole("columnheader", { name: /BUSINESS 12 EUR/ }).waitFor();
   await expectAccessible(page);
   await page.getByLabel("As seen by the user with the id").fill("ada");

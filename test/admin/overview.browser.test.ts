@@ -5,8 +5,8 @@ const own = useConsole();
 
 test("the overview of an empty organization shows first steps with calls to copy", async () => {
   const { page } = own;
-  await page.getByRole("heading", { name: "Begin here" }).waitFor();
-  await page.getByText(`-H 'x-api-key: ${own.key}'`).waitFor();
+  await page.getByRole("heading", { name: "Get started" }).waitFor();
+  await page.getByText("-H 'x-api-key: YOUR_KEY'").waitFor();
   await page.getByText("Live", { exact: true }).waitFor();
   await expectAccessible(page);
   expect(own.complaints).toEqual([]);
@@ -28,29 +28,32 @@ test("every figure of the overview is correct, links to the list it counts, and 
   await own.call("PUT", "/contracts/bob/billingPeriod", ended, own.key);
   await own.call("POST", "/features/ada/tasker-board", { "tasker-maxTasks": 1 }, own.key);
   await own.open("", "Overview");
-  await page.getByRole("link", { name: "Contracts 2" }).waitFor();
-  await page.getByRole("link", { name: "Active versions 1" }).waitFor();
-  await page.getByRole("link", { name: "Limits reached 1" }).waitFor();
-  await page.getByRole("link", { name: "Denied features 0" }).waitFor();
-  await expect
-    .poll(async () => (await page.getByRole("listitem").filter({ hasText: "expired" }).textContent()) ?? "")
-    .toBe("expired1");
+  await page.getByText("in 1 active version of 1 service").waitFor();
+  await page.getByRole("link", { name: "Review: 1 limit was reached" }).waitFor();
+  await page.getByText("No feature was denied.").waitFor();
+  // The states exclude each other and add up to the total.
+  const states = ["Renew automatically1", "Run to their end0", "End within 7 days0", "Expired1"];
+  await expect.poll(() => page.locator(".keys a").allTextContents()).toEqual(states);
+  await expect.poll(() => page.locator(".figure").textContent()).toBe("2");
   await page.getByText("20 of 20").first().waitFor();
   await expectAccessible(page);
-  await page.getByRole("link", { name: "Users near a limit 1" }).click();
+  await page.getByRole("link", { name: "All near a limit" }).click();
   await page.getByText("1 contract", { exact: true }).waitFor();
   await page.getByRole("link", { name: "ada" }).waitFor();
-  await page.getByLabel("State").selectOption("expired");
+  await page.getByLabel("Status").selectOption("expired");
   await page.getByRole("link", { name: "bob" }).waitFor();
   await page.getByText("1 contract", { exact: true }).waitFor();
   await own.open("", "Overview");
-  await page.getByRole("link", { name: "renews by itself" }).click();
+  await page.getByRole("link", { name: "Renew automatically" }).click();
   await page.getByText("1 contract", { exact: true }).waitFor();
   await page.getByRole("link", { name: "ada" }).waitFor();
   await own.open("", "Overview");
   await page.getByText("Live", { exact: true }).waitFor();
   await own.contract("carol", "FREE");
-  await page.getByRole("row", { name: /CONTRACT_CREATED.*carol/ }).waitFor();
+  await page
+    .getByRole("listitem")
+    .filter({ hasText: /Contract created.*carol/ })
+    .waitFor();
   expect(own.complaints).toEqual([]);
 });
 
@@ -60,9 +63,10 @@ test("the denied features show their counts and reasons, and link to the playgro
   for (const feature of ["board", "board", "export"])
     await own.call("POST", `/features/ada/tasker-${feature}`, {}, own.key);
   await own.open("", "Overview");
-  await page.getByRole("link", { name: "Denied features 3" }).click();
-  await page.getByRole("heading", { level: 1, name: "Denied features" }).waitFor();
-  await page.getByText("3 in all").waitFor();
+  await page.getByRole("link", { name: "Board 2" }).waitFor();
+  await page.getByRole("link", { name: "All denials" }).click();
+  await page.getByRole("heading", { level: 1, name: "Denials" }).waitFor();
+  await page.getByText("3 in total").waitFor();
   await page.getByRole("row", { name: "tasker-board 2 2 0" }).waitFor();
   await page.getByRole("row", { name: "tasker-export 1 0 1" }).waitFor();
   await expectAccessible(page);
@@ -70,14 +74,14 @@ test("the denied features show their counts and reasons, and link to the playgro
   await expect.poll(() => new URL(page.url()).search).toBe("?hours=168");
   await page.getByRole("row", { name: "tasker-board 2 2 0" }).waitFor();
   await page.getByRole("link", { name: "tasker-board" }).click();
-  await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
+  await page.getByRole("heading", { level: 1, name: "Check access" }).waitFor();
   expect(own.complaints).toEqual([]);
 });
 
 test("the audit log lists each change with its actor", async () => {
   const { page } = own;
-  await page.getByRole("link", { name: "Audit log" }).click();
-  await page.getByRole("heading", { level: 1, name: "Audit log" }).waitFor();
+  await page.getByRole("link", { name: "Activity log" }).click();
+  await page.getByRole("heading", { level: 1, name: "Activity log" }).waitFor();
   await page.getByRole("table").waitFor();
   await page.getByRole("row", { name: /key .* contract\.create ada/ }).waitFor();
   await page.getByText("Before and after").first().click();
@@ -87,25 +91,22 @@ test("the audit log lists each change with its actor", async () => {
 
 test("an operator sees calls per day, health, and the cache", async () => {
   const { page } = own;
-  expect(await page.getByRole("link", { name: /^(Analytics|Cache)$/ }).count()).toBe(0);
-  await page.getByRole("link", { name: "Compatibility" }).click();
-  await page.getByRole("heading", { level: 1, name: "Compatibility" }).waitFor();
-  await expectAccessible(page);
-  await page.getByRole("link", { name: "Analytics" }).click();
-  await page.getByRole("img", { name: /^Calls a day: \d+ in seven days/ }).waitFor();
+  expect(await page.getByRole("link", { name: /^(Traffic|Cache)$/ }).count()).toBe(0);
+  await page.getByRole("button", { name: "Server" }).click();
+  await page.getByRole("link", { name: "Traffic" }).click();
+  await page.getByRole("img", { name: /^Calls per day: \d+ in seven days/ }).waitFor();
   await expectAccessible(page);
   await page.getByRole("link", { name: "Health" }).click();
-  await expect.poll(() => page.getByText("up", { exact: true }).count()).toBe(3);
+  await expect.poll(() => page.getByText("Up", { exact: true }).count()).toBe(3);
   await expectAccessible(page);
-  await page.getByRole("link", { name: "Compatibility" }).click();
   await page.getByRole("link", { name: "Cache" }).click();
   const [read, write] = [page.locator("section").first(), page.locator("section").last()];
   await write.getByLabel("Key").fill("greeting");
   await write.getByLabel("Value, as JSON").fill("hello");
-  await write.getByText("This is no JSON").waitFor();
+  await write.getByText("Not valid JSON").waitFor();
   await write.getByLabel("Value, as JSON").fill('{"text": "hello"}');
   await write.getByRole("button", { name: "Write" }).click();
-  await page.getByText("It is stored.").waitFor();
+  await page.getByText("Value stored").waitFor();
   await read.getByLabel("Key").fill("greeting");
   await read.getByRole("button", { name: "Read" }).click();
   await read.getByText('"text": "hello"').waitFor();

@@ -13,7 +13,8 @@ test("a user creates and renames an organization, and it is shown as their own",
   await page.getByRole("button", { name: "Create" }).click();
   const row = page.getByRole("row", { name: /^Acme/ });
   await row.waitFor();
-  await row.getByRole("button", { name: "Rename" }).click();
+  await row.getByRole("button", { name: "Actions for Acme" }).click();
+  await page.getByRole("menuitem", { name: "Rename" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill("Acme Ltd.");
   await expectAccessible(page);
   await page.getByRole("dialog").getByRole("button", { name: "Rename" }).click();
@@ -29,16 +30,24 @@ test("an ADMIN creates a key with a scope, reveals and renames it, and types its
   await page.getByLabel("Scope").selectOption("EVALUATION");
   await page.getByRole("textbox", { name: "Name" }).fill("web shop");
   await page.getByRole("button", { name: "Create key" }).click();
-  const row = page.getByRole("row", { name: /^EVALUATION/ });
+  await page
+    .getByRole("status")
+    .getByText(/^org_[0-9a-f]{64}$/)
+    .waitFor();
+  const row = page.getByRole("row", { name: /EVALUATION/ });
   await row.getByText("web shop").waitFor();
   await row.getByText(/^org_[0-9a-f]{8}•+$/).waitFor();
+  expect(await page.getByText("x-api-key: org_").count()).toBe(0);
   await row.getByRole("button", { name: "Show" }).click();
   const key = (await row.locator("code").textContent()) ?? "";
   expect(key).toMatch(/^org_[0-9a-f]{64}$/);
+  await page.getByText("-H 'x-api-key: YOUR_KEY'").waitFor();
+  await page.getByLabel("Show the key in the samples").check();
   await page.getByText(`-H 'x-api-key: ${key}'`).first().waitFor();
   expect(await own.call("GET", "/services", undefined, key)).toEqual([]);
   await expectAccessible(page);
-  await row.getByRole("button", { name: "Rename" }).click();
+  await row.getByRole("button", { name: "Actions for web shop" }).click();
+  await page.getByRole("menuitem", { name: "Rename" }).click();
   const dialog = page.getByRole("dialog");
   const rename = dialog.getByRole("button", { name: "Rename", exact: true });
   await expect.poll(() => dialog.getByLabel("Name").inputValue()).toBe("web shop");
@@ -46,30 +55,32 @@ test("an ADMIN creates a key with a scope, reveals and renames it, and types its
   await expectAccessible(page);
   await dialog.getByLabel("Name").fill("mobile app");
   await page.keyboard.press("Enter");
-  await page.getByText("The key is called mobile app now.").waitFor();
+  await page.getByText("Key renamed to mobile app").waitFor();
   await row.getByText("mobile app").waitFor();
-  await row.getByRole("button", { name: "Delete" }).click();
+  await row.getByRole("button", { name: "Actions for mobile app" }).click();
+  await page.getByRole("menuitem", { name: "Delete" }).click();
+  await page.getByText("Programs that use mobile app stop working at once.").waitFor();
   await page.getByLabel(`Type ${key.slice(0, 12)} to confirm`).fill(key.slice(0, 12));
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
-  await page.getByText("The key is deleted.").waitFor();
-  await expect.poll(() => page.getByRole("row", { name: /^EVALUATION/ }).count()).toBe(0);
+  await page.getByText("Key deleted").waitFor();
+  await expect.poll(() => page.getByRole("row", { name: /EVALUATION/ }).count()).toBe(0);
   expect(own.complaints).toEqual([]);
 });
 
 test("an ADMIN creates a user and adds a member, and the role matrix shows the server's own table", async () => {
   const { page } = own;
   await page.goto(`${own.url}/users`);
-  await page.getByLabel("User name").fill("grace");
-  await page.getByLabel("Password").fill(PASSWORD);
+  await page.getByLabel("Username").fill("grace");
+  await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("row", { name: /^grace/ }).waitFor();
   await expectAccessible(page);
-  await own.open("/members", "Members and roles", acme);
-  await page.getByLabel("User name").fill("grace");
+  await own.open("/members", "Members", acme);
+  await page.getByLabel("Username").fill("grace");
   await page.getByLabel("Role", { exact: true }).selectOption("EVALUATOR");
   await page.getByRole("button", { name: "Add" }).click();
   await page.getByLabel("Role of grace").selectOption("MANAGER");
-  await page.getByText("grace is MANAGER now.").waitFor();
+  await page.getByText("grace is now Manager").waitFor();
   const matrix = page.getByRole("region", { name: "What each role may do" });
   const deleting = matrix.getByRole("row", { name: "DELETE /contracts/…" });
   expect(
@@ -82,11 +93,11 @@ test("an ADMIN creates a user and adds a member, and the role matrix shows the s
 test("an OWNER transfers ownership to a chosen member after typing the organization's name", async () => {
   const { page } = own;
   await page.getByLabel("New owner").selectOption("grace");
-  await page.getByRole("button", { name: "Transfer …" }).click();
+  await page.getByRole("button", { name: "Transfer", exact: true }).click();
   await page.getByLabel("Type Acme Ltd. to confirm").fill("Acme Ltd.");
-  await page.getByRole("dialog").getByRole("button", { name: "Transfer …" }).click();
-  await page.getByText("grace owns the organization now.").waitFor();
-  await page.getByRole("row", { name: /grace.*OWNER/ }).waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Transfer", exact: true }).click();
+  await page.getByText("grace is now the owner").waitFor();
+  await page.getByRole("row", { name: /grace.*Owner/ }).waitFor();
   await page.getByLabel("Role of admin").waitFor();
   expect(own.complaints).toEqual([]);
 });
@@ -104,11 +115,11 @@ test("a member with a lower role sees neither unmasked keys nor buttons without 
   await page.getByRole("menuitem", { name: "Sign out" }).click();
   await own.signIn("eva");
   await own.open("/keys", "API keys", acme);
-  await page.getByText("You may not see it.").waitFor();
+  await page.getByText("Hidden for your role").waitFor();
   await expect.poll(() => page.getByRole("button", { name: /Create key|^Delete/ }).count()).toBe(0);
   await own.open("/contracts", "Contracts", acme);
   await page.getByText("0 contracts").waitFor();
   await expect.poll(() => page.getByRole("link", { name: "New contract" }).count()).toBe(0);
-  await expect.poll(() => page.getByRole("link", { name: "Users" }).count()).toBe(0);
+  await expect.poll(() => page.getByRole("link", { name: "Accounts" }).count()).toBe(0);
   expect(own.complaints).toEqual([]);
 });

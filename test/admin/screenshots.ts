@@ -60,11 +60,11 @@ test("the pictures", { timeout: 120_000 }, async () => {
   const { page } = own;
   await page.setViewportSize({ width: 1280, height: 800 });
   await own.open("", "Overview");
-  await page.getByText("at the limit").first().waitFor();
+  await page.getByText("Needs attention").first().waitFor();
   await take("overview");
-  await own.open("/services/Beacon/versions/2025.1", /Beacon/);
+  await own.open("/services/Tasker", "Tasker");
   await page.getByRole("table").waitFor();
-  await take("pricing");
+  await take("service");
   await own.open("/upload", "Upload a pricing");
   await page.getByLabel("Choose a file").setInputFiles({
     name: "tasker.yml",
@@ -80,11 +80,15 @@ test("the pictures", { timeout: 120_000 }, async () => {
   await own.open("/contracts/ada", "ada");
   await page.getByText("281 of 300").waitFor();
   await take("contract");
+  await page.getByRole("button", { name: "Change plan" }).first().click();
+  await page.getByRole("radio", { name: /^BUSINESS/ }).check();
+  await page.getByText("ada loses nothing").waitFor();
+  await take("change-plan");
   await own.open("/services/Tasker/archive/1.0.0", /Archive/);
-  await page.getByText("20 → 500").waitFor();
+  await page.getByRole("listitem").filter({ hasText: /Max tasks.*20.*500/ }).first().waitFor();
   await take("archive");
-  await own.open("/playground?user=barbara", "Playground");
-  await page.getByText("maxTasks is used up").waitFor();
+  await own.open("/playground?user=barbara", "Check access");
+  await page.getByText("is used up").first().waitFor();
   await take("playground");
   await page.evaluate(() => localStorage.setItem("faregate-theme", "dark"));
   await own.open("/services/Tasker/compare?from=1.0.0&to=2.0.0", /Compare/);

@@ -88,6 +88,13 @@ test("the header of the total is exposed to browsers of other origins", async ()
 
 test.each([
   ["?username=ADA", ["u2", "u3"]],
+  ["?userId=U7", ["u7"]],
+  ["?userId=u&username=ZE", ["u6", "u7"]],
+  ["?q=U7", ["u7"]],
+  ["?q=%C3%89RIC", ["u4"]],
+  ["?q=ZE&lastName=slash", ["u6"]],
+  ["?q=nobody", []],
+  ["?q=", ["u2", "u6", "u7", "u5", "u3", "u1", "u4"]],
   ["?username=ZE", ["u6", "u7"]],
   ["?firstName=ÉRIC", ["u4"]],
   ["?firstName=a.b", ["u5"]],

@@ -45,7 +45,7 @@ export const HOLES: readonly Hole[] = [
   [
     "A5",
     "variables become regular expressions",
-    [hostile("%s: at most 256 KB within a quarter of a second"), chains("K1:")],
+    [hostile("%s: costs at most 25 times an ordinary pricing of 256 KB"), chains("K1:")],
   ],
   ["A6", "aliases are expanded", [hostile("an alias bomb"), hostile("a chain of merges")]],
   ["A7", "nesting without a bound", [hostile("the parser survives deep nesting again and again")]],

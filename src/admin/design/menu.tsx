@@ -2,11 +2,20 @@ import * as Dropdown from "@radix-ui/react-dropdown-menu";
 import { Ellipsis, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 
-/** A button that opens a menu, with arrow keys, type-ahead and Escape. */
-export function Menu(props: { label: string; trigger: ReactNode; className?: string; children: ReactNode }) {
+/** A button that opens a menu, with arrow keys, type-ahead and Escape. A trigger with text names itself. */
+export function Menu(props: {
+  label: string;
+  trigger: ReactNode;
+  hasText?: boolean;
+  className?: string;
+  children: ReactNode;
+}) {
   return (
     <Dropdown.Root modal={false}>
-      <Dropdown.Trigger className={props.className ?? "b"} aria-label={props.label}>
+      <Dropdown.Trigger
+        className={props.className ?? "b"}
+        aria-label={props.hasText === true ? undefined : props.label}
+      >
         {props.trigger}
       </Dropdown.Trigger>
       <Dropdown.Portal>

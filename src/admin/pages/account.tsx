@@ -1,8 +1,8 @@
 import { useState } from "react";
 import { call, path } from "../api.ts";
-import { Confirm } from "../parts/dialog.tsx";
-import { Field, Form } from "../parts/field.tsx";
-import { Failed, Page, Section } from "../parts/page.tsx";
+import { Confirm } from "../design/dialog.tsx";
+import { Field, Form } from "../design/field.tsx";
+import { Failed, Page, Section } from "../design/page.tsx";
 import { SecretText } from "../parts/secret.tsx";
 import { useChange } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
@@ -33,7 +33,7 @@ export function AccountPage() {
   return (
     <Page title={t.title}>
       <Section title={t.signedInAs}>
-        <dl className="facts">
+        <dl className="pairs">
           <dt>{texts.signIn.username}</dt>
           <dd>{user.username}</dd>
           <dt>{t.role}</dt>
@@ -44,7 +44,7 @@ export function AccountPage() {
         title={t.key}
         lead={t.keyHint}
         actions={
-          <button type="button" className="button danger" onClick={() => setIsReplacing(true)}>
+          <button type="button" className="b danger" onClick={() => setIsReplacing(true)}>
             {t.newKey}
           </button>
         }
@@ -52,7 +52,7 @@ export function AccountPage() {
         <SecretText text={user.apiKey} label={t.key} />
       </Section>
       <Section title={t.changePassword}>
-        <Form onSubmit={() => changePassword.mutate(undefined)} className="row">
+        <Form onSubmit={() => changePassword.mutate(undefined)} className="fields">
           <Field
             label={t.password}
             hint={texts.register.passwordHint}
@@ -62,7 +62,7 @@ export function AccountPage() {
             autoComplete="new-password"
             required
           />
-          <button type="submit" className="button" disabled={changePassword.isPending}>
+          <button type="submit" className="b" disabled={changePassword.isPending}>
             {t.changePassword}
           </button>
         </Form>

@@ -1,6 +1,6 @@
 import type { Week } from "../answers.ts";
 import { Bars } from "../parts/bars.tsx";
-import { Loaded, Page, Section } from "../parts/page.tsx";
+import { Loaded, Page, Section } from "../design/page.tsx";
 import { useAsk } from "../queries.ts";
 import { texts } from "../texts.ts";
 

@@ -1,12 +1,12 @@
 import { useSearchParams } from "react-router";
 import type { AuditPage as Entries } from "../answers.ts";
 import { formatMoment } from "../format.ts";
-import { Empty, Loaded, Page } from "../parts/page.tsx";
-import { OlderPager } from "../parts/pager.tsx";
-import { SearchBox } from "../parts/search-box.tsx";
-import { Table } from "../parts/table.tsx";
+import { Empty, Loaded, Page } from "../design/page.tsx";
+import { OlderPager } from "../design/pager.tsx";
+import { SearchBox } from "../design/search-box.tsx";
+import { Table } from "../design/table.tsx";
 import { useAsk } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.audit;
@@ -23,7 +23,7 @@ export function AuditPage() {
   });
   return (
     <Page title={t.title} lead={t.lead}>
-      <div className="row">
+      <div className="fields">
         <SearchBox label={t.filterAction} name="action" />
         <SearchBox label={t.filterTarget} name="target" />
       </div>

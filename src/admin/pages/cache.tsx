@@ -1,9 +1,9 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { call } from "../api.ts";
-import { Snippet } from "../parts/copy.tsx";
-import { Area, Field, Form } from "../parts/field.tsx";
-import { Empty, Failed, Page, Section } from "../parts/page.tsx";
+import { Snippet } from "../design/copy.tsx";
+import { Area, Field, Form } from "../design/field.tsx";
+import { Empty, Failed, Page, Section } from "../design/page.tsx";
 import { useChange } from "../queries.ts";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
@@ -27,9 +27,9 @@ function Read() {
   const read = useMutation({ mutationFn: () => call<unknown>("GET", "/cache/get", { key: apiKey, query: { key } }) });
   return (
     <Section title={t.get}>
-      <Form className="row" onSubmit={() => read.mutate()}>
+      <Form className="fields" onSubmit={() => read.mutate()}>
         <Field label={t.key} value={key} onChange={setKey} required />
-        <button type="submit" className="button" disabled={read.isPending}>
+        <button type="submit" className="b" disabled={read.isPending}>
           {t.get}
         </button>
       </Form>
@@ -70,7 +70,7 @@ function Write() {
         <Field label={t.seconds} type="number" min={1} value={seconds} onChange={setSeconds} />
         <Failed error={write.error} />
         <div className="actions">
-          <button type="submit" className="button" disabled={value === undefined || write.isPending}>
+          <button type="submit" className="b" disabled={value === undefined || write.isPending}>
             {t.set}
           </button>
         </div>

@@ -4,11 +4,12 @@ import type { Service, WirePricing } from "../answers.ts";
 import { path } from "../api.ts";
 import type { ChangeRequest } from "../impact.ts";
 import { ChangeWizard } from "../parts/change-wizard.tsx";
-import { Check, Select } from "../parts/field.tsx";
-import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
+import { Check, Select } from "../design/field.tsx";
+import { Empty, Loaded, Page, Section } from "../design/page.tsx";
 import { useAsk } from "../queries.ts";
 import { byDate } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useServiceCrumbs } from "../parts/crumbs.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.change;
@@ -18,7 +19,7 @@ export function ChangePage({ action }: { action: "archive" | "activate" | "disab
   const { service = "", version = "" } = useParams();
   const change: ChangeRequest = action === "disable" ? { action } : { action, pricingVersion: version };
   return (
-    <Page title={t.titles[action](service, version)} lead={t.leads[action]}>
+    <Page title={t.titles[action](service, version)} lead={t.leads[action]} crumbs={useServiceCrumbs(service)}>
       <ChangeWizard key={`${action} ${service} ${version}`} service={service} change={change} />
     </Page>
   );
@@ -31,7 +32,7 @@ export function NovationPage() {
   const service = useAsk<Service>(base + path`/services/${name}`);
   const active = useAsk<WirePricing[]>(base + path`/services/${name}/pricings`, { pricingStatus: "active" });
   return (
-    <Page title={t.titles.novation(name)} lead={t.leads.novation}>
+    <Page title={t.titles.novation(name)} lead={t.leads.novation} crumbs={useServiceCrumbs(name)}>
       <Loaded query={service}>
         {(data) => <Loaded query={active}>{(pricings) => <Versions service={data} pricings={pricings} />}</Loaded>}
       </Loaded>
@@ -54,7 +55,7 @@ function Versions({ service, pricings }: { service: Service; pricings: readonly 
   return (
     <>
       <Section title={t.titles.novation(service.name)}>
-        <div className="row">
+        <div className="fields">
           <Select
             label={t.target}
             value={target}

@@ -3,11 +3,12 @@ import type { Diff, Service } from "../answers.ts";
 import { path } from "../api.ts";
 import { formatNumber } from "../format.ts";
 import { DiffResult } from "../parts/diff-result.tsx";
-import { Select } from "../parts/field.tsx";
-import { Empty, Loaded, Page } from "../parts/page.tsx";
+import { Select } from "../design/field.tsx";
+import { Empty, Loaded, Page } from "../design/page.tsx";
 import { useAsk } from "../queries.ts";
 import { useContractCount } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useServiceCrumbs } from "../parts/crumbs.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.compare;
@@ -17,7 +18,7 @@ export function ComparePage() {
   const { service: name = "" } = useParams();
   const service = useAsk<Service>(base + path`/services/${name}`);
   return (
-    <Page title={t.title(name)} lead={t.lead}>
+    <Page title={t.title(name)} lead={t.lead} crumbs={useServiceCrumbs(name)}>
       <Loaded query={service}>{(data) => <Choice service={data} />}</Loaded>
     </Page>
   );
@@ -36,7 +37,7 @@ function Choice({ service }: { service: Service }) {
   const count = useContractCount(service.name, from);
   return (
     <>
-      <div className="row">
+      <div className="fields">
         <Select label={t.from} value={from} onChange={(version) => set("from", version)} options={options} />
         <Select label={t.to} value={to} onChange={(version) => set("to", version)} options={options} />
       </div>

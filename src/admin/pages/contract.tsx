@@ -1,70 +1,137 @@
+import { CalendarPlus, History, RefreshCw, SearchCheck, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { Link, useNavigate, useParams } from "react-router";
-import type { Contract } from "../answers.ts";
+import { Link, useNavigate, useParams, useSearchParams } from "react-router";
+import { useActing } from "../acting.ts";
+import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { stateOf } from "../contract-list.ts";
-import { formatDay, formatValue } from "../format.ts";
-import { choiceOf, entitlements } from "../pricing.ts";
+import { STATE_TONES, stateOf } from "../contract-list.ts";
+import { Id } from "../design/copy.tsx";
+import { Confirm } from "../design/dialog.tsx";
+import { Face } from "../design/mark.tsx";
+import { MenuItem, MenuLine, MoreMenu } from "../design/menu.tsx";
+import { Loaded, Page } from "../design/page.tsx";
+import { Status } from "../design/table.tsx";
+import { Tabs } from "../design/tabs.tsx";
+import { explainAll, usageById } from "../explain.ts";
+import { formatDay, formatDistance, formatMoment, formatName, formatNumber } from "../format.ts";
+import { AccessList } from "../parts/access-list.tsx";
 import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
-import { Billing } from "../parts/billing.tsx";
+import { Billing, useBilling } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
-import { Contact } from "../parts/contact.tsx";
+import { Contact, nameOf } from "../parts/contact.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
-import { Confirm } from "../parts/dialog.tsx";
-import { NoPricing } from "../parts/no-pricing.tsx";
-import { Loaded, Page, Section } from "../parts/page.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { useNow } from "../parts/usage-bar.tsx";
 import { UsageSection } from "../parts/usage-section.tsx";
+import { choicePrice, formatSum } from "../prices.ts";
+import { choiceOf } from "../pricing.ts";
 import { useAsk, useChange } from "../queries.ts";
 import { usePricings } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.contract;
+/** Interval of refreshing the page while it is visible. Events refresh it earlier. */
+const REFRESH_MS = 10_000;
 
 export function ContractPage() {
   const here = useHere();
   const { userId = "" } = useParams();
   const at = useMoment();
-  const contract = useAsk<Contract>(here.base + path`/contracts/${userId}`, { at });
+  const contract = useAsk<Contract>(
+    here.base + path`/contracts/${userId}`,
+    { at },
+    at === undefined ? { refetchInterval: REFRESH_MS } : {},
+  );
+  const { data } = contract;
+  const [search] = useSearchParams();
+  const [chosen, setPreset] = useState<Subscription | "none">();
+  // The command palette opens the sheet by the address.
+  const preset = chosen ?? (search.get("change") === "plan" ? data : undefined);
+  const [asks, setAsks] = useState<"moment" | "delete">();
+  const mayChange = at === undefined && here.may("PUT", path`/contracts/${userId}`);
   const question = new URLSearchParams({ user: userId, ...(at === undefined ? {} : { at }) });
+  const name = data === undefined ? userId : nameOf(data);
   return (
     <Page
-      title={contract.data?.userContact.username ?? userId}
-      {...(contract.data?.userContact.username === userId ? {} : { lead: userId })}
+      title={name}
+      crumbs={[[texts.contracts.title, "../contracts"]]}
+      face={<Face name={name} isBig />}
+      meta={data === undefined ? null : <Meta contract={data} />}
       actions={
         <>
-          <Link className="button" to={`../playground?${question.toString()}`}>
+          <Link className="b" to={`../playground?${question.toString()}`}>
+            <SearchCheck />
             {t.why}
           </Link>
-          {at === undefined && here.may("DELETE", path`/contracts/${userId}`) ? (
-            <DeleteContract userId={userId} />
+          {mayChange && data !== undefined ? (
+            <button type="button" className="b primary" onClick={() => setPreset(data)}>
+              {t.change}
+            </button>
           ) : null}
+          {data === undefined ? null : (
+            <MoreMenu label={texts.common.more}>
+              <MenuItem icon={History} onSelect={() => setAsks("moment")}>
+                {texts.asOf.open}
+              </MenuItem>
+              {mayChange ? <WriteItems contract={data} /> : null}
+              {at === undefined && here.may("DELETE", path`/contracts/${userId}`) ? (
+                <>
+                  <MenuLine />
+                  <MenuItem icon={Trash2} isBad onSelect={() => setAsks("delete")}>
+                    {t.delete}
+                  </MenuItem>
+                </>
+              ) : null}
+            </MoreMenu>
+          )}
         </>
       }
     >
-      <AsOfChoice asOf={contract.data?.asOf} />
+      {asks === "moment" || at !== undefined ? <AsOfChoice asOf={data?.asOf} /> : null}
       <Loaded query={contract} lines={12}>
         {(data) => (
           <>
-            <div className="columns">
-              <Facts contract={data} />
-              <UsageSection contract={data} />
+            <Facts contract={data} />
+            <div className="split">
+              <Tabs
+                label={texts.contracts.title}
+                tabs={[
+                  {
+                    id: "access",
+                    title: texts.access.title,
+                    content: (
+                      <AccessList contract={data} name={name} onChangePlan={mayChange ? setPreset : undefined} />
+                    ),
+                  },
+                  ...(data.asOf === undefined
+                    ? [{ id: "plans", title: t.plans, content: <PlanMoves contract={data} /> }]
+                    : []),
+                  { id: "history", title: t.history, content: <ContractHistory userId={userId} at={at} /> },
+                  ...(mayChange
+                    ? [
+                        {
+                          id: "billing",
+                          title: t.billingAndContact,
+                          content: (
+                            <>
+                              <Billing key={data.billingPeriod.endDate} contract={data} />
+                              <Contact contract={data} />
+                            </>
+                          ),
+                        },
+                      ]
+                    : []),
+                ]}
+              />
+              <aside className="aside">
+                <UsageSection contract={data} updatedAt={contract.dataUpdatedAt} />
+              </aside>
             </div>
-            <Entitlements contract={data} />
-            {data.asOf === undefined ? <PlanMoves contract={data} /> : null}
-            {data.asOf === undefined && here.may("PUT", path`/contracts/${userId}`) ? (
-              <>
-                <ChangePlan
-                  key={JSON.stringify(data.contractedServices) + data.billingPeriod.startDate}
-                  contract={data}
-                />
-                <Billing key={data.billingPeriod.endDate} contract={data} />
-                <Contact contract={data} />
-              </>
-            ) : null}
-            <ContractHistory userId={userId} at={at} />
+            {preset === undefined || preset === "none" || !mayChange ? null : (
+              <ChangePlan contract={data} preset={preset} onClose={() => setPreset("none")} />
+            )}
+            {asks === "delete" ? <DeleteContract contract={data} onClose={() => setAsks(undefined)} /> : null}
           </>
         )}
       </Loaded>
@@ -72,72 +139,121 @@ export function ContractPage() {
   );
 }
 
-function Facts({ contract }: { contract: Contract }) {
-  const { userContact, billingPeriod, groupId } = contract;
-  const name = [userContact.firstName, userContact.lastName].filter(Boolean).join(" ");
+function Meta({ contract }: { contract: Contract }) {
+  const { userContact, groupId } = contract;
+  const state = stateOf(contract, Date.now());
   return (
-    <Section title={t.facts}>
-      <dl className="facts">
-        <dt>{t.userId}</dt>
-        <dd>{userContact.userId}</dd>
-        {name === "" ? null : (
-          <>
-            <dt>{texts.services.name}</dt>
-            <dd>{name}</dd>
-          </>
-        )}
-        <dt>{t.email}</dt>
-        <dd>{userContact.email ?? "–"}</dd>
-        <dt>{t.groupId}</dt>
-        <dd>{groupId ?? "–"}</dd>
-        <dt>{t.period}</dt>
-        <dd>
-          {formatDay(billingPeriod.startDate)} – {formatDay(billingPeriod.endDate)}{" "}
-          <Badge tone="plain">{texts.contracts.state[stateOf(contract, Date.now())]}</Badge>
-        </dd>
-      </dl>
-    </Section>
+    <>
+      <Status tone={STATE_TONES[state]}>{texts.contracts.state[state]}</Status>
+      <Id id={userContact.userId} />
+      {userContact.email === undefined ? null : <span className="not-phone">{userContact.email}</span>}
+      {groupId === undefined ? null : <span className="not-phone">{t.inGroup(groupId)}</span>}
+    </>
   );
 }
 
-/** Shows a contract's features and limits, each with the plan or add-on that grants it. */
-function Entitlements({ contract }: { contract: Contract }) {
+/** The figures that the page is about: plan, price, period and age. */
+function Facts({ contract }: { contract: Contract }) {
+  const now = useNow();
   const contracted = Object.entries(contract.contractedServices);
-  const { pricingOf, failureOf } = usePricings(contracted);
-  return contracted.map(([service, version]) => {
-    const pricing = pricingOf(service, version);
-    const choice = choiceOf(contract, service);
-    const addOns = Object.entries(choice.addOns).map(([name, quantity]) => `${quantity} × ${name}`);
-    return (
-      <Section
-        key={service}
-        title={t.entitlements(service, version)}
-        lead={[choice.plan ?? texts.novation.noPlan, ...addOns].join(" + ")}
-      >
-        {pricing === undefined ? (
-          <NoPricing failure={failureOf(service, version)} service={service} version={version} />
-        ) : (
-          <Table label={t.entitlements(service, version)} head={[t.entitlement, t.value, t.source]}>
-            {entitlements(pricing, choice).map(({ name, kind, value, from }) => (
-              <tr key={`${kind} ${name}`}>
-                <th scope="row">{name}</th>
-                <td>{formatValue(value)}</td>
-                <td>
-                  {t.sources[from.source]} {from.names.join(", ")}
-                </td>
-              </tr>
-            ))}
-          </Table>
-        )}
-      </Section>
+  const { pricingOf } = usePricings(contracted);
+  const { billingPeriod } = contract;
+  const plans = contracted.map(([service, version]) => {
+    const { plan, addOns } = choiceOf(contract, service);
+    const extras = Object.entries(addOns).map(
+      ([name, quantity]) => `+ ${formatName(name)}${quantity === 1 ? "" : ` × ${quantity}`}`,
     );
+    return {
+      plan: plan ?? texts.novation.noPlan,
+      detail: [Object.keys(addOns).length === 0 ? "" : `+ ${extras}`, `${service} ${version}`]
+        .filter(Boolean)
+        .join(", "),
+    };
   });
+  const prices = contracted.flatMap(([service, version]) => {
+    const pricing = pricingOf(service, version);
+    return pricing === undefined
+      ? []
+      : [formatSum(choicePrice(pricing, choiceOf(contract, service)), pricing.pricing.currency)];
+  });
+  const isOver = Date.parse(billingPeriod.endDate) < now;
+  return (
+    <dl className="facts">
+      <Fact
+        name={texts.contracts.plan}
+        value={plans.map(({ plan }) => plan).join(" + ") || t.noServices}
+        detail={plans.map(({ detail }) => detail).join("; ")}
+      />
+      <Fact name={texts.pricing.price} value={prices.join(" + ") || "–"} detail={t.perPeriod} />
+      <Fact
+        name={isOver ? t.periodEnded : t.periodEnds}
+        value={formatDay(billingPeriod.endDate)}
+        title={formatMoment(billingPeriod.endDate)}
+        detail={`${formatDistance(billingPeriod.endDate, now)}, ${billingPeriod.autoRenew ? t.renews : t.runsOut}`}
+      />
+      <Fact
+        name={t.periodBegan}
+        value={formatDay(billingPeriod.startDate)}
+        title={formatMoment(billingPeriod.startDate)}
+        detail={formatDistance(billingPeriod.startDate, now)}
+      />
+    </dl>
+  );
 }
 
-function DeleteContract({ userId }: { userId: string }) {
+function Fact(props: { name: string; value: string; detail: string; title?: string }) {
+  return (
+    <div className="fact">
+      <dt>{props.name}</dt>
+      <dd title={props.title}>{props.value}</dd>
+      <dd>{props.detail}</dd>
+    </div>
+  );
+}
+
+/** Menu entries that change the contract at once. */
+function WriteItems({ contract }: { contract: Contract }) {
+  const { base } = useHere();
+  const to = path`/contracts/${contract.userContact.userId}/usageLevels`;
+  const acting = useActing("PUT", to);
+  const billing = useBilling(contract);
+  const reset = useChange({
+    change: (_: undefined, __, attempt) =>
+      call("PUT", to, {
+        key: acting?.key,
+        query: { ...acting?.query, reset: true },
+        headers: { "idempotency-key": attempt },
+        body: {},
+      }),
+    touches: () => [`${base}/contracts`],
+    done: () => t.adjusted,
+  });
+  const renews = Object.values(contract.usageLevels).some((levels) =>
+    Object.values(levels).some(({ resetTimeStamp }) => resetTimeStamp !== undefined),
+  );
+  return (
+    <>
+      {billing.acting === undefined ? null : (
+        <MenuItem icon={CalendarPlus} onSelect={billing.extend}>
+          {t.renewNow(String(contract.billingPeriod.renewalDays))}
+        </MenuItem>
+      )}
+      {acting === undefined || !renews ? null : (
+        <MenuItem icon={RefreshCw} onSelect={() => reset.mutate(undefined)}>
+          {t.resetAll}
+        </MenuItem>
+      )}
+    </>
+  );
+}
+
+function DeleteContract({ contract, onClose }: { contract: Contract; onClose: () => void }) {
   const { base } = useHere();
   const go = useNavigate();
-  const [isAsking, setIsAsking] = useState(false);
+  const { userId } = contract.userContact;
+  const { pricingOf } = usePricings(Object.entries(contract.contractedServices));
+  const features = explainAll(contract, pricingOf, usageById(contract), { server: false });
+  const on = features.filter(({ result }) => result.eval).length;
   const remove = useChange({
     change: (_: undefined, key) => call("DELETE", base + path`/contracts/${userId}`, { key }),
     touches: () => [`${base}/contracts`],
@@ -146,15 +262,15 @@ function DeleteContract({ userId }: { userId: string }) {
     after: () => void go("../contracts"),
   });
   return (
-    <>
-      <button type="button" className="button danger" onClick={() => setIsAsking(true)}>
-        {t.delete}
-      </button>
-      {isAsking ? (
-        <Confirm title={t.delete} action={t.delete} name={userId} change={remove} onClose={() => setIsAsking(false)}>
-          <p>{t.deleteLead}</p>
-        </Confirm>
-      ) : null}
-    </>
+    <Confirm
+      title={t.deleteTitle(nameOf(contract))}
+      action={t.delete}
+      keep={t.keep}
+      name={userId}
+      change={remove}
+      onClose={onClose}
+    >
+      <p>{t.deleteLead(nameOf(contract), formatNumber(on))}</p>
+    </Confirm>
   );
 }

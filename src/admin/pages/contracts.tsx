@@ -1,3 +1,4 @@
+import { ArrowDown, ArrowUp, ChevronsUpDown, Download, UserPlus } from "lucide-react";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import type { Contract } from "../answers.ts";
@@ -8,22 +9,26 @@ import {
   PAGE_SIZE,
   queryOf,
   readAll,
-  type SearchField,
+  type SortField,
+  STATE_TONES,
   stateOf,
 } from "../contract-list.ts";
 import { csvOf } from "../csv.ts";
-import { formatDay, formatNumber } from "../format.ts";
+import { formatDay, formatMoment, formatName, formatNumber } from "../format.ts";
 import { BulkNovation } from "../parts/bulk-novation.tsx";
 import { ContractFilters } from "../parts/contract-filters.tsx";
-import { Empty, Failed, Loaded, Page } from "../parts/page.tsx";
-import { Pager } from "../parts/pager.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { CheckBox } from "../design/field.tsx";
+import { Face } from "../design/mark.tsx";
+import { nameOf } from "../parts/contact.tsx";
+import { Empty, Failed, Loaded, Page } from "../design/page.tsx";
+import { Pager } from "../design/pager.tsx";
+import { Status, Table } from "../design/table.tsx";
 import { useAskCounted } from "../queries.ts";
-import { useHere, useUser } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.contracts;
-const TONES = { active: "good", renewing: "good", ending: "warn", expired: "danger" } as const;
 
 export function ContractsPage() {
   const here = useHere();
@@ -37,19 +42,19 @@ export function ContractsPage() {
   const toggle = (contract: Contract) =>
     setSelected(isSelected(contract) ? selected.filter(({ id }) => id !== contract.id) : [...selected, contract]);
   const add = here.may("POST", "/contracts") ? (
-    <Link className="button primary" to="../new-contract">
+    <Link className="b primary" to="../new-contract">
+      <UserPlus />
       {t.add}
     </Link>
   ) : null;
   return (
     <Page
       title={t.title}
-      lead={t.lead}
       actions={
         <>
           <Export />
           {mayNovate && choice.service !== "" ? (
-            <Link className="button" to={novationOf(choice)}>
+            <Link className="b" to={novationOf(choice)}>
               {t.novateAll(choice.service, choice.version)}
             </Link>
           ) : null}
@@ -61,36 +66,44 @@ export function ContractsPage() {
       <Loaded query={contracts} lines={10}>
         {({ rows, total }) => (
           <>
-            <div className="actions" role="status">
-              <span>{t.found(formatNumber(total))}</span>
-              {selected.length > 0 ? (
-                <button type="button" className="button" onClick={() => setIsNovating(true)}>
-                  {t.novate(selected.length)}
+            <p className="small soft" role="status">
+              {t.found(formatNumber(total))}
+            </p>
+            {selected.length > 0 ? (
+              <div className="bulk">
+                <b className="strong">{t.selected(selected.length)}</b>
+                <span className="grow" />
+                <button type="button" className="b small" onClick={() => setIsNovating(true)}>
+                  {t.novate}
                 </button>
-              ) : null}
-            </div>
+                <button type="button" className="b plain small" onClick={() => setSelected([])}>
+                  {t.deselect}
+                </button>
+              </div>
+            ) : null}
             {rows.length === 0 ? (
               <Empty action={add}>{search.size === 0 ? t.none : t.empty}</Empty>
             ) : (
               <Table
                 label={t.title}
+                className="t-contracts"
                 head={[
                   ...(mayNovate
                     ? [
-                        <input
+                        <CheckBox
                           key="all"
-                          type="checkbox"
-                          aria-label={t.selectAll}
+                          label={t.selectAll}
                           checked={rows.every(isSelected)}
-                          onChange={({ target }) => setSelected(target.checked ? rows : [])}
+                          onChange={(checked) => setSelected(checked ? rows : [])}
                         />,
                       ]
                     : []),
                   <SortButton key="user" field="username" label={t.columns.user} />,
-                  <SortButton key="email" field="email" label={t.fields.email} />,
-                  t.columns.subscription,
+                  <SortButton key="email" field="email" label={t.email} />,
+                  t.columns.plan,
+                  t.version,
+                  t.columns.state,
                   t.columns.period,
-                  t.columns.group,
                 ]}
               >
                 {rows.map((contract) => (
@@ -102,7 +115,12 @@ export function ContractsPage() {
                 ))}
               </Table>
             )}
-            <Pager page={choice.page} pages={Math.max(1, Math.ceil(total / PAGE_SIZE))} />
+            <Pager
+              page={choice.page}
+              pages={Math.max(1, Math.ceil(total / PAGE_SIZE))}
+              total={total}
+              size={PAGE_SIZE}
+            />
           </>
         )}
       </Loaded>
@@ -129,41 +147,64 @@ function Row(props: { contract: Contract; isSelected?: boolean; onToggle?: () =>
   const { contract } = props;
   const { userContact, billingPeriod } = contract;
   const state = stateOf(contract, Date.now());
+  const name = nameOf(contract);
   return (
     <tr>
       {props.onToggle === undefined ? null : (
         <td>
-          <input
-            type="checkbox"
-            aria-label={t.select(userContact.userId)}
+          <CheckBox
+            label={t.select(userContact.userId)}
             checked={props.isSelected === true}
             onChange={props.onToggle}
           />
         </td>
       )}
       <th scope="row">
-        <Link to={path`${userContact.userId}`}>{userContact.username}</Link>
-        {userContact.userId === userContact.username ? null : <p className="hint">{userContact.userId}</p>}
+        <Link className="row person" to={path`${userContact.userId}`}>
+          <Face name={name} />
+          <span>
+            <b className="strong">{name}</b>
+            {userContact.userId === name ? null : <span className="mono faint block">{userContact.userId}</span>}
+          </span>
+        </Link>
       </th>
       <td>{userContact.email ?? "–"}</td>
       <td>
-        {Object.entries(contract.contractedServices).map(([service, version]) => (
+        {Object.keys(contract.contractedServices).map((service) => (
           <div key={service}>
-            {service} {version}{" "}
-            <Badge tone="plain">{contract.subscriptionPlans[service] ?? texts.novation.noPlan}</Badge>
+            {contract.subscriptionPlans[service] ?? texts.novation.noPlan}
+            <span className="faint">{addOnsOf(contract, service)}</span>
           </div>
         ))}
       </td>
       <td>
-        <Badge tone={TONES[state]}>{t.state[state]}</Badge> {t.until(formatDay(billingPeriod.endDate))}
+        {Object.entries(contract.contractedServices).map(([service, version]) => (
+          <div key={service}>
+            {service} {version}
+          </div>
+        ))}
       </td>
-      <td>{contract.groupId ?? "–"}</td>
+      <td>
+        <Status tone={STATE_TONES[state]}>{t.state[state]}</Status>
+      </td>
+      <td className="nowrap">
+        <time dateTime={billingPeriod.endDate} title={formatMoment(billingPeriod.endDate)}>
+          {formatDay(billingPeriod.endDate)}
+        </time>
+      </td>
     </tr>
   );
 }
 
+/** Names the add-ons of a contract: " + Extra tasks × 2". */
+function addOnsOf({ subscriptionAddOns }: Contract, service: string): string {
+  return Object.entries(subscriptionAddOns[service] ?? {})
+    .map(([name, quantity]) => ` + ${formatName(name)}${quantity === 1 ? "" : ` × ${quantity}`}`)
+    .join("");
+}
+
 /** A column heading that sorts by its column; a second click reverses the order. */
-function SortButton({ field, label }: { field: SearchField; label: string }) {
+function SortButton({ field, label }: { field: SortField; label: string }) {
   const [search, setSearch] = useSearchParams();
   const choice = choiceFrom(search);
   const isCurrent = choice.sort === field;
@@ -183,7 +224,7 @@ function SortButton({ field, label }: { field: SearchField; label: string }) {
         })
       }
     >
-      {label} <span aria-hidden="true">{isCurrent ? (choice.order === "asc" ? "↑" : "↓") : "↕"}</span>
+      {label} {isCurrent ? choice.order === "asc" ? <ArrowUp /> : <ArrowDown /> : <ChevronsUpDown />}
     </button>
   );
 }
@@ -214,7 +255,8 @@ function Export() {
   return (
     <>
       <Failed error={error} />
-      <button type="button" className="button" disabled={progress !== undefined} onClick={() => void run()}>
+      <button type="button" className="b" disabled={progress !== undefined} onClick={() => void run()}>
+        <Download />
         {progress ?? t.exportCsv}
       </button>
     </>

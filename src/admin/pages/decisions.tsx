@@ -4,11 +4,12 @@ import { path } from "../api.ts";
 import { formatMoment, formatNumber } from "../format.ts";
 import { GateResults } from "../parts/gate-verdict.tsx";
 import { Counts, nameOf } from "../parts/group-target.tsx";
-import { OlderPager } from "../parts/pager.tsx";
-import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
-import { Table } from "../parts/table.tsx";
+import { OlderPager } from "../design/pager.tsx";
+import { Empty, Loaded, Note, Page, Section } from "../design/page.tsx";
+import { Table } from "../design/table.tsx";
 import { useAsk } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useServiceCrumbs } from "../parts/crumbs.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.decisions;
@@ -21,7 +22,7 @@ export function DecisionsPage() {
     before: search.get("before") ?? undefined,
   });
   return (
-    <Page title={t.title(service)} lead={t.lead}>
+    <Page title={t.title(service)} lead={t.lead} crumbs={useServiceCrumbs(service)}>
       <Loaded query={decisions} lines={10}>
         {({ data, next }) => (
           <>
@@ -74,10 +75,10 @@ function Made({ service, decision }: { service: string; decision: Decision }) {
       )}
       {rules.length === 0 ? <p className="hint">{t.noRules}</p> : <GateResults gate={{ passed, rules }} />}
       {overrideReason === null ? null : (
-        <div className="note warn">
-          <p>{t.overridden}</p>
+        <Note tone="warn">
+          <p>{t.overridden(who)}</p>
           <blockquote>{overrideReason}</blockquote>
-        </div>
+        </Note>
       )}
     </Section>
   );

@@ -3,11 +3,11 @@ import { Link, useSearchParams } from "react-router";
 import type { DenialReport } from "../answers.ts";
 import { path } from "../api.ts";
 import { formatNumber } from "../format.ts";
-import { Field, Select } from "../parts/field.tsx";
-import { Empty, Loaded, Page } from "../parts/page.tsx";
-import { Table } from "../parts/table.tsx";
+import { Field, Select } from "../design/field.tsx";
+import { Empty, Loaded, Page } from "../design/page.tsx";
+import { Table } from "../design/table.tsx";
 import { useAsk } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.denials;
@@ -21,7 +21,7 @@ export function DenialsPage() {
   const denials = useAsk<DenialReport>(`${useHere().base}/denials`, { hours });
   return (
     <Page title={t.title} lead={t.lead}>
-      <div className="row">
+      <div className="fields">
         <Select
           label={t.period}
           value={hours}

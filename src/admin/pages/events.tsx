@@ -2,8 +2,8 @@ import { useSearchParams } from "react-router";
 import { EVENT_CODES } from "../../core/event-messages.ts";
 import { formatMoment } from "../format.ts";
 import { EventList } from "../parts/event-list.tsx";
-import { Select } from "../parts/field.tsx";
-import { Page } from "../parts/page.tsx";
+import { Select } from "../design/field.tsx";
+import { Page } from "../design/page.tsx";
 import { useStream } from "../stream.tsx";
 import { texts } from "../texts.ts";
 
@@ -17,7 +17,7 @@ export function EventsPage() {
   const oldest = stream.events.at(-1);
   return (
     <Page title={t.title} lead={t.lead}>
-      <div className="row">
+      <div className="fields">
         <Select
           label={t.filter}
           value={code}

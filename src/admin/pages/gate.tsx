@@ -3,11 +3,11 @@ import type { GateMeasure, GateRule } from "../../core/change/impact/gate.ts";
 import type { Gate } from "../answers.ts";
 import { call } from "../api.ts";
 import { formatNumber } from "../format.ts";
-import { Field, Form, Select } from "../parts/field.tsx";
-import { Empty, Failed, Loaded, Page, Section } from "../parts/page.tsx";
-import { Table } from "../parts/table.tsx";
+import { Field, Form, Select } from "../design/field.tsx";
+import { Empty, Failed, Loaded, Page, Section } from "../design/page.tsx";
+import { Table } from "../design/table.tsx";
 import { useAsk, useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.gate;
@@ -48,7 +48,7 @@ function Rules({ rules }: { rules: readonly GateRule[] }) {
                   <td>
                     <button
                       type="button"
-                      className="button small danger"
+                      className="b small danger"
                       aria-label={t.removeRule(t.measures[rule.rule])}
                       disabled={save.isPending}
                       onClick={() => save.mutate(rules.filter((each) => each !== rule))}
@@ -124,7 +124,7 @@ function NewRule({ isBusy, onAdd }: { isBusy: boolean; onAdd: (rule: GateRule) =
     <Section title={t.addTitle}>
       <Form label={t.addTitle} onSubmit={add}>
         <Select label={t.rule} value={rule} onChange={setRule} options={MEASURES} />
-        <div className="row">
+        <div className="fields">
           <Field
             label={t.percent}
             hint={t.optional}
@@ -153,7 +153,7 @@ function NewRule({ isBusy, onAdd }: { isBusy: boolean; onAdd: (rule: GateRule) =
           ) : null}
         </div>
         <div className="actions">
-          <button type="submit" className="button primary" disabled={isBusy}>
+          <button type="submit" className="b primary" disabled={isBusy}>
             {t.add}
           </button>
         </div>

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { API_URL } from "../api.ts";
 import { formatNumber } from "../format.ts";
-import { Page } from "../parts/page.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Page } from "../design/page.tsx";
+import { Tag, Table } from "../design/table.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.health;
@@ -47,10 +47,10 @@ function CheckRow({ name, to }: { name: string; to: string }) {
     <tr>
       <th scope="row">{name}</th>
       <td>
-        {check.isPending ? "…" : <Badge tone={isDown ? "danger" : "good"}>{isDown ? t.down : t.up}</Badge>}{" "}
+        {check.isPending ? "…" : <Tag tone={isDown ? "bad" : "good"}>{isDown ? t.down : t.up}</Tag>}{" "}
         {check.error?.message}
       </td>
-      <td className="number">
+      <td className="right num">
         {check.data === undefined ? "–" : t.milliseconds(formatNumber(Math.round(check.data)))}
       </td>
     </tr>

@@ -1,17 +1,19 @@
+import { Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
 import type { KeyScope } from "../../core/access/caller.ts";
 import { denyAddKey, denyKeys, denyRemoveKey } from "../../core/access/membership.ts";
-import type { ApiKey, KeyDetails } from "../answers.ts";
+import type { ApiKey, KeyDetails, Organization } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { Confirm, Dialog } from "../parts/dialog.tsx";
+import { Confirm, Dialog } from "../design/dialog.tsx";
 import { formatDay } from "../format.ts";
-import { Field, Form, Select } from "../parts/field.tsx";
+import { Field, Form, Select } from "../design/field.tsx";
 import { Samples } from "../parts/samples.tsx";
-import { Empty, Failed, Page, Section } from "../parts/page.tsx";
+import { MenuItem, MoreMenu } from "../design/menu.tsx";
+import { Empty, Failed, Note, Page, Section } from "../design/page.tsx";
 import { SecretText } from "../parts/secret.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Tag, Table } from "../design/table.tsx";
 import { useAsk, useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.keys;
@@ -19,57 +21,52 @@ const SCOPES: readonly KeyScope[] = ["EVALUATION", "MANAGEMENT", "ALL"];
 
 export function KeysPage() {
   const { organization, actor, base } = useHere();
+  const [created, setCreated] = useState<string>();
   const [deleted, setDeleted] = useState<ApiKey>();
   const [renamed, setRenamed] = useState<ApiKey>();
   const details = useAsk<KeyDetails[]>(denyKeys(actor) === undefined ? `${base}/api-keys` : undefined);
   const detailsOf = (id: string) => details.data?.find((each) => each.id === id);
   return (
     <Page title={t.title} lead={t.lead}>
+      {created === undefined ? null : (
+        <Note tone="good" role="status" action={<SecretText text={created} label={t.key} isShown />}>
+          <b className="strong">{t.created}.</b> <span className="soft">{t.createdLead}</span>
+        </Note>
+      )}
       <Section title={t.title}>
         {organization.apiKeys.length === 0 ? (
           <Empty>{t.empty}</Empty>
         ) : (
-          <Table label={t.title} head={[t.scope, t.name, t.key, t.lastUsed, t.expires, ""]}>
+          <Table label={t.title} head={[t.name, t.scope, t.key, t.lastUsed, t.expires, ""]}>
             {organization.apiKeys.map((key) => (
               <tr key={key.id}>
-                <th scope="row">
-                  <Badge tone={key.scope === "ALL" ? "warn" : "plain"}>{key.scope}</Badge>
-                </th>
-                <td>{detailsOf(key.id)?.name ?? ""}</td>
+                <th scope="row">{detailsOf(key.id)?.name ?? t.unnamed}</th>
+                <td>
+                  <Tag tone={key.scope === "ALL" ? "warn" : "plain"}>{key.scope}</Tag>
+                </td>
                 <td>
                   <SecretText text={key.key} label={`${t.key} ${key.scope}`} />
                   {key.key.includes("*") ? <span className="hint"> {t.masked}</span> : null}
                 </td>
                 <td>{dayOr(detailsOf(key.id)?.lastUsedAt)}</td>
                 <td>{dayOr(detailsOf(key.id)?.expiresAt)}</td>
-                <td className="number">
+                <td className="right num">
                   {denyKeys(actor) === undefined && denyRemoveKey(actor, key.scope) === undefined ? (
-                    <span className="actions end">
-                      <button
-                        type="button"
-                        className="button small"
-                        aria-label={`${t.rename} ${key.scope} ${key.key.slice(0, 12)}`}
-                        disabled={details.data === undefined}
-                        onClick={() => setRenamed(key)}
-                      >
+                    <MoreMenu label={t.more(detailsOf(key.id)?.name ?? key.scope)} isSmall>
+                      <MenuItem icon={Pencil} isDisabled={details.data === undefined} onSelect={() => setRenamed(key)}>
                         {t.rename}
-                      </button>
-                      <button
-                        type="button"
-                        className="button small danger"
-                        aria-label={`${t.delete} ${key.scope} ${key.key.slice(0, 12)}`}
-                        onClick={() => setDeleted(key)}
-                      >
+                      </MenuItem>
+                      <MenuItem icon={Trash2} isBad onSelect={() => setDeleted(key)}>
                         {t.delete}
-                      </button>
-                    </span>
+                      </MenuItem>
+                    </MoreMenu>
                   ) : null}
                 </td>
               </tr>
             ))}
           </Table>
         )}
-        <CreateKey />
+        <CreateKey onCreated={setCreated} />
       </Section>
       <Section title={t.samplesTitle}>
         <Samples />
@@ -77,7 +74,13 @@ export function KeysPage() {
       {renamed === undefined ? null : (
         <RenameKey apiKey={renamed} name={detailsOf(renamed.id)?.name ?? ""} onClose={() => setRenamed(undefined)} />
       )}
-      {deleted === undefined ? null : <DeleteKey apiKey={deleted} onClose={() => setDeleted(undefined)} />}
+      {deleted === undefined ? null : (
+        <DeleteKey
+          apiKey={deleted}
+          name={detailsOf(deleted.id)?.name ?? deleted.scope}
+          onClose={() => setDeleted(undefined)}
+        />
+      )}
     </Page>
   );
 }
@@ -88,14 +91,14 @@ function dayOr(moment: string | null | undefined): string {
   return moment === null ? t.never : formatDay(moment);
 }
 
-function CreateKey() {
+function CreateKey({ onCreated }: { onCreated: (key: string) => void }) {
   const { base, actor } = useHere();
   const [scope, setScope] = useState<KeyScope>("EVALUATION");
   const [name, setName] = useState("");
   const [expires, setExpires] = useState("");
   const create = useChange({
     change: (_: undefined, key) =>
-      call("POST", `${base}/api-keys`, {
+      call<Pick<Organization, "apiKeys">>("POST", `${base}/api-keys`, {
         key,
         body: {
           scope,
@@ -105,12 +108,15 @@ function CreateKey() {
       }),
     touches: () => [base, "/organizations"],
     done: () => t.created,
-    after: () => setName(""),
+    after: ({ apiKeys }) => {
+      setName("");
+      onCreated(apiKeys.at(-1)?.key ?? "");
+    },
   });
   const offered = SCOPES.filter((each) => denyAddKey(actor, each) === undefined);
   if (denyKeys(actor) !== undefined) return <p className="hint">{texts.common.askAdmin}</p>;
   return (
-    <Form className="row" onSubmit={() => create.mutate(undefined)}>
+    <Form className="fields" onSubmit={() => create.mutate(undefined)}>
       <Select
         label={t.scope}
         value={scope}
@@ -119,7 +125,7 @@ function CreateKey() {
       />
       <Field label={t.name} hint={t.nameHint} value={name} onChange={setName} />
       <Field label={t.expires} hint={t.expiresHint} type="date" value={expires} onChange={setExpires} />
-      <button type="submit" className="button primary" disabled={create.isPending}>
+      <button type="submit" className="b primary" disabled={create.isPending}>
         {t.create}
       </button>
       <Failed error={create.error} />
@@ -146,12 +152,12 @@ function RenameKey({ apiKey, name: before, onClose }: { apiKey: ApiKey; name: st
         <Field label={t.name} hint={t.nameHint} value={name} onChange={setName} required />
         <Failed error={rename.error} />
         <div className="actions end">
-          <button type="button" className="button" onClick={onClose}>
+          <button type="button" className="b" onClick={onClose}>
             {texts.common.cancel}
           </button>
           <button
             type="submit"
-            className="button primary"
+            className="b primary"
             disabled={name.trim() === "" || name.trim() === before || rename.isPending}
           >
             {t.rename}
@@ -162,7 +168,7 @@ function RenameKey({ apiKey, name: before, onClose }: { apiKey: ApiKey; name: st
   );
 }
 
-function DeleteKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+function DeleteKey({ apiKey, name, onClose }: { apiKey: ApiKey; name: string; onClose: () => void }) {
   const { base } = useHere();
   const remove = useChange({
     change: (_: undefined, key) => call("DELETE", base + path`/api-keys/${apiKey.id}`, { key }),
@@ -172,7 +178,7 @@ function DeleteKey({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void })
   });
   return (
     <Confirm title={t.deleteTitle} action={t.delete} name={apiKey.key.slice(0, 12)} change={remove} onClose={onClose}>
-      <p>{t.deleteLead(apiKey.scope)}</p>
+      <p>{t.deleteLead(name)}</p>
       <p>
         <code>{apiKey.key.slice(0, 12)}…</code>
       </p>

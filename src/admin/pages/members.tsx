@@ -1,3 +1,4 @@
+import { ChevronDown } from "lucide-react";
 import { useState } from "react";
 import { useNavigate } from "react-router";
 import type { MemberRole } from "../../core/access/caller.ts";
@@ -10,13 +11,14 @@ import {
 } from "../../core/access/membership.ts";
 import type { Organization } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { Confirm } from "../parts/dialog.tsx";
-import { Field, Form, Select } from "../parts/field.tsx";
-import { Failed, Page, Section } from "../parts/page.tsx";
+import { Confirm } from "../design/dialog.tsx";
+import { Field, Form, Select } from "../design/field.tsx";
+import { Failed, Page, Section } from "../design/page.tsx";
 import { RoleMatrix } from "../parts/role-matrix.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Table } from "../design/table.tsx";
 import { useChange } from "../queries.ts";
-import { useHere, useUser } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.members;
@@ -30,7 +32,7 @@ export function MembersPage() {
     change: ({ username, role }: Member, key) =>
       call("PUT", base + path`/members/${username}`, { key, body: { role } }),
     touches: () => [base, "/organizations"],
-    done: (_, { username, role }) => t.changed(username, role),
+    done: (_, { username, role }) => t.changed(username, t.roles[role]),
   });
   return (
     <Page title={t.title} lead={t.lead}>
@@ -38,9 +40,7 @@ export function MembersPage() {
         <Table label={t.title} head={[t.who, t.role, ""]}>
           <tr>
             <th scope="row">{organization.owner}</th>
-            <td>
-              <Badge tone="good">{t.owner}</Badge>
-            </td>
+            <td>{t.roles.OWNER}</td>
             <td />
           </tr>
           {organization.members.map((member) => (
@@ -56,7 +56,7 @@ export function MembersPage() {
         {denyAddMember(actor, "EVALUATOR") === undefined ? <AddMember /> : null}
       </Section>
       {denyUpdate(actor, { owner: true, default: false }) === undefined ? <Transfer /> : null}
-      <Section title={t.matrixTitle} lead={t.matrixLead}>
+      <Section title={t.matrixTitle}>
         <RoleMatrix />
       </Section>
       {removed === undefined ? null : <RemoveMember member={removed} onClose={() => setRemoved(undefined)} />}
@@ -75,25 +75,30 @@ function MemberRow(props: { member: Member; onRole: (role: MemberRole) => void; 
       <th scope="row">{username}</th>
       <td>
         {mayChange ? (
-          <select
-            aria-label={t.roleOf(username)}
-            value={role}
-            onChange={({ target }) => {
-              const chosen = ROLES.find((each) => each === target.value);
-              if (chosen !== undefined) props.onRole(chosen);
-            }}
-          >
-            {offered.map((each) => (
-              <option key={each}>{each}</option>
-            ))}
-          </select>
+          <span className="in select">
+            <select
+              aria-label={t.roleOf(username)}
+              value={role}
+              onChange={({ target }) => {
+                const chosen = ROLES.find((each) => each === target.value);
+                if (chosen !== undefined) props.onRole(chosen);
+              }}
+            >
+              {offered.map((each) => (
+                <option key={each} value={each}>
+                  {t.roles[each]}
+                </option>
+              ))}
+            </select>
+            <ChevronDown />
+          </span>
         ) : (
-          <Badge tone="plain">{role}</Badge>
+          t.roles[role]
         )}
       </td>
-      <td className="number">
+      <td className="right num">
         {denyRemoveMember(actor, { isSelf, role }) === undefined ? (
-          <button type="button" className="button small danger" onClick={props.onRemove}>
+          <button type="button" className="b small danger" onClick={props.onRemove}>
             {isSelf ? t.leave : t.remove}
           </button>
         ) : null}
@@ -114,17 +119,17 @@ function AddMember() {
   });
   return (
     <Form onSubmit={() => add.mutate(undefined)} aria-label={t.addTitle}>
-      <div className="row">
+      <div className="fields">
         <Field label={t.username} hint={t.usernameHint} value={username} onChange={setUsername} required />
         <Select
           label={t.role}
           value={role}
           onChange={setRole}
           options={ROLES.filter((each) => denyAddMember(actor, each) === undefined).map(
-            (each) => [each, each] as const,
+            (each) => [each, t.roles[each]] as const,
           )}
         />
-        <button type="submit" className="button primary" disabled={add.isPending}>
+        <button type="submit" className="b primary" disabled={add.isPending}>
           {t.add}
         </button>
       </div>
@@ -153,14 +158,14 @@ function Transfer() {
   }
   return (
     <Section title={t.transferTitle} lead={t.transferLead}>
-      <div className="row">
+      <div className="fields">
         <Select
           label={t.newOwner}
           value={owner}
           onChange={setOwner}
           options={[["", t.choose], ...organization.members.map(({ username }) => [username, username] as const)]}
         />
-        <button type="button" className="button danger" disabled={owner === ""} onClick={() => setIsAsking(true)}>
+        <button type="button" className="b danger" disabled={owner === ""} onClick={() => setIsAsking(true)}>
           {t.transfer}
         </button>
       </div>
@@ -205,7 +210,7 @@ function RemoveMember({ member, onClose }: { member: Member; onClose: () => void
       change={remove}
       onClose={onClose}
     >
-      <p>{t.removeLead}</p>
+      <p>{t.removeLead(member.username)}</p>
     </Confirm>
   );
 }

@@ -2,11 +2,11 @@ import { useState } from "react";
 import { useNavigate } from "react-router";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { Check, Field, Form } from "../parts/field.tsx";
-import { Failed, Page, Section } from "../parts/page.tsx";
+import { Check, Field, Form } from "../design/field.tsx";
+import { Failed, Page, Section } from "../design/page.tsx";
 import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
 import { useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.contract;
@@ -35,10 +35,10 @@ export function NewContractPage() {
     after: ({ userContact }) => void go(`../${path`contracts/${userContact.userId}`}`),
   });
   return (
-    <Page title={t.newTitle} lead={t.newLead}>
+    <Page title={t.newTitle} lead={t.newLead} crumbs={[[texts.contracts.title, "../contracts"]]}>
       <Form onSubmit={() => create.mutate(undefined)}>
         <Section title={t.contact}>
-          <div className="row">
+          <div className="fields">
             <Field
               label={t.userId}
               value={contact.userId}
@@ -59,7 +59,7 @@ export function NewContractPage() {
             <Field label={t.groupId} value={groupId} onChange={setGroupId} />
           </div>
         </Section>
-        <Section title={texts.contracts.columns.subscription}>
+        <Section title={texts.contracts.columns.plan}>
           <SubscriptionEditor value={subscription} onChange={setSubscription} />
         </Section>
         <Section title={t.period}>
@@ -70,7 +70,7 @@ export function NewContractPage() {
         <div className="actions">
           <button
             type="submit"
-            className="button primary"
+            className="b primary"
             disabled={create.isPending || Object.keys(subscription.contractedServices).length === 0}
           >
             {t.create}

@@ -1,15 +1,17 @@
+import { Pencil, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { denyDelete, denyUpdate } from "../../core/access/membership.ts";
 import { roleIn } from "../access.ts";
 import type { Organization, OrganizationPage } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { Confirm, Dialog } from "../parts/dialog.tsx";
-import { Field, Form } from "../parts/field.tsx";
-import { Empty, Failed, Loaded, Page, Section } from "../parts/page.tsx";
-import { Pager } from "../parts/pager.tsx";
-import { SearchBox } from "../parts/search-box.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Confirm, Dialog } from "../design/dialog.tsx";
+import { Field, Form } from "../design/field.tsx";
+import { MenuItem, MoreMenu } from "../design/menu.tsx";
+import { Empty, Failed, Loaded, Page, Section } from "../design/page.tsx";
+import { Pager } from "../design/pager.tsx";
+import { SearchBox } from "../design/search-box.tsx";
+import { Tag, Table } from "../design/table.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
@@ -61,28 +63,32 @@ function Row(props: { organization: Organization; onRename: () => void; onDelete
   const user = useUser();
   const role = roleIn(organization, user.username);
   const actor = user.role === "ADMIN" ? "PLATFORM_ADMIN" : role;
+  const mayRename = denyUpdate(actor, { owner: false, default: false }) === undefined;
+  const mayDelete = denyDelete(actor, organization.id) === undefined && !organization.default;
   return (
     <tr>
       <th scope="row">
         <Link to={`/o/${organization.id}`}>{organization.name}</Link>{" "}
-        {organization.default ? <Badge tone="plain">{t.default}</Badge> : null}
+        {organization.default ? <Tag tone="plain">{t.default}</Tag> : null}
       </th>
       <td>{organization.owner}</td>
-      <td className="number">{organization.members.length + 1}</td>
-      <td>{role ?? "–"}</td>
-      <td>
-        <span className="actions end">
-          {denyUpdate(actor, { owner: false, default: false }) === undefined ? (
-            <button type="button" className="button small" onClick={props.onRename}>
-              {t.rename}
-            </button>
-          ) : null}
-          {denyDelete(actor, organization.id) === undefined && !organization.default ? (
-            <button type="button" className="button small danger" onClick={props.onDelete}>
-              {t.delete}
-            </button>
-          ) : null}
-        </span>
+      <td className="right num">{organization.members.length + 1}</td>
+      <td>{role === undefined ? "–" : texts.members.roles[role]}</td>
+      <td className="right">
+        {mayRename || mayDelete ? (
+          <MoreMenu label={t.more(organization.name)} isSmall>
+            {mayRename ? (
+              <MenuItem icon={Pencil} onSelect={props.onRename}>
+                {t.rename}
+              </MenuItem>
+            ) : null}
+            {mayDelete ? (
+              <MenuItem icon={Trash2} isBad onSelect={props.onDelete}>
+                {t.delete}
+              </MenuItem>
+            ) : null}
+          </MoreMenu>
+        ) : null}
       </td>
     </tr>
   );
@@ -99,9 +105,9 @@ function Create() {
   });
   return (
     <Section title={t.createTitle}>
-      <Form className="row" onSubmit={() => create.mutate(undefined)}>
+      <Form className="fields" onSubmit={() => create.mutate(undefined)}>
         <Field label={t.name} value={name} onChange={setName} required />
-        <button type="submit" className="button primary" disabled={create.isPending}>
+        <button type="submit" className="b primary" disabled={create.isPending}>
           {t.create}
         </button>
       </Form>
@@ -124,7 +130,7 @@ function Rename({ organization, onClose }: { organization: Organization; onClose
         <Field label={t.name} value={name} onChange={setName} required />
         <Failed error={rename.error} />
         <div className="actions end">
-          <button type="submit" className="button primary" disabled={rename.isPending}>
+          <button type="submit" className="b primary" disabled={rename.isPending}>
             {t.rename}
           </button>
         </div>

@@ -1,97 +1,257 @@
+import { FilePen, Gauge, Hourglass, Upload, UserPlus, Webhook as WebhookIcon, type LucideIcon } from "lucide-react";
 import { Link } from "react-router";
-import type { Overview } from "../answers.ts";
+import type { DenialReport, Overview, Webhook } from "../answers.ts";
 import { path } from "../api.ts";
 import { CONTRACT_STATES } from "../contract-list.ts";
-import { formatNumber } from "../format.ts";
+import { NEAR } from "../design/meter.tsx";
+import { Empty, Loaded, Page, Section } from "../design/page.tsx";
+import { draftsOf } from "../drafts.ts";
+import { formatName, formatNumber } from "../format.ts";
 import { EventList } from "../parts/event-list.tsx";
 import { FirstSteps } from "../parts/first-steps.tsx";
-import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
-import { NEAR, UsageBar } from "../parts/usage-bar.tsx";
+import { UsageBar } from "../parts/usage-bar.tsx";
 import { useAsk } from "../queries.ts";
 import { useServices } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { useStream } from "../stream.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.overview;
 const SHOWN = 8;
+const SHOWN_DENIED = 5;
+const WEEK_HOURS = 168;
+/** Fills of the contract states in the composition bar. */
+const FILLS = { renewing: "f1", active: "f2", ending: "fw", expired: "f3" } as const;
 
 export function OverviewPage() {
+  const here = useHere();
   const services = useServices();
-  const overview = useAsk<Overview>(`${useHere().base}/overview`, { near: NEAR });
+  const overview = useAsk<Overview>(`${here.base}/overview`, { near: NEAR });
+  const denials = useAsk<DenialReport>(here.may("GET", "/denials") ? `${here.base}/denials` : undefined, {
+    hours: WEEK_HOURS,
+  });
   const stream = useStream();
-  const { contracts, near, limitsReached, denials, activeVersions } = overview.data ?? {};
   const isNew = services.data?.length === 0;
   return (
-    <Page title={t.title}>
+    <Page
+      title={t.title}
+      actions={
+        <>
+          {here.may("POST", "/contracts") ? (
+            <Link className="b" to="new-contract">
+              <UserPlus />
+              {texts.contracts.add}
+            </Link>
+          ) : null}
+          {here.may("POST", "/services") ? (
+            <Link className="b" to="upload">
+              <Upload />
+              {texts.services.upload}
+            </Link>
+          ) : null}
+        </>
+      }
+    >
       {isNew ? <FirstSteps /> : null}
-      <div className="numbers">
-        <NumberLink to="contracts" label={t.contracts} value={contracts?.total} />
-        <NumberLink to="contracts?state=near" label={t.near} value={near?.total} />
-        <NumberLink to="events?code=USAGE_LIMIT_REACHED" label={t.limitsReached} value={limitsReached?.total} />
-        <NumberLink to="denials" label={t.denials} value={denials?.total} />
-        <NumberLink to="services" label={t.versions} value={activeVersions} />
-      </div>
-      <div className="columns">
-        <Section title={t.byState}>
-          <Loaded query={overview}>
-            {({ contracts }) => (
-              <ul className="states">
-                {CONTRACT_STATES.map((state) => (
-                  <li key={state}>
-                    <Link to={`contracts?state=${state}`}>{texts.contracts.state[state]}</Link>
-                    <strong>{formatNumber(contracts[state])}</strong>
-                  </li>
-                ))}
-              </ul>
-            )}
-          </Loaded>
+      <Attention overview={overview.data} />
+      <div className="half">
+        <Section title={t.contracts} actions={<More to="contracts" text={t.allContracts} />}>
+          <Loaded query={overview}>{(data) => <Contracts overview={data} />}</Loaded>
         </Section>
-        <Section title={t.near} lead={t.nearLead}>
+        <Section title={t.near} lead={t.nearLead} actions={<More to="contracts?state=near" text={t.allNear} />}>
           <Loaded query={overview}>
             {({ near: { users } }) =>
               users.length === 0 ? (
                 <Empty>{t.nobodyNear}</Empty>
               ) : (
-                users.slice(0, SHOWN).map(({ userId, username, serviceName, limitName, ...usage }) => (
-                  <div key={userId} className="usage-row">
-                    <Link to={path`contracts/${userId}`}>{username}</Link>
-                    <UsageBar
-                      usage={{
-                        service: serviceName,
-                        limit: limitName,
-                        consumed: usage.consumed,
-                        allowed: usage.limit,
-                        resetsAt: usage.resetTimeStamp ?? undefined,
-                      }}
-                    />
-                  </div>
-                ))
+                <ul className="near list-lines">
+                  {users.slice(0, SHOWN).map(({ userId, username, serviceName, limitName, ...usage }) => (
+                    <li key={userId}>
+                      <Link to={path`contracts/${userId}`}>
+                        <b className="strong">{username}</b>
+                        <span className="small soft">{formatName(limitName)}</span>
+                      </Link>
+                      <UsageBar
+                        isNamed={false}
+                        usage={{
+                          service: serviceName,
+                          limit: limitName,
+                          consumed: usage.consumed,
+                          allowed: usage.limit,
+                          resetsAt: usage.resetTimeStamp ?? undefined,
+                        }}
+                      />
+                    </li>
+                  ))}
+                </ul>
               )
             }
           </Loaded>
         </Section>
       </div>
-      <Section
-        title={t.events}
-        actions={
-          <Link className="button small" to="events">
-            {t.allEvents}
-          </Link>
-        }
-      >
-        <EventList stream={stream} atMost={SHOWN} />
-      </Section>
+      <div className="half">
+        {here.may("GET", "/denials") ? (
+          <Section title={t.deniedMost} actions={<More to="denials" text={t.allDenials} />}>
+            <Loaded query={denials}>{(report) => <Denied report={report} />}</Loaded>
+          </Section>
+        ) : null}
+        <Section title={t.events} actions={<More to="events" text={t.allEvents} />}>
+          <EventList stream={stream} atMost={SHOWN} />
+        </Section>
+      </div>
     </Page>
   );
 }
 
-/** A figure that links to the list it counts. */
-function NumberLink({ to, label, value }: { to: string; label: string; value: number | undefined }) {
+const More = ({ to, text }: { to: string; text: string }) => (
+  <Link className="link small" to={to}>
+    {text}
+  </Link>
+);
+
+/** Lists what somebody has to look at, most urgent first. Absent when there is nothing. */
+function Attention({ overview }: { overview: Overview | undefined }) {
+  const { base, organization, may } = useHere();
+  const webhooks = useAsk<Webhook[]>(may("GET", "/webhooks") ? `${base}/webhooks` : undefined);
+  const services = useServices();
+  const drafts = (services.data ?? []).flatMap(({ name }) => draftsOf(organization.id, name));
+  const broken = webhooks.data?.filter(({ state }) => state === "suspended") ?? [];
+  const items: { key: string; icon: LucideIcon; tone: "bad" | "warn"; title: string; lead: string; to: string }[] = [
+    ...broken.map(({ id, url, suspendedReason }) => ({
+      key: id,
+      icon: WebhookIcon,
+      tone: "bad" as const,
+      title: t.webhookSuspended(new URL(url).host),
+      lead: suspendedReason ?? "",
+      to: `webhooks?webhook=${id}`,
+    })),
+    ...((overview?.limitsReached.total ?? 0) > 0
+      ? [
+          {
+            key: "limits",
+            icon: Gauge,
+            tone: "warn" as const,
+            title: t.limitsReached(formatNumber(overview?.limitsReached.total ?? 0)),
+            lead: t.lastHours(formatNumber(overview?.limitsReached.hours ?? 0)),
+            to: "events?code=USAGE_LIMIT_REACHED",
+          },
+        ]
+      : []),
+    ...((overview?.contracts.ending ?? 0) > 0
+      ? [
+          {
+            key: "ending",
+            icon: Hourglass,
+            tone: "warn" as const,
+            title: t.ending(formatNumber(overview?.contracts.ending ?? 0)),
+            lead: t.endingLead,
+            to: "contracts?state=ending",
+          },
+        ]
+      : []),
+    ...(drafts.length > 0
+      ? [
+          {
+            key: "drafts",
+            icon: FilePen,
+            tone: "warn" as const,
+            title: t.drafts(formatNumber(drafts.length)),
+            lead: texts.services.draft,
+            to: "services",
+          },
+        ]
+      : []),
+  ];
+  if (items.length === 0) return null;
   return (
-    <Link className="card number-link" to={to}>
-      <span>{label}</span>
-      <strong>{value === undefined ? "…" : formatNumber(value)}</strong>
-    </Link>
+    <Section title={t.attention}>
+      <div className="box">
+        <ul className="list attention">
+          {items.map(({ key, icon: Icon, tone, title, lead, to }) => (
+            <li key={key}>
+              <span className={`sign lg ${tone}`}>
+                <Icon />
+              </span>
+              <span className="grow">
+                <b className="strong block">{title}</b>
+                <span className="small soft">{lead}</span>
+              </span>
+              <Link className="b small" to={to} aria-label={`${t.review}: ${title}`}>
+                {t.review}
+              </Link>
+            </li>
+          ))}
+        </ul>
+      </div>
+    </Section>
+  );
+}
+
+/** Shows how many contracts there are, in states that exclude each other and add up. */
+function Contracts({ overview: { contracts, activeVersions, services } }: { overview: Overview }) {
+  return (
+    <>
+      <p className="row wrap">
+        <span className="figure">{formatNumber(contracts.total)}</span>
+        <span className="small soft">{t.inVersions(formatNumber(activeVersions), formatNumber(services))}</span>
+      </p>
+      {contracts.total === 0 ? null : (
+        <div className="stackbar" aria-hidden="true">
+          {CONTRACT_STATES.map((state) =>
+            contracts[state] === 0 ? null : (
+              <i key={state} className={FILLS[state]} style={{ flexGrow: contracts[state] }} />
+            ),
+          )}
+        </div>
+      )}
+      <ul className="keys">
+        {CONTRACT_STATES.map((state) => (
+          <li key={state}>
+            <Link to={`contracts?state=${state}`}>
+              <i className={`sw ${FILLS[state]}`} />
+              {texts.contracts.renewal[state]}
+              <b>{formatNumber(contracts[state])}</b>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** Ranks the most denied features, with the share of each cause. */
+function Denied({ report }: { report: DenialReport }) {
+  const features = report.features.slice(0, SHOWN_DENIED);
+  const most = Math.max(1, ...features.map(({ total }) => total));
+  if (features.length === 0) return <Empty>{texts.denials.empty}</Empty>;
+  return (
+    <>
+      <ul className="denied">
+        {features.map(({ featureId, total, limitReached }) => (
+          <li key={featureId}>
+            <Link to={`denials?hours=${WEEK_HOURS}`} title={featureId}>
+              <span className="row between">
+                <b>{formatName(featureId.slice(featureId.indexOf("-") + 1))}</b>
+                <span className="num">{formatNumber(total)}</span>
+              </span>
+              <span className="hbar" style={{ width: `${(100 * total) / most}%` }}>
+                <i className="f1" style={{ flexGrow: total - limitReached }} />
+                <i className="fw" style={{ flexGrow: limitReached }} />
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <p className="legend">
+        <span className="row">
+          <i className="sw f1" />
+          {texts.denials.notGranted}
+        </span>
+        <span className="row">
+          <i className="sw fw" />
+          {texts.denials.limitReached}
+        </span>
+      </p>
+    </>
   );
 }

@@ -2,16 +2,17 @@ import { useState } from "react";
 import { useSearchParams } from "react-router";
 import type { Contract, Subscription } from "../answers.ts";
 import { path } from "../api.ts";
-import { countedLimits, explainAll, type UsageById } from "../explain.ts";
+import { countedLimits, explainAll, type UsageById, usageById } from "../explain.ts";
 import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Explanation } from "../parts/explanation.tsx";
 import { NoPricing } from "../parts/no-pricing.tsx";
-import { Check, Field, Form, Select } from "../parts/field.tsx";
-import { Empty, Failed, Page, Section, Skeleton } from "../parts/page.tsx";
+import { Check, Field, Form, Select } from "../design/field.tsx";
+import { Empty, Failed, Page, Section, Skeleton } from "../design/page.tsx";
 import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
 import { useAsk } from "../queries.ts";
 import { usePricings } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { formatName } from "../format.ts";
 import { texts } from "../texts.ts";
 import { findUnlock } from "../unlock.ts";
 
@@ -27,7 +28,7 @@ export function PlaygroundPage() {
   const contract = useAsk<Contract>(isInvented || user === "" ? undefined : base + path`/contracts/${user}`, { at });
   return (
     <Page title={t.title} lead={t.lead}>
-      <Form className="row" onSubmit={() => setSearch({ user: typed, ...(at === undefined ? {} : { at }) })}>
+      <Form className="fields" onSubmit={() => setSearch({ user: typed, ...(at === undefined ? {} : { at }) })}>
         <Select
           label={t.subject}
           value={isInvented ? "invented" : "user"}
@@ -40,7 +41,7 @@ export function PlaygroundPage() {
         {isInvented ? null : (
           <>
             <Field label={t.user} value={typed} onChange={setTyped} required />
-            <button type="submit" className="button primary">
+            <button type="submit" className="b primary">
               {t.ask}
             </button>
           </>
@@ -57,14 +58,6 @@ export function PlaygroundPage() {
   );
 }
 
-function usageById(contract: Contract): UsageById {
-  return new Map(
-    Object.entries(contract.usageLevels).flatMap(([service, levels]) =>
-      Object.entries(levels).map(([limit, { consumed }]) => [`${service}-${limit}`, consumed] as const),
-    ),
-  );
-}
-
 /** Evaluates an invented subscription and usage. */
 function Invented() {
   const [subscription, setSubscription] = useState<Subscription>(NOTHING);
@@ -72,9 +65,9 @@ function Invented() {
   const { pricingOf } = usePricings(Object.entries(subscription.contractedServices));
   return (
     <>
-      <Section title={texts.contracts.columns.subscription}>
+      <Section title={t.subjects.invented}>
         <SubscriptionEditor value={subscription} onChange={setSubscription} />
-        <div className="row">
+        <div className="fields">
           {countedLimits(subscription, pricingOf).map((id) => (
             <Field
               key={id}
@@ -120,16 +113,17 @@ function Results(props: { subscription: Subscription; usage: UsageById; user: st
       <Section title={t.featuresTitle}>
         <Check label={t.server} checked={isServer} onChange={setIsServer} />
         <ul className="feature-list">
-          {explained.map(({ id, result }) => (
+          {explained.map(({ id, name, result }) => (
             <li key={id}>
               <button
                 type="button"
                 className="feature-choice"
                 aria-pressed={id === chosen.id}
+                title={id}
                 onClick={() => choose(id)}
               >
-                <code>{id}</code>
-                <span className={result.eval ? "yes" : "no"}>{result.eval ? t.on : t.off}</span>
+                <b className="strong">{formatName(name)}</b>
+                <span className={result.eval ? "good" : "faint"}>{result.eval ? t.on : t.off}</span>
               </button>
             </li>
           ))}

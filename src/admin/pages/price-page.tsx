@@ -3,12 +3,13 @@ import { useParams, useSearchParams } from "react-router";
 import { OfferTable, type OfferTableProps } from "../../react/offer-table.tsx";
 import type { PublicOffer } from "../answers.ts";
 import { addressOf, call, path } from "../api.ts";
-import { Snippet } from "../parts/copy.tsx";
-import { Check, Field, Form } from "../parts/field.tsx";
-import { Failed, Loaded, Page, Section } from "../parts/page.tsx";
+import { Snippet } from "../design/copy.tsx";
+import { Check, Field, Form } from "../design/field.tsx";
+import { Failed, Loaded, Page, Section } from "../design/page.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { serviceKey } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useServiceCrumbs } from "../parts/crumbs.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.pricePage;
@@ -25,10 +26,10 @@ export function PricePage() {
     userId === "" ? {} : { userId },
   );
   return (
-    <Page title={t.title(service)} lead={t.lead}>
-      <Form className="row" onSubmit={() => setSearch(typed === "" ? {} : { user: typed })}>
+    <Page title={t.title(service)} lead={t.lead} crumbs={useServiceCrumbs(service)}>
+      <Form className="fields" onSubmit={() => setSearch(typed === "" ? {} : { user: typed })}>
         <Field label={t.user} hint={t.userHint} value={typed} onChange={setTyped} />
-        <button type="submit" className="button">
+        <button type="submit" className="b">
           {t.show}
         </button>
       </Form>

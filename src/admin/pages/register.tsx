@@ -3,9 +3,9 @@ import { useState } from "react";
 import { Link, useNavigate } from "react-router";
 import type { SignedIn } from "../answers.ts";
 import { call, Refused } from "../api.ts";
-import { Field, Form } from "../parts/field.tsx";
-import { Entrance } from "../parts/entrance.tsx";
-import { Failed } from "../parts/page.tsx";
+import { Field, Form } from "../design/field.tsx";
+import { Entrance } from "../design/entrance.tsx";
+import { Failed } from "../design/page.tsx";
 import { useSession } from "../session.tsx";
 import { texts } from "../texts.ts";
 
@@ -48,12 +48,15 @@ export function RegisterPage() {
           required
         />
         <Failed error={isClosed ? new Error(t.closed) : register.error} />
-        <button type="submit" className="button primary wide" disabled={register.isPending}>
+        <button type="submit" className="b primary full" disabled={register.isPending}>
           {register.isPending ? t.submitting : t.submit}
         </button>
       </Form>
-      <p>
-        {t.haveAccount} <Link to="/sign-in">{texts.signIn.submit}</Link>
+      <p className="small soft">
+        {t.haveAccount}{" "}
+        <Link className="link" to="/sign-in">
+          {texts.signIn.submit}
+        </Link>
       </p>
     </Entrance>
   );

@@ -2,11 +2,11 @@ import { Link, useSearchParams } from "react-router";
 import type { Service } from "../answers.ts";
 import { path } from "../api.ts";
 import { formatNumber } from "../format.ts";
-import { Empty, Loaded, Page } from "../parts/page.tsx";
-import { SearchBox } from "../parts/search-box.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Empty, Loaded, Page } from "../design/page.tsx";
+import { SearchBox } from "../design/search-box.tsx";
+import { Tag, Table } from "../design/table.tsx";
 import { useContractCount, useServices } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.services;
@@ -17,7 +17,7 @@ export function ServicesPage() {
   const [search] = useSearchParams();
   const wanted = (search.get("q") ?? "").toLowerCase();
   const upload = here.may("POST", "/services") ? (
-    <Link className="button primary" to="../upload">
+    <Link className="b primary" to="../upload">
       {t.upload}
     </Link>
   ) : null;
@@ -51,9 +51,9 @@ function Row({ service }: { service: Service }) {
         <Link to={path`${service.name}`}>{service.name}</Link>
       </th>
       <td>
-        <Badge tone="good">{t.versions(active.length, archived.length)}</Badge>
+        <Tag tone="good">{t.versions(active.length, archived.length)}</Tag>
       </td>
-      <td className="number">
+      <td className="right num">
         <Link to={`../contracts?service=${encodeURIComponent(service.name)}`}>
           {count === undefined ? "…" : formatNumber(count)}
         </Link>

@@ -3,9 +3,9 @@ import { useState } from "react";
 import { Link } from "react-router";
 import type { SignedIn } from "../answers.ts";
 import { call } from "../api.ts";
-import { Check, Field, Form } from "../parts/field.tsx";
-import { Entrance } from "../parts/entrance.tsx";
-import { Failed } from "../parts/page.tsx";
+import { Check, Field, Form } from "../design/field.tsx";
+import { Entrance } from "../design/entrance.tsx";
+import { Failed, Note } from "../design/page.tsx";
 import { useSession } from "../session.tsx";
 import { texts } from "../texts.ts";
 
@@ -21,14 +21,14 @@ export function SignInPage() {
     onSuccess: (user) => session.signIn(user, remember),
   });
   return (
-    <Entrance title={t.title} lead={t.lead}>
+    <Entrance title={t.title} lead={location.host}>
       {session.ended ? (
-        <p className="failed" role="alert">
+        <Note tone="warn" role="alert">
           {texts.errors.sessionEnded}
-        </p>
+        </Note>
       ) : null}
       <Form onSubmit={() => signIn.mutate()}>
-        <Field label={t.username} value={username} onChange={setUsername} autoComplete="username" required />
+        <Field label={t.username} value={username} onChange={setUsername} autoComplete="username" autoFocus required />
         <Field
           label={t.password}
           type="password"
@@ -39,15 +39,18 @@ export function SignInPage() {
         />
         <Check label={t.remember} checked={remember} onChange={setRemember} />
         <Failed error={signIn.error} />
-        <button type="submit" className="button primary wide" disabled={signIn.isPending}>
+        <button type="submit" className="b primary full" disabled={signIn.isPending}>
           {signIn.isPending ? t.submitting : t.submit}
         </button>
       </Form>
-      <p>
-        {t.noAccount} <Link to="/register">{t.register}</Link>
+      <p className="small soft">
+        {t.noAccount}{" "}
+        <Link className="link" to="/register">
+          {t.register}
+        </Link>
       </p>
-      <details>
-        <summary>{t.hintTitle}</summary>
+      <details className="small soft">
+        <summary className="link">{t.hintTitle}</summary>
         <p>{t.hint}</p>
       </details>
     </Entrance>

@@ -4,10 +4,10 @@ import type { PricingTokenPayload } from "../../core/pricing-token.ts";
 import { scopesFor, useActing } from "../acting.ts";
 import { call, path } from "../api.ts";
 import { formatDistance, formatMoment, formatValue } from "../format.ts";
-import { Snippet } from "../parts/copy.tsx";
-import { Area, Field, Form } from "../parts/field.tsx";
-import { Failed, Page, Section } from "../parts/page.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Snippet } from "../design/copy.tsx";
+import { Area, Field, Form } from "../design/field.tsx";
+import { Failed, Page, Section } from "../design/page.tsx";
+import { Tag, Table } from "../design/table.tsx";
 import { useNow } from "../parts/usage-bar.tsx";
 import { useUser } from "../session.tsx";
 import { decodeToken } from "../token.ts";
@@ -53,27 +53,27 @@ function Decoded({ token, payload }: { token: string; payload: PricingTokenPaylo
       <Section
         title={payload.sub}
         actions={
-          <button type="button" className="button" disabled={verify.isPending} onClick={() => verify.mutate()}>
+          <button type="button" className="b" disabled={verify.isPending} onClick={() => verify.mutate()}>
             {t.verify}
           </button>
         }
       >
-        <dl className="facts">
+        <dl className="pairs">
           <dt>{t.issued}</dt>
           <dd>{formatMoment(at(payload.iat))}</dd>
           <dt>{t.expires}</dt>
           <dd>
             {formatMoment(at(payload.exp))} ({formatDistance(at(payload.exp), now)}){" "}
-            <Badge tone={isExpired ? "danger" : "good"}>{isExpired ? t.expired : t.valid}</Badge>
+            <Tag tone={isExpired ? "bad" : "good"}>{isExpired ? t.expired : t.valid}</Tag>
           </dd>
           <dt>{t.signature}</dt>
           <dd>
             <span role="status">
               {verify.data === undefined ? "–" : null}
-              {verify.data?.valid === true ? <Badge tone="good">{t.verified}</Badge> : null}
+              {verify.data?.valid === true ? <Tag tone="good">{t.verified}</Tag> : null}
               {verify.data?.valid === false ? (
                 <>
-                  <Badge tone="danger">{t.refused}</Badge> {verify.data.reason}
+                  <Tag tone="bad">{t.refused}</Tag> {verify.data.reason}
                 </>
               ) : null}
             </span>
@@ -133,9 +133,9 @@ function Issue({ onToken }: { onToken: (token: string) => void }) {
       {acting === undefined ? (
         <p className="note warn">{texts.playground.needsKey(scopesFor("POST", sample))}</p>
       ) : (
-        <Form className="row" onSubmit={() => issue.mutate()}>
+        <Form className="fields" onSubmit={() => issue.mutate()}>
           <Field label={texts.playground.user} value={userId} onChange={setUserId} required />
-          <button type="submit" className="button" disabled={issue.isPending}>
+          <button type="submit" className="b" disabled={issue.isPending}>
             {t.get}
           </button>
         </Form>

@@ -7,13 +7,14 @@ import { keepDraft, readDraft } from "../drafts.ts";
 import { DraftFindings, ExpectationsFile, Findings, useComparison, useVerdict } from "../parts/draft-review.tsx";
 import { DiffResult } from "../parts/diff-result.tsx";
 import { FileDrop } from "../parts/file-drop.tsx";
-import { Check, Field, Form } from "../parts/field.tsx";
-import { Failed, Loaded, Page, Section } from "../parts/page.tsx";
-import { Tabs } from "../parts/tabs.tsx";
+import { Check, Field, Form } from "../design/field.tsx";
+import { Failed, Loaded, Page, Section } from "../design/page.tsx";
+import { Tabs } from "../design/tabs.tsx";
 import { Yaml } from "../parts/yaml.tsx";
 import { useChange } from "../queries.ts";
 import { serviceKey, useServices } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useServiceCrumbs } from "../parts/crumbs.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.upload;
@@ -21,7 +22,7 @@ const t = texts.upload;
 export function UploadPage() {
   const services = useServices();
   return (
-    <Page title={t.title} lead={t.lead}>
+    <Page title={t.title} lead={t.lead} crumbs={useServiceCrumbs()}>
       <Loaded query={services} lines={12}>
         {(all) => (
           <Tabs
@@ -69,7 +70,7 @@ function Found({ service }: { service: UploadedService | undefined }) {
     <Section title={t.found(service.warnings.length)} lead={t.foundLead}>
       <Findings findings={service.warnings} isComplete={service.warningsComplete !== false} />
       <div className="actions">
-        <Link className="button primary" to={toService(service)}>
+        <Link className="b primary" to={toService(service)}>
           {t.toService(service.name)}
         </Link>
       </div>
@@ -123,7 +124,7 @@ function FromText({ services }: { services: readonly Service[] }) {
         <ol className="problems">
           {problems.map((problem, index) => (
             <li key={index}>
-              <button type="button" className="button small" onClick={() => setAt({ line: problem.line })}>
+              <button type="button" className="b small" onClick={() => setAt({ line: problem.line })}>
                 {t.goTo(problem.line)}
               </button>{" "}
               {problem.message} {problem.path === "" ? null : <code>{problem.path}</code>}
@@ -147,7 +148,7 @@ function FromText({ services }: { services: readonly Service[] }) {
       <div className="actions">
         <button
           type="button"
-          className="button primary"
+          className="b primary"
           disabled={!isReviewed || !isAccepted || upload.isPending || upload.isSuccess}
           onClick={save}
         >
@@ -165,9 +166,9 @@ function FromUrl() {
   const upload = useUpload(service ?? "", false);
   return (
     <Section title={t.ways.url}>
-      <Form className="row" onSubmit={() => upload.mutate({ service, body: { pricing: url } })}>
+      <Form className="fields" onSubmit={() => upload.mutate({ service, body: { pricing: url } })}>
         <Field label={t.url} hint={t.urlHint} type="url" value={url} onChange={setUrl} required />
-        <button type="submit" className="button primary" disabled={upload.isPending}>
+        <button type="submit" className="b primary" disabled={upload.isPending}>
           {upload.isPending ? t.saving : t.save}
         </button>
       </Form>

@@ -1,15 +1,17 @@
+import { ChevronDown, KeyRound, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useSearchParams } from "react-router";
 import type { PlatformRole } from "../../core/access/caller.ts";
 import type { User, UserPage } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { formatMoment } from "../format.ts";
-import { Confirm, Dialog } from "../parts/dialog.tsx";
-import { Field, Form, Select } from "../parts/field.tsx";
-import { Empty, Failed, Loaded, Page, Section } from "../parts/page.tsx";
-import { Pager } from "../parts/pager.tsx";
-import { SearchBox } from "../parts/search-box.tsx";
-import { Table } from "../parts/table.tsx";
+import { Confirm, Dialog } from "../design/dialog.tsx";
+import { Field, Form, Select } from "../design/field.tsx";
+import { MenuItem, MoreMenu } from "../design/menu.tsx";
+import { Empty, Failed, Loaded, Page, Section } from "../design/page.tsx";
+import { Pager } from "../design/pager.tsx";
+import { SearchBox } from "../design/search-box.tsx";
+import { Table } from "../design/table.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
@@ -75,29 +77,32 @@ function Row(props: {
     <tr>
       <th scope="row">{username}</th>
       <td>
-        <select
-          aria-label={t.roleOf(username)}
-          value={role}
-          disabled={isSelf}
-          onChange={({ target }) => props.onRole(target.value === "ADMIN" ? "ADMIN" : "USER")}
-        >
-          {ROLES.map((each) => (
-            <option key={each}>{each}</option>
-          ))}
-        </select>
+        <span className="in select">
+          <select
+            aria-label={t.roleOf(username)}
+            value={role}
+            disabled={isSelf}
+            onChange={({ target }) => props.onRole(target.value === "ADMIN" ? "ADMIN" : "USER")}
+          >
+            {ROLES.map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+          <ChevronDown />
+        </span>
       </td>
       <td>{formatMoment(createdAt)}</td>
-      <td>
-        <span className="actions end">
-          <button type="button" className="button small" onClick={() => props.onAsk("password")}>
+      <td className="right">
+        <MoreMenu label={t.more(username)} isSmall>
+          <MenuItem icon={KeyRound} onSelect={() => props.onAsk("password")}>
             {t.password}
-          </button>
+          </MenuItem>
           {isSelf ? null : (
-            <button type="button" className="button small danger" onClick={() => props.onAsk("delete")}>
+            <MenuItem icon={Trash2} isBad onSelect={() => props.onAsk("delete")}>
               {t.delete}
-            </button>
+            </MenuItem>
           )}
-        </span>
+        </MoreMenu>
       </td>
     </tr>
   );
@@ -118,7 +123,7 @@ function Create() {
   });
   return (
     <Section title={t.createTitle}>
-      <Form className="row" onSubmit={() => create.mutate(undefined)}>
+      <Form className="fields" onSubmit={() => create.mutate(undefined)}>
         <Field label={t.username} value={username} onChange={setUsername} required />
         <Field
           label={texts.signIn.password}
@@ -129,7 +134,7 @@ function Create() {
           required
         />
         <Select label={t.role} value={role} onChange={setRole} options={ROLES.map((each) => [each, each] as const)} />
-        <button type="submit" className="button primary" disabled={create.isPending}>
+        <button type="submit" className="b primary" disabled={create.isPending}>
           {t.create}
         </button>
       </Form>
@@ -160,7 +165,7 @@ function NewPassword({ username, onClose }: { username: string; onClose: () => v
         />
         <Failed error={change.error} />
         <div className="actions end">
-          <button type="submit" className="button primary" disabled={change.isPending}>
+          <button type="submit" className="b primary" disabled={change.isPending}>
             {texts.common.save}
           </button>
         </div>

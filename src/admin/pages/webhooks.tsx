@@ -1,20 +1,22 @@
+import { KeyRound, Pause, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { useSearchParams } from "react-router";
 import { EVENT_CODES } from "../../core/event-messages.ts";
 import type { Webhook } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Deliveries } from "../parts/deliveries.tsx";
-import { Confirm, Dialog } from "../parts/dialog.tsx";
-import { Check, Field, Form } from "../parts/field.tsx";
-import { Empty, Failed, Loaded, Page, Section } from "../parts/page.tsx";
+import { Confirm, Dialog } from "../design/dialog.tsx";
+import { Check, Field, Form } from "../design/field.tsx";
+import { MenuItem, MenuLine, MoreMenu } from "../design/menu.tsx";
+import { Empty, Failed, Loaded, Page, Section } from "../design/page.tsx";
 import { SecretText } from "../parts/secret.tsx";
-import { Badge, Table } from "../parts/table.tsx";
+import { Status, Table } from "../design/table.tsx";
 import { useAsk, useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.webhooks;
-const TONES = { enabled: "good", disabled: "plain", suspended: "danger" } as const;
+const TONES = { enabled: "good", disabled: "plain", suspended: "bad" } as const;
 
 export function WebhooksPage() {
   const { base, may } = useHere();
@@ -88,29 +90,33 @@ function Row(props: {
         {webhook.url}
         {webhook.description === null ? null : <p className="hint">{webhook.description}</p>}
       </th>
-      <td>{webhook.codes?.join(", ") ?? t.allCodes}</td>
+      <td>{webhook.codes?.map((code) => texts.events.words[code] ?? code).join(", ") ?? t.allCodes}</td>
       <td>
-        <Badge tone={TONES[webhook.state]}>{t.states[webhook.state]}</Badge>
+        <Status tone={TONES[webhook.state]}>{t.states[webhook.state]}</Status>
         {webhook.suspendedReason === null ? null : <p className="hint">{webhook.suspendedReason}</p>}
         <Failed error={toggle.error ?? rotate.error} />
       </td>
       <td>
         <span className="actions end">
-          <button type="button" className="button small" onClick={props.onDeliveries}>
+          <button type="button" className="b small" onClick={props.onDeliveries}>
             {t.showDeliveries}
           </button>
           {mayWrite ? (
-            <>
-              <button type="button" className="button small" onClick={() => toggle.mutate(webhook.state !== "enabled")}>
+            <MoreMenu label={t.more(new URL(webhook.url).host)} isSmall>
+              <MenuItem
+                icon={webhook.state === "enabled" ? Pause : Play}
+                onSelect={() => toggle.mutate(webhook.state !== "enabled")}
+              >
                 {webhook.state === "enabled" ? t.disable : t.enable}
-              </button>
-              <button type="button" className="button small" onClick={() => rotate.mutate(undefined)}>
+              </MenuItem>
+              <MenuItem icon={KeyRound} onSelect={() => rotate.mutate(undefined)}>
                 {t.rotate}
-              </button>
-              <button type="button" className="button small danger" onClick={props.onDelete}>
+              </MenuItem>
+              <MenuLine />
+              <MenuItem icon={Trash2} isBad onSelect={props.onDelete}>
                 {t.delete}
-              </button>
-            </>
+              </MenuItem>
+            </MoreMenu>
           ) : null}
         </span>
       </td>
@@ -139,7 +145,7 @@ function Add({ onSecret }: { onSecret: (secret: string) => void }) {
   return (
     <Section title={t.addTitle}>
       <Form onSubmit={() => add.mutate(undefined)}>
-        <div className="row">
+        <div className="fields">
           <Field label={t.url} hint={t.urlHint} type="url" value={url} onChange={setUrl} required />
           <Field label={t.description} value={description} onChange={setDescription} />
         </div>
@@ -149,7 +155,7 @@ function Add({ onSecret }: { onSecret: (secret: string) => void }) {
             {EVENT_CODES.map((code) => (
               <Check
                 key={code}
-                label={code}
+                label={texts.events.words[code] ?? code}
                 checked={codes.includes(code)}
                 onChange={(isChosen) => setCodes(isChosen ? [...codes, code] : codes.filter((each) => each !== code))}
               />
@@ -158,7 +164,7 @@ function Add({ onSecret }: { onSecret: (secret: string) => void }) {
         </fieldset>
         <Failed error={add.error} />
         <div className="actions">
-          <button type="submit" className="button primary" disabled={add.isPending}>
+          <button type="submit" className="b primary" disabled={add.isPending}>
             {t.add}
           </button>
         </div>

@@ -3,7 +3,7 @@ import { useSearchParams } from "react-router";
 import type { AsOf } from "../answers.ts";
 import { formatMoment } from "../format.ts";
 import { texts } from "../texts.ts";
-import { Field, Form } from "./field.tsx";
+import { Field, Form } from "../design/field.tsx";
 
 const t = texts.asOf;
 const MINUTE_MS = 60_000;
@@ -36,13 +36,13 @@ export function AsOfChoice({ asOf }: { asOf: AsOf | undefined }) {
   };
   return (
     <>
-      <Form className="row as-of" label={t.title} onSubmit={() => show(typed)}>
+      <Form className="fields as-of" label={t.title} onSubmit={() => show(typed)}>
         <Field label={t.moment} type="datetime-local" step={1} value={typed} onChange={setTyped} required />
-        <button type="submit" className="button">
+        <button type="submit" className="b">
           {t.show}
         </button>
         {at === undefined ? null : (
-          <button type="button" className="button" onClick={() => show("")}>
+          <button type="button" className="b" onClick={() => show("")}>
             {t.now}
           </button>
         )}

@@ -1,6 +1,6 @@
 import { formatNumber } from "../format.ts";
 import { texts } from "../texts.ts";
-import { Table } from "./table.tsx";
+import { Table } from "../design/table.tsx";
 
 const t = texts.analytics;
 const [WIDTH, HEIGHT, LABEL, GAP] = [700, 220, 24, 16];
@@ -36,7 +36,7 @@ export function Bars({ name, labels, data }: { name: string; labels: readonly st
           {data.map((value, index) => (
             <tr key={index}>
               <th scope="row">{labels[index]}</th>
-              <td className="number">{formatNumber(value)}</td>
+              <td className="right num">{formatNumber(value)}</td>
             </tr>
           ))}
         </Table>

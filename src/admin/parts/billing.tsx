@@ -1,53 +1,77 @@
 import { useState } from "react";
-import { scopesFor, useActing } from "../acting.ts";
+import { type Acting, scopesFor, useActing } from "../acting.ts";
 import type { Contract } from "../answers.ts";
 import { call, path } from "../api.ts";
+import { Check, Field, Form } from "../design/field.tsx";
+import { Failed, Note, Section } from "../design/page.tsx";
+import { formatDay } from "../format.ts";
 import { useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
-import { Check, Field, Form } from "./field.tsx";
-import { Failed, Section } from "./page.tsx";
 
 const t = texts.contract;
 const DAY_MS = 86_400_000;
 
-/** Extends a contract and edits its automatic renewal. */
-export function Billing({ contract }: { contract: Contract }) {
+/** Changes a contract's billing period. `acting` is undefined when this user sees no key that may do it. */
+export function useBilling({ userContact, billingPeriod }: Contract): {
+  acting: Acting | undefined;
+  to: string;
+  isPending: boolean;
+  error: Error | null;
+  /** End of the period after an extension by its length. */
+  extended: string;
+  extend: () => void;
+  save: (renewal: { autoRenew: boolean; renewalDays: number }) => void;
+} {
   const { base } = useHere();
-  const { billingPeriod } = contract;
-  const to = path`/contracts/${contract.userContact.userId}/billingPeriod`;
+  const to = path`/contracts/${userContact.userId}/billingPeriod`;
   const acting = useActing("PUT", to);
-  const [autoRenew, setAutoRenew] = useState(billingPeriod.autoRenew);
-  const [renewalDays, setRenewalDays] = useState(String(billingPeriod.renewalDays));
   const change = useChange({
     change: (body: object) => call("PUT", to, { key: acting?.key, query: acting?.query ?? {}, body }),
     touches: () => [`${base}/contracts`],
     done: () => t.renewed,
   });
-  const extend = () => {
-    const from = Math.max(Date.now(), Date.parse(billingPeriod.endDate));
-    change.mutate({ endDate: new Date(from + Number(renewalDays) * DAY_MS).toISOString() });
+  const from = Math.max(Date.now(), Date.parse(billingPeriod.endDate));
+  const extended = new Date(from + billingPeriod.renewalDays * DAY_MS).toISOString();
+  return {
+    acting,
+    to,
+    isPending: change.isPending,
+    error: change.error,
+    extended,
+    extend: () => change.mutate({ endDate: extended }),
+    save: (renewal) => change.mutate(renewal),
   };
+}
+
+/** Extends a contract and edits its automatic renewal. */
+export function Billing({ contract }: { contract: Contract }) {
+  const { billingPeriod } = contract;
+  const { acting, to, isPending, error, extended, extend, save } = useBilling(contract);
+  const [autoRenew, setAutoRenew] = useState(billingPeriod.autoRenew);
+  const [renewalDays, setRenewalDays] = useState(String(billingPeriod.renewalDays));
   if (acting === undefined) {
     return (
       <Section title={t.renew}>
-        <p className="note warn">{t.needsKey(scopesFor("PUT", to))}</p>
+        <Note tone="warn">{t.needsKey(scopesFor("PUT", to))}</Note>
       </Section>
     );
   }
   return (
     <Section title={t.renew}>
-      <Form className="row" onSubmit={() => change.mutate({ autoRenew, renewalDays: Number(renewalDays) })}>
+      <Form onSubmit={() => save({ autoRenew, renewalDays: Number(renewalDays) })}>
         <Field label={t.renewalDays} type="number" min={1} value={renewalDays} onChange={setRenewalDays} required />
         <Check label={t.autoRenew} checked={autoRenew} onChange={setAutoRenew} />
-        <button type="submit" className="button" disabled={change.isPending}>
-          {texts.common.save}
-        </button>
-        <button type="button" className="button" disabled={change.isPending} onClick={extend}>
-          {t.renewNow(renewalDays)}
-        </button>
+        <div className="actions">
+          <button type="submit" className="b" disabled={isPending}>
+            {texts.common.save}
+          </button>
+          <button type="button" className="b" disabled={isPending} onClick={extend}>
+            {t.extendTo(formatDay(extended))}
+          </button>
+        </div>
       </Form>
-      <Failed error={change.error} />
+      <Failed error={error} />
     </Section>
   );
 }

@@ -2,13 +2,15 @@ import { useRef, useState } from "react";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { useRefresh } from "../queries.ts";
-import { useHere, useUser } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
-import { Dialog } from "./dialog.tsx";
+import { Sheet } from "../design/dialog.tsx";
+import { Note } from "../design/page.tsx";
 import { SubscriptionEditor } from "./subscription-editor.tsx";
-import { SubscriptionPreview } from "./subscription-preview.tsx";
-import { Badge, Table } from "./table.tsx";
-import { useTell } from "./toast.tsx";
+import { OutcomeView, useOutcome } from "./subscription-preview.tsx";
+import { Tag, Table } from "../design/table.tsx";
+import { useTell } from "../design/toast.tsx";
 
 const t = texts.novation;
 const MANY = 3;
@@ -62,63 +64,79 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
   };
   const failed = [...outcomes.values()].filter((outcome) => outcome instanceof Error).length;
   return (
-    <Dialog title={t.title(contracts.length)} onClose={close}>
-      <div className="dialog-body">
-        <p>{t.lead}</p>
-        {isRunning ? null : <SubscriptionEditor value={target} onChange={setTarget} />}
-        {failed === 0 || isRunning ? null : (
-          <p className="failed" role="alert">
-            {t.failed(failed)}
-          </p>
-        )}
-        {isRunning ? (
-          <label>
-            {t.progress(outcomes.size, contracts.length)} <progress value={outcomes.size} max={contracts.length} />
-          </label>
-        ) : null}
-        <Table label={t.affected} head={[texts.contracts.columns.user, t.outcome]}>
-          {contracts.map(({ id, userContact }) => (
-            <tr key={id}>
-              <th scope="row">{userContact.userId}</th>
-              <td>
-                <Told outcome={outcomes.get(id)} />
-              </td>
-            </tr>
-          ))}
-        </Table>
-        {isRunning || outcomes.size > 0
-          ? null
-          : contracts.slice(0, MANY).map((contract) => (
-              <section key={contract.id}>
-                <h3>{contract.userContact.userId}</h3>
-                <SubscriptionPreview before={contract} after={target} />
-              </section>
+    <Sheet
+      title={t.title(contracts.length)}
+      subject={t.lead}
+      onClose={close}
+      outcome={
+        isRunning || outcomes.size > 0 ? undefined : (
+          <>
+            {contracts.slice(0, MANY).map((contract) => (
+              <Preview key={contract.id} contract={contract} target={target} />
             ))}
-      </div>
-      <div className="actions end">
-        {isRunning ? (
-          <button type="button" className="button" onClick={stop}>
-            {t.stop}
+          </>
+        )
+      }
+      footer={
+        <>
+          <span className="grow" />
+          {isRunning ? (
+            <button type="button" className="b" onClick={stop}>
+              {t.stop}
+            </button>
+          ) : (
+            <button type="button" className="b" onClick={close}>
+              {outcomes.size === 0 ? texts.common.cancel : texts.common.close}
+            </button>
+          )}
+          <button type="button" className="b primary" disabled={isRunning} onClick={() => void run()}>
+            {outcomes.size === 0 || isRunning ? t.confirm : t.goOn(left.length)}
           </button>
-        ) : (
-          <button type="button" className="button" onClick={close}>
-            {outcomes.size === 0 ? texts.common.cancel : texts.common.close}
-          </button>
-        )}
-        <button type="button" className="button primary" disabled={isRunning} onClick={() => void run()}>
-          {outcomes.size === 0 || isRunning ? t.confirm : t.goOn(left.length)}
-        </button>
-      </div>
-    </Dialog>
+        </>
+      }
+    >
+      {isRunning ? null : <SubscriptionEditor value={target} onChange={setTarget} />}
+      {failed === 0 || isRunning ? null : (
+        <Note tone="bad" role="alert">
+          {t.failed(failed)}
+        </Note>
+      )}
+      {isRunning ? (
+        <label>
+          {t.progress(outcomes.size, contracts.length)} <progress value={outcomes.size} max={contracts.length} />
+        </label>
+      ) : null}
+      <Table label={t.affected} head={[texts.contracts.columns.user, t.outcome]}>
+        {contracts.map(({ id, userContact }) => (
+          <tr key={id}>
+            <th scope="row">{userContact.userId}</th>
+            <td>
+              <Told outcome={outcomes.get(id)} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Sheet>
+  );
+}
+
+/** Shows what the change does to one of the contracts. */
+function Preview({ contract, target }: { contract: Contract; target: Subscription }) {
+  const outcome = useOutcome(contract, target);
+  return (
+    <section className="stack" aria-label={contract.userContact.userId}>
+      <h3>{contract.userContact.userId}</h3>
+      <OutcomeView outcome={outcome} name={contract.userContact.userId} />
+    </section>
   );
 }
 
 function Told({ outcome }: { outcome: Outcome }) {
   if (outcome === undefined) return <span className="hint">{t.notTried}</span>;
-  if (outcome === "novated") return <Badge tone="good">{t.novated}</Badge>;
+  if (outcome === "novated") return <Tag tone="good">{t.novated}</Tag>;
   return (
     <>
-      <Badge tone="danger">{t.notNovated}</Badge> {outcome.message}
+      <Tag tone="bad">{t.notNovated}</Tag> {outcome.message}
     </>
   );
 }

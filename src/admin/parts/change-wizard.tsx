@@ -6,13 +6,13 @@ import { formatNumber } from "../format.ts";
 import { type ChangeRequest, groupKey, type GroupTarget as Target, type Progress, useImpact } from "../impact.ts";
 import { useChange } from "../queries.ts";
 import { usePricing } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
-import { Confirm } from "./dialog.tsx";
+import { Confirm } from "../design/dialog.tsx";
 import { GateOverride, GateResults, useMayOverride } from "./gate-verdict.tsx";
 import { Counts, GroupTarget, nameOf, WhoLink } from "./group-target.tsx";
-import { Failed, Loaded, Section, Skeleton } from "./page.tsx";
-import { Table } from "./table.tsx";
+import { Failed, Loaded, Section, Skeleton } from "../design/page.tsx";
+import { Table } from "../design/table.tsx";
 
 const t = texts.change;
 const SHOWN_AT_ONCE = 20;
@@ -153,7 +153,7 @@ function Groups(props: Choosing) {
         </Loaded>
       )}
       {hidden === 0 ? null : (
-        <button type="button" className="button" onClick={() => setShown(shown + SHOWN_AT_ONCE)}>
+        <button type="button" className="b" onClick={() => setShown(shown + SHOWN_AT_ONCE)}>
           {t.more(formatNumber(Math.min(hidden, SHOWN_AT_ONCE)))}
         </button>
       )}
@@ -172,7 +172,7 @@ function GroupTable({ service, change, groups }: Choosing & { groups: readonly I
         <tr key={groupKey(group)}>
           <th scope="row">{nameOf(group.configuration)}</th>
           <td>{group.pricingVersion}</td>
-          <td className="number">{formatNumber(group.counts.contracts)}</td>
+          <td className="right num">{formatNumber(group.counts.contracts)}</td>
           <td>
             {isActivation
               ? group.proposal === null
@@ -198,23 +198,29 @@ function Start(props: Changing & { impact: Impact; isBusy: boolean; onStart: () 
     change.action === "disable" || change.action === "activate" || impact.groups.every((group) => isPlaced(group));
   const isNothing = change.action === "novation" && impact.counts.contracts === 0;
   return (
-    <Section title={t.start[change.action]}>
-      {isComplete ? null : <p className="hint">{t.incomplete}</p>}
-      <div className="actions">
-        <button
-          type="button"
-          className="button danger"
-          disabled={!isComplete || isNothing || props.isBusy}
-          onClick={props.onStart}
-        >
-          {t.start[change.action]}
-        </button>
-      </div>
-    </Section>
+    <footer className="foot">
+      <span className="grow small soft">{isComplete ? t.nothingYet : t.incomplete}</span>
+      <button
+        type="button"
+        className={change.action === "activate" ? "b primary" : "b danger"}
+        disabled={!isComplete || isNothing || props.isBusy}
+        onClick={props.onStart}
+      >
+        {confirmText(props)}
+      </button>
+    </footer>
   );
 }
 
 const isPlaced = ({ target, problem }: ImpactGroup): boolean => target !== null && problem === null;
+
+/** Names the result: "Archive 1.1.0 and move 312 contracts". */
+function confirmText({ service, change, impact }: Changing & { impact: Impact }): string {
+  const count = formatNumber(impact.counts.contracts);
+  if (change.action === "disable") return t.confirm.disable(service);
+  if (change.action === "activate") return t.confirm.activate(change.pricingVersion);
+  return t.confirm[change.action](change.pricingVersion, count);
+}
 
 /** Returns the name that the user types to confirm. */
 const nameFor = ({ service, change }: Changing): string =>
@@ -248,7 +254,7 @@ function Execute(
   return (
     <Confirm
       title={texts.change.titles[change.action](service, nameFor(props))}
-      action={t.confirm[change.action]}
+      action={confirmText(props)}
       name={nameFor(props)}
       isReady={gate.passed || (mayOverride && reason.trim() !== "")}
       change={execute}
@@ -317,14 +323,11 @@ function Result({ service, change, report }: Changing & { report: ImpactReport }
       </p>
       {report.counts.contracts === 0 || change.action === "activate" ? null : <Counts counts={report.counts} />}
       <div className="actions">
-        <Link
-          className="button"
-          to={change.action === "disable" ? `${home}/services` : home + path`/services/${service}`}
-        >
+        <Link className="b" to={change.action === "disable" ? `${home}/services` : home + path`/services/${service}`}>
           {change.action === "disable" ? t.toServices : t.toService}
         </Link>
         {version === null ? null : (
-          <Link className="button" to={`${home}/contracts?${search.toString()}`}>
+          <Link className="b" to={`${home}/contracts?${search.toString()}`}>
             {t.toContracts}
           </Link>
         )}

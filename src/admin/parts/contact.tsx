@@ -3,13 +3,19 @@ import { useActing } from "../acting.ts";
 import type { Contract } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
-import { Field, Form } from "./field.tsx";
-import { Failed, Section } from "./page.tsx";
+import { Field, Form } from "../design/field.tsx";
+import { Failed, Section } from "../design/page.tsx";
 
 const t = texts.contract;
 const FIELDS = ["username", "firstName", "lastName", "email", "phone"] as const;
+
+/** Returns a person's full name, otherwise the user name. */
+export function nameOf({ userContact }: Pick<Contract, "userContact">): string {
+  const { firstName, lastName, username } = userContact;
+  return [firstName, lastName].filter(Boolean).join(" ") || username;
+}
 
 /** Edits an end user's contact data. Empty fields are not sent, because the server cannot clear one. */
 export function Contact({ contract }: { contract: Contract }) {
@@ -31,7 +37,7 @@ export function Contact({ contract }: { contract: Contract }) {
   return (
     <Section title={t.contact}>
       <Form onSubmit={() => change.mutate(undefined)}>
-        <div className="row">
+        <div className="fields">
           {FIELDS.map((name) => (
             <Field
               key={name}
@@ -44,7 +50,7 @@ export function Contact({ contract }: { contract: Contract }) {
         </div>
         <Failed error={change.error} />
         <div className="actions">
-          <button type="submit" className="button" disabled={Object.keys(fields).length === 0 || change.isPending}>
+          <button type="submit" className="b" disabled={Object.keys(fields).length === 0 || change.isPending}>
             {texts.common.save}
           </button>
         </div>

@@ -1,15 +1,18 @@
+import { X } from "lucide-react";
 import { useSearchParams } from "react-router";
-import { CHOSEN_STATES, type ContractChoice, SEARCH_FIELDS } from "../contract-list.ts";
+import { CHOSEN_STATES, type ContractChoice } from "../contract-list.ts";
 import { usePricing, useServices } from "../services.ts";
 import { texts } from "../texts.ts";
-import { Select } from "./field.tsx";
-import { SearchBox } from "./search-box.tsx";
+import { Select } from "../design/field.tsx";
+import { SearchBox } from "../design/search-box.tsx";
 
 const t = texts.contracts;
+const FILTERS = ["q", "service", "version", "plan", "group", "state"];
 
 /** Filters of the contract list, all kept in the URL. */
 export function ContractFilters({ choice }: { choice: ContractChoice }) {
-  const [, setSearch] = useSearchParams();
+  const [search, setSearch] = useSearchParams();
+  const isFiltered = FILTERS.some((name) => search.has(name));
   const services = useServices();
   const service = services.data?.find(({ name }) => name.toLowerCase() === choice.service.toLowerCase());
   const versions = Object.keys({ ...service?.activePricings, ...service?.archivedPricings });
@@ -24,14 +27,8 @@ export function ContractFilters({ choice }: { choice: ContractChoice }) {
     });
   };
   return (
-    <div className="filters row">
+    <div className="filters fields">
       <SearchBox label={t.search} />
-      <Select
-        label={t.by}
-        value={choice.field}
-        onChange={(field) => set({ in: field })}
-        options={SEARCH_FIELDS.map((field) => [field, t.fields[field]] as const)}
-      />
       <Select
         label={t.service}
         value={service?.name ?? ""}
@@ -64,12 +61,15 @@ export function ContractFilters({ choice }: { choice: ContractChoice }) {
         onChange={(state) => set({ state })}
         options={[
           ["", texts.common.all],
-          ...CHOSEN_STATES.map((state) => [state, state === "near" ? t.near : t.state[state]] as const),
+          ...CHOSEN_STATES.map((state) => [state, state === "near" ? t.near : t.renewal[state]] as const),
         ]}
       />
-      <button type="button" className="button" onClick={() => setSearch({})}>
-        {t.clear}
-      </button>
+      {isFiltered ? (
+        <button type="button" className="b plain" onClick={() => setSearch({})}>
+          <X />
+          {t.clear}
+        </button>
+      ) : null}
     </div>
   );
 }

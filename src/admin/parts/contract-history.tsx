@@ -11,10 +11,11 @@ import {
   SECOND_MS,
   type StatePage,
 } from "../past.ts";
-import { useHere, useUser } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
-import { Loaded, Section } from "./page.tsx";
-import { Badge } from "./table.tsx";
+import { Loaded, Section } from "../design/page.tsx";
+import { Tag } from "../design/table.tsx";
 
 const t = texts.contract;
 
@@ -43,12 +44,7 @@ export function ContractHistory({ userId, at }: { userId: string; at: string | u
             )}
             {hasNextPage ? (
               <div className="actions">
-                <button
-                  type="button"
-                  className="button"
-                  disabled={isFetchingNextPage}
-                  onClick={() => void fetchNextPage()}
-                >
+                <button type="button" className="b" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
                   {t.showEarlier}
                 </button>
               </div>
@@ -81,7 +77,7 @@ function State({ state }: { state: RecordedState }) {
         <span className="hint">{t.causes[cause]}</span>
         {Object.entries(state.contractedServices).map(([service, version]) => (
           <span key={service}>
-            {service} {version} <Badge tone="plain">{state.subscriptionPlans[service] ?? texts.novation.noPlan}</Badge>{" "}
+            {service} {version} <Tag tone="plain">{state.subscriptionPlans[service] ?? texts.novation.noPlan}</Tag>{" "}
             {Object.entries(state.subscriptionAddOns[service] ?? {})
               .map(([name, quantity]) => `+ ${quantity} × ${name}`)
               .join(" ")}

@@ -3,14 +3,14 @@ import type { Delivery, Webhook } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { formatMoment } from "../format.ts";
 import { useAsk, useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
-import { Select } from "./field.tsx";
-import { Empty, Failed, Loaded, Section } from "./page.tsx";
-import { Badge, Table } from "./table.tsx";
+import { Select } from "../design/field.tsx";
+import { Empty, Failed, Loaded, Section } from "../design/page.tsx";
+import { Tag, Table } from "../design/table.tsx";
 
 const t = texts.webhooks;
-const TONES = { pending: "warn", delivered: "good", failed: "danger" } as const;
+const TONES = { pending: "warn", delivered: "good", failed: "bad" } as const;
 type Status = Delivery["status"] | "";
 
 /** The delivery log of one webhook, newest first. */
@@ -28,12 +28,12 @@ export function Deliveries({ webhook, mayResend }: { webhook: Webhook; mayResend
     <Section
       title={`${t.deliveries}: ${webhook.url}`}
       actions={
-        <button type="button" className="button small" onClick={() => void list.refetch()}>
+        <button type="button" className="b small" onClick={() => void list.refetch()}>
           {texts.common.retry}
         </button>
       }
     >
-      <div className="row">
+      <div className="fields">
         <Select
           label={t.filter}
           value={status}
@@ -60,18 +60,18 @@ export function Deliveries({ webhook, mayResend }: { webhook: Webhook; mayResend
                 <tr key={delivery.id}>
                   <td>{formatMoment(delivery.lastAttemptAt ?? delivery.createdAt)}</td>
                   <th scope="row">
-                    <code>{delivery.code}</code>
+                    <span title={delivery.code}>{texts.events.words[delivery.code] ?? delivery.code}</span>
                   </th>
                   <td>
-                    <Badge tone={TONES[delivery.status]}>{t.status[delivery.status]}</Badge>
+                    <Tag tone={TONES[delivery.status]}>{t.status[delivery.status]}</Tag>
                   </td>
-                  <td className="number">{delivery.attempts}</td>
+                  <td className="right num">{delivery.attempts}</td>
                   <td>{delivery.error ?? delivery.responseStatus ?? "–"}</td>
-                  <td className="number">
+                  <td className="right num">
                     {mayResend ? (
                       <button
                         type="button"
-                        className="button small"
+                        className="b small"
                         disabled={resend.isPending}
                         onClick={() => resend.mutate(delivery.id)}
                       >

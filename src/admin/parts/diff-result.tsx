@@ -3,11 +3,11 @@ import type { Change, Diff } from "../answers.ts";
 import { formatNumber, formatUnknown } from "../format.ts";
 import { texts } from "../texts.ts";
 import { nameOf } from "./group-target.tsx";
-import { Section } from "./page.tsx";
-import { Badge, Table } from "./table.tsx";
+import { Section } from "../design/page.tsx";
+import { Tag, Table } from "../design/table.tsx";
 
 const t = texts.compare;
-const TONES = { incompatible: "warn", narrowing: "danger", widening: "good", neutral: "plain" } as const;
+const TONES = { incompatible: "warn", narrowing: "bad", widening: "good", neutral: "plain" } as const;
 
 /** Shows a comparison with the version `to`: verdict, gains and losses, and other changes of the file. */
 export function DiffResult({ diff, to, title }: { diff: Diff; to: string; title: string }) {
@@ -21,7 +21,7 @@ export function DiffResult({ diff, to, title }: { diff: Diff; to: string; title:
 }
 
 function ClassBadge({ of }: { of: ChangeClass }) {
-  return <Badge tone={TONES[of]}>{t.classes[of]}</Badge>;
+  return <Tag tone={TONES[of]}>{t.classes[of]}</Tag>;
 }
 
 /** Shows the class of the changes and the version number that it calls for. */
@@ -37,7 +37,7 @@ function Verdict({ diff, to, title }: { diff: Diff; to: string; title: string })
           <ul className="reasons">
             {CHANGE_CLASSES.filter((each) => diff.counts[each] > 0).map((each) => (
               <li key={each}>
-                <Badge tone={TONES[each]}>{t.counted(formatNumber(diff.counts[each]), t.classes[each])}</Badge>{" "}
+                <Tag tone={TONES[each]}>{t.counted(formatNumber(diff.counts[each]), t.classes[each])}</Tag>{" "}
                 <span className="hint">{t.classLeads[each]}</span>
               </li>
             ))}

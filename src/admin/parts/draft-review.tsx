@@ -3,14 +3,15 @@ import { useEffect, useId, useState } from "react";
 import type { Diff, UploadedService } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { type DraftReview, reviewDraft, type Verdict } from "../draft-review.ts";
-import { useHere, useUser } from "../session.tsx";
+import { useHere } from "../here.tsx";
+import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
-import { Section } from "./page.tsx";
-import { Badge } from "./table.tsx";
+import { Section } from "../design/page.tsx";
+import { Tag } from "../design/table.tsx";
 
 const t = texts.upload;
 const PAUSE_MS = 250;
-const TONES = { error: "danger", warning: "warn", info: "plain" } as const;
+const TONES = { error: "bad", warning: "warn", info: "plain" } as const;
 
 interface Checked {
   text: string;
@@ -77,11 +78,11 @@ export function Findings(props: { findings: readonly Listed[]; isComplete: boole
             {onLine === undefined ? (
               t.line(line)
             ) : (
-              <button type="button" className="button small" onClick={() => onLine(line)}>
+              <button type="button" className="b small" onClick={() => onLine(line)}>
                 {t.goTo(line)}
               </button>
             )}{" "}
-            <Badge tone={TONES[severity]}>{t.severity[severity]}</Badge> {message} <code>{place}</code>
+            <Tag tone={TONES[severity]}>{t.severity[severity]}</Tag> {message} <code>{place}</code>
           </li>
         ))}
       </ol>
@@ -101,7 +102,7 @@ export function DraftFindings({ review, onLine }: { review: DraftReview; onLine:
       ) : (
         <>
           <p>
-            <Badge tone="danger">{t.notMet}</Badge> {expectations.message}
+            <Tag tone="bad">{t.notMet}</Tag> {expectations.message}
           </p>
           <ul className="problems">
             {expectations.problems.map(({ line, message }, index) => (
@@ -131,7 +132,7 @@ export function ExpectationsFile(props: {
     if (chosen !== undefined) onChange({ name: chosen.name, text: await chosen.text() });
   };
   return (
-    <div className="row">
+    <div className="fields">
       <label htmlFor={id}>{t.expectations}</label>
       <input
         id={id}
@@ -145,7 +146,7 @@ export function ExpectationsFile(props: {
       {file === undefined ? null : (
         <>
           <code>{file.name}</code>
-          <button type="button" className="button small" onClick={() => onChange(undefined)}>
+          <button type="button" className="b small" onClick={() => onChange(undefined)}>
             {t.removeExpectations}
           </button>
         </>

@@ -1,43 +1,68 @@
+import {
+  ArrowLeftRight,
+  Gauge,
+  type LucideIcon,
+  Package,
+  PackagePlus,
+  Radio,
+  RefreshCw,
+  UserRound,
+} from "lucide-react";
 import { Link } from "react-router";
 import type { LoggedEvent } from "../answers.ts";
 import { path } from "../api.ts";
-import { formatMoment } from "../format.ts";
-import { useHere } from "../session.tsx";
+import { formatMoment, formatName, formatWhen } from "../format.ts";
+import { useHere } from "../here.tsx";
 import type { Stream } from "../stream.tsx";
 import { texts } from "../texts.ts";
-import { Empty } from "./page.tsx";
-import { Badge, Table } from "./table.tsx";
+import { Empty } from "../design/page.tsx";
+
+import { useNow } from "./usage-bar.tsx";
 
 const t = texts.events;
-const TONES = { live: "good", connecting: "plain", off: "warn" } as const;
 
 /** Lists events, newest first, each linked to its subject. */
 export function EventList({ stream, atMost }: { stream: Stream; atMost?: number }) {
+  const now = useNow();
   const shown = atMost === undefined ? stream.events : stream.events.slice(0, atMost);
   return (
     <>
-      <p role="status">
-        <Badge tone={TONES[stream.state]}>{texts.shell.stream[stream.state]}</Badge>
-      </p>
       {shown.length === 0 ? (
         <Empty>{t.empty}</Empty>
       ) : (
-        <Table label={t.title} head={[t.when, t.code, t.details]}>
+        <ul className="feed">
           {shown.map((event) => (
-            <tr key={event.id}>
-              <td>{formatMoment(event.createdAt)}</td>
-              <th scope="row">
-                <code>{event.code}</code>
-              </th>
-              <td>
+            <li key={event.id}>
+              <Icon code={event.code} />
+              <span className="grow">
+                <b className="strong" title={event.code}>
+                  {t.words[event.code] ?? event.code}
+                </b>{" "}
                 <Subject event={event} />
-              </td>
-            </tr>
+              </span>
+              <time className="small faint" dateTime={event.createdAt} title={formatMoment(event.createdAt)}>
+                {formatWhen(event.createdAt, now)}
+              </time>
+            </li>
           ))}
-        </Table>
+        </ul>
       )}
     </>
   );
+}
+
+const ICONS: readonly (readonly [prefix: string, icon: LucideIcon])[] = [
+  ["USAGE_LIMIT", Gauge],
+  ["CONTRACT_RENEWED", RefreshCw],
+  ["CONTRACT_NOVATED", ArrowLeftRight],
+  ["CONTRACT", UserRound],
+  ["PRICING", PackagePlus],
+  ["SERVICE", Package],
+];
+
+function Icon({ code }: { code: string }) {
+  const [, Shown] = ICONS.find(([prefix]) => code.startsWith(prefix)) ?? ["", Radio];
+  return <Shown />;
 }
 
 function Subject({ event: { code, details } }: { event: LoggedEvent }) {
@@ -48,10 +73,20 @@ function Subject({ event: { code, details } }: { event: LoggedEvent }) {
   const isGone = code === "CONTRACT_DELETED";
   return (
     <>
-      {userId === undefined ? null : isGone ? userId : <Link to={base + path`/contracts/${userId}`}>{userId}</Link>}{" "}
-      {serviceName === undefined ? null : <Link to={base + path`/services/${serviceName}`}>{serviceName}</Link>}{" "}
+      {userId === undefined ? null : isGone ? (
+        userId
+      ) : (
+        <Link className="link" to={base + path`/contracts/${userId}`}>
+          {userId}
+        </Link>
+      )}{" "}
+      {serviceName === undefined ? null : (
+        <Link className="link" to={base + path`/services/${serviceName}`}>
+          {serviceName}
+        </Link>
+      )}{" "}
       {pricingVersion}
-      {limitName === undefined ? null : `${limitName}: ${texts.common.of(consumed ?? "", limit ?? "")}`}
+      {limitName === undefined ? null : `${formatName(limitName)}: ${texts.common.of(consumed ?? "", limit ?? "")}`}
       {isGone ? t.deleted : null}
       {Array.isArray(details["changed"]) ? t.changed(details["changed"].map(String)) : null}
     </>

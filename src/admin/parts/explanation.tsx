@@ -1,17 +1,17 @@
 import { useMutation } from "@tanstack/react-query";
+import { Check, X } from "lucide-react";
 import { useState } from "react";
 import { scopesFor, useActing } from "../acting.ts";
 import type { Purchase } from "../../core/offers/unlock.ts";
 import type { FeatureAnswer } from "../answers.ts";
 import { addressOf, call, path } from "../api.ts";
-import type { Explained } from "../explain.ts";
-import { formatValue } from "../format.ts";
+import { type Explained, reasonText, verdictOf } from "../explain.ts";
+import { formatName, formatValue } from "../format.ts";
 import { texts } from "../texts.ts";
 import { useMoment } from "./as-of.tsx";
-import { Snippet } from "./copy.tsx";
-import { Field } from "./field.tsx";
-import { Failed, Section } from "./page.tsx";
-import { Badge } from "./table.tsx";
+import { Snippet } from "../design/copy.tsx";
+import { Field } from "../design/field.tsx";
+import { Failed, Note, Section } from "../design/page.tsx";
 import { UnlockChoices } from "./unlock.tsx";
 
 const t = texts.playground;
@@ -27,19 +27,19 @@ export function Explanation(props: {
   const { explained, user, unlock } = props;
   const { result } = explained;
   return (
-    <Section title={explained.id}>
-      <p>
-        <Badge tone={result.eval ? "good" : "danger"}>{result.eval ? t.on : t.off}</Badge>
-      </p>
-      <dl className="facts">
-        <dt>{t.reason}</dt>
-        <dd>
-          <ul className="reasons">
-            {explained.reasons.map((reason) => (
-              <li key={reason}>{reason}</li>
-            ))}
-          </ul>
-        </dd>
+    <Section title={formatName(explained.name)} lead={<code>{explained.id}</code>}>
+      <div className={result.eval ? "verdict" : "verdict no"}>
+        <span className="big">{result.eval ? <Check /> : <X />}</span>
+        <div className="grow">
+          <p className="say">{verdictOf(explained)}</p>
+          {explained.reasons.slice(1).map((reason) => (
+            <p key={JSON.stringify(reason)} className="soft">
+              {reasonText(reason, explained.plan)}
+            </p>
+          ))}
+        </div>
+      </div>
+      <dl className="pairs">
         {Object.entries(result.used ?? {}).map(([limit, used]) => (
           <Fact key={limit} name={limit}>
             {texts.common.of(formatValue(used), formatValue(result.limit?.[limit] ?? undefined))}
@@ -93,10 +93,10 @@ function AskServer({ explained, user, isServer }: { explained: Explained; user: 
     mutationFn: () =>
       call<FeatureAnswer>("POST", to, { key: acting?.key, query: { ...query, dryRun: true, explain: true }, body }),
   });
-  if (acting === undefined) return <p className="note warn">{t.needsKey(scopesFor("POST", to))}</p>;
+  if (acting === undefined) return <Note tone="warn">{t.needsKey(scopesFor("POST", to))}</Note>;
   return (
     <>
-      <div className="row">
+      <div className="fields">
         {limits.map((limit) => (
           <Field
             key={limit}
@@ -107,7 +107,7 @@ function AskServer({ explained, user, isServer }: { explained: Explained; user: 
             onChange={(amount) => setAmounts({ ...amounts, [limit]: amount })}
           />
         ))}
-        <button type="button" className="button" disabled={ask.isPending} onClick={() => ask.mutate()}>
+        <button type="button" className="b" disabled={ask.isPending} onClick={() => ask.mutate()}>
           {t.dryRun}
         </button>
       </div>

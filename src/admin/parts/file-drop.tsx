@@ -1,6 +1,7 @@
+import { Upload } from "lucide-react";
 import { useId, useState, type DragEvent } from "react";
 import { texts } from "../texts.ts";
-import { Failed } from "./page.tsx";
+import { Failed } from "../design/page.tsx";
 
 const MAX_BYTES = 2_000_000;
 const t = texts.upload;
@@ -31,10 +32,14 @@ export function FileDrop({ onText }: { onText: (text: string) => void }) {
         onDragLeave={() => setIsOver(false)}
         onDrop={drop}
       >
+        <Upload />
         <span>{t.drop}</span>
-        <label htmlFor={id}>{t.choose}</label>
+        <label className="b small" htmlFor={id}>
+          {t.choose}
+        </label>
         <input
           id={id}
+          className="visually-hidden"
           type="file"
           accept=".yml,.yaml,.json,text/yaml,application/yaml"
           onChange={(event) => {

@@ -1,6 +1,6 @@
 import { Link } from "react-router";
 import { texts } from "../texts.ts";
-import { Section } from "./page.tsx";
+import { Section } from "../design/page.tsx";
 import { Samples } from "./samples.tsx";
 
 const t = texts.overview;

@@ -1,8 +1,8 @@
 import type { GateVerdict } from "../answers.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
-import { Area } from "./field.tsx";
-import { Badge } from "./table.tsx";
+import { Area } from "../design/field.tsx";
+import { Tag } from "../design/table.tsx";
 
 const t = texts.change;
 
@@ -15,8 +15,8 @@ export function GateResults({ gate }: { gate: GateVerdict }) {
       <ul className="reasons">
         {ordered.map(({ rule, passed, reason }) => (
           <li key={JSON.stringify(rule)}>
-            <Badge tone={passed ? "good" : "danger"}>{passed ? t.passed : t.broken}</Badge>{" "}
-            {texts.gate.measures[rule.rule]}. <span className="hint">{reason}</span>
+            <Tag tone={passed ? "good" : "bad"}>{passed ? t.passed : t.broken}</Tag> {texts.gate.measures[rule.rule]}.{" "}
+            <span className="hint">{reason}</span>
           </li>
         ))}
       </ul>
@@ -34,7 +34,7 @@ export function useMayOverride(): boolean {
 export function GateOverride(props: { gate: GateVerdict; reason: string; onReason: (reason: string) => void }) {
   const mayOverride = useMayOverride();
   return (
-    <div className="note warn">
+    <div className="note warn block-note">
       <GateResults gate={props.gate} />
       <p>{mayOverride ? t.overrideLead : t.overrideDenied}</p>
       {mayOverride ? <Area label={t.reason} rows={2} value={props.reason} onChange={props.onReason} /> : null}

@@ -1,16 +1,18 @@
 import { Link } from "react-router";
-import { configurationOf, describeConfiguration, priceOf } from "../../core/change/configuration.ts";
+import { configurationOf, describeConfiguration } from "../../core/change/configuration.ts";
 import type { Configuration, ImpactGroup, WireAddOn, WirePricing } from "../answers.ts";
 import { differencesBetween } from "../differences.ts";
-import { formatNumber, formatPrice } from "../format.ts";
+import { formatNumber } from "../format.ts";
 import { compiledFrom, refusalOf } from "../pricing.ts";
 import { serviceKey, usePricing } from "../services.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
-import { Field } from "./field.tsx";
-import { Section, Skeleton } from "./page.tsx";
-import { DifferenceTable } from "./subscription-preview.tsx";
-import { Badge, Table } from "./table.tsx";
+import { Field } from "../design/field.tsx";
+import { Section, Skeleton } from "../design/page.tsx";
+import { priceMove } from "../prices.ts";
+import { Delta } from "../design/change.tsx";
+import { ChangeRows } from "./subscription-preview.tsx";
+import { Tag } from "../design/table.tsx";
 
 const t = texts.change;
 
@@ -124,42 +126,46 @@ function Alternatives(props: Choosing & { name: string; before: WirePricing }) {
   return (
     <>
       {alternatives.length === 0 ? null : (
-        <Table label={t.targets(name)} head={[t.plan, t.gains, t.losses, t.others, t.price]}>
+        <div className="plans" role="radiogroup" aria-label={t.targets(name)}>
           {alternatives.map(([plan, target]) => {
             const changes = differences(target);
             const count = (effect: string) => changes.filter((each) => each.effect === effect).length;
-            const { amount, unpriced } = priceOf(after, configurationOf(target.plan, target.addOns));
+            const price = priceMove(before, { pricing: after, choice: chosenOf(target) });
+            const isChosen = isPlan(value, plan.name);
             return (
-              <tr key={plan.name}>
-                <th scope="row">
-                  <label className="check">
-                    <input
-                      type="radio"
-                      name={t.targets(name)}
-                      aria-label={`${t.targets(name)}: ${plan.name}`}
-                      checked={isPlan(value, plan.name)}
-                      onChange={() => onChange(target)}
-                    />
-                    <span>
-                      {nameOf(target)}{" "}
-                      {proposal !== null && isPlan(proposal.target, plan.name) ? (
-                        <Badge tone="good">{proposal.keepsEverything ? `${t.best}, ${t.keeps}` : t.best}</Badge>
-                      ) : null}
-                      {plan.private ? <Badge tone="plain">{t.private}</Badge> : null}
-                    </span>
-                  </label>
-                </th>
-                <td>{count("more")}</td>
-                <td>{count("less")}</td>
-                <td>{count("different")}</td>
-                <td>{[formatPrice(amount, successor.currency), ...unpriced].join(" + ")}</td>
-              </tr>
+              <label key={plan.name} className={isChosen ? "plan on" : "plan"}>
+                <input
+                  type="radio"
+                  className="radio"
+                  name={t.targets(name)}
+                  aria-label={`${t.targets(name)}: ${plan.name}`}
+                  checked={isChosen}
+                  onChange={() => onChange(target)}
+                />
+                <span className="grow">
+                  <span className="row">
+                    <b className="strong">{nameOf(target)}</b>
+                    {proposal !== null && isPlan(proposal.target, plan.name) ? (
+                      <Tag tone="good">{proposal.keepsEverything ? t.bestAndKeeps : t.best}</Tag>
+                    ) : null}
+                    {plan.private ? <Tag>{t.private}</Tag> : null}
+                  </span>
+                  <span className="small soft">
+                    {t.changes(
+                      formatNumber(count("more")),
+                      formatNumber(count("less")),
+                      formatNumber(count("different")),
+                    )}
+                  </span>
+                </span>
+                <Delta before={price.before} after={price.after} />
+              </label>
             );
           })}
-        </Table>
+        </div>
       )}
       {hasTarget || alternatives.length === 0 ? (
-        <div className="row">
+        <div className="fields">
           {offeredWith(value?.plan, successor).map((addOn) => (
             <Field
               key={addOn.name}
@@ -173,7 +179,7 @@ function Alternatives(props: Choosing & { name: string; before: WirePricing }) {
         </div>
       ) : null}
       {problem === undefined ? null : <p className="problem">{problem}</p>}
-      {hasTarget ? <DifferenceTable changes={differences(value)} /> : null}
+      {hasTarget ? <ChangeRows changes={differences(value)} /> : null}
     </>
   );
 }

@@ -1,6 +1,6 @@
 import { Refused } from "../api.ts";
 import { texts } from "../texts.ts";
-import { Failed, Skeleton } from "./page.tsx";
+import { Failed, Skeleton } from "../design/page.tsx";
 
 /** Placeholder while a pricing loads, or the reason why it cannot be shown. */
 export function NoPricing(props: { failure: Error | undefined; service: string; version: string }) {

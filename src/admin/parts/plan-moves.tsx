@@ -2,8 +2,8 @@ import type { Contract } from "../answers.ts";
 import { usePricings } from "../services.ts";
 import { texts } from "../texts.ts";
 import { configurationText, planMoves } from "../unlock.ts";
-import { Section } from "./page.tsx";
-import { Table } from "./table.tsx";
+import { Section } from "../design/page.tsx";
+import { Table } from "../design/table.tsx";
 import { ChangeList } from "./unlock.tsx";
 
 const t = texts.unlock;

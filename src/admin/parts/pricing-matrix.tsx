@@ -1,63 +1,96 @@
+import { Check } from "lucide-react";
 import type { FeatureValue, LimitValue } from "../../core/pricing/model.ts";
 import type { WirePricing } from "../answers.ts";
-import { formatPeriod, formatPrice, formatValue } from "../format.ts";
+import { Empty } from "../design/page.tsx";
+import { formatName, formatPeriod, formatPriceShort, formatValue } from "../format.ts";
 import { texts } from "../texts.ts";
-import { Empty } from "./page.tsx";
-import { Badge, Table } from "./table.tsx";
 
 const t = texts.pricing;
 
-/** Table of a pricing: one column per plan; rows for prices, features and limits. */
+/** Table of a pricing: one column per plan with its price; rows for limits and features. */
 export function PricingMatrix({ pricing }: { pricing: WirePricing }) {
   const plans = Object.values(pricing.plans);
   if (plans.length === 0) return <Empty>{t.noPlans}</Empty>;
-  const head = plans.map((plan) => (
-    <>
-      {plan.name} {plan.private ? <Badge tone="plain">{t.private}</Badge> : null}
-    </>
-  ));
+  const limits = Object.values(pricing.usageLimits);
+  const features = Object.values(pricing.features);
   return (
-    <Table label={t.matrixLabel} head={["", ...head]} isMatrix>
-      <tr>
-        <th scope="row">{t.price}</th>
-        {plans.map((plan) => (
-          <td key={plan.name}>
-            <strong>{formatPrice(plan.price, pricing.currency)}</strong>
-          </td>
-        ))}
-      </tr>
-      {Object.values(pricing.features).map((feature) => (
-        <tr key={feature.name}>
-          <th scope="row" title={feature.description}>
-            {feature.name}
-          </th>
-          {plans.map((plan) => (
-            <ValueCell key={plan.name} value={plan.features[feature.name]} />
+    <div className="box scroll" tabIndex={0} role="region" aria-label={t.matrixLabel}>
+      <table className="matrix">
+        <thead>
+          <tr>
+            <td />
+            {plans.map((plan) => (
+              <th key={plan.name} scope="col">
+                <b>{plan.name}</b>
+                <span className={typeof plan.price === "number" ? "cost" : "cost text"}>
+                  {formatPriceShort(plan.price, pricing.currency)}
+                </span>
+                {plan.private ? <span className="small faint">{t.private}</span> : null}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {limits.length === 0 ? null : <Group title={t.limits} columns={plans.length} />}
+          {limits.map(({ name, description, defaultValue, period }) => (
+            <tr key={`limit ${name}`}>
+              <Name name={name} description={description} />
+              {plans.map((plan) => (
+                <ValueCell
+                  key={plan.name}
+                  value={plan.usageLimits[name] ?? defaultValue}
+                  unit={period === undefined ? "" : `/ ${formatPeriod(period)}`}
+                />
+              ))}
+            </tr>
           ))}
-        </tr>
-      ))}
-      {Object.values(pricing.usageLimits).map((limit) => (
-        <tr key={`limit ${limit.name}`}>
-          <th scope="row" title={limit.description}>
-            {limit.name}
-            {limit.period === undefined ? null : <span className="hint"> / {formatPeriod(limit.period)}</span>}
-          </th>
-          {plans.map((plan) => (
-            <ValueCell key={plan.name} value={plan.usageLimits[limit.name]} />
+          {features.length === 0 ? null : <Group title={t.features} columns={plans.length} />}
+          {features.map(({ name, description, defaultValue }) => (
+            <tr key={name}>
+              <Name name={name} description={description} />
+              {plans.map((plan) => (
+                <ValueCell key={plan.name} value={plan.features[name] ?? defaultValue} unit="" />
+              ))}
+            </tr>
           ))}
-        </tr>
-      ))}
-    </Table>
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Group({ title, columns }: { title: string; columns: number }) {
+  return (
+    <tr className="group">
+      <th colSpan={columns + 1} scope="colgroup">
+        {title}
+      </th>
+    </tr>
+  );
+}
+
+function Name({ name, description }: { name: string; description: string | undefined }) {
+  return (
+    <th scope="row" title={description}>
+      {formatName(name)} <code className="faint">{name}</code>
+    </th>
   );
 }
 
 /** One value; booleans are shown as a symbol with a label for screen readers. */
-function ValueCell({ value }: { value: FeatureValue | LimitValue | undefined }) {
-  if (typeof value !== "boolean") return <td>{formatValue(value)}</td>;
+function ValueCell({ value, unit }: { value: FeatureValue | LimitValue; unit: string }) {
+  if (typeof value !== "boolean") {
+    const isCounted = typeof value === "number" && value > 0 && formatValue(value) !== texts.common.unlimited;
+    return (
+      <td>
+        {formatValue(value)} {isCounted && unit !== "" ? <small>{unit}</small> : null}
+      </td>
+    );
+  }
   return (
-    <td className={value ? "yes" : "no"}>
+    <td className={value ? "good" : "faint"}>
       <span role="img" aria-label={formatValue(value)}>
-        {value ? "✓" : "–"}
+        {value ? <Check /> : "–"}
       </span>
     </td>
   );

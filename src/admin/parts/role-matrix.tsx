@@ -1,7 +1,7 @@
 import type { KeyScope, OrganizationRole } from "../../core/access/caller.ts";
 import { PERMISSION_RULES } from "../../core/access/permissions.ts";
 import { texts } from "../texts.ts";
-import { Table } from "./table.tsx";
+import { Table } from "../design/table.tsx";
 
 const t = texts.members;
 const ROLES: readonly OrganizationRole[] = ["OWNER", "ADMIN", "MANAGER", "EVALUATOR"];

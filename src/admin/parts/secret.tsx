@@ -1,10 +1,11 @@
 import { useState } from "react";
 import { texts } from "../texts.ts";
-import { CopyButton } from "./copy.tsx";
+import { CopyButton } from "../design/copy.tsx";
 
 /** A key, masked until the user reveals it. Keys that the server masked stay masked. */
-export function SecretText({ text, label }: { text: string; label: string }) {
-  const [isShown, setIsShown] = useState(false);
+export function SecretText(props: { text: string; label: string; isShown?: boolean }) {
+  const { text, label } = props;
+  const [isShown, setIsShown] = useState(props.isShown === true);
   const isMasked = text.includes("*");
   const masked = `${text.slice(0, 12)}${"•".repeat(8)}`;
   return (
@@ -14,7 +15,7 @@ export function SecretText({ text, label }: { text: string; label: string }) {
         <>
           <button
             type="button"
-            className="button small"
+            className="b small"
             aria-label={`${isShown ? texts.common.hide : texts.common.show}: ${label}`}
             onClick={() => setIsShown(!isShown)}
           >

@@ -2,11 +2,12 @@ import { useState } from "react";
 import { Link, useNavigate } from "react-router";
 import type { Service } from "../answers.ts";
 import { call, path } from "../api.ts";
+import { serviceKey } from "../services.ts";
 import { useChange } from "../queries.ts";
-import { useHere } from "../session.tsx";
+import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
-import { Field, Form } from "./field.tsx";
-import { Failed, Section } from "./page.tsx";
+import { Field, Form } from "../design/field.tsx";
+import { Failed, Section } from "../design/page.tsx";
 
 const t = texts.services;
 
@@ -25,14 +26,14 @@ export function ServiceChanges({ service }: { service: Service }) {
   });
   if (!here.may("PUT", place)) return null;
   return (
-    <Section title={t.manage} lead={t.renameLead}>
-      <Form className="row" onSubmit={() => rename.mutate(undefined)}>
+    <Section title={t.manage} lead={t.renameLead(serviceKey(service.name), serviceKey(name.trim() || service.name))}>
+      <Form className="fields" onSubmit={() => rename.mutate(undefined)}>
         <Field label={t.name} value={name} onChange={setName} required />
-        <button type="submit" className="button" disabled={name.trim() === service.name || rename.isPending}>
+        <button type="submit" className="b" disabled={name.trim() === service.name || rename.isPending}>
           {t.rename}
         </button>
         {here.may("DELETE", place) ? (
-          <Link className="button danger" to="disable">
+          <Link className="b danger" to="disable">
             {t.disable}
           </Link>
         ) : null}

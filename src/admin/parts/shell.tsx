@@ -1,143 +1,264 @@
-import { useEffect, useRef, useState } from "react";
+import {
+  BookOpen,
+  Boxes,
+  Building2,
+  ChartColumn,
+  ChevronDown,
+  ChevronRight,
+  ChevronsUpDown,
+  ContactRound,
+  Ellipsis,
+  HeartPulse,
+  History,
+  House,
+  KeyRound,
+  LogOut,
+  type LucideIcon,
+  Menu as MenuIcon,
+  OctagonX,
+  Package,
+  Radio,
+  ScanSearch,
+  Search,
+  SearchCheck,
+  ShieldCheck,
+  UserRound,
+  UsersRound,
+  Webhook,
+} from "lucide-react";
+import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { NavLink, Outlet, useLocation, useNavigate } from "react-router";
-import { may } from "../access.ts";
+import { may, roleIn } from "../access.ts";
 import type { Organization, OrganizationPage } from "../answers.ts";
 import { API_URL, type Method } from "../api.ts";
+import { Face, Mark } from "../design/mark.tsx";
+import { Menu, MenuItem, MenuLine } from "../design/menu.tsx";
+import { CrumbsPlace, Skeleton } from "../design/page.tsx";
+import { ThemeChoice } from "../design/theme-choice.tsx";
 import { useAsk } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
-import { roleIn } from "../access.ts";
 import { texts } from "../texts.ts";
-import { Menu, MenuItem } from "./menu.tsx";
-import { ThemeChoice } from "./theme.tsx";
+import { LiveState } from "./live-state.tsx";
 
 const t = texts.shell;
 type PageName = keyof typeof t.pages;
 
-/** Navigation entries: path below the organization, and the GET call whose permission shows the entry. */
-const INSIDE: readonly (readonly [
-  group: keyof typeof t.groups,
-  pages: readonly (readonly [PageName, string, string])[],
-])[] = [
-  [
-    "organization",
-    [
-      ["overview", "", ""],
-      ["services", "/services", "/services"],
-      ["contracts", "/contracts", "/contracts"],
+const Palette = lazy(async () => ({ default: (await import("./palette.tsx")).Palette }));
+
+interface Entry {
+  name: PageName;
+  icon: LucideIcon;
+  /** Path below the organization, or of the whole console for pages of the server. */
+  to: string;
+  /** The GET call whose permission shows the entry. Default: everybody sees it. */
+  call?: string;
+}
+
+/** Pages of an organization. Calls are below it. */
+export const INSIDE: readonly { group?: keyof typeof t.groups; pages: readonly Entry[] }[] = [
+  { pages: [{ name: "overview", icon: House, to: "" }] },
+  {
+    group: "pricing",
+    pages: [
+      { name: "services", icon: Package, to: "/services", call: "/services" },
+      { name: "gate", icon: ShieldCheck, to: "/gate", call: "/gate" },
     ],
-  ],
-  [
-    "tools",
-    [
-      ["playground", "/playground", "/services"],
-      ["tokens", "/tokens", ""],
-      ["events", "/events", ""],
-      ["webhooks", "/webhooks", "/webhooks"],
+  },
+  {
+    group: "customers",
+    pages: [
+      { name: "contracts", icon: UsersRound, to: "/contracts", call: "/contracts" },
+      { name: "denials", icon: OctagonX, to: "/denials", call: "/denials" },
+      { name: "playground", icon: SearchCheck, to: "/playground", call: "/services" },
     ],
-  ],
-  [
-    "people",
-    [
-      ["keys", "/keys", ""],
-      ["members", "/members", ""],
-      ["gate", "/gate", "/gate"],
-      ["audit", "/audit", "/audit-log"],
+  },
+  {
+    group: "developers",
+    pages: [
+      { name: "keys", icon: KeyRound, to: "/keys" },
+      { name: "webhooks", icon: Webhook, to: "/webhooks", call: "/webhooks" },
+      { name: "events", icon: Radio, to: "/events" },
+      { name: "tokens", icon: ScanSearch, to: "/tokens" },
     ],
-  ],
+  },
+  {
+    group: "organization",
+    pages: [
+      { name: "members", icon: ContactRound, to: "/members" },
+      { name: "audit", icon: History, to: "/audit", call: "/audit-log" },
+    ],
+  },
 ];
-const PLATFORM: readonly (readonly [page: PageName, call: string])[] = [
-  ["organizations", "/organizations"],
-  ["users", "/users"],
-  ["health", "/healthcheck"],
-  ["compatibility", "/analytics/api-calls"],
+
+/** Pages of the whole server, for platform ADMINs. */
+export const SERVER: readonly Entry[] = [
+  { name: "organizations", icon: Building2, to: "/organizations" },
+  { name: "users", icon: UserRound, to: "/users" },
+  { name: "analytics", icon: ChartColumn, to: "/analytics" },
+  { name: "health", icon: HeartPulse, to: "/health" },
+  { name: "cache", icon: Boxes, to: "/cache" },
 ];
 
 /** Frame of every page for signed-in users. */
 export function Shell({ organization }: { organization?: Organization }) {
   const [isOpen, setIsOpen] = useState(false);
+  const [isSearching, setIsSearching] = useState(false);
+  const [place, setPlace] = useState<HTMLElement | null>(null);
   const { pathname } = useLocation();
   const main = useRef<HTMLElement>(null);
-  const isFirst = useRef(true);
-  useEffect(() => {
-    setIsOpen(false);
-    // Move the focus to the new page, as a full load would.
-    if (!isFirst.current) main.current?.focus();
-    isFirst.current = false;
-  }, [pathname]);
+  useEffect(() => setIsOpen(false), [pathname]);
+  usePaletteKey(() => setIsSearching(true));
   return (
-    <div className="shell">
+    <div className="app">
       <a className="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
         {t.skip}
       </a>
-      <header className="top">
-        <button
-          type="button"
-          className="button quiet only-narrow"
-          aria-expanded={isOpen}
-          aria-controls="navigation"
-          aria-label={isOpen ? t.closeMenu : t.openMenu}
-          onClick={() => setIsOpen(!isOpen)}
-        >
-          ☰
-        </button>
-        <span className="brand">{t.product}</span>
+      <aside id="navigation" className={isOpen ? "side open" : "side"}>
         <OrganizationMenu current={organization} />
-        <span className="grow" />
-        <AccountMenu />
-      </header>
-      <Navigation organization={organization} isOpen={isOpen} />
-      <main id="main" ref={main} tabIndex={-1}>
-        <Outlet />
-      </main>
+        <button type="button" className="find" title={t.find} onClick={() => setIsSearching(true)}>
+          <Search />
+          <span className="grow">{t.find}</span>
+          <kbd>{IS_MAC ? "⌘K" : "Ctrl K"}</kbd>
+        </button>
+        <Navigation organization={organization} />
+        <div className="side-foot">
+          <AccountMenu organization={organization} />
+        </div>
+      </aside>
+      {isOpen ? <div className="scrim" onClick={() => setIsOpen(false)} /> : null}
+      <div className="panel">
+        <header className="phone-bar">
+          <button
+            type="button"
+            className="b plain icon"
+            aria-expanded={isOpen}
+            aria-controls="navigation"
+            aria-label={isOpen ? t.closeMenu : t.openMenu}
+            onClick={() => setIsOpen(!isOpen)}
+          >
+            <MenuIcon />
+          </button>
+          <Mark />
+          <b className="grow clip">{organization?.name ?? t.product}</b>
+          <button type="button" className="b plain icon" aria-label={t.find} onClick={() => setIsSearching(true)}>
+            <Search />
+          </button>
+        </header>
+        <div className="bar">
+          <nav className="crumbs grow" aria-label={t.place} ref={setPlace} />
+          {organization === undefined ? null : <LiveState />}
+        </div>
+        <main id="main" ref={main} tabIndex={-1}>
+          <CrumbsPlace.Provider value={place}>
+            <Suspense fallback={<Skeleton lines={8} />}>
+              <Outlet />
+            </Suspense>
+          </CrumbsPlace.Provider>
+        </main>
+      </div>
+      {isSearching ? (
+        <Suspense fallback={null}>
+          <Palette organization={organization} onClose={() => setIsSearching(false)} />
+        </Suspense>
+      ) : null}
     </div>
   );
 }
 
-function Navigation({ organization, isOpen }: { organization: Organization | undefined; isOpen: boolean }) {
+const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
+
+/** Opens the command palette by Ctrl K or ⌘ K. */
+function usePaletteKey(open: () => void): void {
+  useEffect(() => {
+    const listener = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey)) return;
+      event.preventDefault();
+      open();
+    };
+    document.addEventListener("keydown", listener);
+    return () => document.removeEventListener("keydown", listener);
+  });
+}
+
+/** Returns the id of the organization whose pages are listed, and which of them this user may open. */
+export function usePages(organization: Organization | undefined): {
+  inside: (Omit<(typeof INSIDE)[number], "pages"> & { pages: Entry[] })[];
+  server: Entry[];
+} {
   const user = useUser();
-  const kept = localStorage.getItem("faregate-organization");
-  const id = organization?.id ?? kept;
+  const id = organization?.id ?? localStorage.getItem("faregate-organization");
   const inOrganization = roleIn(organization, user.username) ?? (organization === undefined ? "EVALUATOR" : undefined);
   const sees = (method: Method, path: string) =>
     may({ username: user.username, role: user.role, inOrganization }, method, path);
+  return {
+    inside:
+      id === null
+        ? []
+        : INSIDE.map(({ pages, ...group }) => ({
+            ...group,
+            pages: pages
+              .filter(({ call }) => sees("GET", `/organizations/${id}${call ?? ""}`))
+              .map((entry) => ({ ...entry, to: `/o/${id}${entry.to}` })),
+          })),
+    server: user.role === "ADMIN" ? [...SERVER] : [],
+  };
+}
+
+function Navigation({ organization }: { organization: Organization | undefined }) {
+  const { inside, server } = usePages(organization);
+  const { pathname } = useLocation();
+  const [isServerOpen, setIsServerOpen] = useState(!pathname.startsWith("/o/"));
   return (
-    <nav id="navigation" className={isOpen ? "navigation open" : "navigation"} aria-label={t.navigation}>
-      {id === null
-        ? null
-        : INSIDE.map(([group, pages]) => (
-            <NavigationGroup key={group} title={t.groups[group]}>
-              {pages
-                .filter(([, , call]) => sees("GET", `/organizations/${id}${call}`))
-                .map(([name, to]) => (
-                  <NavLink key={name} to={`/o/${id}${to}`} end={to === ""}>
-                    {t.pages[name]}
-                  </NavLink>
-                ))}
-            </NavigationGroup>
+    <nav className="nav" aria-label={t.navigation}>
+      {inside.map(({ group, pages }) => (
+        <div key={group ?? ""}>
+          {group === undefined ? null : <h2>{t.groups[group]}</h2>}
+          {pages.map((entry) => (
+            <NavigationLink key={entry.name} entry={entry} />
           ))}
-      <NavigationGroup title={t.groups.platform}>
-        {PLATFORM.filter(([name, call]) => sees("GET", call) && (name !== "users" || user.role === "ADMIN")).map(
-          ([name]) => (
-            <NavLink key={name} to={`/${name}`}>
-              {t.pages[name]}
-            </NavLink>
-          ),
-        )}
-      </NavigationGroup>
-      <div className="navigation-foot">
-        <ThemeChoice />
-        <a href={`${API_URL}/docs`}>{t.documentation}</a>
-      </div>
+          {group === "developers" ? (
+            <a href={`${API_URL}/docs`} title={t.documentation}>
+              <BookOpen />
+              {t.documentation}
+            </a>
+          ) : null}
+        </div>
+      ))}
+      {server.length === 0 ? null : (
+        <div>
+          <h2>
+            <button type="button" aria-expanded={isServerOpen} onClick={() => setIsServerOpen(!isServerOpen)}>
+              {t.groups.server}
+              {isServerOpen ? <ChevronDown /> : <ChevronRight />}
+            </button>
+          </h2>
+          {isServerOpen ? server.map((entry) => <NavigationLink key={entry.name} entry={entry} />) : null}
+        </div>
+      )}
     </nav>
   );
 }
 
-function NavigationGroup({ title, children }: { title: string; children: React.ReactNode }) {
+function NavigationLink({ entry: { name, icon: Icon, to } }: { entry: Entry }) {
   return (
-    <div className="navigation-group">
-      <h2>{title}</h2>
-      {children}
-    </div>
+    <NavLink to={to} end={name === "overview"} title={t.pages[name]}>
+      <Icon />
+      {t.pages[name]}
+    </NavLink>
+  );
+}
+
+function Trigger({ kind, face, name, detail, icon }: Record<"kind" | "face" | "name" | "detail" | "icon", ReactNode>) {
+  return (
+    <>
+      <span className="visually-hidden">{kind}: </span>
+      {face}
+      <span className="grow">
+        <b className="clip">{name}</b>
+        <small>{detail}</small>
+      </span>
+      {icon}
+    </>
   );
 }
 
@@ -146,27 +267,62 @@ function OrganizationMenu({ current }: { current: Organization | undefined }) {
   const list = useAsk<OrganizationPage>("/organizations", { limit: 20 });
   return (
     <Menu
+      className="org"
+      hasText
       label={current === undefined ? t.organization : `${t.organization}: ${current.name}`}
-      trigger={<span className="clip">{current?.name ?? t.organization}</span>}
+      trigger={
+        <Trigger
+          kind={t.organization}
+          face={<Mark />}
+          name={current?.name ?? t.organization}
+          detail={t.product}
+          icon={<ChevronsUpDown />}
+        />
+      }
     >
       {list.data?.data.map(({ id, name }) => (
         <MenuItem key={id} onSelect={() => void go(`/o/${id}`)}>
           {name}
         </MenuItem>
       ))}
-      <MenuItem onSelect={() => void go("/organizations")}>{t.allOrganizations}</MenuItem>
+      <MenuLine />
+      <MenuItem icon={Building2} onSelect={() => void go("/organizations")}>
+        {t.allOrganizations}
+      </MenuItem>
     </Menu>
   );
 }
 
-function AccountMenu() {
+function AccountMenu({ organization }: { organization: Organization | undefined }) {
   const go = useNavigate();
   const user = useUser();
   const { signOut } = useSession();
+  const role = roleIn(organization, user.username);
+  const detail = role === undefined ? t.platformRoles[user.role] : texts.members.roles[role];
   return (
-    <Menu label={`${t.account}: ${user.username}`} trigger={<span className="clip">{user.username}</span>}>
-      <MenuItem onSelect={() => void go("/account")}>{t.account}</MenuItem>
-      <MenuItem onSelect={signOut}>{t.signOut}</MenuItem>
+    <Menu
+      className="org"
+      hasText
+      label={`${t.account}: ${user.username}`}
+      trigger={
+        <Trigger
+          kind={t.account}
+          face={<Face name={user.username} />}
+          name={user.username}
+          detail={detail}
+          icon={<Ellipsis />}
+        />
+      }
+    >
+      <MenuItem icon={UserRound} onSelect={() => void go("/account")}>
+        {t.account}
+      </MenuItem>
+      <p className="menu-label">{t.theme.label}</p>
+      <ThemeChoice />
+      <MenuLine />
+      <MenuItem icon={LogOut} onSelect={signOut}>
+        {t.signOut}
+      </MenuItem>
     </Menu>
   );
 }

@@ -1,21 +1,33 @@
+import { Minus, Plus } from "lucide-react";
+import { useId } from "react";
+import { constraintsOf } from "../../core/pricing/subscription.ts";
 import type { Service, Subscription, WireAddOn, WirePricing } from "../answers.ts";
-import { choiceOf, refusalOf } from "../pricing.ts";
+import { Select } from "../design/field.tsx";
+import { Loaded } from "../design/page.tsx";
+import { Tag } from "../design/table.tsx";
+import { formatName, formatNumber, formatPrice, formatValue } from "../format.ts";
+import { choiceOf, compiledFrom, refusalOf } from "../pricing.ts";
 import { serviceKey, usePricing, useServices } from "../services.ts";
 import { texts } from "../texts.ts";
-import { Field, Select } from "./field.tsx";
-import { Loaded } from "./page.tsx";
 
 const t = texts.novation;
 
 export const NOTHING: Subscription = { contractedServices: {}, subscriptionPlans: {}, subscriptionAddOns: {} };
 
+interface Editing {
+  value: Subscription;
+  onChange: (value: Subscription) => void;
+  /** The subscription to be changed, whose plans are marked. */
+  current?: Subscription;
+}
+
 /** Picks versions, plans and add-ons. The server's own rules check the choice. */
-export function SubscriptionEditor(props: { value: Subscription; onChange: (value: Subscription) => void }) {
+export function SubscriptionEditor(props: Editing) {
   const services = useServices();
   return (
     <Loaded query={services}>
       {(all) => (
-        <div className="subscription-editor">
+        <div className="stack editor-services">
           {all.map((service) => (
             <ServiceChoice key={service.id} service={service} {...props} />
           ))}
@@ -25,7 +37,7 @@ export function SubscriptionEditor(props: { value: Subscription; onChange: (valu
   );
 }
 
-function ServiceChoice(props: { service: Service; value: Subscription; onChange: (value: Subscription) => void }) {
+function ServiceChoice(props: Editing & { service: Service }) {
   const { service, value, onChange } = props;
   const key = serviceKey(service.name);
   const version = value.contractedServices[key];
@@ -46,48 +58,80 @@ function ServiceChoice(props: { service: Service; value: Subscription; onChange:
     });
   };
   return (
-    <fieldset>
-      <legend>{service.name}</legend>
-      <div className="row">
+    <fieldset className="stack">
+      <legend className="visually-hidden">{service.name}</legend>
+      <div className="row between service-version">
+        <h3 aria-hidden="true">{service.name}</h3>
         <Select
           label={`${texts.contracts.version}: ${service.name}`}
           value={version ?? ""}
           onChange={choose}
           options={[["", t.notContracted], ...versions.map((each) => [each, each] as const)]}
         />
-        {pricing.data === undefined ? null : <PlanChoice {...props} pricing={pricing.data} serviceKey={key} />}
       </div>
-      {pricing.data === undefined ? null : <AddOnChoices {...props} pricing={pricing.data} serviceKey={key} />}
+      {pricing.data === undefined ? null : (
+        <>
+          <PlanChoice {...props} pricing={pricing.data} serviceKey={key} />
+          <AddOnChoices {...props} pricing={pricing.data} serviceKey={key} />
+          <Refusal pricing={pricing.data} serviceKey={key} value={value} />
+        </>
+      )}
     </fieldset>
   );
 }
 
-interface Chosen {
-  service: Service;
-  value: Subscription;
-  onChange: (value: Subscription) => void;
-  pricing: WirePricing;
-  serviceKey: string;
+type Chosen = Editing & { service: Service; pricing: WirePricing; serviceKey: string };
+
+function Refusal({ pricing, serviceKey: key, value }: Pick<Chosen, "pricing" | "serviceKey" | "value">) {
+  const refusal = refusalOf(key, pricing, choiceOf(value, key));
+  return refusal === undefined ? null : (
+    <p className="problem" role="alert">
+      {refusal}
+    </p>
+  );
 }
 
-function PlanChoice({ service, value, onChange, pricing, serviceKey: key }: Chosen) {
-  const plans = Object.keys(pricing.plans);
+function PlanChoice({ service, value, onChange, current, pricing, serviceKey: key }: Chosen) {
+  const name = useId();
+  const plans = Object.values(pricing.plans);
   if (plans.length === 0) return null;
-  const chosen = value.subscriptionPlans[key];
-  const known = plans.find((plan) => plan.toLowerCase() === chosen?.toLowerCase());
+  const chosen = value.subscriptionPlans[key]?.toLowerCase();
   const choose = (plan: string) => {
     const { [key]: _, ...others } = value.subscriptionPlans;
-    onChange({ ...value, subscriptionPlans: plan === "" ? others : { ...others, [key]: plan } });
+    onChange({ ...value, subscriptionPlans: { ...others, [key]: plan } });
   };
   return (
-    <Select
-      label={`${texts.contracts.plan}: ${service.name}`}
-      value={known ?? ""}
-      onChange={choose}
-      problem={refusalOf(key, pricing, choiceOf(value, key))}
-      options={[["", t.noPlan], ...plans.map((plan) => [plan, plan] as const)]}
-    />
+    <div className="plans" role="radiogroup" aria-label={`${texts.contracts.plan}: ${service.name}`}>
+      {plans.map((plan) => {
+        const isChosen = plan.name.toLowerCase() === chosen;
+        const isCurrent = current?.subscriptionPlans[key]?.toLowerCase() === plan.name.toLowerCase();
+        return (
+          <label key={plan.name} className={isChosen ? "plan on" : "plan"}>
+            <input type="radio" className="radio" name={name} checked={isChosen} onChange={() => choose(plan.name)} />
+            <span className="grow">
+              <span className="row">
+                <b className="strong">{plan.name}</b>
+                {isCurrent ? <Tag>{t.current}</Tag> : null}
+                {plan.private ? <Tag>{texts.pricing.private}</Tag> : null}
+              </span>
+              <span className="small soft">{plan.description ?? limitsOf(pricing, plan)}</span>
+            </span>
+            <b className="strong num">{formatPrice(plan.price, pricing.currency)}</b>
+          </label>
+        );
+      })}
+    </div>
   );
+}
+
+const SHOWN_LIMITS = 3;
+
+/** Says what a plan without a description gives: its first limits. */
+function limitsOf(pricing: WirePricing, { usageLimits }: WirePricing["plans"][string]): string {
+  return Object.values(pricing.usageLimits)
+    .slice(0, SHOWN_LIMITS)
+    .map(({ name, defaultValue }) => t.limitOf(formatName(name), formatValue(usageLimits[name] ?? defaultValue)))
+    .join(", ");
 }
 
 function AddOnChoices({ value, onChange, pricing, serviceKey: key }: Chosen) {
@@ -97,31 +141,89 @@ function AddOnChoices({ value, onChange, pricing, serviceKey: key }: Chosen) {
     chosen[addOn.name] !== undefined ||
     plan === undefined ||
     addOn.availableFor.some((each) => each.toLowerCase() === plan.toLowerCase());
-  const set = (name: string, text: string) => {
+  const set = (name: string, quantity: number) => {
     const { [name]: _, ...others } = chosen;
-    const quantity = Number(text);
-    const next = text === "" || quantity === 0 ? others : { ...others, [name]: quantity };
+    const next = quantity === 0 || Number.isNaN(quantity) ? others : { ...others, [name]: quantity };
     const { [key]: __, ...services } = value.subscriptionAddOns;
     onChange({
       ...value,
       subscriptionAddOns: Object.keys(next).length === 0 ? services : { ...services, [key]: next },
     });
   };
-  const offered = Object.values(pricing.addOns).filter(isOffered);
-  if (offered.length === 0) return null;
-  return (
-    <div className="row">
-      {offered.map((addOn) => (
-        <Field
+  const model = compiledFrom(key, pricing).addOns;
+  return Object.values(pricing.addOns)
+    .filter(isOffered)
+    .map((addOn) => {
+      const compiled = model.get(addOn.name.toLowerCase());
+      return (
+        <QuantityChoice
           key={addOn.name}
-          label={t.addOn(addOn.name)}
-          type="number"
-          min={0}
-          step={1}
-          value={chosen[addOn.name] ?? 0}
-          onChange={(text) => set(addOn.name, text)}
+          name={addOn.name}
+          about={addOn.description ?? ""}
+          price={formatPrice(addOn.price, pricing.currency)}
+          quantity={chosen[addOn.name] ?? 0}
+          bounds={
+            compiled === undefined ? { minQuantity: 1, maxQuantity: null, quantityStep: 1 } : constraintsOf(compiled)
+          }
+          onChange={(quantity) => set(addOn.name, quantity)}
         />
-      ))}
+      );
+    });
+}
+
+/** Chooses the units of an add-on by stepping or typing. */
+function QuantityChoice(props: {
+  name: string;
+  about: string;
+  price: string;
+  quantity: number;
+  bounds: { minQuantity: number; maxQuantity: number | null; quantityStep: number };
+  onChange: (quantity: number) => void;
+}) {
+  const id = useId();
+  const { name, quantity, bounds, onChange } = props;
+  const { minQuantity, maxQuantity, quantityStep } = bounds;
+  const upper = maxQuantity ?? Number.POSITIVE_INFINITY;
+  const first = Math.max(minQuantity, quantityStep);
+  const fewer = quantity - quantityStep < first ? 0 : quantity - quantityStep;
+  const more = quantity === 0 ? first : quantity + quantityStep;
+  const facts = [
+    props.about,
+    t.unitPrice(props.price),
+    ...(maxQuantity === null ? [] : [t.upTo(formatNumber(maxQuantity))]),
+  ];
+  return (
+    <div className="addon">
+      <span className="grow">
+        <label className="strong" htmlFor={id}>
+          {formatName(name)}
+        </label>
+        <span className="small soft block">{facts.filter(Boolean).join(", ")}</span>
+      </span>
+      <span className="step">
+        <button
+          type="button"
+          aria-label={t.fewer(formatName(name))}
+          disabled={quantity <= 0}
+          onClick={() => onChange(fewer)}
+        >
+          <Minus />
+        </button>
+        <input
+          id={id}
+          inputMode="numeric"
+          value={quantity}
+          onChange={(event) => onChange(Number(event.target.value.replace(/\D/g, "")))}
+        />
+        <button
+          type="button"
+          aria-label={t.more(formatName(name))}
+          disabled={more > upper}
+          onClick={() => onChange(more)}
+        >
+          <Plus />
+        </button>
+      </span>
     </div>
   );
 }

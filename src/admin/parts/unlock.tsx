@@ -3,7 +3,7 @@ import type { Purchase } from "../../core/offers/unlock.ts";
 import { formatPrice, formatUnknown } from "../format.ts";
 import { texts } from "../texts.ts";
 import { configurationText } from "../unlock.ts";
-import { Table } from "./table.tsx";
+import { Table } from "../design/table.tsx";
 
 const t = texts.unlock;
 
@@ -45,6 +45,32 @@ export function UnlockChoices({ purchases }: { purchases: readonly Purchase[] })
         ))}
       </Table>
     </>
+  );
+}
+
+/** Offers the purchases that turn a feature on, each with its price before and after. */
+export function UnlockWays(props: {
+  purchases: readonly Purchase[];
+  onChoose: ((purchase: Purchase) => void) | undefined;
+}) {
+  const { purchases, onChoose } = props;
+  if (purchases.length === 0) return <p className="soft">{t.nothing}</p>;
+  return (
+    <div className="ways">
+      {purchases.map((purchase) => (
+        <div key={configurationText(purchase.target)} className="way">
+          <span className="grow">
+            <b className="strong">{t.changeTo(configurationText(purchase.target))}</b>
+            <span className="small soft">{priceOf(purchase)}</span>
+          </span>
+          {onChoose === undefined ? null : (
+            <button type="button" className="b small" onClick={() => onChoose(purchase)}>
+              {texts.contract.change}
+            </button>
+          )}
+        </div>
+      ))}
+    </div>
   );
 }
 

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import type { Problem } from "../api.ts";
-import { Skeleton } from "./page.tsx";
+import { Skeleton } from "../design/page.tsx";
 import type { Editor } from "./yaml-editor.ts";
 
 /** A YAML editor or viewer with highlighting; the editor's code loads on first use. */

@@ -22,6 +22,7 @@ const TYPES: Readonly<Record<string, string>> = {
   html: "text/html; charset=utf-8",
   js: "text/javascript; charset=utf-8",
   svg: "image/svg+xml",
+  woff2: "font/woff2",
 };
 
 const NOT_BUILT = `<!doctype html>

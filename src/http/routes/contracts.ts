@@ -110,11 +110,13 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     const listed = await listContracts(context(c), {
       organizationId: scope(c),
       contains: {
+        userId: query("userId"),
         username: query("username"),
         firstName: query("firstName"),
         lastName: query("lastName"),
         email: query("email"),
       },
+      q: query("q"),
       groupId: query("groupId") || undefined,
       page: leadingInteger(query("page")),
       offset: leadingInteger(query("offset")),

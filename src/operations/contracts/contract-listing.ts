@@ -19,7 +19,10 @@ export interface SubscriptionFilters {
 export const CONTRACT_SORT_FIELDS = ["firstName", "lastName", "username", "email"] as const;
 type SortField = (typeof CONTRACT_SORT_FIELDS)[number];
 
+type SearchField = SortField | "userId";
+
 const COLUMNS = {
+  userId: contracts.userId,
   username: contracts.username,
   firstName: contracts.firstName,
   lastName: contracts.lastName,
@@ -28,7 +31,9 @@ const COLUMNS = {
 
 export interface ContractQuery {
   organizationId: string | undefined;
-  contains: Partial<Record<SortField, string | undefined>>;
+  contains: Partial<Record<SearchField, string | undefined>>;
+  /** Text in any of the searched fields, or in the group's id. */
+  q: string | undefined;
   groupId: string | undefined;
   page: number | undefined;
   offset: number | undefined;
@@ -63,10 +68,10 @@ async function readPage(
   const where = and(
     query.organizationId === undefined ? undefined : eq(contracts.organizationId, query.organizationId),
     query.groupId === undefined ? undefined : eq(contracts.groupId, query.groupId),
-    ...CONTRACT_SORT_FIELDS.map((field) => {
-      const text = query.contains[field];
-      return text === undefined || text === "" ? undefined : containsText(COLUMNS[field], text);
-    }),
+    ...Object.entries(query.contains).map(([field, text]) =>
+      text === undefined || text === "" ? undefined : containsText(COLUMNS[field as SearchField], text),
+    ),
+    anywhere(query.q),
     servicesCondition(query.filters.services),
     plansCondition(query.filters.plans),
     addOnsCondition(query.filters.addOns),
@@ -91,6 +96,12 @@ async function readPage(
       .where(where),
   ]);
   return { contracts: await viewContracts(ctx.db, rows), total: counted?.total ?? 0 };
+}
+
+/** True for contracts with the text in any field that identifies a person. */
+function anywhere(text: string | undefined): SQL | undefined {
+  if (text === undefined || text === "") return undefined;
+  return or(...[...Object.values(COLUMNS), contracts.groupId].map((column) => containsText(column, text)));
 }
 
 interface Paging {

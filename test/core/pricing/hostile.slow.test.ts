@@ -35,8 +35,8 @@ const TRIES_MS = 20_000;
 const MOST_TIMES = 25;
 
 /**
- * Judges a text and an ordinary one of the same size in turn, until their ratio is good or the time is over. On a shared
- * machine the fastest run of each is its cost.
+ * Judges a text and an ordinary one of the same size in turn. Ends when their ratio is good, or when the time is over.
+ * On a shared machine the fastest run of each is its cost.
  */
 function costOf(text: string): { times: number; message: string | undefined; count: number } {
   const until = performance.now() + TRIES_MS;

@@ -1,48 +1,57 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "react-router";
+import type { ReactNode } from "react";
 import type { WirePricing } from "../answers.ts";
 import { API_URL } from "../api.ts";
-import { formatDay, formatPeriod, formatPrice, formatValue } from "../format.ts";
-import { Empty, Loaded, Page } from "../parts/page.tsx";
-import { PricingMatrix } from "../parts/pricing-matrix.tsx";
-import { Badge, Table } from "../parts/table.tsx";
-import { Tabs } from "../parts/tabs.tsx";
-import { Yaml } from "../parts/yaml.tsx";
-import { serviceKey, usePricing } from "../services.ts";
+import { formatDay, formatName, formatPeriod, formatPrice, formatValue } from "../format.ts";
+import { Empty, Loaded, Section } from "../design/page.tsx";
+import { PricingMatrix } from "./pricing-matrix.tsx";
+import { Tag, Table } from "../design/table.tsx";
+import { Tabs } from "../design/tabs.tsx";
+import { Yaml } from "./yaml.tsx";
+import { serviceKey } from "../services.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.pricing;
 
-export function PricingPage() {
-  const { service = "", version = "" } = useParams();
-  const pricing = usePricing(service, version);
+/** Shows one version of a pricing: plans, add-ons, features, and the file itself. */
+export function PricingTabs({
+  service,
+  pricing,
+  actions,
+}: {
+  service: string;
+  pricing: WirePricing;
+  actions: ReactNode;
+}) {
+  const addOns = Object.values(pricing.addOns);
+  const features = Object.values(pricing.features);
   return (
-    <Page
-      title={t.title(service, version)}
-      lead={pricing.data === undefined ? undefined : t.created(formatDay(pricing.data.createdAt))}
-      actions={
-        <Link
-          className="button"
-          to={`../services/${encodeURIComponent(service)}/compare?to=${encodeURIComponent(version)}`}
-        >
-          {texts.services.compare}
-        </Link>
-      }
-    >
-      <Loaded query={pricing} lines={12}>
-        {(data) => (
-          <Tabs
-            label={t.title(service, version)}
-            tabs={[
-              { id: "plans", title: t.tabs.matrix, content: <PricingMatrix pricing={data} /> },
-              { id: "add-ons", title: t.tabs.addOns, content: <AddOns pricing={data} /> },
-              { id: "features", title: t.tabs.features, content: <Features service={service} pricing={data} /> },
-              { id: "yaml", title: t.tabs.yaml, content: <Source pricing={data} /> },
-            ]}
-          />
-        )}
-      </Loaded>
-    </Page>
+    <Tabs
+      label={t.title(service, pricing.version)}
+      tabs={[
+        {
+          id: "plans",
+          title: t.tabs.matrix,
+          content: (
+            <Section
+              title={t.plansIn(pricing.version)}
+              lead={t.created(formatDay(pricing.createdAt))}
+              actions={actions}
+            >
+              <PricingMatrix pricing={pricing} />
+            </Section>
+          ),
+        },
+        { id: "add-ons", title: t.tabs.addOns, count: addOns.length, content: <AddOns pricing={pricing} /> },
+        {
+          id: "features",
+          title: t.tabs.features,
+          count: features.length,
+          content: <Features service={service} pricing={pricing} />,
+        },
+        { id: "yaml", title: t.tabs.yaml, content: <Source pricing={pricing} /> },
+      ]}
+    />
   );
 }
 
@@ -59,12 +68,12 @@ function AddOns({ pricing }: { pricing: WirePricing }) {
         };
         const max = maxQuantity === null ? texts.common.unlimited : String(maxQuantity);
         return (
-          <section key={addOn.name} className="card">
+          <section key={addOn.name} className="section">
             <h2>
-              {addOn.name} {addOn.private ? <Badge tone="plain">{t.private}</Badge> : null}
+              {formatName(addOn.name)} {addOn.private ? <Tag tone="plain">{t.private}</Tag> : null}
             </h2>
             {addOn.description === undefined ? null : <p>{addOn.description}</p>}
-            <dl className="facts">
+            <dl className="pairs">
               <dt>{t.price}</dt>
               <dd>{formatPrice(addOn.price, pricing.currency)}</dd>
               <Values title={t.replaces} values={{ ...addOn.features, ...addOn.usageLimits }} />
@@ -88,7 +97,7 @@ function Values({ title, values }: { title: string; values: Record<string, Param
   return (
     <>
       <dt>{title}</dt>
-      <dd>{entries.map(([name, value]) => `${name}: ${formatValue(value)}`).join(", ")}</dd>
+      <dd>{entries.map(([name, value]) => `${formatName(name)}: ${formatValue(value)}`).join(", ")}</dd>
     </>
   );
 }
@@ -139,7 +148,7 @@ function Features({ service, pricing }: { service: string; pricing: WirePricing 
               ? limit.trackable
                 ? t.counted
                 : t.notCounted
-              : t.renews(formatPeriod(limit.period))}
+              : t.renews(formatPeriod(limit.period), limit.period.value === 1 && limit.period.unit === "MONTH")}
           </td>
         </tr>
       ))}
@@ -173,7 +182,7 @@ function Source({ pricing }: { pricing: WirePricing }) {
       {(yaml) => (
         <>
           <Yaml text={yaml} label={t.tabs.yaml} />
-          <a className="button" href={address} download={`${pricing.version}.yml`}>
+          <a className="b" href={address} download={`${pricing.version}.yml`}>
             {t.download}
           </a>
         </>

@@ -1,0 +1,21 @@
+/** The product's mark: two paddles of a gate. */
+export function Mark({ className = "mark" }: { className?: string }) {
+  return (
+    <span className={className}>
+      <svg viewBox="0 0 20 20" aria-hidden="true">
+        <path d="M2.5 4.2 9 7.4v5.2l-6.5 3.2zM17.5 4.2 11 7.4v5.2l6.5 3.2z" />
+      </svg>
+    </span>
+  );
+}
+
+/** A person's or program's initials. */
+export function Face({ name, isBig }: { name: string; isBig?: boolean }) {
+  const words = name.split(/[\s._@-]+/).filter(Boolean);
+  const letters = words.length > 1 ? words.slice(0, 2).map((word) => word[0]) : [name.slice(0, 2)];
+  return (
+    <span className={isBig === true ? "face big not-phone" : "face"} aria-hidden="true">
+      {letters.join("").toUpperCase()}
+    </span>
+  );
+}
