@@ -38,6 +38,7 @@ const DenialsPage = lazy(async () => ({ default: (await import("./pages/denials.
 const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
 const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
 const CachePage = lazy(async () => ({ default: (await import("./pages/cache.tsx")).CachePage }));
+const DesignPage = lazy(async () => ({ default: (await import("./pages/design.tsx")).DesignPage }));
 const HealthPage = lazy(async () => ({ default: (await import("./pages/health.tsx")).HealthPage }));
 
 /** Pages for signed-in users. */
@@ -81,6 +82,7 @@ export function SignedIn() {
           <Route path="/users" element={<UsersPage />} />
           <Route path="/analytics" element={<AnalyticsPage />} />
           <Route path="/cache" element={<CachePage />} />
+          <Route path="/design" element={<DesignPage />} />
           <Route path="/health" element={<HealthPage />} />
           <Route path="*" element={<NotFoundPage />} />
         </Route>

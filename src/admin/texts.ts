@@ -5,12 +5,13 @@ import { analytics, audit, cache, denials, health, overview } from "./texts/over
 import { keys, members, organizations, users } from "./texts/people.ts";
 import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
 import { events, playground, tokens, webhooks } from "./texts/tools.ts";
-import { common, entrance, errors, palette, shell } from "./texts/shell.ts";
+import { common, design, entrance, errors, palette, shell } from "./texts/shell.ts";
 
 /** All English texts of the console; a translation is another object of this shape. */
 export const texts = {
   shell,
   palette,
+  design,
   entrance,
   common,
   errors,

@@ -66,7 +66,7 @@ test("archiving first shows the affected contracts, each group's best fit, and t
   await own.open("/services/Tasker", "Tasker");
   await page.getByRole("link", { name: "Open version 1.0.0" }).click();
   await page.getByRole("link", { name: "Archive", exact: true }).click();
-  await page.getByText("4 contracts in 2 groups They move to version 2.0.0.").waitFor();
+  await page.getByText("4 contracts in 2 groups. They move to version 2.0.0.").waitFor();
   const pro = page.locator("section", { has: page.getByRole("heading", { name: "PRO + extraTasks: 1 contract" }) });
   const free = page.locator("section", { has: page.getByRole("heading", { name: "FREE: 3 contracts" }) });
   // BUSINESS keeps dark mode, which PRO loses.
@@ -176,7 +176,7 @@ test("the service keeps each decision with its impact report, the broken rules a
   const titles = page.getByRole("main").getByRole("heading", { level: 2 });
   await expect.poll(() => titles.allTextContents()).toEqual(["Activate Tasker 1.0.0", "Archive Tasker 1.0.0"]);
   const archived = page.locator("section", { has: page.getByRole("heading", { name: "Archive Tasker 1.0.0" }) });
-  await archived.getByText("4 contracts in 2 groups They move to version 2.0.0.").waitFor();
+  await archived.getByText("4 contracts in 2 groups. They move to version 2.0.0.").waitFor();
   await archived.getByText("Lose a feature: 1").waitFor();
   await archived
     .getByRole("listitem")

@@ -113,3 +113,18 @@ test("an operator sees calls per day, health, and the cache", async () => {
   await expectAccessible(page);
   expect(own.complaints).toEqual([]);
 });
+
+test("a server that is away is said on every page, and its return too", async () => {
+  const { page } = own;
+  await own.open("/services", "Services");
+  await page.getByText("Live", { exact: true }).waitFor();
+  await page.context().setOffline(true);
+  // Leaving the page closes the stream, which then cannot be opened again.
+  await page.getByRole("link", { name: "Contracts" }).click();
+  await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  await page.getByText("The server cannot be reached. What you see may be outdated.").waitFor();
+  await page.context().setOffline(false);
+  await page.getByText("Live", { exact: true }).waitFor();
+  await expect.poll(() => page.getByText("The server cannot be reached.").count()).toBe(0);
+  own.complaints.splice(0);
+});

@@ -123,3 +123,37 @@ test("a member with a lower role sees neither unmasked keys nor buttons without 
   await expect.poll(() => page.getByRole("link", { name: "Accounts" }).count()).toBe(0);
   expect(own.complaints).toEqual([]);
 });
+
+test("a new password asks for the current one", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/account`);
+  await page.getByLabel("Current password").fill("not it");
+  await page.getByLabel("New password").fill("longer-battery-staple-7");
+  await page.getByText("Strong").waitFor();
+  await page.getByRole("button", { name: "Change password" }).click();
+  await page.getByRole("alert").getByText("Invalid credentials").waitFor();
+  await expectAccessible(page);
+  await page.getByLabel("Current password").fill(PASSWORD);
+  await page.getByRole("button", { name: "Change password" }).click();
+  await page.getByText("Password changed").waitFor();
+  await own.call("POST", "/users/authenticate", { username: "eva", password: "longer-battery-staple-7" });
+  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("401")]);
+});
+
+test("every part of the design is accessible in both themes", async () => {
+  const { page } = own;
+  await page.goto(`${own.url}/design`);
+  await page.getByRole("heading", { level: 1, name: "Design" }).waitFor();
+  await expectAccessible(page);
+  for (const name of ["Dialog", "Sheet"]) {
+    await page.getByRole("button", { name, exact: true }).click();
+    await expectAccessible(page);
+    await page.keyboard.press("Escape");
+  }
+  await page.getByRole("button", { name: "Toast" }).click();
+  await page.getByText("Key renamed to CI").waitFor();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Undo" }).click();
+  await page.getByText("Undone").waitFor();
+  expect(own.complaints).toEqual([]);
+});

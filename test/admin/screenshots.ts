@@ -85,7 +85,11 @@ test("the pictures", { timeout: 120_000 }, async () => {
   await page.getByText("ada loses nothing").waitFor();
   await take("change-plan");
   await own.open("/services/Tasker/archive/1.0.0", /Archive/);
-  await page.getByRole("listitem").filter({ hasText: /Max tasks.*20.*500/ }).first().waitFor();
+  await page
+    .getByRole("listitem")
+    .filter({ hasText: /Max tasks.*20.*500/ })
+    .first()
+    .waitFor();
   await take("archive");
   await own.open("/playground?user=barbara", "Check access");
   await page.getByText("is used up").first().waitFor();

@@ -27,7 +27,7 @@ export function SearchBox({ label, name = "q" }: { label: string; name?: string 
     return () => clearTimeout(timer);
   }, [text, kept, name, setSearch]);
   return (
-    <div className="search-box" role="search">
+    <div className="search-box">
       <Field label={label} icon={Search} type="search" value={text} onChange={setText} />
     </div>
   );

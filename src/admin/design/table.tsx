@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { texts } from "../texts.ts";
 
 /** A table that scrolls inside its own region on narrow screens, by keyboard too. */
 export function Table(props: {
@@ -16,7 +17,7 @@ export function Table(props: {
           <tr>
             {props.head.map((cell, column) => (
               <th key={column} scope="col">
-                {cell}
+                {cell === "" ? <span className="visually-hidden">{texts.common.moreColumn}</span> : cell}
               </th>
             ))}
           </tr>

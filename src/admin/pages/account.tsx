@@ -14,6 +14,7 @@ export function AccountPage() {
   const user = useUser();
   const { replaceKey } = useSession();
   const [isReplacing, setIsReplacing] = useState(false);
+  const [oldPassword, setOldPassword] = useState("");
   const [password, setPassword] = useState("");
   const replace = useChange({
     change: (_: undefined, key) => call<{ apiKey: string }>("PUT", path`/users/${user.username}/api-key`, { key }),
@@ -25,10 +26,17 @@ export function AccountPage() {
     },
   });
   const changePassword = useChange({
-    change: (_: undefined, key) => call("PUT", path`/users/${user.username}`, { key, body: { password } }),
+    change: async (_: undefined, key) => {
+      // Whoever finds this tab open must not be able to take the account over.
+      await call("POST", "/users/authenticate", { body: { username: user.username, password: oldPassword } });
+      return call("PUT", path`/users/${user.username}`, { key, body: { password } });
+    },
     touches: () => [],
     done: () => t.passwordChanged,
-    after: () => setPassword(""),
+    after: () => {
+      setOldPassword("");
+      setPassword("");
+    },
   });
   return (
     <Page title={t.title}>
@@ -37,7 +45,7 @@ export function AccountPage() {
           <dt>{texts.signIn.username}</dt>
           <dd>{user.username}</dd>
           <dt>{t.role}</dt>
-          <dd>{user.role}</dd>
+          <dd>{texts.shell.platformRoles[user.role]}</dd>
         </dl>
       </Section>
       <Section
@@ -52,19 +60,29 @@ export function AccountPage() {
         <SecretText text={user.apiKey} label={t.key} />
       </Section>
       <Section title={t.changePassword}>
-        <Form onSubmit={() => changePassword.mutate(undefined)} className="fields">
+        <Form onSubmit={() => changePassword.mutate(undefined)}>
+          <Field
+            label={t.oldPassword}
+            type="password"
+            value={oldPassword}
+            onChange={setOldPassword}
+            autoComplete="current-password"
+            required
+          />
           <Field
             label={t.password}
-            hint={texts.register.passwordHint}
+            hint={password === "" ? texts.register.passwordHint : t.strength[strengthOf(password)]}
             type="password"
             value={password}
             onChange={setPassword}
             autoComplete="new-password"
             required
           />
-          <button type="submit" className="b" disabled={changePassword.isPending}>
-            {t.changePassword}
-          </button>
+          <div className="actions">
+            <button type="submit" className="b" disabled={changePassword.isPending}>
+              {t.changePassword}
+            </button>
+          </div>
         </Form>
         <Failed error={changePassword.error} />
       </Section>
@@ -81,4 +99,11 @@ export function AccountPage() {
       ) : null}
     </Page>
   );
+}
+
+/** Estimates a password by its length and its kinds of characters. */
+function strengthOf(password: string): "weak" | "fair" | "strong" {
+  const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length;
+  const score = password.length + 2 * kinds;
+  return score < 14 ? "weak" : score < 20 ? "fair" : "strong";
 }

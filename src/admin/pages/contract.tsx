@@ -124,7 +124,7 @@ export function ContractPage() {
                     : []),
                 ]}
               />
-              <aside className="aside">
+              <aside className="aside" aria-label={t.usage}>
                 <UsageSection contract={data} updatedAt={contract.dataUpdatedAt} />
               </aside>
             </div>
@@ -165,9 +165,7 @@ function Facts({ contract }: { contract: Contract }) {
     );
     return {
       plan: plan ?? texts.novation.noPlan,
-      detail: [Object.keys(addOns).length === 0 ? "" : `+ ${extras}`, `${service} ${version}`]
-        .filter(Boolean)
-        .join(", "),
+      detail: [...extras, `${service} ${version}`].join(", "),
     };
   });
   const prices = contracted.flatMap(([service, version]) => {

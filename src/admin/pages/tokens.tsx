@@ -91,7 +91,7 @@ function Decoded({ token, payload }: { token: string; payload: PricingTokenPaylo
               <th scope="row">
                 <code>{id}</code>
               </th>
-              <td className={feature.eval ? "yes" : "no"}>
+              <td className={feature.eval ? "good" : "faint"}>
                 {feature.eval ? texts.playground.on : texts.playground.off}
               </td>
               <td>

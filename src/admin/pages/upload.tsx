@@ -113,7 +113,7 @@ function FromText({ services }: { services: readonly Service[] }) {
       <FileDrop onText={setText} />
       <Yaml text={text} label={t.editor} onChange={setText} problems={problems} at={at} />
       <ExpectationsFile file={expectations} onChange={setExpectations} />
-      <div role="status" className="verdict">
+      <div role="status" className="progress-line">
         {text.trim() !== "" && (verdict === undefined || (isCurrent && comparison.isPending)) ? t.checking : null}
         {valid === undefined
           ? null

@@ -91,7 +91,7 @@ function Working({ isBusy, progress }: { isBusy: boolean; progress: Progress | u
   const [done, all] = configurations === undefined ? [contracts, of] : [configurations, ofConfigurations];
   const sentence = configurations === undefined ? t.progress : t.configurationsProgress;
   return (
-    <div className="verdict" role="status">
+    <div className="progress-line" role="status">
       {isBusy ? (
         <label>
           {all === 0 ? t.working : sentence(formatNumber(done), formatNumber(all))}{" "}

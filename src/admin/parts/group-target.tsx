@@ -29,6 +29,7 @@ export function WhoLink({ service, group }: { service: string; group: ImpactGrou
   });
   return (
     <Link
+      className="link small"
       to={`/o/${organization.id}/contracts?${search.toString()}`}
       aria-label={t.whoHas(nameOf(group.configuration))}
     >

@@ -1,4 +1,6 @@
+import { WifiOff } from "lucide-react";
 import { useEffect, useState } from "react";
+import { Note } from "../design/page.tsx";
 import { useStream } from "../stream.tsx";
 import { texts } from "../texts.ts";
 
@@ -7,10 +9,9 @@ const RECONNECTING_MS = 3000;
 /** Time without a connection after which the page counts as outdated. */
 const LOST_MS = 60_000;
 
-/** Shows in the bar of every page of an organization whether changes arrive by themselves. */
-export function LiveState() {
-  const { state } = useStream();
-  const isLive = state === "live";
+/** Returns for how long no changes have arrived, updated every second. */
+function useLostMs(): number {
+  const isLive = useStream().state === "live";
   const [lostForMs, setLostForMs] = useState(0);
   useEffect(() => {
     if (isLive) return setLostForMs(0);
@@ -18,16 +19,27 @@ export function LiveState() {
     const timer = setInterval(() => setLostForMs(Date.now() - since), 1000);
     return () => clearInterval(timer);
   }, [isLive]);
+  return lostForMs;
+}
+
+/** Shows in the bar of every page of an organization whether changes arrive by themselves. */
+export function LiveState() {
+  const lostForMs = useLostMs();
   const t = texts.shell.stream;
   const [word, tone] =
-    isLive || lostForMs < RECONNECTING_MS
-      ? [t.live, ""]
-      : lostForMs < LOST_MS
-        ? [t.connecting, " warn"]
-        : [t.off, " bad"];
+    lostForMs < RECONNECTING_MS ? [t.live, ""] : lostForMs < LOST_MS ? [t.connecting, " warn"] : [t.off, " bad"];
   return (
     <span className={`live${tone}`} role="status">
       {word}
     </span>
+  );
+}
+
+/** Says on top of the page that the server is away. Disappears by itself. */
+export function ConnectionBanner() {
+  return useLostMs() < RECONNECTING_MS ? null : (
+    <Note tone="warn" icon={WifiOff} role="alert">
+      {texts.shell.lost}
+    </Note>
   );
 }

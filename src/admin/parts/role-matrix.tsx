@@ -44,7 +44,7 @@ function Matrix<Column extends string>(props: {
           {props.columns.map((column) => {
             const isAllowed = allows.includes(column);
             return (
-              <td key={column} className={isAllowed ? "yes" : "no"}>
+              <td key={column} className={isAllowed ? "good" : "faint"}>
                 <span role="img" aria-label={isAllowed ? texts.common.yes : texts.common.no}>
                   {isAllowed ? "✓" : "–"}
                 </span>

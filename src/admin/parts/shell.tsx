@@ -38,7 +38,7 @@ import { ThemeChoice } from "../design/theme-choice.tsx";
 import { useAsk } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
-import { LiveState } from "./live-state.tsx";
+import { ConnectionBanner, LiveState } from "./live-state.tsx";
 
 const t = texts.shell;
 type PageName = keyof typeof t.pages;
@@ -113,7 +113,7 @@ export function Shell({ organization }: { organization?: Organization }) {
       <a className="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
         {t.skip}
       </a>
-      <aside id="navigation" className={isOpen ? "side open" : "side"}>
+      <aside id="navigation" aria-label={t.product} className={isOpen ? "side open" : "side"}>
         <OrganizationMenu current={organization} />
         <button type="button" className="find" title={t.find} onClick={() => setIsSearching(true)}>
           <Search />
@@ -149,6 +149,7 @@ export function Shell({ organization }: { organization?: Organization }) {
           {organization === undefined ? null : <LiveState />}
         </div>
         <main id="main" ref={main} tabIndex={-1}>
+          {organization === undefined ? null : <ConnectionBanner />}
           <CrumbsPlace.Provider value={place}>
             <Suspense fallback={<Skeleton lines={8} />}>
               <Outlet />

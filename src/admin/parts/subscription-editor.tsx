@@ -24,13 +24,17 @@ interface Editing {
 /** Picks versions, plans and add-ons. The server's own rules check the choice. */
 export function SubscriptionEditor(props: Editing) {
   const services = useServices();
+  // What the contract has comes first.
+  const isHeld = ({ name }: Service) => props.current?.contractedServices[serviceKey(name)] !== undefined;
   return (
     <Loaded query={services}>
       {(all) => (
         <div className="stack editor-services">
-          {all.map((service) => (
-            <ServiceChoice key={service.id} service={service} {...props} />
-          ))}
+          {all
+            .toSorted((one, other) => Number(isHeld(other)) - Number(isHeld(one)))
+            .map((service) => (
+              <ServiceChoice key={service.id} service={service} {...props} />
+            ))}
         </div>
       )}
     </Loaded>

@@ -1,4 +1,4 @@
-import { TriangleAlert, Check } from "lucide-react";
+import { ArrowRight, Check, TriangleAlert } from "lucide-react";
 import type { Subscription } from "../answers.ts";
 import { ChangeRow, Delta } from "../design/change.tsx";
 import { Skeleton } from "../design/page.tsx";
@@ -100,6 +100,7 @@ function PriceView({ price, isNamed }: { price: PriceMove & { service: string };
           <span className="small soft">{t.now}</span>
           <b>{price.before}</b>
         </div>
+        <ArrowRight />
         <div>
           <span className="small soft">{t.after}</span>
           <b>{price.after}</b>

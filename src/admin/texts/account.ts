@@ -31,7 +31,13 @@ export const account = {
   newKey: "Replace key",
   newKeyWarning: "The old key stops working at once, everywhere you use it. This console continues with the new one.",
   keyReplaced: "Key replaced",
+  oldPassword: "Current password",
   password: "New password",
+  strength: {
+    weak: "Weak: use more characters",
+    fair: "Fair: a longer one is better",
+    strong: "Strong",
+  },
   changePassword: "Change password",
   passwordChanged: "Password changed",
 } as const;

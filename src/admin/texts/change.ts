@@ -68,7 +68,7 @@ export const change = {
     disable: "The service has no contracts. Disabling it affects nobody.",
     novation: "No contracts are on these versions.",
   },
-  affected: (count: string, groups: string) => `${people(count)} in ${groups} ${groups === "1" ? "group" : "groups"}`,
+  affected: (count: string, groups: string) => `${people(count)} in ${groups} ${groups === "1" ? "group" : "groups"}.`,
   successor: (version: string) => `They move to version ${version}.`,
   usage: {
     kept: "Usage stays counted. New billing periods begin.",

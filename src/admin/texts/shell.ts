@@ -41,6 +41,7 @@ export const shell = {
   },
   platformRoles: { ADMIN: "Platform admin", USER: "User" },
   stream: { live: "Live", connecting: "Reconnecting…", off: "Not live. Reload" },
+  lost: "The server cannot be reached. What you see may be outdated. Reconnecting…",
 } as const;
 
 /** Texts of the command palette. */
@@ -75,6 +76,7 @@ export const common = {
   delete: "Delete",
   undo: "Undo",
   more: "More actions",
+  moreColumn: "More",
   copy: "Copy",
   copied: "Copied",
   show: "Show",
@@ -114,4 +116,19 @@ export const errors = {
   crashed: "This page has failed. Reloading it usually helps.",
   reload: "Reload",
   noOrganization: "You are not a member of any organization yet. Create one or ask to be added.",
+} as const;
+
+/** Headings of the page that shows every part of the design. */
+export const design = {
+  title: "Design",
+  lead: "Every part once, in its states.",
+  buttons: "Buttons",
+  status: "Status and tags",
+  fields: "Fields",
+  meters: "Meters and changes",
+  changes: "Changes",
+  notes: "Notes",
+  empty: "Empty and loading",
+  overlays: "Dialog, sheet, toast",
+  tables: "Tables and code",
 } as const;

@@ -97,7 +97,8 @@ export const webhooks = {
   title: "Webhooks",
   lead: "Sends events to your URLs, signed as Standard Webhooks",
   url: "URL",
-  urlHint: "Must use https and answer 2xx within 15 s, or delivery is retried",
+  urlHint:
+    "Must use https and answer 2xx within 15 s, or delivery is retried. WEBHOOK_ALLOWED_HOSTS of the server allows local receivers",
   description: "Description",
   codes: "Events",
   allCodes: "All",
