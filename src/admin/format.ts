@@ -1,12 +1,13 @@
 import { UNLIMITED, type FeatureValue, type LimitValue, type Period } from "../core/pricing/model.ts";
 import { texts } from "./texts.ts";
 
-const LANGUAGE = "en";
+/** Language of the page; tests have none. */
+const LANGUAGE = globalThis.document?.documentElement.lang || "en";
 const MINUTE_MS = 60_000;
 const WEEK_MS = 7 * 86_400_000;
 const numbers = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2 });
 /** Day before month, as a number can be read both ways. */
-const DATE_LANGUAGE = "en-GB";
+const DATE_LANGUAGE = LANGUAGE === "en" ? "en-GB" : LANGUAGE;
 const days = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
 const moments = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
 const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });

@@ -1,5 +1,4 @@
 import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
-import { useQueryClient } from "@tanstack/react-query";
 import type { SignedIn } from "./answers.ts";
 import { onKeyLost } from "./api.ts";
 
@@ -21,14 +20,12 @@ const SessionContext = createContext<Session | undefined>(undefined);
 export function SessionProvider({ children }: { children: ReactNode }) {
   const [user, setUser] = useState(readStored);
   const [ended, setEnded] = useState(false);
-  const queries = useQueryClient();
   const session = useMemo<Session>(() => {
     const leave = (byItself: boolean) => {
       sessionStorage.removeItem(STORED);
       localStorage.removeItem(STORED);
       setUser(undefined);
       setEnded(byItself);
-      queries.clear();
     };
     onKeyLost.current = () => leave(true);
     const store = (next: SignedIn, remember: boolean) => {
@@ -47,7 +44,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
         if (user !== undefined) store({ ...user, apiKey }, localStorage.getItem(STORED) !== null);
       },
     };
-  }, [user, ended, queries]);
+  }, [user, ended]);
   return <SessionContext.Provider value={session}>{children}</SessionContext.Provider>;
 }
 

@@ -1,7 +1,10 @@
-import { Component, lazy, type ReactNode } from "react";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { Component, lazy, useState, type ReactNode } from "react";
 import { Link, Navigate, Route, Routes, useParams } from "react-router";
 import type { Organization, OrganizationPage } from "./answers.ts";
+import { Refused } from "./api.ts";
 import { Empty, Loaded, Note, Page } from "./design/page.tsx";
+import { ToastProvider } from "./design/toast.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { useAsk } from "./queries.ts";
 import { HereProvider } from "./here.tsx";
@@ -38,11 +41,35 @@ const DenialsPage = lazy(async () => ({ default: (await import("./pages/denials.
 const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
 const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
 const CachePage = lazy(async () => ({ default: (await import("./pages/cache.tsx")).CachePage }));
+const DocsPage = lazy(async () => ({ default: (await import("./pages/docs.tsx")).DocsPage }));
 const DesignPage = lazy(async () => ({ default: (await import("./pages/design.tsx")).DesignPage }));
 const HealthPage = lazy(async () => ({ default: (await import("./pages/health.tsx")).HealthPage }));
 
+/** Creates the cache of one session, which ends with it. */
+const createQueries = (): QueryClient =>
+  new QueryClient({
+    defaultOptions: {
+      queries: {
+        staleTime: 15_000,
+        // Retry lost connections twice. Retrying an error response would only fail again.
+        retry: (failures, error) => failures < 2 && !(error instanceof Refused && error.status !== 0),
+      },
+    },
+  });
+
 /** Pages for signed-in users. */
 export function SignedIn() {
+  const [queries] = useState(createQueries);
+  return (
+    <QueryClientProvider client={queries}>
+      <ToastProvider>
+        <Pages />
+      </ToastProvider>
+    </QueryClientProvider>
+  );
+}
+
+function Pages() {
   return (
     <Boundary>
       <Routes>
@@ -82,6 +109,8 @@ export function SignedIn() {
           <Route path="/users" element={<UsersPage />} />
           <Route path="/analytics" element={<AnalyticsPage />} />
           <Route path="/cache" element={<CachePage />} />
+          <Route path="/docs" element={<DocsPage />} />
+          <Route path="/docs/:guide" element={<DocsPage />} />
           <Route path="/design" element={<DesignPage />} />
           <Route path="/health" element={<HealthPage />} />
           <Route path="*" element={<NotFoundPage />} />

@@ -5,13 +5,14 @@ import { analytics, audit, cache, denials, health, overview } from "./texts/over
 import { keys, members, organizations, users } from "./texts/people.ts";
 import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
 import { events, playground, tokens, webhooks } from "./texts/tools.ts";
-import { common, design, entrance, errors, palette, shell } from "./texts/shell.ts";
+import { common, design, docs, entrance, errors, palette, shell } from "./texts/shell.ts";
 
-/** All English texts of the console; a translation is another object of this shape. */
+/** Texts of the console. English ones, until `applyLanguage` has replaced them. */
 export const texts = {
   shell,
   palette,
   design,
+  docs,
   entrance,
   common,
   errors,
@@ -47,3 +48,15 @@ export const texts = {
   events,
   webhooks,
 };
+
+/** Any text in place of each English one. */
+type Translated<T> = T extends string
+  ? string
+  : T extends (...given: infer Given) => string
+    ? (...given: Given) => string
+    : T extends readonly (infer Item)[]
+      ? readonly Translated<Item>[]
+      : { readonly [Name in keyof T]: Translated<T[Name]> };
+
+/** A whole translation: one file in texts/. */
+export type Texts = Translated<typeof texts>;

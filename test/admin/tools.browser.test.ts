@@ -120,3 +120,21 @@ test("a webhook is added, its secret shown once, its deliveries logged and sent 
   await receiver.close();
   expect(own.complaints).toEqual([]);
 });
+
+test("each page leads to its guide, and the guides are searched", async () => {
+  const { page } = own;
+  await own.open("/webhooks", "Webhooks");
+  await page.getByRole("link", { name: "Help" }).click();
+  await page.getByRole("heading", { level: 1, name: "Events" }).waitFor();
+  await expectAccessible(page);
+  await page.getByLabel("Search the guides").fill("impact");
+  await page
+    .getByRole("link", { name: /^Change a pricing/ })
+    .first()
+    .click();
+  await page.getByRole("heading", { level: 1, name: "Change a pricing" }).waitFor();
+  await page.getByRole("navigation", { name: "Where you are" }).getByRole("link", { name: "Guides" }).click();
+  await page.getByRole("link", { name: "Operate" }).waitFor();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});

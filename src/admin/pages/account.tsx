@@ -27,7 +27,7 @@ export function AccountPage() {
   });
   const changePassword = useChange({
     change: async (_: undefined, key) => {
-      // Whoever finds this tab open must not be able to take the account over.
+      // Check the current password: an open tab must not be enough to take the account over.
       await call("POST", "/users/authenticate", { body: { username: user.username, password: oldPassword } });
       return call("PUT", path`/users/${user.username}`, { key, body: { password } });
     },

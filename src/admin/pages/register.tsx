@@ -1,4 +1,3 @@
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useNavigate } from "react-router";
 import type { SignedIn } from "../answers.ts";
@@ -7,6 +6,7 @@ import { Field, Form } from "../design/field.tsx";
 import { Entrance } from "../design/entrance.tsx";
 import { Failed } from "../design/page.tsx";
 import { useSession } from "../session.tsx";
+import { useSubmit } from "../submit.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.register;
@@ -16,20 +16,15 @@ export function RegisterPage() {
   const go = useNavigate();
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
-  const register = useMutation({
-    mutationFn: async () => {
-      await call("POST", "/users", { body: { username, password } });
-      return call<SignedIn>("POST", "/users/authenticate", { body: { username, password } });
-    },
-    onSuccess: (user) => {
-      session.signIn(user, false);
-      void go("/", { replace: true });
-    },
+  const register = useSubmit(async () => {
+    await call("POST", "/users", { body: { username, password } });
+    session.signIn(await call<SignedIn>("POST", "/users/authenticate", { body: { username, password } }), false);
+    void go("/", { replace: true });
   });
   const isClosed = register.error instanceof Refused && register.error.status === 401;
   return (
     <Entrance title={t.title} lead={t.lead}>
-      <Form onSubmit={() => register.mutate()}>
+      <Form onSubmit={register.submit}>
         <Field
           label={texts.signIn.username}
           hint={t.usernameHint}

@@ -1,4 +1,3 @@
-import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "react-router";
 import type { SignedIn } from "../answers.ts";
@@ -7,6 +6,7 @@ import { Check, Field, Form } from "../design/field.tsx";
 import { Entrance } from "../design/entrance.tsx";
 import { Failed, Note } from "../design/page.tsx";
 import { useSession } from "../session.tsx";
+import { useSubmit } from "../submit.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.signIn;
@@ -16,10 +16,9 @@ export function SignInPage() {
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
   const [remember, setRemember] = useState(false);
-  const signIn = useMutation({
-    mutationFn: () => call<SignedIn>("POST", "/users/authenticate", { body: { username, password } }),
-    onSuccess: (user) => session.signIn(user, remember),
-  });
+  const signIn = useSubmit(async () =>
+    session.signIn(await call<SignedIn>("POST", "/users/authenticate", { body: { username, password } }), remember),
+  );
   return (
     <Entrance title={t.title} lead={location.host}>
       {session.ended ? (
@@ -27,7 +26,7 @@ export function SignInPage() {
           {texts.errors.sessionEnded}
         </Note>
       ) : null}
-      <Form onSubmit={() => signIn.mutate()}>
+      <Form onSubmit={signIn.submit}>
         <Field label={t.username} value={username} onChange={setUsername} autoComplete="username" autoFocus required />
         <Field
           label={t.password}

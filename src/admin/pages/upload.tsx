@@ -109,53 +109,57 @@ function FromText({ services }: { services: readonly Service[] }) {
     upload.mutate({ service: target?.service, body: form });
   };
   return (
-    <>
-      <FileDrop onText={setText} />
-      <Yaml text={text} label={t.editor} onChange={setText} problems={problems} at={at} />
-      <ExpectationsFile file={expectations} onChange={setExpectations} />
-      <div role="status" className="progress-line">
-        {text.trim() !== "" && (verdict === undefined || (isCurrent && comparison.isPending)) ? t.checking : null}
-        {valid === undefined
-          ? null
-          : `${valid.review.warnings.length === 0 && errors === 0 ? t.valid : ""} ${target?.sentence ?? ""}`}
-        {problems.length > 0 ? <strong>{t.problems(problems.length)}</strong> : null}
+    <div className="editor-split">
+      <div className="stack wide">
+        <FileDrop onText={setText} />
+        <Yaml text={text} label={t.editor} onChange={setText} problems={problems} at={at} />
       </div>
-      {problems.length > 0 ? (
-        <ol className="problems">
-          {problems.map((problem, index) => (
-            <li key={index}>
-              <button type="button" className="b small" onClick={() => setAt({ line: problem.line })}>
-                {t.goTo(problem.line)}
-              </button>{" "}
-              {problem.message} {problem.path === "" ? null : <code>{problem.path}</code>}
-            </li>
-          ))}
-        </ol>
-      ) : null}
-      {valid === undefined ? null : <DraftFindings review={valid.review} onLine={(line) => setAt({ line })} />}
-      {comparison.data === undefined || valid === undefined ? null : (
-        <DiffResult diff={comparison.data} to={valid.version} title={t.comparedWith(comparison.data.from.version)} />
-      )}
-      <Failed error={comparison.error} />
-      <Failed error={upload.error} />
-      {errors > 0 && isReviewed ? (
-        <Check
-          label={t.saveAnyway(errors)}
-          checked={isAccepted}
-          onChange={(checked) => setAccepted(checked ? draft : undefined)}
-        />
-      ) : null}
-      <div className="actions">
-        <button
-          type="button"
-          className="b primary"
-          disabled={!isReviewed || !isAccepted || upload.isPending || upload.isSuccess}
-          onClick={save}
-        >
-          {upload.isPending ? t.saving : t.save}
-        </button>
+      <div className="review">
+        <ExpectationsFile file={expectations} onChange={setExpectations} />
+        <div role="status" className="progress-line">
+          {text.trim() !== "" && (verdict === undefined || (isCurrent && comparison.isPending)) ? t.checking : null}
+          {valid === undefined
+            ? null
+            : `${valid.review.warnings.length === 0 && errors === 0 ? t.valid : ""} ${target?.sentence ?? ""}`}
+          {problems.length > 0 ? <strong>{t.problems(problems.length)}</strong> : null}
+        </div>
+        {problems.length > 0 ? (
+          <ol className="problems">
+            {problems.map((problem, index) => (
+              <li key={index}>
+                <button type="button" className="b small" onClick={() => setAt({ line: problem.line })}>
+                  {t.goTo(problem.line)}
+                </button>{" "}
+                {problem.message} {problem.path === "" ? null : <code>{problem.path}</code>}
+              </li>
+            ))}
+          </ol>
+        ) : null}
+        {valid === undefined ? null : <DraftFindings review={valid.review} onLine={(line) => setAt({ line })} />}
+        {comparison.data === undefined || valid === undefined ? null : (
+          <DiffResult diff={comparison.data} to={valid.version} title={t.comparedWith(comparison.data.from.version)} />
+        )}
+        <Failed error={comparison.error} />
+        <Failed error={upload.error} />
+        {errors > 0 && isReviewed ? (
+          <Check
+            label={t.saveAnyway(errors)}
+            checked={isAccepted}
+            onChange={(checked) => setAccepted(checked ? draft : undefined)}
+          />
+        ) : null}
+        <div className="actions">
+          <button
+            type="button"
+            className="b primary"
+            disabled={!isReviewed || !isAccepted || upload.isPending || upload.isSuccess}
+            onClick={save}
+          >
+            {upload.isPending ? t.saving : t.save}
+          </button>
+        </div>
       </div>
-    </>
+    </div>
   );
 }
 

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { Link, useNavigate } from "react-router";
+import { useNavigate } from "react-router";
 import type { Service } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { serviceKey } from "../services.ts";
@@ -32,11 +32,6 @@ export function ServiceChanges({ service }: { service: Service }) {
         <button type="submit" className="b" disabled={name.trim() === service.name || rename.isPending}>
           {t.rename}
         </button>
-        {here.may("DELETE", place) ? (
-          <Link className="b danger" to="disable">
-            {t.disable}
-          </Link>
-        ) : null}
       </Form>
       <Failed error={rename.error} />
     </Section>

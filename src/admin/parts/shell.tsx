@@ -8,6 +8,7 @@ import {
   ChevronsUpDown,
   ContactRound,
   Ellipsis,
+  GraduationCap,
   HeartPulse,
   History,
   House,
@@ -27,14 +28,15 @@ import {
   Webhook,
 } from "lucide-react";
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
-import { NavLink, Outlet, useLocation, useNavigate } from "react-router";
+import { Link, NavLink, Outlet, useLocation, useNavigate } from "react-router";
 import { may, roleIn } from "../access.ts";
 import type { Organization, OrganizationPage } from "../answers.ts";
 import { API_URL, type Method } from "../api.ts";
 import { Face, Mark } from "../design/mark.tsx";
-import { Menu, MenuItem, MenuLine } from "../design/menu.tsx";
+import { Menu, MenuChoice, MenuItem, MenuLine } from "../design/menu.tsx";
 import { CrumbsPlace, Skeleton } from "../design/page.tsx";
 import { ThemeChoice } from "../design/theme-choice.tsx";
+import { chooseLanguage, chosenLanguage, LANGUAGE_NAMES } from "../language.ts";
 import { useAsk } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
@@ -144,10 +146,13 @@ export function Shell({ organization }: { organization?: Organization }) {
             <Search />
           </button>
         </header>
-        <div className="bar">
+        <header className="bar">
           <nav className="crumbs grow" aria-label={t.place} ref={setPlace} />
+          <Link className="link small" to={guideOf(pathname)}>
+            {t.help}
+          </Link>
           {organization === undefined ? null : <LiveState />}
-        </div>
+        </header>
         <main id="main" ref={main} tabIndex={-1}>
           {organization === undefined ? null : <ConnectionBanner />}
           <CrumbsPlace.Provider value={place}>
@@ -167,6 +172,21 @@ export function Shell({ organization }: { organization?: Organization }) {
 }
 
 const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
+
+/** Guides about pages, by the first part of their address that names one. */
+const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
+  [/\/(archive|activate|disable|novate|compare|decisions|gate)(\/|$)/, "change-a-pricing"],
+  [/\/price-page$/, "offers"],
+  [/\/(upload|services)(\/|$)/, "pricing-file"],
+  [/\/(webhooks|events)$/, "events"],
+  [/\/(members|audit|organizations|users|analytics|health|cache|account)$/, "operate"],
+];
+
+/** Returns the address of the guide about a page. */
+function guideOf(pathname: string): string {
+  const [, guide] = GUIDES.find(([part]) => part.test(pathname)) ?? ["", "clients"];
+  return pathname.startsWith("/docs") ? "/docs" : `/docs/${guide}`;
+}
 
 /** Opens the command palette by Ctrl K or ⌘ K. */
 function usePaletteKey(open: () => void): void {
@@ -218,10 +238,16 @@ function Navigation({ organization }: { organization: Organization | undefined }
             <NavigationLink key={entry.name} entry={entry} />
           ))}
           {group === "developers" ? (
-            <a href={`${API_URL}/docs`} title={t.documentation}>
-              <BookOpen />
-              {t.documentation}
-            </a>
+            <>
+              <NavLink to="/docs" title={t.guides}>
+                <GraduationCap />
+                {t.guides}
+              </NavLink>
+              <a href={`${API_URL}/docs`} title={t.documentation}>
+                <BookOpen />
+                {t.documentation}
+              </a>
+            </>
           ) : null}
         </div>
       ))}
@@ -320,6 +346,8 @@ function AccountMenu({ organization }: { organization: Organization | undefined 
       </MenuItem>
       <p className="menu-label">{t.theme.label}</p>
       <ThemeChoice />
+      <p className="menu-label">{t.language}</p>
+      <MenuChoice label={t.language} value={chosenLanguage()} onChange={chooseLanguage} options={LANGUAGE_NAMES} />
       <MenuLine />
       <MenuItem icon={LogOut} onSelect={signOut}>
         {t.signOut}

@@ -24,7 +24,7 @@ interface Editing {
 /** Picks versions, plans and add-ons. The server's own rules check the choice. */
 export function SubscriptionEditor(props: Editing) {
   const services = useServices();
-  // What the contract has comes first.
+  // Show contracted services first.
   const isHeld = ({ name }: Service) => props.current?.contractedServices[serviceKey(name)] !== undefined;
   return (
     <Loaded query={services}>

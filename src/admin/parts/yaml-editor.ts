@@ -19,13 +19,13 @@ const colours = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--accent)" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--good)" },
   { tag: [tags.number, tags.bool, tags.null, tags.keyword], color: "var(--warn)" },
-  { tag: tags.comment, color: "var(--ink-soft)", fontStyle: "italic" },
+  { tag: tags.comment, color: "var(--ink-3)", fontStyle: "italic" },
 ]);
 
 const look = EditorView.theme({
   "&": { fontSize: "0.88rem", backgroundColor: "var(--raised)", color: "var(--ink)", maxHeight: "36rem" },
-  ".cm-scroller": { fontFamily: 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace', minHeight: "16rem" },
-  ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--ink-soft)", border: "0" },
+  ".cm-scroller": { fontFamily: "var(--mono)", minHeight: "16rem" },
+  ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--ink-3)", border: "0" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--accent-soft)" },
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
   "&.cm-focused": { outline: "2px solid var(--accent)" },

@@ -12,6 +12,9 @@ export const shell = {
   account: "Account",
   signOut: "Sign out",
   documentation: "API reference",
+  guides: "Guides",
+  help: "Help",
+  language: "Language",
   theme: { label: "Theme", light: "Light", dark: "Dark", system: "System" },
   groups: {
     pricing: "Pricing",
@@ -131,4 +134,12 @@ export const design = {
   empty: "Empty and loading",
   overlays: "Dialog, sheet, toast",
   tables: "Tables and code",
+} as const;
+
+export const docs = {
+  title: "Guides",
+  lead: "They describe the version of this server, and work offline.",
+  search: "Search the guides",
+  nothing: "No guide mentions that.",
+  found: "Found",
 } as const;

@@ -12,7 +12,7 @@ import { isStale, replaceFolder } from "./output.ts";
 
 const SOURCE = fileURLToPath(new URL("../..", import.meta.url));
 /** Source folders that the console is built from. */
-const PARTS = ["admin", "core", "client", "react"];
+const PARTS = ["admin", "core", "client", "docs", "react"];
 
 export const isConsoleStale = (): boolean => isStale(join(CONSOLE_FOLDER, "index.html"), PARTS);
 

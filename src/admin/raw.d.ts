@@ -1,0 +1,5 @@
+/** Text of a file, inlined by Vite. */
+declare module "*?raw" {
+  const text: string;
+  export default text;
+}
