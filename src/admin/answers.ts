@@ -57,6 +57,7 @@ export interface LoggedEvent {
 }
 
 export type Overview = z.output<typeof organizations.overview>;
+export type Trends = z.output<typeof organizations.trends>;
 export type DenialReport = z.output<typeof organizations.denialReport>;
 export type AuditPage = z.output<typeof auditLog.auditPage>;
 

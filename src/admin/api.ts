@@ -1,4 +1,5 @@
 import type { ClosedGate } from "./answers.ts";
+import { readable } from "./format.ts";
 import { texts } from "./texts.ts";
 
 /** Base URL of the HTTP interface. It is relative to the console, so the console works below any sub-path. */
@@ -20,9 +21,9 @@ export class Refused extends Error {
   readonly gate: ClosedGate | undefined;
 
   constructor(status: number, message: string, more: { problems?: readonly Problem[]; gate?: ClosedGate } = {}) {
-    super(message);
+    super(readable(message));
     this.status = status;
-    this.problems = more.problems ?? [];
+    this.problems = (more.problems ?? []).map((problem) => ({ ...problem, message: readable(problem.message) }));
     this.gate = more.gate;
   }
 }

@@ -2,6 +2,7 @@ import type { Finding } from "../core/change/finding.ts";
 import type { RejectedUpload, Review } from "../core/change/review.ts";
 import type { PricingProblem } from "../core/pricing/model.ts";
 import type { Steps } from "../core/steps.ts";
+import { readable } from "./format.ts";
 
 /** A pricing text that is not saved yet, with the text of the expectations that it must meet. */
 export interface Draft {
@@ -50,7 +51,10 @@ export async function reviewDraft(draft: Draft, isOutdated: () => boolean): Prom
   ]);
   if (isOutdated()) return undefined;
   const parsed = parsePricing(draft.text, new Date());
-  if (!parsed.ok) return { state: "broken", problems: parsed.problems };
+  if (!parsed.ok) {
+    const problems = parsed.problems.map((problem) => ({ ...problem, message: readable(problem.message) }));
+    return { state: "broken", problems };
+  }
   const { pricing } = parsed;
   const run = (expectations: string | undefined): Promise<Review | undefined> => {
     const end = performance.now() + REVIEW_MS;

@@ -96,3 +96,11 @@ export function formatWhen(iso: string, now: number): string {
 export function formatPeriod({ value, unit }: Period): string {
   return texts.pricing.period(formatNumber(value), texts.pricing.units[unit], value === 1);
 }
+
+/** Returns a message of the server or its parser without codes and other words that only programs match on. */
+export function readable(message: string): string {
+  const text = message
+    .replace(/^(?:[A-Z]+(?: [A-Z]+)*|Invalid request|Pricing parsing error): /, "")
+    .replace(/^Error parsing .+?\. Error: /, "");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

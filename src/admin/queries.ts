@@ -101,6 +101,8 @@ export function useChange<Input, T>(options: {
   /** Path that the change deletes: it must not be refetched while its page is still mounted. */
   gone?: string | undefined;
   done?: (answer: T, input: Input) => string | undefined;
+  /** Returns the input of the true inverse, which the message then offers for 8 seconds. */
+  undo?: (answer: T, input: Input) => Input | undefined;
   after?: (answer: T, input: Input) => void;
 }): UseMutationResult<T, Error, Input> {
   const { apiKey } = useUser();
@@ -108,7 +110,7 @@ export function useChange<Input, T>(options: {
   const settle = useLostWrite();
   const tell = useTell();
   const attempt = useRef({ input: "", key: "" });
-  return useMutation({
+  const change = useMutation<T, Error, Input>({
     mutationFn: async (input: Input) => {
       const text = JSON.stringify(input) ?? "";
       if (attempt.current.key === "" || attempt.current.input !== text)
@@ -128,8 +130,10 @@ export function useChange<Input, T>(options: {
       attempt.current = { input: "", key: "" };
       refresh(options.touches(input), options.gone);
       const sentence = options.done?.(answer, input);
-      if (sentence !== undefined) tell(sentence);
+      const inverse = options.undo?.(answer, input);
+      if (sentence !== undefined) tell(sentence, inverse === undefined ? undefined : () => change.mutate(inverse));
       options.after?.(answer, input);
     },
   });
+  return change;
 }

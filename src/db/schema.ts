@@ -608,7 +608,7 @@ export const analyticsDays = pgTable("analytics_days", {
   evaluations: bigint("evaluations", { mode: "number" }).notNull().default(0),
 });
 
-/** Denied evaluations per organization, hour, feature and reason; retained for eight days. */
+/** Denied evaluations per organization, hour, feature and reason; retained for 31 days. */
 export const denials = pgTable(
   "denials",
   {

@@ -124,6 +124,14 @@ export const overview = z
     activeVersions: z.number(),
   })
   .meta({ id: "Overview" });
+const PER_DAY = z.array(z.number());
+export const trends = z
+  .strictObject({
+    days: z.array(z.iso.date()).describe("The last 30 days in UTC, today last"),
+    newContracts: PER_DAY.describe("Contracts that were created and still exist, per day"),
+    denials: PER_DAY.describe("Denials of a feature, without dry runs, per day"),
+  })
+  .meta({ id: "Trends" });
 export const organizationListed = z
   .strictObject({
     id,
@@ -175,7 +183,7 @@ const KEY = {
   lastUsedAt: EXAMPLE.updatedAt,
 };
 const NOT_FOUND = `Organization with ID ${EXAMPLE.organizationId} not found`;
-const hours = z.int().min(1).max(168).default(24).describe("Hours to look back");
+const hours = z.int().min(1).max(720).default(24).describe("Hours to look back");
 
 /** Organizations, their members and their keys. Source: contract users-organizations §4-§6. */
 export const organizationOperations: readonly Operation[] = [
@@ -325,6 +333,21 @@ export const organizationOperations: readonly Operation[] = [
           services: 1,
           activeVersions: 2,
         },
+      },
+    },
+    errors: { 404: NOT_FOUND },
+  },
+  {
+    id: "showTrends",
+    group: "Organizations",
+    method: "GET",
+    path: "/organizations/{organizationId}/trends",
+    summary: "Show trends over 30 days",
+    description: "Counts new contracts and denials per day.",
+    answers: {
+      200: {
+        schema: trends,
+        example: { days: ["2026-01-30", "2026-01-31"], newContracts: [2, 0], denials: [0, 3] },
       },
     },
     errors: { 404: NOT_FOUND },

@@ -61,6 +61,7 @@ export const delivery = z
     responseStatus: z.number().nullable(),
     durationMs: z.number().nullable(),
     error: z.string().nullable(),
+    payload: z.string().describe("Body of every attempt, as signed"),
     createdAt: moment,
   })
   .meta({ id: "Delivery" });
@@ -91,6 +92,7 @@ const DELIVERY = {
   responseStatus: 204,
   durationMs: 31,
   error: null,
+  payload: '{"type":"PRICING_CREATED","timestamp":"2026-01-31T12:00:00.000Z","data":{"serviceName":"tasker"}}',
   createdAt: EXAMPLE.createdAt,
 };
 const NOT_FOUND = `Webhook ${EXAMPLE.webhookId} not found`;

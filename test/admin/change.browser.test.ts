@@ -170,7 +170,7 @@ test("the service keeps each decision with its impact report, the broken rules a
   await page.getByRole("menuitem", { name: "Past changes" }).click();
   await page.getByRole("heading", { level: 1, name: "Past changes of Tasker" }).waitFor();
   await page
-    .getByText(/^By user admin, /)
+    .getByText(/^By admin, /)
     .first()
     .waitFor();
   const titles = page.getByRole("main").getByRole("heading", { level: 2 });

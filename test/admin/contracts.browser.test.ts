@@ -302,6 +302,15 @@ test("an ADMIN contracts a user by hand, and types the user's id to delete the c
   await expectAccessible(page);
   await page.getByRole("button", { name: "Create contract" }).click();
   await page.getByRole("heading", { level: 1, name: "bob@example.org" }).waitFor();
+  await own.open("/new-contract", "New contract");
+  await page.getByLabel("User id").fill("bob@example.org");
+  await page.getByLabel("Version: Tasker").selectOption("2.0.0");
+  await page.getByRole("radio", { name: /^FREE/ }).check();
+  await page.getByRole("button", { name: "Create contract" }).click();
+  await page.getByRole("alert").getByText("Contract for user bob@example.org already exists").waitFor();
+  await page.getByRole("link", { name: "Open the contract of bob@example.org" }).click();
+  await page.getByRole("heading", { level: 1, name: "bob@example.org" }).waitFor();
+  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("409")]);
   await page.getByRole("button", { name: "More actions" }).click();
   await page.getByRole("menuitem", { name: "Delete contract" }).click();
   await page.getByText(/loses all \d features at once/).waitFor();

@@ -14,6 +14,11 @@ test("the root redirects browsers to the console and responds to other clients a
     403,
     { error: "You do not have permission to access this resource", details: "No permission rule found for GET /" },
   ]);
+  const typed = await fetch(`${own.server.url}/space/register`, {
+    headers: { accept: "text/html" },
+    redirect: "manual",
+  });
+  expect([typed.status, typed.headers.get("location")]).toEqual([302, "/space/console/register"]);
   const unknown = await fetch(`${own.server.url}/services`, { headers: { accept: "text/html" } });
   expect(unknown.status).toBe(403);
 });
@@ -61,7 +66,7 @@ test("a user signs in by keyboard alone and lands on the requested page", async 
   expect(own.complaints.splice(0)).toEqual([expect.stringContaining("401")]);
 });
 
-test("the browser loads at most 90 kB of compressed JavaScript to sign in, and 160 with the first page", async () => {
+test("the browser loads at most 90 kB of compressed JavaScript to sign in, 160 with the first page, 240 to upload", async () => {
   const context = await own.browser.newContext();
   const page = await context.newPage();
   const loadedBytes = () =>
@@ -81,6 +86,10 @@ test("the browser loads at most 90 kB of compressed JavaScript to sign in, and 1
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   await page.getByRole("heading", { name: "Recent activity" }).waitFor();
   expect(await loadedBytes()).toBeLessThan(160_000);
+  await page.getByRole("link", { name: "Upload a pricing" }).first().click();
+  await page.getByRole("textbox", { name: "Pricing2Yaml text" }).fill(own.sample("tasker"));
+  await page.getByText("Creates the service Tasker").waitFor();
+  expect(await loadedBytes()).toBeLessThan(240_000);
   await context.close();
 });
 

@@ -34,8 +34,9 @@ test("every figure of the overview is correct, links to the list it counts, and 
   // The states exclude each other and add up to the total.
   const states = ["Renew automatically1", "Run to their end0", "End within 7 days0", "Expired1"];
   await expect.poll(() => page.locator(".keys a").allTextContents()).toEqual(states);
-  await expect.poll(() => page.locator(".figure").textContent()).toBe("2");
+  await expect.poll(() => page.locator(".figure").first().textContent()).toBe("2");
   await page.getByText("20 of 20").first().waitFor();
+  await page.getByRole("img", { name: "New contracts, last 30 days: 2 in 30 days" }).waitFor();
   await expectAccessible(page);
   await page.getByRole("link", { name: "All near a limit" }).click();
   await page.getByText("1 contract", { exact: true }).waitFor();
@@ -64,15 +65,16 @@ test("the denied features show their counts and reasons, and link to the playgro
     await own.call("POST", `/features/ada/tasker-${feature}`, {}, own.key);
   await own.open("", "Overview");
   await page.getByRole("link", { name: "Board 2" }).waitFor();
+  await page.getByRole("img", { name: "Denials, last 30 days: 3 in 30 days" }).waitFor();
   await page.getByRole("link", { name: "All denials" }).click();
   await page.getByRole("heading", { level: 1, name: "Denials" }).waitFor();
   await page.getByText("3 in total").waitFor();
-  await page.getByRole("row", { name: "tasker-board 2 2 0" }).waitFor();
-  await page.getByRole("row", { name: "tasker-export 1 0 1" }).waitFor();
+  await page.getByRole("row", { name: "Board tasker-board 2 2 0" }).waitFor();
+  await page.getByRole("row", { name: "Export tasker-export 1 0 1" }).waitFor();
   await expectAccessible(page);
   await page.getByLabel("Period").selectOption("7 days");
   await expect.poll(() => new URL(page.url()).search).toBe("?hours=168");
-  await page.getByRole("row", { name: "tasker-board 2 2 0" }).waitFor();
+  await page.getByRole("row", { name: "Board tasker-board 2 2 0" }).waitFor();
   await page.getByRole("link", { name: "tasker-board" }).click();
   await page.getByRole("heading", { level: 1, name: "Check access" }).waitFor();
   expect(own.complaints).toEqual([]);
@@ -83,7 +85,9 @@ test("the audit log lists each change with its actor", async () => {
   await page.getByRole("link", { name: "Activity log" }).click();
   await page.getByRole("heading", { level: 1, name: "Activity log" }).waitFor();
   await page.getByRole("table").waitFor();
-  await page.getByRole("row", { name: /key .* contract\.create ada/ }).waitFor();
+  await page.getByLabel("What").selectOption("Contract created");
+  await page.getByRole("row", { name: /Key …\w{4} Contract created ada/ }).waitFor();
+  expect(await page.getByRole("row", { name: /Usage changed/ }).count()).toBe(0);
   await page.getByText("Before and after").first().click();
   await expectAccessible(page);
   expect(own.complaints).toEqual([]);

@@ -19,9 +19,13 @@ test("a first service is created from a file that is checked before it is saved"
     buffer: Buffer.from(broken),
   });
   await page.getByText(/^Fix \d+ problems? to save it$/).waitFor();
+  // The first problem is in view, in words for people.
+  await expect.poll(() => page.locator(".yaml-editor .has-problem").first().textContent()).toContain("PROMISE");
+  await page.getByText("The price field must be a number or a string").waitFor();
+  await expect.poll(() => page.getByText("Error parsing").count()).toBe(0);
   const line = broken.split("\n").findIndex((text) => text.includes("price: [6]")) + 1;
   await page.getByRole("button", { name: `Line ${line}` }).click();
-  await expect.poll(() => page.locator(".cm-activeLine").last().textContent()).toContain("price: [6]");
+  await expect.poll(() => page.locator(".yaml-editor .active-line").textContent()).toContain("price: [6]");
   await expect.poll(() => page.getByRole("button", { name: "Save" }).isDisabled()).toBe(true);
   await expectAccessible(page);
   await page.getByLabel("Choose a file").setInputFiles({
@@ -70,10 +74,10 @@ test("a version shows its plans, add-ons, features and uploaded text", async () 
   await page.getByText("tasker-board", { exact: true }).waitFor();
   await expectAccessible(page);
   await page.getByRole("tab", { name: "YAML" }).click();
-  await page.locator(".cm-content").getByText("Tasker: a small task manager", { exact: false }).waitFor();
+  await page.locator(".yaml-editor").getByText("Tasker: a small task manager", { exact: false }).waitFor();
   await expectAccessible(page);
   await page.reload();
-  await page.locator(".cm-content").waitFor();
+  await page.locator(".yaml-editor").waitFor();
   expect(own.complaints).toEqual([]);
 });
 
@@ -91,7 +95,7 @@ test("valid but useless parts of a pricing are listed with their lines before it
   await found.getByText("Note", { exact: true }).waitFor();
   const line = text.split("\n").findIndex((each) => each.startsWith("  apiCalls:")) + 1;
   await found.getByRole("button", { name: `Line ${line}` }).click();
-  await expect.poll(() => page.locator(".cm-activeLine").last().textContent()).toContain("apiCalls:");
+  await expect.poll(() => page.locator(".yaml-editor .active-line").textContent()).toContain("apiCalls:");
   await expectAccessible(page);
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByRole("link", { name: "Open version 2025.1" }).waitFor();

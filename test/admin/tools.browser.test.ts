@@ -102,23 +102,51 @@ test("a webhook is added, its secret shown once, its deliveries logged and sent 
   await expect
     .poll(
       async () => {
-        await page.getByRole("button", { name: "Try again" }).click();
+        await page.getByRole("button", { name: "Refresh" }).click();
         return page.getByRole("row", { name: /Contract created.*Delivered/ }).count();
       },
       { timeout: 10_000 },
     )
     .toBe(1);
+  await page.getByText("1 of the last 1 delivered").waitFor();
+  await page.getByRole("button", { name: "Show what was sent" }).click();
+  await page.getByText('"type": "CONTRACT_CREATED"').waitFor();
   await expectAccessible(page);
   await page.getByRole("button", { name: "Send again" }).click();
   await expect.poll(() => receiver.received.length, { timeout: 10_000 }).toBe(2);
   const { host } = new URL(receiver.url);
+  const row = page.getByRole("row", { name: new RegExp(receiver.url) });
+  await page.getByRole("button", { name: `Actions for ${host}` }).click();
+  await page.getByRole("menuitem", { name: "Pause" }).click();
+  await row.getByText("Paused").waitFor();
+  await page.getByRole("status").getByRole("button", { name: "Undo" }).click();
+  await row.getByText("Healthy").waitFor();
+  await receiver.close();
+  await own.contract("frank", "FREE");
+  await expect
+    .poll(async () => (await own.call<{ failures: number }[]>("GET", "/webhooks", undefined, own.key))[0]?.failures, {
+      timeout: 20_000,
+    })
+    .toBe(1);
+  await page.reload();
+  await row.getByText("Failing").waitFor();
+  await row.getByText(/^1 attempt failed, the first /).waitFor();
+  await expectAccessible(page);
   await page.getByRole("button", { name: `Actions for ${host}` }).click();
   await page.getByRole("menuitem", { name: "Delete" }).click();
   await page.getByLabel(`Type ${host} to confirm`).fill(host);
   await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
   await page.getByText("No webhooks yet.").waitFor();
-  await receiver.close();
   expect(own.complaints).toEqual([]);
+});
+
+test("a webhook for http names the setting that allows it", async () => {
+  const { page } = own;
+  await own.open("/webhooks", "Webhooks");
+  await page.getByLabel("URL").fill("http://localhost:9000/hook");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").getByText("The url must begin with https://. WEBHOOK_ALLOWED_HOSTS").waitFor();
+  expect(own.complaints.splice(0)).toEqual([expect.stringContaining("400")]);
 });
 
 test("each page leads to its guide, and the guides are searched", async () => {

@@ -175,13 +175,13 @@ it("answers to old Idempotency-Keys go, young ones stay", async () => {
   expect((await client`select count(*)::int as n from idempotency_keys where scope = 's'`)[0]).toEqual({ n: 2000 });
 });
 
-it("denials go after eight days, in many steps", async () => {
+it("denials go after 31 days, in many steps", async () => {
   const { client } = api.database.connection;
   await client`
     insert into denials (organization_id, hour, feature_id, reason, count)
-    select ${api.callers.organizationId}, date_trunc('hour', now()) - (i % 16) * interval '1 day', i::text, 'NOT_GRANTED', 1
-    from generate_series(1, 4000) i`;
-  expect(await pruneDenials(api.resources.db, now)).toBe(2000);
+    select ${api.callers.organizationId}, date_trunc('hour', now()) - (i % 62) * interval '1 day', i::text, 'NOT_GRANTED', 1
+    from generate_series(1, 6200) i`;
+  expect(await pruneDenials(api.resources.db, now)).toBe(3100);
   expect(await pruneDenials(api.resources.db, now)).toBe(0);
-  expect((await client`select count(*)::int as n from denials`)[0]).toEqual({ n: 2000 });
+  expect((await client`select count(*)::int as n from denials`)[0]).toEqual({ n: 3100 });
 });

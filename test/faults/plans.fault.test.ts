@@ -148,6 +148,7 @@ const CALLS: [title: string, method: string, path: string, body?: string | FormD
   ["contracts near a limit", "GET", "/contracts?near=0.8"],
   ["the overview", "GET", "/organizations/{organizationId}/overview"],
   ["denials", "GET", "/organizations/{organizationId}/denials"],
+  ["trends", "GET", "/organizations/{organizationId}/trends"],
   ["a new contract", "POST", "/contracts", body(contractFor("two"))],
   ["a novation", "PUT", "/contracts/two", body({ ...contractFor("two"), subscriptionPlans: { tasker: "BASIC" } })],
   ["usage put right", "PUT", "/contracts/two/usageLevels", body({ tasker: { maxTasks: 1 } })],

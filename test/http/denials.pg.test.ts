@@ -140,12 +140,12 @@ it("another organization's are not among them, and those of one that is deleted 
   expect((await report()).total).toBe(1);
 });
 
-it.each(["0", "169", "1.5", "soon", ""])("hours=%s is refused", async (given) => {
+it.each(["0", "721", "1.5", "soon", ""])("hours=%s is refused", async (given) => {
   const answer = await api.call("GET", at(api.callers.organizationId, `denials?hours=${given}`), {
     key: api.callers.evaluator.key,
   });
   expect(answer).toMatchObject({
     status: 400,
-    body: { error: "INVALID DATA: hours must be a whole number from 1 to 168" },
+    body: { error: "INVALID DATA: hours must be a whole number from 1 to 720" },
   });
 });

@@ -120,9 +120,9 @@ it.each([
   ["near=0", "INVALID DATA: near must be a number above 0 and up to 1"],
   ["near=1.2", "INVALID DATA: near must be a number above 0 and up to 1"],
   ["near=most", "INVALID DATA: near must be a number above 0 and up to 1"],
-  ["hours=0", "INVALID DATA: hours must be a whole number from 1 to 168"],
-  ["hours=1.5", "INVALID DATA: hours must be a whole number from 1 to 168"],
-  ["hours=", "INVALID DATA: hours must be a whole number from 1 to 168"],
+  ["hours=0", "INVALID DATA: hours must be a whole number from 1 to 720"],
+  ["hours=1.5", "INVALID DATA: hours must be a whole number from 1 to 720"],
+  ["hours=", "INVALID DATA: hours must be a whole number from 1 to 720"],
 ])("%s is refused", async (query, error) => {
   expect(await ask(`?${query}`)).toMatchObject({ status: 400, body: { error } });
 });
@@ -133,4 +133,39 @@ it("another organization's contracts are not in it", async () => {
     key: api.callers.outsider.key,
   });
   expect(answer.body).toMatchObject({ contracts: { total: 0 }, near: { total: 0 }, limitsReached: { total: 0 } });
+});
+
+it("new contracts and denials are counted per UTC day, of this organization and the last 30 days only", async () => {
+  const { outsider, organizationId } = api.callers;
+  const now = Date.UTC(2025, 8, 30, 23, 59);
+  const at = (daysAgo: number) => new Date(now - daysAgo * DAY);
+  const deny = (daysAgo: number, organization: string, times: number) => {
+    for (let i = 0; i < times; i += 1)
+      api.resources.callCounter.countDenial(at(daysAgo), organization, "tasker-board", "NOT_GRANTED");
+  };
+  const other = await api.newOrganization(outsider);
+  for (const [user, daysAgo] of [
+    ["thirty", 30],
+    ["first", 29],
+    ["today1", 0],
+    ["today2", 0],
+  ] as const) {
+    await contract(api, key, user);
+    await api.database.connection
+      .client`update contracts set created_at = ${at(daysAgo).toISOString()} where user_id = ${user}`;
+  }
+  deny(30, organizationId, 9);
+  deny(29, organizationId, 2);
+  deny(1, organizationId, 3);
+  deny(1, other.id, 5);
+  api.setNow(at(0));
+  const trends = await api.call<Record<"days" | "newContracts" | "denials", unknown[]>>(
+    "GET",
+    `/organizations/${organizationId}/trends`,
+    { key: api.callers.evaluator.key },
+  );
+  const { days, newContracts, denials } = trends.body;
+  expect([days.length, days[0], days.at(-1)]).toEqual([30, "2025-09-01", "2025-09-30"]);
+  expect(newContracts).toEqual([1, ...Array(28).fill(0), 2]);
+  expect(denials).toEqual([2, ...Array(27).fill(0), 3, 0]);
 });

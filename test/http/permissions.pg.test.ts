@@ -87,6 +87,7 @@ POST /organizations/{org}/services/{serviceName}/novations        K y y y y L M 
 GET /organizations/{org}/services/{serviceName}/decisions         K y y y y y M U U U
 GET /organizations/{org}/gate                                     K y y y y y M U U U
 GET /organizations/{org}/overview                                 K y y y y y M U U U
+GET /organizations/{org}/trends                                   K y y y y y M U U U
 GET /organizations/{org}/denials                                  K y y y y y M U U U
 PUT /organizations/{org}/gate                                     K y y y L L M U U U
 GET /organizations/{org}/contracts                                K y y y y y M S S S

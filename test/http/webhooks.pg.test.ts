@@ -45,12 +45,15 @@ it("the secret is not in the database in clear", async () => {
   expect(row?.["sealed"]).not.toContain(body.secret.slice(6, 20));
 });
 
+const NOT_HTTPS =
+  "INVALID DATA: The url must begin with https://. WEBHOOK_ALLOWED_HOSTS of the server allows local receivers";
+
 it.each([
   [{}, 422, "The url field is required"],
   [{ url: 7 }, 422, "The url field must be a string"],
   [{ url: "hooks" }, 400, "INVALID DATA: The url is not a valid address"],
-  [{ url: "http://hooks.example/" }, 400, "INVALID DATA: The url must begin with https://"],
-  [{ url: "ftp://hooks.example/" }, 400, "INVALID DATA: The url must begin with https://"],
+  [{ url: "http://hooks.example/" }, 400, NOT_HTTPS],
+  [{ url: "ftp://hooks.example/" }, 400, NOT_HTTPS],
   [{ url: "https://me:secret@hooks.example/" }, 400, "INVALID DATA: The url must not contain credentials"],
   [{ url: `https://hooks.example/${"x".repeat(2048)}` }, 400, "INVALID DATA: The url is not a valid address"],
   [{ url, codes: [] }, 422, /^The codes field must be null or a non-empty list of PRICING_CREATED, /],

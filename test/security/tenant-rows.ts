@@ -66,6 +66,7 @@ GET /organizations/{organizationId}/services/{serviceName}                      
 PUT /organizations/{organizationId}/services/{serviceName}                               kkksfsssffff kkknfnnnffff kkksffffffff kkknfnnnffff
 GET /organizations/{organizationId}/gate                                                 kkksfssssfff - kkksffffffff kkknnnnnnfff
 GET /organizations/{organizationId}/overview                                             kkksfssssfff - kkksffffffff kkknnnnnnfff
+GET /organizations/{organizationId}/trends                                               kkksfssssfff - kkksffffffff kkknnnnnnfff
 GET /organizations/{organizationId}/denials                                              kkksfssssfff - kkksffffffff kkknnnnnnfff
 PUT /organizations/{organizationId}/gate                                                 kkksfssfffff - kkksffffffff kkknnnnnnfff
 GET /organizations/{organizationId}/services/{serviceName}/decisions                     kkksfssssfff kkknfnnnnfff kkksffffffff kkknfnnnnfff

@@ -132,7 +132,8 @@ export function Note(props: {
 }
 
 /** Shows an error's message and a way out, announced to screen readers. */
-export function Failed({ error, onRetry }: { error: Error | null; onRetry?: () => void }) {
+export function Failed(props: { error: Error | null; onRetry?: (() => void) | undefined; action?: ReactNode }) {
+  const { error, onRetry, action } = props;
   if (error === null) return null;
   const hint = error instanceof Refused && error.status === 403 ? texts.common.askAdmin : undefined;
   const retry =
@@ -142,7 +143,7 @@ export function Failed({ error, onRetry }: { error: Error | null; onRetry?: () =
       </button>
     );
   return (
-    <Note tone="bad" role="alert" action={retry}>
+    <Note tone="bad" role="alert" action={retry ?? action}>
       <b className="strong">{error.message}</b>
       {hint === undefined ? null : <p className="soft">{hint}</p>}
     </Note>

@@ -1,15 +1,24 @@
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 import { texts } from "../texts.ts";
 
-/** A table that scrolls inside its own region on narrow screens, by keyboard too. */
+/** A table that scrolls inside its own region, by keyboard too. On phones its rows are cards. */
 export function Table(props: {
   label: string;
   head: readonly ReactNode[];
   children: ReactNode;
   isMatrix?: boolean;
-  /** Class for rows of two lines on phones. */
+  /** Class for rows of another shape on phones. */
   className?: string;
 }) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  // The head is hidden on phones, so each cell carries its word there.
+  useEffect(() => {
+    for (const row of body.current?.rows ?? [])
+      for (const [column, cell] of [...row.cells].entries()) {
+        const label = props.head[column];
+        if (typeof label === "string" && label !== "") cell.dataset["label"] = label;
+      }
+  });
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={props.label}>
       <table className={props.isMatrix === true ? "matrix" : props.className}>
@@ -22,7 +31,7 @@ export function Table(props: {
             ))}
           </tr>
         </thead>
-        <tbody>{props.children}</tbody>
+        <tbody ref={body}>{props.children}</tbody>
       </table>
     </div>
   );

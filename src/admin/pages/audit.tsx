@@ -1,6 +1,8 @@
-import { useSearchParams } from "react-router";
-import type { AuditPage as Entries } from "../answers.ts";
+import { Link, useSearchParams } from "react-router";
+import type { AuditPage as Entries, KeyDetails } from "../answers.ts";
+import { path } from "../api.ts";
 import { formatMoment } from "../format.ts";
+import { Select } from "../design/field.tsx";
 import { Empty, Loaded, Page } from "../design/page.tsx";
 import { OlderPager } from "../design/pager.tsx";
 import { SearchBox } from "../design/search-box.tsx";
@@ -14,7 +16,10 @@ const PAGE_SIZE = 50;
 
 export function AuditPage() {
   const { base } = useHere();
-  const [search] = useSearchParams();
+  const [search, setSearch] = useSearchParams();
+  const keys = useAsk<KeyDetails[]>(`${base}/api-keys`);
+  const keyName = (id: string | null) =>
+    keys.data?.find((key) => key.id === id)?.name ?? (id === null ? "" : `…${id.slice(-4)}`);
   const entries = useAsk<Entries>(`${base}/audit-log`, {
     action: search.get("action") ?? undefined,
     target: search.get("target") ?? undefined,
@@ -24,7 +29,12 @@ export function AuditPage() {
   return (
     <Page title={t.title} lead={t.lead}>
       <div className="fields">
-        <SearchBox label={t.filterAction} name="action" />
+        <Select
+          label={t.filterAction}
+          value={search.get("action") ?? ""}
+          onChange={(action) => setSearch(action === "" ? {} : { action })}
+          options={[["", t.anything], ...Object.entries(t.words)]}
+        />
         <SearchBox label={t.filterTarget} name="target" />
       </div>
       <Loaded query={entries}>
@@ -36,16 +46,21 @@ export function AuditPage() {
               <Table label={t.title} head={[t.when, t.who, t.action, t.target, t.change]}>
                 {data.map((entry) => (
                   <tr key={entry.id}>
-                    <td>{formatMoment(entry.at)}</td>
+                    <td className="nowrap">{formatMoment(entry.at)}</td>
                     <td>
-                      {t.kinds[entry.actor.kind]}{" "}
-                      <code title={entry.actor.id ?? undefined}>{entry.actor.name ?? entry.actor.id}</code>
+                      <span title={entry.actor.id ?? undefined}>
+                        {t.kinds[entry.actor.kind]} {entry.actor.name ?? keyName(entry.actor.id)}
+                      </span>
                     </td>
                     <th scope="row">
-                      <code>{entry.action}</code>
+                      <span title={entry.action}>{t.words[entry.action] ?? entry.action}</span>
                     </th>
                     <td>
-                      <code>{entry.target}</code>
+                      {entry.action.startsWith("contract.") ? (
+                        <Link to={path`../contracts/${entry.target}`}>{entry.target}</Link>
+                      ) : (
+                        entry.target
+                      )}
                     </td>
                     <td>
                       <details>

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import type { DenialReport } from "../answers.ts";
 import { path } from "../api.ts";
-import { formatNumber } from "../format.ts";
+import { formatName, formatNumber } from "../format.ts";
 import { Field, Select } from "../design/field.tsx";
 import { Empty, Loaded, Page } from "../design/page.tsx";
 import { Table } from "../design/table.tsx";
@@ -12,7 +12,10 @@ import { texts } from "../texts.ts";
 
 const t = texts.denials;
 /** Selectable periods in hours. The first equals the overview's. */
-const PERIODS = ["24", "168"] as const;
+const PERIODS = ["24", "168", "720"] as const;
+
+/** Returns the feature's name in `<service>-<feature>`. */
+const nameIn = (featureId: string): string => featureId.slice(featureId.indexOf("-") + 1);
 
 export function DenialsPage() {
   const [search, setSearch] = useSearchParams();
@@ -44,13 +47,17 @@ export function DenialsPage() {
                 {features.map((feature) => (
                   <tr key={feature.featureId}>
                     <th scope="row">
-                      <Link to={path`../playground?subject=invented&feature=${feature.featureId}`}>
-                        <code>{feature.featureId}</code>
+                      <Link
+                        to={path`../playground?subject=invented&feature=${feature.featureId}`}
+                        title={feature.featureId}
+                      >
+                        <b className="strong">{formatName(nameIn(feature.featureId))}</b>{" "}
+                        <span className="mono faint">{feature.featureId}</span>
                       </Link>
                     </th>
-                    <td>{formatNumber(feature.total)}</td>
-                    <td>{formatNumber(feature.limitReached)}</td>
-                    <td>{formatNumber(feature.total - feature.limitReached)}</td>
+                    <td className="num">{formatNumber(feature.total)}</td>
+                    <td className="num">{formatNumber(feature.limitReached)}</td>
+                    <td className="num">{formatNumber(feature.total - feature.limitReached)}</td>
                     {user === "" ? null : (
                       <td>
                         <Link

@@ -31,6 +31,7 @@ function Rules({ rules }: { rules: readonly GateRule[] }) {
     // An impact report contains the gate's verdict, so it is stale too.
     touches: () => [`${base}/gate`, `${base}/services`],
     done: () => t.saved,
+    undo: (_, next) => (next === rules ? undefined : rules),
   });
   return (
     <>
@@ -46,15 +47,17 @@ function Rules({ rules }: { rules: readonly GateRule[] }) {
                 <td>{toleratedOf(rule)}</td>
                 {mayChange ? (
                   <td>
-                    <button
-                      type="button"
-                      className="b small danger"
-                      aria-label={t.removeRule(t.measures[rule.rule])}
-                      disabled={save.isPending}
-                      onClick={() => save.mutate(rules.filter((each) => each !== rule))}
-                    >
-                      {t.remove}
-                    </button>
+                    <span className="actions end">
+                      <button
+                        type="button"
+                        className="b small"
+                        aria-label={t.removeRule(t.measures[rule.rule])}
+                        disabled={save.isPending}
+                        onClick={() => save.mutate(rules.filter((each) => each !== rule))}
+                      >
+                        {t.remove}
+                      </button>
+                    </span>
                   </td>
                 ) : null}
               </tr>

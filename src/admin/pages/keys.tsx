@@ -66,6 +66,8 @@ export function KeysPage() {
             ))}
           </Table>
         )}
+      </Section>
+      <Section title={t.createTitle}>
         <CreateKey onCreated={setCreated} />
       </Section>
       <Section title={t.samplesTitle}>
@@ -124,7 +126,7 @@ function CreateKey({ onCreated }: { onCreated: (key: string) => void }) {
         options={offered.map((each) => [each, t.scopes[each]] as const)}
       />
       <Field label={t.name} hint={t.nameHint} value={name} onChange={setName} />
-      <Field label={t.expires} hint={t.expiresHint} type="date" value={expires} onChange={setExpires} />
+      <Field label={t.expiresOptional} hint={t.expiresHint} type="date" value={expires} onChange={setExpires} />
       <button type="submit" className="b primary" disabled={create.isPending}>
         {t.create}
       </button>
@@ -137,15 +139,16 @@ function RenameKey({ apiKey, name: before, onClose }: { apiKey: ApiKey; name: st
   const { base } = useHere();
   const [name, setName] = useState(before);
   const rename = useChange({
-    change: (_: undefined, key) =>
-      call<KeyDetails>("PUT", base + path`/api-keys/${apiKey.id}`, { key, body: { name: name.trim() } }),
+    change: (wanted: string | null, key) =>
+      call<KeyDetails>("PUT", base + path`/api-keys/${apiKey.id}`, { key, body: { name: wanted } }),
     touches: () => [`${base}/api-keys`],
-    done: (changed) => t.renamed(changed.name ?? ""),
+    done: (changed) => t.renamed(changed.name ?? t.unnamed),
+    undo: (_, wanted) => (wanted === before ? undefined : before),
     after: onClose,
   });
   return (
     <Dialog title={t.renameTitle} onClose={onClose}>
-      <Form onSubmit={() => rename.mutate(undefined)}>
+      <Form onSubmit={() => rename.mutate(name.trim())}>
         <p>
           {apiKey.scope} <code>{apiKey.key.slice(0, 12)}…</code>
         </p>

@@ -33,6 +33,10 @@ export function MembersPage() {
       call("PUT", base + path`/members/${username}`, { key, body: { role } }),
     touches: () => [base, "/organizations"],
     done: (_, { username, role }) => t.changed(username, t.roles[role]),
+    undo: (_, { username, role }) => {
+      const before = organization.members.find((member) => member.username === username);
+      return before === undefined || before.role === role ? undefined : before;
+    },
   });
   return (
     <Page title={t.title} lead={t.lead}>
@@ -98,7 +102,7 @@ function MemberRow(props: { member: Member; onRole: (role: MemberRole) => void; 
       </td>
       <td className="right num">
         {denyRemoveMember(actor, { isSelf, role }) === undefined ? (
-          <button type="button" className="b small danger" onClick={props.onRemove}>
+          <button type="button" className="b small" onClick={props.onRemove}>
             {isSelf ? t.leave : t.remove}
           </button>
         ) : null}

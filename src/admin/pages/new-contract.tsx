@@ -1,7 +1,7 @@
 import { useState } from "react";
-import { useNavigate } from "react-router";
+import { Link, useNavigate } from "react-router";
 import type { Contract, Subscription } from "../answers.ts";
-import { call, path } from "../api.ts";
+import { call, path, Refused } from "../api.ts";
 import { Check, Field, Form } from "../design/field.tsx";
 import { Failed, Page, Section } from "../design/page.tsx";
 import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
@@ -34,6 +34,7 @@ export function NewContractPage() {
     done: ({ userContact }) => t.created(userContact.userId),
     after: ({ userContact }) => void go(`../${path`contracts/${userContact.userId}`}`),
   });
+  const exists = create.error instanceof Refused && create.error.status === 409;
   return (
     <Page title={t.newTitle} lead={t.newLead} crumbs={[[texts.contracts.title, "../contracts"]]}>
       <Form onSubmit={() => create.mutate(undefined)}>
@@ -66,7 +67,7 @@ export function NewContractPage() {
           <Check label={t.autoRenew} checked={autoRenew} onChange={setAutoRenew} />
           <Field label={t.renewalDays} type="number" min={1} value={renewalDays} onChange={setRenewalDays} required />
         </Section>
-        <Failed error={create.error} />
+        <Failed error={create.error} action={exists ? <Existing userId={contact.userId} /> : undefined} />
         <div className="actions">
           <button
             type="submit"
@@ -80,3 +81,9 @@ export function NewContractPage() {
     </Page>
   );
 }
+
+const Existing = ({ userId }: { userId: string }) => (
+  <Link className="b small" to={path`../contracts/${userId}`}>
+    {t.openOf(userId)}
+  </Link>
+);

@@ -1,12 +1,13 @@
 import { FilePen, Gauge, Hourglass, Upload, UserPlus, Webhook as WebhookIcon, type LucideIcon } from "lucide-react";
 import { Link } from "react-router";
-import type { DenialReport, Overview, Webhook } from "../answers.ts";
+import type { DenialReport, Overview, Trends, Webhook } from "../answers.ts";
 import { path } from "../api.ts";
 import { CONTRACT_STATES } from "../contract-list.ts";
 import { NEAR } from "../design/meter.tsx";
 import { Empty, Loaded, Page, Section } from "../design/page.tsx";
 import { draftsOf } from "../drafts.ts";
 import { formatName, formatNumber } from "../format.ts";
+import { Trend } from "../parts/bars.tsx";
 import { EventList } from "../parts/event-list.tsx";
 import { FirstSteps } from "../parts/first-steps.tsx";
 import { UsageBar } from "../parts/usage-bar.tsx";
@@ -20,6 +21,7 @@ const t = texts.overview;
 const SHOWN = 8;
 const SHOWN_DENIED = 5;
 const WEEK_HOURS = 168;
+const MONTH_HOURS = 720;
 /** Fills of the contract states in the composition bar. */
 const FILLS = { renewing: "f1", active: "f2", ending: "fw", expired: "f3" } as const;
 
@@ -30,6 +32,7 @@ export function OverviewPage() {
   const denials = useAsk<DenialReport>(here.may("GET", "/denials") ? `${here.base}/denials` : undefined, {
     hours: WEEK_HOURS,
   });
+  const trends = useAsk<Trends>(`${here.base}/trends`);
   const stream = useStream();
   const isNew = services.data?.length === 0;
   return (
@@ -90,6 +93,18 @@ export function OverviewPage() {
         </Section>
       </div>
       <div className="half">
+        <Section title={t.newContracts} actions={<Review to="contracts" of={t.newContracts} />}>
+          <Loaded query={trends}>
+            {({ days, newContracts }) => <Trend name={t.newContracts} days={days} data={newContracts} />}
+          </Loaded>
+        </Section>
+        <Section title={t.denied} actions={<Review to={`denials?hours=${MONTH_HOURS}`} of={t.denied} />}>
+          <Loaded query={trends}>
+            {({ days, denials: perDay }) => <Trend name={t.denied} days={days} data={perDay} />}
+          </Loaded>
+        </Section>
+      </div>
+      <div className="half">
         {here.may("GET", "/denials") ? (
           <Section title={t.deniedMost} actions={<More to="denials" text={t.allDenials} />}>
             <Loaded query={denials}>{(report) => <Denied report={report} />}</Loaded>
@@ -106,6 +121,12 @@ export function OverviewPage() {
 const More = ({ to, text }: { to: string; text: string }) => (
   <Link className="link small" to={to}>
     {text}
+  </Link>
+);
+
+const Review = ({ to, of }: { to: string; of: string }) => (
+  <Link className="link small" to={to} aria-label={`${t.review}: ${of}`}>
+    {t.review}
   </Link>
 );
 

@@ -109,7 +109,7 @@ function Results(props: { subscription: Subscription; usage: UsageById; user: st
     return <NoPricing failure={failureOf(service, version)} service={service} version={version} />;
   }
   return (
-    <div className="columns">
+    <div className="columns answer">
       <Section title={t.featuresTitle}>
         <Check label={t.server} checked={isServer} onChange={setIsServer} />
         <ul className="feature-list">

@@ -4,7 +4,7 @@ import { useSearchParams } from "react-router";
 import type { PlatformRole } from "../../core/access/caller.ts";
 import type { User, UserPage } from "../answers.ts";
 import { call, path } from "../api.ts";
-import { formatMoment } from "../format.ts";
+import { formatDay, formatMoment } from "../format.ts";
 import { Confirm, Dialog } from "../design/dialog.tsx";
 import { Field, Form, Select } from "../design/field.tsx";
 import { MenuItem, MoreMenu } from "../design/menu.tsx";
@@ -85,13 +85,19 @@ function Row(props: {
             onChange={({ target }) => props.onRole(target.value === "ADMIN" ? "ADMIN" : "USER")}
           >
             {ROLES.map((each) => (
-              <option key={each}>{each}</option>
+              <option key={each} value={each}>
+                {texts.shell.platformRoles[each]}
+              </option>
             ))}
           </select>
           <ChevronDown />
         </span>
       </td>
-      <td>{formatMoment(createdAt)}</td>
+      <td>
+        <time dateTime={createdAt} title={formatMoment(createdAt)}>
+          {formatDay(createdAt)}
+        </time>
+      </td>
       <td className="right">
         <MoreMenu label={t.more(username)} isSmall>
           <MenuItem icon={KeyRound} onSelect={() => props.onAsk("password")}>
@@ -133,7 +139,12 @@ function Create() {
           onChange={setPassword}
           required
         />
-        <Select label={t.role} value={role} onChange={setRole} options={ROLES.map((each) => [each, each] as const)} />
+        <Select
+          label={t.role}
+          value={role}
+          onChange={setRole}
+          options={ROLES.map((each) => [each, texts.shell.platformRoles[each]] as const)}
+        />
         <button type="submit" className="b primary" disabled={create.isPending}>
           {t.create}
         </button>

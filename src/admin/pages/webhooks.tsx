@@ -13,10 +13,15 @@ import { SecretText } from "../parts/secret.tsx";
 import { Status, Table } from "../design/table.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
+import { formatDistance, formatNumber } from "../format.ts";
 import { texts } from "../texts.ts";
 
 const t = texts.webhooks;
-const TONES = { enabled: "good", disabled: "plain", suspended: "bad" } as const;
+const TONES = { enabled: "good", failing: "bad", disabled: "plain", suspended: "bad" } as const;
+
+/** The state in words: an enabled webhook whose last attempts failed is failing. */
+const stateOf = ({ state, failures }: Webhook): keyof typeof TONES =>
+  state === "enabled" && failures > 0 ? "failing" : state;
 
 export function WebhooksPage() {
   const { base, may } = useHere();
@@ -77,7 +82,9 @@ function Row(props: {
   const toggle = useChange({
     change: (enabled: boolean, key) => call("PUT", to, { key, body: { enabled } }),
     touches,
-    done: () => t.changed,
+    done: (_, enabled) => (enabled ? t.resumed : t.paused),
+    undo: (_, enabled) =>
+      webhook.state === "suspended" || enabled === (webhook.state === "enabled") ? undefined : !enabled,
   });
   const rotate = useChange({
     change: (_: undefined, key) => call<{ secret: string }>("POST", `${to}/secret`, { key }),
@@ -92,8 +99,13 @@ function Row(props: {
       </th>
       <td>{webhook.codes?.map((code) => texts.events.words[code] ?? code).join(", ") ?? t.allCodes}</td>
       <td>
-        <Status tone={TONES[webhook.state]}>{t.states[webhook.state]}</Status>
+        <Status tone={TONES[stateOf(webhook)]}>{t.states[stateOf(webhook)]}</Status>
         {webhook.suspendedReason === null ? null : <p className="hint">{webhook.suspendedReason}</p>}
+        {stateOf(webhook) === "failing" && webhook.failingSince !== null ? (
+          <p className="hint">
+            {t.failedSince(formatNumber(webhook.failures), formatDistance(webhook.failingSince, Date.now()))}
+          </p>
+        ) : null}
         <Failed error={toggle.error ?? rotate.error} />
       </td>
       <td>

@@ -1,4 +1,4 @@
-import { formatNumber } from "../format.ts";
+import { formatDay, formatNumber } from "../format.ts";
 import { texts } from "../texts.ts";
 import { Table } from "../design/table.tsx";
 
@@ -9,10 +9,9 @@ const [WIDTH, HEIGHT, LABEL, GAP] = [700, 220, 24, 16];
 export function Bars({ name, labels, data }: { name: string; labels: readonly string[]; data: readonly number[] }) {
   const most = Math.max(1, ...data);
   const step = WIDTH / Math.max(1, data.length);
-  const total = formatNumber(data.reduce((sum, each) => sum + each, 0));
   return (
     <figure className="bars">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={t.summary(name, total)}>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={t.summary(name, formatNumber(sumOf(data)))}>
         {data.map((value, index) => {
           const height = (value / most) * (HEIGHT - 2 * LABEL);
           const x = index * step + GAP / 2;
@@ -30,17 +29,79 @@ export function Bars({ name, labels, data }: { name: string; labels: readonly st
           );
         })}
       </svg>
-      <details>
-        <summary>{t.asTable}</summary>
-        <Table label={name} head={[t.day, t.count]}>
-          {data.map((value, index) => (
-            <tr key={index}>
-              <th scope="row">{labels[index]}</th>
-              <td className="right num">{formatNumber(value)}</td>
-            </tr>
-          ))}
-        </Table>
-      </details>
+      <AsTable name={name} labels={labels} data={data} />
     </figure>
+  );
+}
+
+const [TREND_WIDTH, TREND_HEIGHT, TREND_GAP] = [300, 64, 2];
+
+/** Shows counts per day as thin bars below their sum. Today is paler, because it is not over. */
+export function Trend({ name, days, data }: { name: string; days: readonly string[]; data: readonly number[] }) {
+  const most = Math.max(1, ...data);
+  const step = TREND_WIDTH / Math.max(1, data.length);
+  const sum = formatNumber(sumOf(data));
+  return (
+    <figure className="trend">
+      <p className="figure">{sum}</p>
+      <svg
+        className="chart"
+        viewBox={`0 0 ${TREND_WIDTH} ${TREND_HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={t.trend(name, sum, String(days.length))}
+      >
+        {[0, 0.5, 1].map((share) => (
+          <line
+            key={share}
+            className="grid"
+            x1={0}
+            x2={TREND_WIDTH}
+            y1={share * TREND_HEIGHT}
+            y2={share * TREND_HEIGHT}
+            vectorEffect="non-scaling-stroke"
+          />
+        ))}
+        {data.map((value, index) => {
+          const height = (value / most) * TREND_HEIGHT;
+          return (
+            <rect
+              key={index}
+              className={index === data.length - 1 ? "b2" : "b1"}
+              x={index * step + TREND_GAP / 2}
+              y={TREND_HEIGHT - height}
+              width={step - TREND_GAP}
+              height={height}
+            >
+              <title>{`${formatDay(days[index] ?? "")}: ${formatNumber(value)}`}</title>
+            </rect>
+          );
+        })}
+      </svg>
+      <p className="row between small faint">
+        <span>{formatDay(days[0] ?? "")}</span>
+        <span>{t.upTo(formatNumber(most))}</span>
+        <span>{t.today}</span>
+      </p>
+      <AsTable name={name} labels={days.map(formatDay)} data={data} />
+    </figure>
+  );
+}
+
+const sumOf = (data: readonly number[]): number => data.reduce((sum, each) => sum + each, 0);
+
+function AsTable({ name, labels, data }: { name: string; labels: readonly string[]; data: readonly number[] }) {
+  return (
+    <details>
+      <summary>{t.asTable}</summary>
+      <Table label={name} head={[t.day, t.count]}>
+        {data.map((value, index) => (
+          <tr key={index}>
+            <th scope="row">{labels[index]}</th>
+            <td className="right num">{formatNumber(value)}</td>
+          </tr>
+        ))}
+      </Table>
+    </details>
   );
 }

@@ -132,10 +132,16 @@ export function ExpectationsFile(props: {
     if (chosen !== undefined) onChange({ name: chosen.name, text: await chosen.text() });
   };
   return (
-    <div className="fields">
-      <label htmlFor={id}>{t.expectations}</label>
+    <div className="row wrap">
+      <label className="label" htmlFor={id}>
+        {t.expectations}
+      </label>
+      <label className="b small" htmlFor={id}>
+        {t.chooseExpectations}
+      </label>
       <input
         id={id}
+        className="visually-hidden"
         type="file"
         accept=".yml,.yaml,text/yaml,application/yaml"
         onChange={(event) => {

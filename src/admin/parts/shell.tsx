@@ -41,6 +41,7 @@ import { useAsk } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { ConnectionBanner, LiveState } from "./live-state.tsx";
+import { useShortcuts } from "./shortcuts.ts";
 
 const t = texts.shell;
 type PageName = keyof typeof t.pages;
@@ -109,7 +110,11 @@ export function Shell({ organization }: { organization?: Organization }) {
   const { pathname } = useLocation();
   const main = useRef<HTMLElement>(null);
   useEffect(() => setIsOpen(false), [pathname]);
-  usePaletteKey(() => setIsSearching(true));
+  const { inside } = usePages(organization);
+  useShortcuts(
+    () => setIsSearching(true),
+    inside.flatMap(({ pages }) => pages),
+  );
   return (
     <div className="app">
       <a className="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
@@ -171,7 +176,7 @@ export function Shell({ organization }: { organization?: Organization }) {
   );
 }
 
-const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
+export const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
 
 /** Guides about pages, by the first part of their address that names one. */
 const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
@@ -186,19 +191,6 @@ const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
 function guideOf(pathname: string): string {
   const [, guide] = GUIDES.find(([part]) => part.test(pathname)) ?? ["", "clients"];
   return pathname.startsWith("/docs") ? "/docs" : `/docs/${guide}`;
-}
-
-/** Opens the command palette by Ctrl K or ⌘ K. */
-function usePaletteKey(open: () => void): void {
-  useEffect(() => {
-    const listener = (event: KeyboardEvent) => {
-      if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey)) return;
-      event.preventDefault();
-      open();
-    };
-    document.addEventListener("keydown", listener);
-    return () => document.removeEventListener("keydown", listener);
-  });
 }
 
 /** Returns the id of the organization whose pages are listed, and which of them this user may open. */

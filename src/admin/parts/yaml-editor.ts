@@ -1,101 +1,84 @@
-import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { yaml } from "@codemirror/lang-yaml";
-import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from "@codemirror/language";
-import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
-import { Compartment, EditorState } from "@codemirror/state";
-import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
-import { tags } from "@lezer/highlight";
+import { createEditor } from "prism-code-editor";
+import { defaultKeymap, editHistory, editorCommands, setIgnoreTab } from "prism-code-editor/commands";
+import "prism-code-editor/languages/yaml";
+import "prism-code-editor/layout.css";
+import "prism-code-editor/prism/languages/yaml";
 import type { Problem } from "../api.ts";
 
 /** A YAML editor inside a DOM element. Its dependencies are imported in this file only, so they load on first use. */
 export interface Editor {
   setText(text: string): void;
-  setProblems(problems: readonly Pick<Problem, "message" | "line" | "column">[]): void;
+  setProblems(problems: readonly Pick<Problem, "message" | "line">[]): void;
   goTo(line: number): void;
   destroy(): void;
 }
 
-const colours = HighlightStyle.define([
-  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--accent)" },
-  { tag: [tags.string, tags.special(tags.string)], color: "var(--good)" },
-  { tag: [tags.number, tags.bool, tags.null, tags.keyword], color: "var(--warn)" },
-  { tag: tags.comment, color: "var(--ink-3)", fontStyle: "italic" },
-]);
+/** Longer texts are shown without colours, which take time at every change. */
+const COLOURED = 200_000;
+const languageOf = (text: string): string => (text.length > COLOURED ? "text" : "yaml");
 
-const look = EditorView.theme({
-  "&": { fontSize: "0.88rem", backgroundColor: "var(--raised)", color: "var(--ink)", maxHeight: "36rem" },
-  ".cm-scroller": { fontFamily: "var(--mono)", minHeight: "16rem" },
-  ".cm-gutters": { backgroundColor: "var(--sunken)", color: "var(--ink-3)", border: "0" },
-  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--accent-soft)" },
-  ".cm-cursor": { borderLeftColor: "var(--ink)" },
-  "&.cm-focused": { outline: "2px solid var(--accent)" },
-  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--ink)", border: "1px solid var(--line)" },
-});
-
-/**
- * Opens an editor inside a shadow tree. Only there CodeMirror adopts its stylesheets; elsewhere it writes inline
- * styles, which the console's Content Security Policy forbids. Tab leaves the editor, so keyboard users are never
- * trapped.
- */
+/** Opens an editor. Tab leaves it, so keyboard users are never trapped. */
 export function openEditor(
   parent: HTMLElement,
   options: { text: string; label: string; isReadOnly: boolean; onChange: (text: string) => void },
 ): Editor {
-  const readOnly = new Compartment();
-  const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open" });
-  const view = new EditorView({
-    root,
-    parent: root,
-    state: EditorState.create({
-      doc: options.text,
-      extensions: [
-        lineNumbers(),
-        history(),
-        indentOnInput(),
-        bracketMatching(),
-        highlightActiveLine(),
-        yaml(),
-        syntaxHighlighting(colours),
-        lintGutter(),
-        look,
-        keymap.of([...defaultKeymap, ...historyKeymap]),
-        readOnly.of([EditorState.readOnly.of(options.isReadOnly)]),
-        EditorView.contentAttributes.of({ "aria-label": options.label, tabindex: "0" }),
-        EditorView.updateListener.of((update) => {
-          if (update.docChanged) options.onChange(update.state.doc.toString());
-        }),
-      ],
-    }),
-  });
+  setIgnoreTab(true);
+  /** Messages by line number. */
+  let problems = new Map<number, string>();
+  let marked: Element[] = [];
+  const mark = () => {
+    for (const line of marked) {
+      line.classList.remove("has-problem");
+      line.removeAttribute("title");
+    }
+    marked = [];
+    for (const [number, message] of problems) {
+      const line = editor.lines[number];
+      if (line === undefined) continue;
+      line.classList.add("has-problem");
+      line.setAttribute("title", message);
+      marked.push(line);
+    }
+  };
+  const editor = createEditor(
+    parent,
+    {
+      value: options.text,
+      language: languageOf(options.text),
+      readOnly: options.isReadOnly,
+      class: "yaml-editor",
+      onUpdate: (text) => {
+        mark();
+        options.onChange(text);
+      },
+    },
+    editorCommands(defaultKeymap, []),
+    editHistory(),
+  );
+  editor.textarea.setAttribute("aria-label", options.label);
+  const show = (line: number) => {
+    const top = editor.lines[line]?.offsetTop ?? 0;
+    editor.container.scrollTop = top - editor.container.clientHeight / 3;
+  };
   return {
     setText: (text) => {
-      if (text !== view.state.doc.toString()) {
-        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
-      }
+      if (text !== editor.value) editor.setOptions({ value: text, language: languageOf(text) });
     },
-    setProblems: (problems) => {
-      view.dispatch(
-        setDiagnostics(
-          view.state,
-          problems.map((problem) => diagnosticOf(view, problem)),
-        ),
-      );
+    setProblems: (found) => {
+      problems = new Map(found.map(({ line, message }) => [line, message]));
+      mark();
+      // A user who is typing keeps their place.
+      const [first] = [...problems.keys()].sort((one, other) => one - other);
+      if (first !== undefined && !editor.focused) show(first);
     },
     goTo: (line) => {
-      const at = view.state.doc.line(Math.min(Math.max(line, 1), view.state.doc.lines));
-      view.dispatch({ selection: { anchor: at.from }, effects: EditorView.scrollIntoView(at.from, { y: "center" }) });
-      view.focus();
+      const lines = editor.value.split("\n");
+      const number = Math.min(Math.max(line, 1), lines.length);
+      const start = lines.slice(0, number - 1).reduce((sum, each) => sum + each.length + 1, 0);
+      editor.textarea.focus({ preventScroll: true });
+      editor.textarea.setSelectionRange(start, start);
+      editor.lines[number]?.scrollIntoView({ block: "center" });
     },
-    destroy: () => view.destroy(),
+    destroy: () => editor.remove(),
   };
-}
-
-function diagnosticOf(
-  view: EditorView,
-  { message, line, column }: Pick<Problem, "message" | "line" | "column">,
-): Diagnostic {
-  const { doc } = view.state;
-  const at = doc.line(Math.min(Math.max(line, 1), doc.lines));
-  const from = Math.min(at.from + Math.max(column - 1, 0), at.to);
-  return { from, to: Math.max(at.to, from), severity: "error", message };
 }

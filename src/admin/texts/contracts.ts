@@ -89,6 +89,7 @@ export const contract = {
   renewalDays: "Length of a billing period, in days",
   create: "Create contract",
   created: (userId: string) => `Contract of ${userId} created`,
+  openOf: (userId: string) => `Open the contract of ${userId}`,
   facts: "Contract",
   period: "Billing period",
   from: "From",

@@ -69,6 +69,7 @@ export const upload = {
   beforeSavingLead: "A saved version cannot be changed.",
   comparedWith: (version: string) => `Compared with ${version}`,
   expectations: "Expectations (optional)",
+  chooseExpectations: "Choose expectations",
   removeExpectations: "Remove",
   met: (count: number) => (count === 1 ? "1 expectation is met." : `${count} expectations are met.`),
   notMet: "Not met",

@@ -50,7 +50,7 @@ export const shell = {
 /** Texts of the command palette. */
 export const palette = {
   placeholder: "Search or jump to",
-  groups: { people: "People", actions: "Actions", pages: "Pages", services: "Services" },
+  groups: { answer: "Answer", people: "People", actions: "Actions", pages: "Pages", services: "Services" },
   changePlan: (name: string) => `Change the plan of ${name}`,
   checkAccess: (name: string) => `Check the access of ${name}`,
   nothing: "Nothing found.",

@@ -76,6 +76,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
   { pattern: "/organizations/*/overview", methods: ["GET"], access: USER_KEYS, members: READERS },
+  { pattern: "/organizations/*/trends", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/denials", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/audit-log", methods: ["GET"], access: USER_KEYS, members: REMOVERS },
   { pattern: "/organizations/**", methods: ALL_METHODS, access: USER_KEYS },

@@ -192,6 +192,25 @@ export async function countDenials(
   };
 }
 
+/** Counts new contracts and denials by UTC day (`YYYY-MM-DD`), from the moment `since`. Days without any are absent. */
+export async function countPerDay(
+  db: Database,
+  organizationId: string,
+  since: string,
+): Promise<Record<"newContracts" | "denials", ReadonlyMap<string, number>>> {
+  const dayOf = (column: SQL) => sql`to_char(${column} at time zone 'UTC', 'YYYY-MM-DD')`;
+  const rows = await db.execute<{ what: "newContracts" | "denials"; day: string; total: string }>(sql`
+    select 'newContracts' as what, ${dayOf(sql`created_at`)} as day, count(*) as total from ${contracts}
+    where organization_id = ${organizationId} and created_at >= ${since}::timestamptz group by day
+    union all
+    select 'denials', ${dayOf(sql`hour`)} as day, sum(count) from ${denials}
+    where organization_id = ${organizationId} and hour >= ${since}::timestamptz group by day
+  `);
+  const of = (wanted: string) =>
+    new Map(rows.filter(({ what }) => what === wanted).map(({ day, total }) => [day, Number(total)]));
+  return { newContracts: of("newContracts"), denials: of("denials") };
+}
+
 /** Counts enabled services and their active versions. */
 export async function countVersions(
   db: Database,

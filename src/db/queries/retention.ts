@@ -42,13 +42,13 @@ export function compactLedger(db: Database, now: Date, days: number): Promise<nu
   });
 }
 
-/** Deletes denial counters older than eight days, which no overview reads. Returns the number deleted. */
+/** Deletes denial counters older than 31 days, which nobody can read. Returns the number deleted. */
 export function pruneDenials(db: Database, now: Date): Promise<number> {
   return untilDone(async () => {
     const gone = await db.execute(sql`
       delete from denials where (organization_id, hour, feature_id, reason) in (
         select organization_id, hour, feature_id, reason from denials
-        where hour < ${before(now, 8)}::timestamptz order by hour limit ${BATCH}::integer for update skip locked
+        where hour < ${before(now, 31)}::timestamptz order by hour limit ${BATCH}::integer for update skip locked
       ) returning 1`);
     return gone.length;
   });

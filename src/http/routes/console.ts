@@ -7,6 +7,15 @@ import type { ReadAsset } from "./documentation.ts";
 /** Path of the console below the sub-path. */
 const CONSOLE_PATH = "/console";
 
+/** Pages of the console by the addresses at the root that people type. */
+const TYPED_PAGES: ReadonlyMap<string, string> = new Map([
+  ["/", ""],
+  ["/login", ""],
+  ["/sign-in", ""],
+  ["/register", "register"],
+  ["/account", "account"],
+]);
+
 /** Stricter than for other answers: the console loads and calls only this origin, without inline code. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -43,15 +52,16 @@ Elsewhere run <code>npm run build:console</code>, which needs the development de
 
 /**
  * Serves the console: its page at every path below /console, its files below /console/assets. Files are cached
- * permanently, because their names change with their content; the page is revalidated. Browsers are redirected from /
- * to it. `read` returns the built files by name, `<name>.gz` the compressed ones.
+ * permanently, because their names change with their content; the page is revalidated. Browsers are redirected to it
+ * from the addresses that people type. `read` returns the built files by name, `<name>.gz` the compressed ones.
  */
 export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv> {
   const base = `${baseUrlPath}${CONSOLE_PATH}/`;
   return new Hono<AppEnv>()
-    .get("/", async (c, next) => {
+    .on("GET", [...TYPED_PAGES.keys()], async (c, next) => {
       if (!(c.req.header("accept") ?? "").includes("text/html")) return next();
-      return reply(c, null, 302, { Location: base, Vary: "Accept, Origin" });
+      const to = TYPED_PAGES.get(c.req.path.slice(c.req.path.lastIndexOf("/"))) ?? "";
+      return reply(c, null, 302, { Location: base + to, Vary: "Accept, Origin" });
     })
     .get(`${CONSOLE_PATH}/assets/:file`, async (c) => {
       const name = `assets/${c.req.param("file")}`;

@@ -7,7 +7,7 @@ import {
   listOrganizationKeys,
   removeOrganizationKey,
 } from "../../operations/accounts/keys.ts";
-import { readDenials, readOverview } from "../../operations/reports/overview.ts";
+import { readDenials, readOverview, readTrends } from "../../operations/reports/overview.ts";
 import { addMember, changeMemberRole, removeMember } from "../../operations/accounts/members.ts";
 import {
   createOrganization,
@@ -32,8 +32,8 @@ import { json, reply } from "../reply.ts";
 /** Reads `hours`: the period for which reached limits are counted. */
 function hoursOf(c: AppContext): number {
   const hours = Number(queryParameter(c, "hours") ?? 24);
-  if (Number.isInteger(hours) && hours >= 1 && hours <= 168) return hours;
-  throw new Failure("invalid", "INVALID DATA: hours must be a whole number from 1 to 168");
+  if (Number.isInteger(hours) && hours >= 1 && hours <= 720) return hours;
+  throw new Failure("invalid", "INVALID DATA: hours must be a whole number from 1 to 720");
 }
 
 /**
@@ -97,6 +97,7 @@ export const organizationRoutes = new Hono<AppEnv>()
       }),
     ),
   )
+  .get("/:organizationId/trends", async (c) => json(c, await readTrends(context(c), organizationIdOf(c))))
   .get("/:organizationId/denials", async (c) =>
     json(c, await readDenials(context(c), { organizationId: organizationIdOf(c), hours: hoursOf(c) })),
   )

@@ -20,6 +20,8 @@ export interface DeliveryView {
   responseStatus: number | null;
   durationMs: number | null;
   error: string | null;
+  /** Body of every attempt, as signed. */
+  payload: string;
   createdAt: Date;
 }
 
@@ -37,6 +39,7 @@ const deliveryOf = (row: DeliveryRow): DeliveryView => ({
   responseStatus: row.responseStatus,
   durationMs: row.durationMs,
   error: row.error,
+  payload: row.payload,
   createdAt: row.createdAt,
 });
 

@@ -76,7 +76,7 @@ function checkedUrl(ctx: Context, text: string): string {
   const allowed = (ctx.resources.settings.webhookAllowedHosts ?? []).map((host) => host.toLowerCase());
   const isAllowed = allowed.includes(url.hostname) || allowed.includes(`${url.hostname}:${port}`);
   if (url.protocol !== "https:" && !(isAllowed && url.protocol === "http:")) {
-    throw refused("The url must begin with https://");
+    throw refused("The url must begin with https://. WEBHOOK_ALLOWED_HOSTS of the server allows local receivers");
   }
   if (!isAllowed && isPrivateHost(ctx, url.hostname)) throw refused("The url must resolve to a public address");
   if (url.username !== "" || url.password !== "") throw refused("The url must not contain credentials");

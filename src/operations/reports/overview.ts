@@ -2,6 +2,7 @@ import {
   countContracts,
   countDenials,
   countLimitsReached,
+  countPerDay,
   countVersions,
   type DeniedFeature,
   findNear,
@@ -43,6 +44,35 @@ export async function readOverview(
     limitsReached: { hours, total: await countLimitsReached(ctx.db, organizationId, hours) },
     denials: { hours, total: (await denialsOf(ctx, input)).total },
     ...(await countVersions(ctx.db, organizationId)),
+  };
+}
+
+const TREND_DAYS = 30;
+const DAY_MS = 86_400_000;
+
+/** Counts per UTC day over the last 30 days, today last. */
+export interface Trends {
+  days: string[];
+  newContracts: number[];
+  denials: number[];
+}
+
+/**
+ * Counts new contracts and denials per day.
+ * @throws Failure notFound for an unknown organization.
+ */
+export async function readTrends(ctx: Context, organizationId: string): Promise<Trends> {
+  await organizationRole(ctx, organizationId);
+  await ctx.resources.callCounter.flush();
+  const today = Math.floor(ctx.resources.now().getTime() / DAY_MS) * DAY_MS;
+  const days = Array.from({ length: TREND_DAYS }, (_, day) =>
+    new Date(today - (TREND_DAYS - 1 - day) * DAY_MS).toISOString().slice(0, 10),
+  );
+  const counts = await countPerDay(ctx.db, organizationId, `${days[0]}T00:00:00Z`);
+  return {
+    days,
+    newContracts: days.map((day) => counts.newContracts.get(day) ?? 0),
+    denials: days.map((day) => counts.denials.get(day) ?? 0),
   };
 }
 

@@ -3,3 +3,6 @@ declare module "*?raw" {
   const text: string;
   export default text;
 }
+
+/** A stylesheet, which Vite bundles. */
+declare module "*.css" {}

@@ -1,0 +1,82 @@
+import { beforeAll, expect, test } from "vitest";
+import { useConsole } from "./console.ts";
+
+const own = useConsole();
+/** The narrowest screen that the console supports. */
+const NARROWEST = 320;
+
+beforeAll(async () => {
+  await own.upload(own.sample("tasker"));
+  await own.upload(
+    own.sample("tasker").replace('version: "1.0.0"', 'version: "2.0.0"').replace("2025-03-01", "2025-06-01"),
+    "Tasker",
+  );
+  await own.contract("someone-with-a-long-id-0123456789abcdef0123456789abcdef", "PRO", { extraTasks: 2 });
+  await own.page.setViewportSize({ width: NARROWEST, height: 640 });
+});
+
+const USER = "someone-with-a-long-id-0123456789abcdef0123456789abcdef";
+
+test.each([
+  "",
+  "/services",
+  "/services/Tasker",
+  "/services/Tasker/versions/1.0.0",
+  "/services/Tasker/price-page",
+  "/services/Tasker/compare?from=1.0.0&to=2.0.0",
+  "/services/Tasker/archive/1.0.0",
+  "/services/Tasker/novate",
+  "/services/Tasker/decisions",
+  "/gate",
+  "/upload",
+  "/contracts",
+  `/contracts/${USER}`,
+  "/new-contract",
+  "/denials",
+  `/playground?user=${USER}`,
+  "/keys",
+  "/webhooks",
+  "/events",
+  "/tokens",
+  "/members",
+  "/audit",
+])("the page %s is not wider than the narrowest phone", async (path) => {
+  await own.open(path, /./);
+  await expectNarrow();
+});
+
+test.each([
+  "/account",
+  "/organizations",
+  "/users",
+  "/analytics",
+  "/health",
+  "/cache",
+  "/docs",
+  "/docs/operate",
+  "/design",
+])("the page %s is not wider than the narrowest phone", async (path) => {
+  await own.page.goto(own.url + path);
+  await own.page.getByRole("heading", { level: 1 }).waitFor();
+  await expectNarrow();
+});
+
+async function expectNarrow(): Promise<void> {
+  const { page } = own;
+  // The design page shows a skeleton forever.
+  const skeletons = page.url().endsWith("/design") ? 1 : 0;
+  await expect.poll(() => page.getByRole("status", { name: "Loading…" }).count()).toBe(skeletons);
+  const wide = await page.evaluate((width) => {
+    // Matrices and code scroll inside of their own boxes.
+    const isClipped = (element: Element | null): boolean =>
+      element !== null &&
+      element.tagName !== "MAIN" &&
+      (getComputedStyle(element).overflowX !== "visible" || isClipped(element.parentElement));
+    return [...document.querySelectorAll("main *")]
+      .filter((element) => element.getBoundingClientRect().right > width && !isClipped(element.parentElement))
+      .map((element) => `${element.tagName}.${element.className}: ${element.textContent?.slice(0, 30)}`)
+      .slice(0, 3);
+  }, NARROWEST);
+  expect(wide).toEqual([]);
+  expect(own.complaints).toEqual([]);
+}
