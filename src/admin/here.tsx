@@ -6,6 +6,9 @@ import type { ApiKey, Organization } from "./answers.ts";
 import type { Method } from "./api.ts";
 import { useUser } from "./session.tsx";
 
+/** Where the browser keeps the last visited organization. */
+export const KEPT_ORGANIZATION = "faregate-organization";
+
 /** The current organization and this user's permissions in it. */
 export interface Here {
   organization: Organization;
@@ -27,7 +30,7 @@ const HereContext = createContext<Here | undefined>(undefined);
 /** Provides the current organization to the pages below. */
 export function HereProvider({ organization, children }: { organization: Organization; children: ReactNode }) {
   const user = useUser();
-  useEffect(() => localStorage.setItem("faregate-organization", organization.id), [organization.id]);
+  useEffect(() => localStorage.setItem(KEPT_ORGANIZATION, organization.id), [organization.id]);
   const here = useMemo<Here>(() => {
     const role = roleIn(organization, user.username);
     const base = `/organizations/${organization.id}`;

@@ -1,8 +1,6 @@
 import { useQueries, type UseQueryResult } from "@tanstack/react-query";
 import type { Service, WirePricing } from "./answers.ts";
 import { call, path } from "./api.ts";
-import type { PricingOf } from "./explain.ts";
-import { compiledFrom } from "./pricing.ts";
 import { useAsk, useAskCounted } from "./queries.ts";
 import { useHere } from "./here.tsx";
 import { useUser } from "./session.tsx";
@@ -43,36 +41,12 @@ export function usePricingAnswers(
   return (service) => answers[wanted.findIndex(([name]) => serviceKey(name) === serviceKey(service))]?.data;
 }
 
-function pricingQuery(base: string, apiKey: string, service: string, version: string) {
+/** The query of one version, cached under the same key as a single request. */
+export function pricingQuery(base: string, apiKey: string, service: string, version: string) {
   const to = base + path`/services/${service}/pricings/${version}`;
   return {
     queryKey: [to, {}],
     queryFn: ({ signal }: { signal: AbortSignal }) => call<WirePricing>("GET", to, { key: apiKey, signal }),
     staleTime: Number.POSITIVE_INFINITY,
-  };
-}
-
-/**
- * Loads several pricings, cached under the same keys as single requests. Names match in any case. `failureOf` returns
- * the error of one that failed to load.
- */
-export function usePricings(wanted: readonly (readonly [service: string, version: string])[]): {
-  pricingOf: PricingOf;
-  failureOf: (service: string, version: string) => Error | undefined;
-} {
-  const { base } = useHere();
-  const { apiKey } = useUser();
-  const distinct = [...new Map(wanted.map((each) => [each.join("\n"), each])).values()];
-  const answers = useQueries({
-    queries: distinct.map(([service, version]) => pricingQuery(base, apiKey, service, version)),
-  });
-  const answerOf = (service: string, version: string) =>
-    answers[distinct.findIndex(([name, number]) => serviceKey(name) === serviceKey(service) && number === version)];
-  return {
-    pricingOf: (service, version) => {
-      const wire = answerOf(service, version)?.data;
-      return wire === undefined ? undefined : compiledFrom(serviceKey(service), wire);
-    },
-    failureOf: (service, version) => answerOf(service, version)?.error ?? undefined,
   };
 }

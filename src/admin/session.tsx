@@ -4,8 +4,11 @@ import { onKeyLost } from "./api.ts";
 
 const STORED = "faregate-session";
 
+/** The signed-in user, with the moment of signing in. */
+type StoredUser = SignedIn & { since?: string };
+
 interface Session {
-  user: SignedIn | undefined;
+  user: StoredUser | undefined;
   /** True when the server rejected the key and thereby ended the session. */
   ended: boolean;
   signIn(user: SignedIn, remember: boolean): void;
@@ -28,7 +31,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
       setEnded(byItself);
     };
     onKeyLost.current = () => leave(true);
-    const store = (next: SignedIn, remember: boolean) => {
+    const store = (next: StoredUser, remember: boolean) => {
       // Another user's older session must not come back when the tab is closed.
       (remember ? sessionStorage : localStorage).removeItem(STORED);
       (remember ? localStorage : sessionStorage).setItem(STORED, JSON.stringify(next));
@@ -38,7 +41,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
     return {
       user,
       ended,
-      signIn: store,
+      signIn: (next, remember) => store({ ...next, since: new Date().toISOString() }, remember),
       signOut: () => leave(false),
       replaceKey: (apiKey) => {
         if (user !== undefined) store({ ...user, apiKey }, localStorage.getItem(STORED) !== null);
@@ -48,12 +51,17 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   return <SessionContext.Provider value={session}>{children}</SessionContext.Provider>;
 }
 
-function readStored(): SignedIn | undefined {
-  const text = sessionStorage.getItem(STORED) ?? localStorage.getItem(STORED);
+const storedText = (): string | null => sessionStorage.getItem(STORED) ?? localStorage.getItem(STORED);
+
+/** True when this browser keeps a session, which the server may have ended. */
+export const hasStoredSession = (): boolean => storedText() !== null;
+
+function readStored(): StoredUser | undefined {
+  const text = storedText();
   try {
     const value: unknown = JSON.parse(text ?? "null");
     const isUser = typeof value === "object" && value !== null && "apiKey" in value && "username" in value;
-    return isUser ? (value as SignedIn) : undefined;
+    return isUser ? (value as StoredUser) : undefined;
   } catch {
     return undefined;
   }
@@ -67,7 +75,7 @@ export function useSession(): Session {
 }
 
 /** Returns the signed-in user; throws on pages open to visitors. */
-export function useUser(): SignedIn {
+export function useUser(): StoredUser {
   const { user } = useSession();
   if (user === undefined) throw new Error("nobody is signed in");
   return user;

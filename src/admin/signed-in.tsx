@@ -7,7 +7,7 @@ import { Empty, Loaded, Note, Page } from "./design/page.tsx";
 import { ToastProvider } from "./design/toast.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { useAsk } from "./queries.ts";
-import { HereProvider } from "./here.tsx";
+import { HereProvider, KEPT_ORGANIZATION } from "./here.tsx";
 import { useSession } from "./session.tsx";
 import { StreamProvider } from "./stream.tsx";
 import { texts } from "./texts.ts";
@@ -120,16 +120,19 @@ function Pages() {
   );
 }
 
-/** Redirects to the last visited organization, or to the user's own. */
+/** Redirects to the last visited organization, otherwise to the user's own. */
 function Home() {
+  const kept = localStorage.getItem(KEPT_ORGANIZATION);
+  return kept === null ? <FirstOrganization /> : <Navigate to={`/o/${kept}`} replace />;
+}
+
+function FirstOrganization() {
   const list = useAsk<OrganizationPage>("/organizations", { limit: 20 });
   const { user } = useSession();
   return (
     <Loaded query={list} lines={8}>
       {({ data }) => {
-        const kept = localStorage.getItem("faregate-organization");
-        const own =
-          data.find((each) => each.id === kept) ?? data.find((each) => each.owner === user?.username) ?? data[0];
+        const own = data.find((each) => each.owner === user?.username) ?? data[0];
         if (own === undefined) return <Navigate to="/organizations" replace />;
         return <Navigate to={`/o/${own.id}`} replace />;
       }}
@@ -140,6 +143,12 @@ function Home() {
 function InOrganization() {
   const { organizationId = "" } = useParams();
   const organization = useAsk<Organization>(`/organizations/${organizationId}`);
+  const { error } = organization;
+  const isKept = localStorage.getItem(KEPT_ORGANIZATION) === organizationId;
+  if (isKept && error instanceof Refused && (error.status === 403 || error.status === 404)) {
+    localStorage.removeItem(KEPT_ORGANIZATION);
+    return <Navigate to="/" replace />;
+  }
   if (organization.data === undefined) {
     return (
       <main>

@@ -42,7 +42,7 @@ export interface Console {
 export function useConsole(options: { environment?: Record<string, string>; isSignedIn?: boolean } = {}): Console {
   const own = {} as Console;
   beforeAll(async () => {
-    Object.assign(own, await openConsole(options.environment));
+    Object.assign(own, await openConsole(options.environment ?? {}, await createTestDatabase()));
     if (options.isSignedIn !== false) await own.signIn();
   });
   afterEach(async ({ task }) => {
@@ -53,9 +53,8 @@ export function useConsole(options: { environment?: Record<string, string>; isSi
   return own;
 }
 
-/** Starts a server over its own database with an ADMIN, and opens a window. Takes about 3 seconds. */
-async function openConsole(environment: Record<string, string> = {}): Promise<Console> {
-  const database = await createTestDatabase();
+/** Starts a server over a migrated, empty database with an ADMIN, and opens a window. Takes about 3 seconds. */
+export async function openConsole(environment: Record<string, string>, database: TestDatabase): Promise<Console> {
   await seed(database);
   const [server, browser] = await Promise.all([startEventServer(database.url, environment), launchChromium()]);
   const call: Console["call"] = async (method, path, body, key) => {

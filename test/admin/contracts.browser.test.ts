@@ -25,8 +25,10 @@ test("contracts are searched, filtered and sorted on the server, and the address
   await page.getByRole("button", { name: "Sort by Person" }).click();
   await page.getByRole("link", { name: "user-24" }).waitFor();
   expect(page.url()).toContain("order=desc");
-  await page.getByLabel("Service", { exact: true }).selectOption("Tasker");
-  await page.getByLabel("Plan", { exact: true }).selectOption("PRO");
+  await page.getByRole("button", { name: "Service", exact: true }).click();
+  await page.getByRole("menuitem", { name: "Tasker" }).click();
+  await page.getByRole("button", { name: "Plan", exact: true }).click();
+  await page.getByRole("menuitem", { name: "PRO" }).click();
   await page.getByText("1 contract", { exact: true }).waitFor();
   await expectAccessible(page);
   await page.reload();
@@ -290,6 +292,16 @@ test("the history of a contract that an archiving moved shows both versions with
   await own.open(`/contracts/user-20?tab=history&at=${encodeURIComponent(past.toISOString())}`, "user-20");
   await expect.poll(() => states.allTextContents()).toEqual([expect.stringMatching(/Created.*1\.0\.0 FREE/)]);
   expect(new Set(own.complaints.splice(0))).toEqual(new Set([expect.stringContaining("404")]));
+});
+
+test("a contract shows the calls about its user", async () => {
+  const { page } = own;
+  await own.open("/contracts/ada", "ada");
+  await page.getByRole("tab", { name: "API" }).click();
+  await page.getByText("/features/ada/tasker-board").waitFor();
+  await page.getByText("/features/ada -H 'x-api-key: YOUR_KEY'").waitFor();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
 });
 
 test("an ADMIN contracts a user by hand, and types the user's id to delete the contract", async () => {

@@ -41,7 +41,8 @@ test("every figure of the overview is correct, links to the list it counts, and 
   await page.getByRole("link", { name: "All near a limit" }).click();
   await page.getByText("1 contract", { exact: true }).waitFor();
   await page.getByRole("link", { name: "ada" }).waitFor();
-  await page.getByLabel("Status").selectOption("expired");
+  await page.getByRole("button", { name: "Status Near a limit" }).click();
+  await page.getByRole("menuitem", { name: "Expired" }).click();
   await page.getByRole("link", { name: "bob" }).waitFor();
   await page.getByText("1 contract", { exact: true }).waitFor();
   await own.open("", "Overview");

@@ -156,6 +156,23 @@ test("a new password asks for the current one", async () => {
   expect(own.complaints.splice(0)).toEqual([expect.stringContaining("401")]);
 });
 
+test("signing out everywhere else replaces the key and stays signed in here", async () => {
+  const { page } = own;
+  const { apiKey } = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "eva",
+    password: "longer-battery-staple-7",
+  });
+  await page.getByText("Signed in here since").waitFor();
+  await page.getByRole("button", { name: "Sign out everywhere else" }).click();
+  await page.getByLabel("Type eva to confirm").fill("eva");
+  await page.getByRole("dialog").getByRole("button", { name: "Sign out everywhere else" }).click();
+  await page.getByText("Key replaced").waitFor();
+  await expect(own.call("GET", "/organizations", undefined, apiKey)).rejects.toThrow("401");
+  await page.reload();
+  await page.getByRole("heading", { level: 1, name: "Account" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
 test("every part of the design is accessible in both themes", async () => {
   const { page } = own;
   await page.goto(`${own.url}/design`);

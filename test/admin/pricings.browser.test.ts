@@ -60,6 +60,16 @@ test("a draft survives leaving the page, and a second version is added", async (
   expect(own.complaints).toEqual([]);
 });
 
+test("a version that exists is refused before it is saved, with a link to it", async () => {
+  const { page } = own;
+  await own.open("/upload?service=Tasker", "Upload a pricing");
+  await page.getByRole("textbox", { name: "Pricing2Yaml text" }).fill(newer());
+  await page.getByText("Tasker 1.1.0 already exists.").waitFor();
+  await page.getByRole("link", { name: "Open version" }).click();
+  await page.getByRole("heading", { name: "Plans in 1.1.0" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
 test("a version shows its plans, add-ons, features and uploaded text", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Open version 1.0.0" }).click();

@@ -132,7 +132,7 @@ const SHOTS: readonly Shot[] = [
         .first()
         .waitFor(),
   },
-  { name: "contracts", path: "/contracts", heading: "Contracts", kept: "light", prepare: text("10 contracts") },
+  { name: "contracts", path: "/contracts", heading: "Contracts", prepare: text("10 contracts") },
   { name: "new-contract", path: "/new-contract", heading: "New contract" },
   { name: "contract", path: "/contracts/ada", heading: "ada", kept: "light", prepare: text("281 of 300") },
   { name: "contract-phone", path: "/contracts/ada", heading: "ada", kept: "phone", prepare: text("281 of 300") },

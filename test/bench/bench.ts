@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import * as changes from "./changes.ts";
+import * as consoleInBrowser from "./console.ts";
 import * as evaluation from "./evaluation.ts";
 import * as events from "./events.ts";
 import * as growth from "./growth.ts";
@@ -23,7 +24,7 @@ import * as usage from "./usage.ts";
 
 const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
-const NAMED = { changes, growth, hostile, offers, restore, unleash };
+const NAMED = { changes, console: consoleInBrowser, growth, hostile, offers, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
 /** Tolerance for noise of the machine. */

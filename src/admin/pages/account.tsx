@@ -3,6 +3,7 @@ import { call, path } from "../api.ts";
 import { Confirm } from "../design/dialog.tsx";
 import { Field, Form } from "../design/field.tsx";
 import { Failed, Page, Section } from "../design/page.tsx";
+import { formatMoment } from "../format.ts";
 import { SecretText } from "../parts/secret.tsx";
 import { useChange } from "../queries.ts";
 import { useSession, useUser } from "../session.tsx";
@@ -13,7 +14,8 @@ const t = texts.account;
 export function AccountPage() {
   const user = useUser();
   const { replaceKey } = useSession();
-  const [isReplacing, setIsReplacing] = useState(false);
+  /** Title of the dialog that replaces the key. */
+  const [replacing, setReplacing] = useState<string>();
   const [oldPassword, setOldPassword] = useState("");
   const [password, setPassword] = useState("");
   const replace = useChange({
@@ -22,7 +24,7 @@ export function AccountPage() {
     done: () => t.keyReplaced,
     after: ({ apiKey }) => {
       replaceKey(apiKey);
-      setIsReplacing(false);
+      setReplacing(undefined);
     },
   });
   const changePassword = useChange({
@@ -40,19 +42,34 @@ export function AccountPage() {
   });
   return (
     <Page title={t.title}>
-      <Section title={t.signedInAs}>
+      <Section
+        title={t.signedInAs}
+        actions={
+          <button type="button" className="b" onClick={() => setReplacing(t.signOutElsewhere)}>
+            {t.signOutElsewhere}
+          </button>
+        }
+      >
         <dl className="pairs">
           <dt>{texts.signIn.username}</dt>
           <dd>{user.username}</dd>
           <dt>{t.role}</dt>
           <dd>{texts.shell.platformRoles[user.role]}</dd>
+          {user.since === undefined ? null : (
+            <>
+              <dt>{t.since}</dt>
+              <dd>
+                <time dateTime={user.since}>{formatMoment(user.since)}</time>
+              </dd>
+            </>
+          )}
         </dl>
       </Section>
       <Section
         title={t.key}
         lead={t.keyHint}
         actions={
-          <button type="button" className="b danger" onClick={() => setIsReplacing(true)}>
+          <button type="button" className="b" onClick={() => setReplacing(t.newKey)}>
             {t.newKey}
           </button>
         }
@@ -86,17 +103,17 @@ export function AccountPage() {
         </Form>
         <Failed error={changePassword.error} />
       </Section>
-      {isReplacing ? (
+      {replacing === undefined ? null : (
         <Confirm
-          title={t.newKey}
-          action={t.newKey}
+          title={replacing}
+          action={replacing}
           name={user.username}
           change={replace}
-          onClose={() => setIsReplacing(false)}
+          onClose={() => setReplacing(undefined)}
         >
           <p>{t.newKeyWarning}</p>
         </Confirm>
-      ) : null}
+      )}
     </Page>
   );
 }

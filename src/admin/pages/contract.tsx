@@ -20,13 +20,14 @@ import { Billing, useBilling } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact, nameOf } from "../parts/contact.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
+import { Samples } from "../parts/samples.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
 import { useNow } from "../parts/usage-bar.tsx";
 import { UsageSection } from "../parts/usage-section.tsx";
 import { choicePrice, formatSum } from "../prices.ts";
 import { choiceOf } from "../pricing.ts";
 import { useAsk, useChange } from "../queries.ts";
-import { usePricings } from "../services.ts";
+import { usePricings } from "../pricings.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 
@@ -122,6 +123,7 @@ export function ContractPage() {
                         },
                       ]
                     : []),
+                  { id: "api", title: t.api, content: <ApiSamples contract={data} /> },
                 ]}
               />
               <aside className="aside" aria-label={t.usage}>
@@ -137,6 +139,16 @@ export function ContractPage() {
       </Loaded>
     </Page>
   );
+}
+
+/** Calls about this user, with a feature of the first contracted service. */
+function ApiSamples({ contract }: { contract: Contract }) {
+  const contracted = Object.entries(contract.contractedServices);
+  const { pricingOf } = usePricings(contracted);
+  const ids = contracted.flatMap(([service, version]) =>
+    (pricingOf(service, version)?.pricing.features ?? []).map(({ name }) => `${service}-${name}`),
+  );
+  return <Samples userId={contract.userContact.userId} featureId={ids[0]} />;
 }
 
 function Meta({ contract }: { contract: Contract }) {

@@ -1,4 +1,13 @@
-import { FilePen, Gauge, Hourglass, Upload, UserPlus, Webhook as WebhookIcon, type LucideIcon } from "lucide-react";
+import {
+  FilePen,
+  Gauge,
+  Hourglass,
+  OctagonX,
+  Upload,
+  UserPlus,
+  Webhook as WebhookIcon,
+  type LucideIcon,
+} from "lucide-react";
 import { Link } from "react-router";
 import type { DenialReport, Overview, Trends, Webhook } from "../answers.ts";
 import { path } from "../api.ts";
@@ -34,7 +43,7 @@ export function OverviewPage() {
   });
   const trends = useAsk<Trends>(`${here.base}/trends`);
   const stream = useStream();
-  const isNew = services.data?.length === 0;
+  const isNew = services.data?.length === 0 || overview.data?.contracts.total === 0;
   return (
     <Page
       title={t.title}
@@ -55,8 +64,8 @@ export function OverviewPage() {
         </>
       }
     >
-      {isNew ? <FirstSteps /> : null}
-      <Attention overview={overview.data} />
+      {isNew ? <FirstSteps hasServices={(services.data?.length ?? 0) > 0} /> : null}
+      <Attention overview={overview.data} trends={trends.data} />
       <div className="half">
         <Section title={t.contracts} actions={<More to="contracts" text={t.allContracts} />}>
           <Loaded query={overview}>{(data) => <Contracts overview={data} />}</Loaded>
@@ -131,18 +140,19 @@ const Review = ({ to, of }: { to: string; of: string }) => (
 );
 
 /** Lists what somebody has to look at, most urgent first. Absent when there is nothing. */
-function Attention({ overview }: { overview: Overview | undefined }) {
+function Attention({ overview, trends }: { overview: Overview | undefined; trends: Trends | undefined }) {
   const { base, organization, may } = useHere();
   const webhooks = useAsk<Webhook[]>(may("GET", "/webhooks") ? `${base}/webhooks` : undefined);
   const services = useServices();
   const drafts = (services.data ?? []).flatMap(({ name }) => draftsOf(organization.id, name));
-  const broken = webhooks.data?.filter(({ state }) => state === "suspended") ?? [];
+  const broken = webhooks.data?.filter(({ state, failures }) => state === "suspended" || failures > 0) ?? [];
+  const denied = trends === undefined ? undefined : riseOf(trends.denials);
   const items: { key: string; icon: LucideIcon; tone: "bad" | "warn"; title: string; lead: string; to: string }[] = [
-    ...broken.map(({ id, url, suspendedReason }) => ({
+    ...broken.map(({ id, url, state, suspendedReason }) => ({
       key: id,
       icon: WebhookIcon,
       tone: "bad" as const,
-      title: t.webhookSuspended(new URL(url).host),
+      title: (state === "suspended" ? t.webhookSuspended : t.webhookFailing)(new URL(url).host),
       lead: suspendedReason ?? "",
       to: `webhooks?webhook=${id}`,
     })),
@@ -158,6 +168,18 @@ function Attention({ overview }: { overview: Overview | undefined }) {
           },
         ]
       : []),
+    ...(denied === undefined
+      ? []
+      : [
+          {
+            key: "denials",
+            icon: OctagonX,
+            tone: "warn" as const,
+            title: t.denialsRose(formatNumber(denied.now), formatNumber(denied.before)),
+            lead: t.denialsRoseLead,
+            to: `denials?hours=${WEEK_HOURS}`,
+          },
+        ]),
     ...((overview?.contracts.ending ?? 0) > 0
       ? [
           {
@@ -206,6 +228,18 @@ function Attention({ overview }: { overview: Overview | undefined }) {
       </div>
     </Section>
   );
+}
+
+const WEEK = 7;
+/** Fewer denials are no trend. */
+const FEW = 20;
+const RISE = 1.5;
+
+/** Sums the last seven days and the seven before. Returns undefined unless the counts have risen by half. */
+function riseOf(perDay: readonly number[]): { now: number; before: number } | undefined {
+  const sum = (days: readonly number[]) => days.reduce((total, each) => total + each, 0);
+  const [now, before] = [sum(perDay.slice(-WEEK)), sum(perDay.slice(-2 * WEEK, -WEEK))];
+  return now >= FEW && now >= before * RISE ? { now, before } : undefined;
 }
 
 /** Shows how many contracts there are, in states that exclude each other and add up. */

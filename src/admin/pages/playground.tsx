@@ -10,7 +10,7 @@ import { Check, Field, Form, Select } from "../design/field.tsx";
 import { Empty, Failed, Page, Section, Skeleton } from "../design/page.tsx";
 import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
 import { useAsk } from "../queries.ts";
-import { usePricings } from "../services.ts";
+import { usePricings } from "../pricings.ts";
 import { useHere } from "../here.tsx";
 import { formatName } from "../format.ts";
 import { texts } from "../texts.ts";

@@ -120,7 +120,12 @@ function FromText({ services }: { services: readonly Service[] }) {
           {text.trim() !== "" && (verdict === undefined || (isCurrent && comparison.isPending)) ? t.checking : null}
           {valid === undefined
             ? null
-            : `${valid.review.warnings.length === 0 && errors === 0 ? t.valid : ""} ${target?.sentence ?? ""}`}
+            : `${valid.review.warnings.length === 0 && errors === 0 ? t.valid : ""} ${target?.sentence ?? ""} `}
+          {target?.existing === undefined ? null : (
+            <Link className="link" to={target.existing}>
+              {texts.services.openVersion}
+            </Link>
+          )}
           {problems.length > 0 ? <strong>{t.problems(problems.length)}</strong> : null}
         </div>
         {problems.length > 0 ? (
@@ -187,7 +192,13 @@ function targetOf(
   { name, version }: { name: string; version: string },
   services: readonly Service[],
   expected: string,
-): { service: string | undefined; sentence: string; isPossible: boolean } {
+): {
+  service: string | undefined;
+  sentence: string;
+  isPossible: boolean;
+  /** Address of the version that has the same number. */
+  existing?: string;
+} {
   const isSame = (version_: string) => version_.replaceAll("_", ".") === version.replaceAll("_", ".");
   const service = services.find((each) => serviceKey(each.name) === serviceKey(name));
   if (expected !== "" && serviceKey(name) !== serviceKey(expected)) {
@@ -197,8 +208,10 @@ function targetOf(
   if (service.name !== name) {
     return { service: service.name, sentence: t.otherCase(name, service.name), isPossible: false };
   }
-  if (Object.keys({ ...service.activePricings, ...service.archivedPricings }).some(isSame)) {
-    return { service: name, sentence: t.hasVersion(name, version), isPossible: false };
+  const existing = Object.keys({ ...service.activePricings, ...service.archivedPricings }).find(isSame);
+  if (existing !== undefined) {
+    const to = path`../services/${name}/versions/${existing}`;
+    return { service: name, sentence: t.hasVersion(name, version), isPossible: false, existing: to };
   }
   return { service: name, sentence: t.addsVersion(name, version), isPossible: true };
 }

@@ -8,7 +8,7 @@ import { Empty, Skeleton } from "../design/page.tsx";
 import { type Explained, explainAll, reasonText, usageById } from "../explain.ts";
 import { formatName, formatValue } from "../format.ts";
 import { choiceOf, entitlements } from "../pricing.ts";
-import { usePricings } from "../services.ts";
+import { usePricings } from "../pricings.ts";
 import { texts } from "../texts.ts";
 import { findUnlock, subscriptionFrom } from "../unlock.ts";
 import { UnlockWays } from "./unlock.tsx";

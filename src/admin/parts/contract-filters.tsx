@@ -3,7 +3,7 @@ import { useSearchParams } from "react-router";
 import { CHOSEN_STATES, type ContractChoice } from "../contract-list.ts";
 import { usePricing, useServices } from "../services.ts";
 import { texts } from "../texts.ts";
-import { Select } from "../design/field.tsx";
+import { FilterChip } from "../design/filter-chip.tsx";
 import { SearchBox } from "../design/search-box.tsx";
 
 const t = texts.contracts;
@@ -29,47 +29,43 @@ export function ContractFilters({ choice }: { choice: ContractChoice }) {
   return (
     <div className="filters fields">
       <SearchBox label={t.search} />
-      <Select
-        label={t.service}
-        value={service?.name ?? ""}
-        onChange={(name) => set({ service: name, version: "", plan: "" })}
-        options={[["", t.anyService], ...(services.data ?? []).map(({ name }) => [name, name] as const)]}
-      />
-      {service === undefined ? null : (
-        <>
-          <Select
-            label={t.version}
-            value={choice.version}
-            onChange={(version) => set({ version })}
-            options={[["", texts.common.all], ...versions.map((each) => [each, each] as const)]}
-          />
-          <Select
-            label={t.plan}
-            value={choice.plan}
-            onChange={(plan) => set({ plan })}
-            options={[
-              ["", texts.common.all],
-              ...Object.keys(pricing.data?.plans ?? {}).map((each) => [each, each] as const),
-            ]}
-          />
-        </>
-      )}
       <SearchBox label={t.group} name="group" />
-      <Select
-        label={t.inState}
-        value={choice.state}
-        onChange={(state) => set({ state })}
-        options={[
-          ["", texts.common.all],
-          ...CHOSEN_STATES.map((state) => [state, state === "near" ? t.near : t.renewal[state]] as const),
-        ]}
-      />
-      {isFiltered ? (
-        <button type="button" className="b plain" onClick={() => setSearch({})}>
-          <X />
-          {t.clear}
-        </button>
-      ) : null}
+      <div className="chips">
+        <FilterChip
+          label={t.service}
+          value={service?.name ?? ""}
+          onChange={(name) => set({ service: name, version: "", plan: "" })}
+          options={(services.data ?? []).map(({ name }) => [name, name] as const)}
+        />
+        {service === undefined ? null : (
+          <>
+            <FilterChip
+              label={t.version}
+              value={choice.version}
+              onChange={(version) => set({ version })}
+              options={versions.map((each) => [each, each] as const)}
+            />
+            <FilterChip
+              label={t.plan}
+              value={choice.plan}
+              onChange={(plan) => set({ plan })}
+              options={Object.keys(pricing.data?.plans ?? {}).map((each) => [each, each] as const)}
+            />
+          </>
+        )}
+        <FilterChip
+          label={t.inState}
+          value={choice.state}
+          onChange={(state) => set({ state })}
+          options={CHOSEN_STATES.map((state) => [state, state === "near" ? t.near : t.renewal[state]] as const)}
+        />
+        {isFiltered ? (
+          <button type="button" className="b plain" onClick={() => setSearch({})}>
+            <X />
+            {t.clear}
+          </button>
+        ) : null}
+      </div>
     </div>
   );
 }

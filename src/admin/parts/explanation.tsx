@@ -114,7 +114,7 @@ function AskServer({ explained, user, isServer }: { explained: Explained; user: 
       <Failed error={ask.error} />
       {ask.data === undefined ? null : <Snippet label={t.dryRunResult} text={JSON.stringify(ask.data, null, 2)} />}
       <h3>{t.copyTitle}</h3>
-      <Snippet label={texts.keys.curl.split(":")[0] ?? ""} text={curlOf(addressOf(to, query), body)} />
+      <Snippet label={"curl"} text={curlOf(addressOf(to, query), body)} />
       <Snippet label={texts.keys.sdk} text={codeOf(addressOf(to, query), body)} />
     </>
   );

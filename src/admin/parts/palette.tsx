@@ -19,7 +19,7 @@ import { path } from "../api.ts";
 import { explainAll, usageById, verdictOf } from "../explain.ts";
 import { formatName } from "../format.ts";
 import { useAsk } from "../queries.ts";
-import { usePricings } from "../services.ts";
+import { usePricings } from "../pricings.ts";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";

@@ -1,5 +1,5 @@
 import type { Contract } from "../answers.ts";
-import { usePricings } from "../services.ts";
+import { usePricings } from "../pricings.ts";
 import { texts } from "../texts.ts";
 import { configurationText, planMoves } from "../unlock.ts";
 import { Section } from "../design/page.tsx";

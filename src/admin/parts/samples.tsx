@@ -9,28 +9,29 @@ import { Check } from "../design/field.tsx";
 const t = texts.keys;
 const PLACEHOLDER = "YOUR_KEY";
 
-/** Samples of a program's first calls. The key stays a placeholder until it is revealed. */
-export function Samples() {
+/** Samples of a program's calls about one user. The key stays a placeholder until it is revealed. */
+export function Samples({ userId = "ada", featureId }: { userId?: string; featureId?: string | undefined }) {
   const { keyFor } = useHere();
   const services = useServices();
   const own = keyFor("POST", "/features/ada")?.key;
   const [isShown, setIsShown] = useState(false);
   const key = isShown && own !== undefined ? own : PLACEHOLDER;
-  const feature = `${services.data?.[0]?.name.toLowerCase() ?? "tasker"}-board`;
+  const feature = featureId ?? `${services.data?.[0]?.name.toLowerCase() ?? "tasker"}-board`;
+  const user = encodeURIComponent(userId);
   return (
     <>
       {own === undefined ? null : <Check label={t.fillIn} checked={isShown} onChange={setIsShown} />}
       <div className="stack wide">
-        <Snippet label={t.curl} text={`curl -X POST ${API_URL}/features/ada -H 'x-api-key: ${key}'`} />
-        <Snippet label={t.sdk} text={sdkSample(key, feature)} />
+        <Snippet label={t.curl(userId)} text={`curl -X POST ${API_URL}/features/${user} -H 'x-api-key: ${key}'`} />
+        <Snippet label={t.sdk} text={sdkSample(key, user, feature)} />
         <Snippet label={t.react} text={reactSample(feature)} />
       </div>
     </>
   );
 }
 
-const sdkSample = (key: string, feature: string): string => `const answer = await fetch(
-  "${API_URL}/features/ada/${feature}",
+const sdkSample = (key: string, user: string, feature: string): string => `const answer = await fetch(
+  "${API_URL}/features/${user}/${feature}",
   { method: "POST", headers: { "x-api-key": "${key}" } },
 );
 const { eval: isOn } = await answer.json();`;

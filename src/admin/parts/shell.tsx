@@ -30,6 +30,7 @@ import {
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { Link, NavLink, Outlet, useLocation, useNavigate } from "react-router";
 import { may, roleIn } from "../access.ts";
+import { KEPT_ORGANIZATION } from "../here.tsx";
 import type { Organization, OrganizationPage } from "../answers.ts";
 import { API_URL, type Method } from "../api.ts";
 import { Face, Mark } from "../design/mark.tsx";
@@ -199,7 +200,7 @@ export function usePages(organization: Organization | undefined): {
   server: Entry[];
 } {
   const user = useUser();
-  const id = organization?.id ?? localStorage.getItem("faregate-organization");
+  const id = organization?.id ?? localStorage.getItem(KEPT_ORGANIZATION);
   const inOrganization = roleIn(organization, user.username) ?? (organization === undefined ? "EVALUATOR" : undefined);
   const sees = (method: Method, path: string) =>
     may({ username: user.username, role: user.role, inOrganization }, method, path);

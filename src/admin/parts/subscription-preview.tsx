@@ -7,7 +7,7 @@ import { type Difference, differencesBetween } from "../differences.ts";
 import { formatName, formatNumber, formatValue } from "../format.ts";
 import { type Choice, choiceOf, usageOf } from "../pricing.ts";
 import { type PriceMove, priceMove } from "../prices.ts";
-import { usePricings } from "../services.ts";
+import { usePricings } from "../pricings.ts";
 import { texts } from "../texts.ts";
 import type { CompiledPricing } from "../../core/pricing/compile.ts";
 

@@ -4,7 +4,7 @@ import type { Contract } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { usageOf, type Usage } from "../pricing.ts";
 import { useChange } from "../queries.ts";
-import { usePricings } from "../services.ts";
+import { usePricings } from "../pricings.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { Dialog } from "../design/dialog.tsx";

@@ -25,6 +25,8 @@ export const register = {
 export const account = {
   title: "Account",
   signedInAs: "Signed in as",
+  since: "Signed in here since",
+  signOutElsewhere: "Sign out everywhere else",
   role: "Platform role",
   key: "Your personal key",
   keyHint: "It can do everything you can. For programs, create an API key instead.",

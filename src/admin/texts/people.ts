@@ -32,7 +32,7 @@ export const keys = {
   samplesTitle: "Use a key",
   createTitle: "New key",
   fillIn: "Show the key in the samples",
-  curl: "curl: may ada use a feature?",
+  curl: (userId: string) => `curl: what may ${userId} use?`,
   sdk: "TypeScript",
   react: "React",
 } as const;

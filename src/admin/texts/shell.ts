@@ -91,6 +91,7 @@ export const common = {
   newest: "Newest",
   previous: "Previous",
   search: "Search",
+  clear: (filter: string) => `Clear: ${filter}`,
   none: "None",
   justNow: "Just now",
   becomes: "becomes",
