@@ -1,13 +1,29 @@
-import { lazy, Suspense } from "react";
-import { Route, Routes } from "react-router";
+import { lazy, StrictMode, Suspense } from "react";
+import { createRoot } from "react-dom/client";
+import { BrowserRouter, Route, Routes } from "react-router";
 import { RegisterPage } from "./pages/register.tsx";
 import { SignInPage } from "./pages/sign-in.tsx";
-import { useSession } from "./session.tsx";
+import { SessionProvider, useSession } from "./session.tsx";
 
 const SignedIn = lazy(async () => ({ default: (await import("./signed-in.tsx")).SignedIn }));
 
-/** The console. Signed-out users see the sign-in page at every address, then the page they requested. */
-export function App() {
+/** Renders the console into the page. */
+export function showConsole(): void {
+  const root = document.querySelector("#console");
+  if (root === null) return;
+  createRoot(root).render(
+    <StrictMode>
+      <SessionProvider>
+        <BrowserRouter basename={new URL(document.baseURI).pathname.replace(/\/$/, "")}>
+          <App />
+        </BrowserRouter>
+      </SessionProvider>
+    </StrictMode>,
+  );
+}
+
+/** Signed-out users see the sign-in page at every address, then the page they requested. */
+function App() {
   const { user } = useSession();
   if (user === undefined) {
     return (

@@ -1,11 +1,7 @@
 import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
 import type { SignedIn } from "./answers.ts";
 import { onKeyLost } from "./api.ts";
-
-const STORED = "faregate-session";
-
-/** The signed-in user, with the moment of signing in. */
-type StoredUser = SignedIn & { since?: string };
+import { forgetSession, isRemembered, keepSession, readSession, type StoredUser } from "./stored-session.ts";
 
 interface Session {
   user: StoredUser | undefined;
@@ -19,22 +15,19 @@ interface Session {
 
 const SessionContext = createContext<Session | undefined>(undefined);
 
-/** Provides the session, stored per tab, or in localStorage if the user chose "remember". */
+/** Provides the session to the console. */
 export function SessionProvider({ children }: { children: ReactNode }) {
-  const [user, setUser] = useState(readStored);
+  const [user, setUser] = useState(readSession);
   const [ended, setEnded] = useState(false);
   const session = useMemo<Session>(() => {
     const leave = (byItself: boolean) => {
-      sessionStorage.removeItem(STORED);
-      localStorage.removeItem(STORED);
+      forgetSession();
       setUser(undefined);
       setEnded(byItself);
     };
     onKeyLost.current = () => leave(true);
     const store = (next: StoredUser, remember: boolean) => {
-      // Another user's older session must not come back when the tab is closed.
-      (remember ? sessionStorage : localStorage).removeItem(STORED);
-      (remember ? localStorage : sessionStorage).setItem(STORED, JSON.stringify(next));
+      keepSession(next, remember);
       setUser(next);
       setEnded(false);
     };
@@ -44,27 +37,11 @@ export function SessionProvider({ children }: { children: ReactNode }) {
       signIn: (next, remember) => store({ ...next, since: new Date().toISOString() }, remember),
       signOut: () => leave(false),
       replaceKey: (apiKey) => {
-        if (user !== undefined) store({ ...user, apiKey }, localStorage.getItem(STORED) !== null);
+        if (user !== undefined) store({ ...user, apiKey }, isRemembered());
       },
     };
   }, [user, ended]);
   return <SessionContext.Provider value={session}>{children}</SessionContext.Provider>;
-}
-
-const storedText = (): string | null => sessionStorage.getItem(STORED) ?? localStorage.getItem(STORED);
-
-/** True when this browser keeps a session, which the server may have ended. */
-export const hasStoredSession = (): boolean => storedText() !== null;
-
-function readStored(): StoredUser | undefined {
-  const text = storedText();
-  try {
-    const value: unknown = JSON.parse(text ?? "null");
-    const isUser = typeof value === "object" && value !== null && "apiKey" in value && "username" in value;
-    return isUser ? (value as StoredUser) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Returns the session, signed in or not. */
