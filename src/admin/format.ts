@@ -100,7 +100,7 @@ export function formatPeriod({ value, unit }: Period): string {
 /** Returns a message of the server or its parser without codes and other words that only programs match on. */
 export function readable(message: string): string {
   const text = message
-    .replace(/^(?:[A-Z]+(?: [A-Z]+)*|Invalid request|Pricing parsing error): /, "")
+    .replace(/^(?:INVALID DATA|CONFLICT|NOT FOUND|PERMISSION ERROR|Invalid request|Pricing parsing error): /, "")
     .replace(/^Error parsing .+?\. Error: /, "");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -81,6 +81,15 @@ test("the denied features show their counts and reasons, and link to the playgro
   expect(own.complaints).toEqual([]);
 });
 
+test("denials that have risen need attention", async () => {
+  const { page } = own;
+  for (let times = 0; times < 17; times += 1) await own.call("POST", "/features/ada/tasker-export", {}, own.key);
+  await own.open("", "Overview");
+  await page.getByRole("link", { name: "Review: Denials rose from 0 to 20 in 7 days" }).waitFor();
+  await expectAccessible(page);
+  expect(own.complaints).toEqual([]);
+});
+
 test("the audit log lists each change with its actor", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Activity log" }).click();

@@ -145,7 +145,9 @@ function Attention({ overview, trends }: { overview: Overview | undefined; trend
   const webhooks = useAsk<Webhook[]>(may("GET", "/webhooks") ? `${base}/webhooks` : undefined);
   const services = useServices();
   const drafts = (services.data ?? []).flatMap(({ name }) => draftsOf(organization.id, name));
-  const broken = webhooks.data?.filter(({ state, failures }) => state === "suspended" || failures > 0) ?? [];
+  const broken =
+    webhooks.data?.filter(({ state, failures }) => state === "suspended" || (state === "enabled" && failures > 0)) ??
+    [];
   const denied = trends === undefined ? undefined : riseOf(trends.denials);
   const items: { key: string; icon: LucideIcon; tone: "bad" | "warn"; title: string; lead: string; to: string }[] = [
     ...broken.map(({ id, url, state, suspendedReason }) => ({
