@@ -1,29 +1,53 @@
-import * as Dropdown from "@radix-ui/react-dropdown-menu";
 import { Ellipsis, type LucideIcon } from "lucide-react";
-import type { ReactNode } from "react";
+import { createContext, lazy, Suspense, useContext, useState, type ReactNode } from "react";
+import type { MenuParts } from "./open-menu.tsx";
 
-/** A button that opens a menu, with arrow keys, type-ahead and Escape. A trigger with text names itself. */
-export function Menu(props: {
+const load = () => import("./open-menu.tsx");
+const OpenMenu = lazy(async () => ({ default: (await load()).OpenMenu }));
+
+/** Parts of the menu library, which loads with the first menu that is pointed at. */
+export const MenuPartsContext = createContext<MenuParts | undefined>(undefined);
+
+function useParts(): MenuParts {
+  const parts = useContext(MenuPartsContext);
+  if (parts === undefined) throw new Error("no menu around this entry");
+  return parts;
+}
+
+export interface MenuProps {
   label: string;
   trigger: ReactNode;
   hasText?: boolean;
   className?: string;
   children: ReactNode;
-}) {
+}
+
+/** A button that opens a menu, with arrow keys, type-ahead and Escape. A trigger with text names itself. */
+export function Menu(props: MenuProps) {
+  const [openedBy, setOpenedBy] = useState<"pointer" | "keyboard">();
+  const button = (
+    <button
+      type="button"
+      className={props.className ?? "b"}
+      aria-label={props.hasText === true ? undefined : props.label}
+      aria-haspopup="menu"
+      aria-expanded={false}
+      onPointerEnter={() => void load()}
+      onFocus={() => void load()}
+      // Enter and Space click without a count.
+      onClick={({ detail }) => setOpenedBy(detail === 0 ? "keyboard" : "pointer")}
+      onKeyDown={({ key }) => {
+        if (key === "ArrowDown") setOpenedBy("keyboard");
+      }}
+    >
+      {props.trigger}
+    </button>
+  );
+  if (openedBy === undefined) return button;
   return (
-    <Dropdown.Root modal={false}>
-      <Dropdown.Trigger
-        className={props.className ?? "b"}
-        aria-label={props.hasText === true ? undefined : props.label}
-      >
-        {props.trigger}
-      </Dropdown.Trigger>
-      <Dropdown.Portal>
-        <Dropdown.Content className="menu" align="start" sideOffset={4} aria-label={props.label}>
-          {props.children}
-        </Dropdown.Content>
-      </Dropdown.Portal>
-    </Dropdown.Root>
+    <Suspense fallback={button}>
+      <OpenMenu {...props} isByKeyboard={openedBy === "keyboard"} />
+    </Suspense>
   );
 }
 
@@ -43,20 +67,24 @@ export function MenuItem(props: {
   isDisabled?: boolean;
   children: ReactNode;
 }) {
+  const { Item } = useParts();
   const Icon = props.icon;
   return (
-    <Dropdown.Item
+    <Item
       className={props.isBad === true ? "menu-item bad" : "menu-item"}
       disabled={props.isDisabled === true}
       onSelect={props.onSelect}
     >
       {Icon === undefined ? null : <Icon />}
       {props.children}
-    </Dropdown.Item>
+    </Item>
   );
 }
 
-export const MenuLine = () => <Dropdown.Separator className="menu-line" />;
+export function MenuLine() {
+  const { Separator } = useParts();
+  return <Separator className="menu-line" />;
+}
 
 /** A choice inside a menu; the menu stays open. */
 export function MenuChoice<T extends string>(props: {
@@ -65,8 +93,9 @@ export function MenuChoice<T extends string>(props: {
   onChange: (value: T) => void;
   options: readonly (readonly [value: T, label: string])[];
 }) {
+  const { RadioGroup, RadioItem } = useParts();
   return (
-    <Dropdown.RadioGroup
+    <RadioGroup
       className="seg"
       aria-label={props.label}
       value={props.value}
@@ -76,10 +105,10 @@ export function MenuChoice<T extends string>(props: {
       }}
     >
       {props.options.map(([value, label]) => (
-        <Dropdown.RadioItem key={value} value={value} onSelect={(event) => event.preventDefault()}>
+        <RadioItem key={value} value={value} onSelect={(event) => event.preventDefault()}>
           {label}
-        </Dropdown.RadioItem>
+        </RadioItem>
       ))}
-    </Dropdown.RadioGroup>
+    </RadioGroup>
   );
 }
