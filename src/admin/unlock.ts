@@ -2,11 +2,11 @@ import { configurationOf, type Configuration } from "../core/change/configuratio
 import { createSide, entitlementsOf, type Side } from "../core/change/entitlements.ts";
 import { type Changes, changesOf } from "../core/offers/changes.ts";
 import { offerFor, type OfferedPlan } from "../core/offers/offer.ts";
-import { type NamedConfiguration, type Purchase, unlockSteps } from "../core/offers/unlock.ts";
+import { type FoundPurchases, type NamedConfiguration, unlockSteps } from "../core/offers/unlock.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import { evaluateBoolean, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { grant } from "../core/pricing/subscription.ts";
-import { finish } from "../core/steps.ts";
+import { computingTime, finish } from "../core/steps.ts";
 import type { Subscription } from "./answers.ts";
 import type { Explained, PricingOf, UsageById } from "./explain.ts";
 import { choiceOf } from "./pricing.ts";
@@ -15,8 +15,8 @@ import { choiceOf } from "./pricing.ts";
  * Computes unlocks in the browser with the server's own search: user keys cannot ask for an end user's features.
  */
 
-/** Computing time of one search, as on the server. */
-const SEARCH_MS = 40;
+/** Computing time of one search. A browser compiles the search while it runs it for the first time. */
+const SEARCH_MS = 100;
 
 const sides = new WeakMap<CompiledPricing, Side>();
 
@@ -35,7 +35,7 @@ function currentOf(subscription: Subscription, service: string): Configuration {
 export function findUnlock(
   { id, service, name }: Explained,
   given: { subscription: Subscription; pricingOf: PricingOf; usage: UsageById; isServer: boolean },
-): readonly Purchase[] | undefined {
+): FoundPurchases | undefined {
   const { subscription, pricingOf, usage, isServer } = given;
   const pricing = pricingOf(service, subscription.contractedServices[service] ?? "");
   if (pricing === undefined) return undefined;
@@ -46,8 +46,8 @@ export function findUnlock(
     return [{ serviceName: other, pricing: compiled, grant: grant(compiled, choice.plan, choice.addOns) }];
   });
   const side = sideOf(pricing);
-  const until = performance.now() + SEARCH_MS;
-  const { purchases } = finish(
+  const time = computingTime(() => performance.now());
+  return finish(
     unlockSteps(
       { before: side, after: side, current: currentOf(subscription, service) },
       {
@@ -61,10 +61,9 @@ export function findUnlock(
           return evaluateBoolean(prepareEvaluation(services), id, usage, { server: isServer });
         },
       },
-      () => performance.now() > until,
+      () => time.read() > SEARCH_MS,
     ),
   );
-  return purchases;
 }
 
 /** A plan of a version, with what moving to it changes. */

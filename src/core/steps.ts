@@ -17,3 +17,26 @@ export function finish<Result>(steps: Steps<Result>): Result {
     if (done === true) return value;
   }
 }
+
+/** Longest step that {@link computingTime} counts as computing. */
+const LONGEST_STEP_MS = 5;
+
+/**
+ * Measures computing by a clock in milliseconds. A gap of more than 5 ms between two readings counts as 5 ms: then the
+ * machine ran something else, which must not change an answer.
+ */
+export function computingTime(clock: () => number): { resume(): void; read(): number } {
+  let computed = 0;
+  let readAt = clock();
+  return {
+    /** Starts again after a pause. */
+    resume: () => void (readAt = clock()),
+    /** Returns the milliseconds so far. */
+    read: () => {
+      const now = clock();
+      computed += Math.min(now - readAt, LONGEST_STEP_MS);
+      readAt = now;
+      return computed;
+    },
+  };
+}

@@ -144,7 +144,7 @@ function Answer(props: {
 }) {
   const { contract, explained, onChangePlan } = props;
   const { pricingOf } = usePricings(Object.entries(contract.contractedServices));
-  const purchases = isOff(explained)
+  const found = isOff(explained)
     ? findUnlock(explained, { subscription: contract, pricingOf, usage: usageById(contract), isServer: false })
     : undefined;
   const { userId } = contract.userContact;
@@ -155,9 +155,9 @@ function Answer(props: {
       {explained.reasons.map((reason) => (
         <p key={JSON.stringify(reason)}>{reasonText(reason, explained.plan)}</p>
       ))}
-      {purchases === undefined ? null : (
+      {found === undefined ? null : (
         <UnlockWays
-          purchases={purchases}
+          {...found}
           onChoose={
             onChangePlan === undefined
               ? undefined

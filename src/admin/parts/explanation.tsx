@@ -2,7 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { Check, X } from "lucide-react";
 import { useState } from "react";
 import { scopesFor, useActing } from "../acting.ts";
-import type { Purchase } from "../../core/offers/unlock.ts";
+import type { FoundPurchases } from "../../core/offers/unlock.ts";
 import type { FeatureAnswer } from "../answers.ts";
 import { addressOf, call, path } from "../api.ts";
 import { type Explained, reasonText, verdictOf } from "../explain.ts";
@@ -22,7 +22,7 @@ export function Explanation(props: {
   user: string | undefined;
   isServer: boolean;
   /** Purchases that turn a denied feature on; undefined if there is nothing to unlock. */
-  unlock: readonly Purchase[] | undefined;
+  unlock: FoundPurchases | undefined;
 }) {
   const { explained, user, unlock } = props;
   const { result } = explained;
@@ -59,7 +59,7 @@ export function Explanation(props: {
       {unlock === undefined ? null : (
         <>
           <h3>{texts.unlock.title}</h3>
-          <UnlockChoices purchases={unlock} />
+          <UnlockChoices {...unlock} />
         </>
       )}
       {user === undefined ? null : <AskServer {...props} user={user} />}

@@ -1,5 +1,5 @@
 import type { Change } from "../../core/offers/changes.ts";
-import type { Purchase } from "../../core/offers/unlock.ts";
+import type { FoundPurchases, Purchase } from "../../core/offers/unlock.ts";
 import { formatPrice, formatUnknown } from "../format.ts";
 import { texts } from "../texts.ts";
 import { configurationText } from "../unlock.ts";
@@ -22,9 +22,9 @@ export function ChangeList({ changes }: { changes: readonly Change[] }) {
 }
 
 /** Shows the smallest purchase that turns a feature on, and those of other plans. */
-export function UnlockChoices({ purchases }: { purchases: readonly Purchase[] }) {
+export function UnlockChoices({ purchases, complete }: FoundPurchases) {
   const [best] = purchases;
-  if (best === undefined) return <p>{t.nothing}</p>;
+  if (best === undefined) return <p>{complete ? t.nothing : t.cutOff}</p>;
   return (
     <>
       <p>
@@ -44,17 +44,15 @@ export function UnlockChoices({ purchases }: { purchases: readonly Purchase[] })
           </tr>
         ))}
       </Table>
+      {complete ? null : <p className="small soft">{t.cutOff}</p>}
     </>
   );
 }
 
 /** Offers the purchases that turn a feature on, each with its price before and after. */
-export function UnlockWays(props: {
-  purchases: readonly Purchase[];
-  onChoose: ((purchase: Purchase) => void) | undefined;
-}) {
-  const { purchases, onChoose } = props;
-  if (purchases.length === 0) return <p className="soft">{t.nothing}</p>;
+export function UnlockWays(props: FoundPurchases & { onChoose: ((purchase: Purchase) => void) | undefined }) {
+  const { purchases, complete, onChoose } = props;
+  if (purchases.length === 0) return <p className="soft">{complete ? t.nothing : t.cutOff}</p>;
   return (
     <div className="ways">
       {purchases.map((purchase) => (

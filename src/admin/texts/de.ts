@@ -340,6 +340,7 @@ export const de: Texts = {
     ask: "Was würde es freischalten?",
     user: "Für den Benutzer mit der Id",
     nothing: "Kein angebotener Plan und kein Add-on schaltet es frei.",
+    cutOff: "Die Suche wurde abgebrochen; es kann weitere Wege geben.",
     sentence: (configuration, price) => `${configuration} schaltet es frei: ${price}.`,
     configuration: "Plan und Add-ons",
     plan: "Plan",

@@ -121,6 +121,7 @@ export const unlock = {
   ask: "What would unlock this?",
   user: "For the user with the id",
   nothing: "No plan or add-on on offer turns it on.",
+  cutOff: "The search was cut off, so there may be more ways.",
   sentence: (configuration: string, price: string) => `${configuration} turns it on: ${price}.`,
   configuration: "Plan and add-ons",
   plan: "Plan",

@@ -1,6 +1,6 @@
 import { analyse, clocksOf, sizeOf } from "../../core/change/analysis.ts";
 import type { AnalysisResult, AnalysisTask } from "../../core/change/analysis.ts";
-import type { IsOver, Steps } from "../../core/steps.ts";
+import { computingTime, type IsOver, type Steps } from "../../core/steps.ts";
 import { Failure } from "../errors.ts";
 
 /** Time budget of a task on the event loop. When it runs out, the task restarts in a thread. */
@@ -76,20 +76,20 @@ export async function inSlices<T>(
 }
 
 /**
- * Runs work in slices. `isOver` turns true after `milliseconds` of computing, not counting the pauses between slices.
+ * Runs work in slices. `isOver` turns true after `milliseconds` of computing, not counting the pauses between slices; see
+ * {@link computingTime}.
  */
 export function inBudget<T>(milliseconds: number, work: (isOver: IsOver) => Steps<T>): Promise<T> {
-  let computed = 0;
-  let since = 0;
+  const time = computingTime(() => performance.now());
   let readings = 0;
-  const isOver = () => computed + performance.now() - since + READING_MS * (readings += 1) > milliseconds;
+  const isOver = () => time.read() + READING_MS * (readings += 1) > milliseconds;
   function* timed(): Steps<T> {
     const steps = work(isOver);
     for (;;) {
-      since = performance.now();
+      time.resume();
       const { done, value } = steps.next();
       if (done === true) return value;
-      computed += performance.now() - since;
+      time.read();
       yield;
     }
   }
