@@ -66,7 +66,7 @@ test("a user signs in by keyboard alone and lands on the requested page", async 
   expect(own.complaints.splice(0)).toEqual([expect.stringContaining("401")]);
 });
 
-test("the browser loads at most 90 kB of compressed JavaScript to sign in, 160 with the first page, 240 to upload", async () => {
+test("the browser loads at most 90 kB of compressed JavaScript to sign in, 160 with the first page, 240 to upload, and compiles the first page at once", async () => {
   const context = await own.browser.newContext();
   const page = await context.newPage();
   const loadedBytes = () =>
@@ -86,6 +86,13 @@ test("the browser loads at most 90 kB of compressed JavaScript to sign in, 160 w
   await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
   await page.getByRole("heading", { name: "Recent activity" }).waitFor();
   expect(await loadedBytes()).toBeLessThan(160_000);
+  const hinted = await page.evaluate(async () => {
+    const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+    const chunks = loaded.filter((name) => /\/(?:index|app|signed-in|overview)-[^/]*\.js$/.test(name));
+    const texts = await Promise.all(chunks.map(async (name) => (await fetch(name)).text()));
+    return texts.filter((text) => text.startsWith("//# allFunctionsCalledOnLoad\n")).length;
+  });
+  expect(hinted).toBe(4);
   await page.getByRole("link", { name: "Upload a pricing" }).first().click();
   await page.getByRole("textbox", { name: "Pricing2Yaml text" }).fill(own.sample("tasker"));
   await page.getByText("Creates the service Tasker").waitFor();
@@ -130,6 +137,8 @@ test("the keyboard reaches every page and the menu of the account", async () => 
 test("a visitor registers and gets an organization of their own", async () => {
   const { page } = own;
   await page.getByRole("link", { name: "Create one" }).click();
+  // The form that is left has the same fields.
+  await page.getByRole("heading", { level: 1, name: "Create an account" }).waitFor();
   await page.getByLabel("Username").fill("grace");
   await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
   await expectAccessible(page);
