@@ -1,3 +1,5 @@
+import type { Override } from "./pricing/overrides.ts";
+
 /** A message of the public channel, in its wire format. Source: specification, event channel. */
 export type PublicEvent =
   | {
@@ -37,6 +39,27 @@ export type PrivateEvent =
         limit: number;
         consumed: number;
       };
+    }
+  | {
+      code: "CONTRACT_OVERRIDE_SET";
+      /** `value` is JSON text; `from` and `until` are ISO 8601. */
+      details: {
+        contractId: string;
+        userId: string;
+        serviceName: string;
+        value: string;
+        from: string;
+        until?: string;
+      } & Pick<Override, "kind" | "name" | "mode">;
+    }
+  | {
+      code: "CONTRACT_OVERRIDE_ENDED";
+      details: {
+        contractId: string;
+        userId: string;
+        serviceName: string;
+        cause: "removed" | "expired" | "serviceLeft";
+      } & Pick<Override, "kind" | "name">;
     }
   | {
       code: "CONTRACT_UPDATED";
@@ -80,6 +103,8 @@ export const EVENT_CODES = [
   "USAGE_LIMIT_REACHED",
   "CONTRACT_UPDATED",
   "CONTRACT_DELETED",
+  "CONTRACT_OVERRIDE_SET",
+  "CONTRACT_OVERRIDE_ENDED",
 ] as const satisfies readonly RecordedEvent["code"][];
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);

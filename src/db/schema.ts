@@ -19,7 +19,8 @@ import {
 import type { GateRule, GateResult } from "../core/change/impact/gate.ts";
 import type { EventDetails } from "../core/event-messages.ts";
 import type { OffReason } from "../core/ofrep.ts";
-import type { Pricing } from "../core/pricing/model.ts";
+import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
+import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
 import type { StateCause } from "./queries/contract-states.ts";
 import type { SnapshotService } from "./queries/contract-snapshots.ts";
 
@@ -295,6 +296,47 @@ export const contractServices = pgTable(
   ],
 );
 
+/**
+ * Exceptions of one contract to what its plan and add-ons grant, at most one per element. An override disappears with its
+ * service: the foreign key cascades.
+ */
+export const contractOverrides = pgTable(
+  "contract_overrides",
+  {
+    contractId: text("contract_id").notNull(),
+    serviceId: text("service_id").notNull(),
+    kind: text("kind").$type<OverrideKind>().notNull(),
+    name: text("name").notNull(),
+    mode: text("mode").$type<OverrideMode>().notNull(),
+    value: json("value").$type<FeatureValue>().notNull(),
+    /** The override holds from here until just before `until`. */
+    from: moment("starts_at").notNull(),
+    /** Null: it never ends. */
+    until: moment("ends_at"),
+    reason: text("reason").notNull(),
+    setAt: moment("set_at").notNull(),
+    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    actorId: text("actor_id"),
+    /** True once the event of its end is recorded. */
+    endAnnounced: boolean("end_announced").notNull().default(false),
+  },
+  (t) => [
+    primaryKey({ name: "contract_overrides_pk", columns: [t.contractId, t.serviceId, t.kind, t.name] }),
+    foreignKey({
+      name: "contract_overrides_contract_service_fk",
+      columns: [t.contractId, t.serviceId],
+      foreignColumns: [contractServices.contractId, contractServices.serviceId],
+    }).onDelete("cascade"),
+    check("contract_overrides_kind_known", sql`${t.kind} in ('features', 'usageLimits')`),
+    check("contract_overrides_mode_known", sql`${t.mode} in ('set', 'add')`),
+    // Partial index of ends without an event, which the sweep looks for every second.
+    index("contract_overrides_end_idx")
+      .on(t.until)
+      .where(sql`not ${t.endAnnounced}`),
+    index("contract_overrides_service_idx").on(t.serviceId),
+  ],
+);
+
 /** Past subscriptions of a contract, oldest first, with the names of that time. */
 export const contractHistory = pgTable(
   "contract_history",
@@ -336,6 +378,8 @@ export const contractStates = pgTable(
     renewalDays: integer("renewal_days").notNull(),
     services: json("services").$type<SnapshotService[]>().notNull(),
     levels: json("levels").$type<object[]>().notNull(),
+    /** All overrides, also those that had ended or had not begun. Null in states older than overrides. */
+    overrides: json("overrides").$type<object[]>(),
   },
   (t) => [
     foreignKey({

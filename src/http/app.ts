@@ -21,6 +21,7 @@ import { gateRoutes } from "./routes/gate.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
 import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
 import { organizationRoutes } from "./routes/organizations.ts";
+import { contractOverrideRoutes, overrideRoutes } from "./routes/overrides.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
@@ -155,6 +156,10 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/public-offer`, publishingRoutes);
   app.route(`${API_PREFIX}/contracts`, contractRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
+  app.route(`${API_PREFIX}/contracts`, contractOverrideRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractOverrideRoutes);
+  app.route(`${API_PREFIX}/overrides`, overrideRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/overrides`, overrideRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);

@@ -286,12 +286,14 @@ export function fieldsOf(c: AppContext): unknown {
  * Handlers call it after their permission checks, which the contract puts first. As middleware, @hono/zod-validator would
  * run before them.
  * @throws Failure unprocessable with the sentence of the first failing check, in the schema's order of fields. An unknown
- * field of a strict schema comes first.
+ * field of a strict schema comes first, or after those with `unknownFieldsLast`.
  */
-export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>): T {
+export function bodyOf<T>(c: AppContext, schema: z.ZodType<T>, order?: "unknownFieldsLast"): T {
   const result = schema.safeParse(schema.def.error === undefined ? fieldsOf(c) : c.get("body"));
   if (result.success) return result.data;
   const { issues } = result.error;
-  const unknown = issues.find(({ code }) => code === "unrecognized_keys");
-  throw new Failure("unprocessable", (unknown ?? issues[0])?.message ?? "The body is not valid");
+  const isUnknown = ({ code }: z.core.$ZodIssue) => code === "unrecognized_keys";
+  const known = order === undefined ? undefined : issues.find((issue) => !isUnknown(issue));
+  const first = known ?? issues.find(isUnknown) ?? issues[0];
+  throw new Failure("unprocessable", first?.message ?? "The body is not valid");
 }

@@ -1,4 +1,5 @@
 import { sql } from "drizzle-orm";
+import { authorOf } from "../core/access/caller.ts";
 import type { Context } from "./context.ts";
 
 /** All values of an entry's `action`: resource and verb. */
@@ -33,6 +34,8 @@ export const AUDIT_ACTIONS = [
   "contract.billing",
   "contract.usage",
   "contract.delete",
+  "override.set",
+  "override.remove",
   "webhook.create",
   "webhook.update",
   "webhook.secret",
@@ -70,8 +73,7 @@ export function audit(ctx: Context, change: Change): Promise<void> {
  */
 export async function auditAll(ctx: Context, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
-  const { caller } = ctx;
-  const actorId = caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null;
+  const { actorKind, actorId } = authorOf(ctx.caller);
   const rows = storableJson(
     changes.map(({ action, organizationId, target, before, after }) => ({
       action,
@@ -84,7 +86,7 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
   await ctx.db.execute(sql`
     insert into audit_log
       (at, organization_id, actor_kind, actor_id, action, target, before, after, request_id)
-    select ${ctx.resources.now().toISOString()}::timestamptz, organization_id, ${caller.kind}, ${actorId}, action, target,
+    select ${ctx.resources.now().toISOString()}::timestamptz, organization_id, ${actorKind}, ${actorId}, action, target,
       nullif(before::text, 'null')::json, nullif(after::text, 'null')::json, ${ctx.requestId ?? null}
     from json_to_recordset(${rows}::json)
       as given (action text, organization_id text, target text, before json, after json)

@@ -46,6 +46,8 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   webhookId: { description: "Id of the webhook", example: EXAMPLE.webhookId },
   deliveryId: { description: "Id of the delivery", example: "42" },
   key: { description: "`<service>-<feature>`, the service in lower case", example: "tasker-board" },
+  kind: { description: "`features` or `usageLimits`", example: "usageLimits" },
+  name: { description: "Name of the feature or usage limit", example: "maxTasks" },
 };
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");

@@ -3,6 +3,7 @@ import { instantIn } from "../core/instant.ts";
 import { OVERRIDE } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import type { Operation } from "./operation.ts";
+import { heldOverride, override } from "./overrides.ts";
 
 /** The sentence differs for a missing field. Null counts as wrong. */
 const required = (missing: string, wrong: string) => ({
@@ -218,6 +219,10 @@ export const contract = z
     history: z.array(
       z.strictObject({ startDate: moment, endDate: moment, ...chosen }).meta({ id: "PastSubscription" }),
     ),
+    overrides: z
+      .array(override)
+      .optional()
+      .describe("Exceptions to what plan and add-ons grant that have not ended, if there are any"),
   })
   .meta({ id: "Contract" });
 const asOf = z
@@ -225,7 +230,18 @@ const asOf = z
     at: moment,
     since: moment.describe("Start of the state that the answer is based on"),
     cause: z
-      .enum(["creation", "novation", "archiving", "removal", "move", "rename", "billing", "renewal", "record"])
+      .enum([
+        "creation",
+        "novation",
+        "archiving",
+        "removal",
+        "move",
+        "rename",
+        "billing",
+        "renewal",
+        "override",
+        "record",
+      ])
       .describe("Cause of that state; `record`: the start of an older contract's record"),
     until: moment.nullable().describe("End of that state; null while it lasts"),
   })
@@ -235,7 +251,7 @@ export const contractShown = contract.extend({ asOf: asOf.optional() }).meta({ i
 export const asOfContract = asOf.extend({
   contract: contract
     .pick({ id: true, billingPeriod: true, usageLevels: true })
-    .extend({ ...chosen, pricingIds: z.record(z.string(), id) })
+    .extend({ ...chosen, pricingIds: z.record(z.string(), id), overrides: z.array(heldOverride).optional() })
     .describe("Subscription and balances that the answer is based on"),
 });
 

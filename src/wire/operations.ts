@@ -8,6 +8,7 @@ import { gateOperations } from "./gate.ts";
 import { offerOperations, publicOfferOperations, unlockOperations } from "./offers.ts";
 import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
+import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
 import { serviceOperations } from "./services.ts";
 import { systemOperations } from "./system.ts";
@@ -37,6 +38,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...contractDetailOperations,
   ...contractOperations,
   ...contractOperations.map(insideOrganization),
+  ...overrideOperations,
+  ...overrideOperations.map(insideOrganization),
   ...serviceOperations,
   ...serviceOperations.map(insideOrganization),
   ...offerOperations,

@@ -146,6 +146,8 @@ const CALLS: [title: string, method: string, path: string, body?: string | FormD
   ["contracts by name", "GET", "/contracts?username=one"],
   ["contracts that end soon", "GET", "/contracts?state=ending"],
   ["contracts near a limit", "GET", "/contracts?near=0.8"],
+  ["overrides", "GET", "/overrides?state=active"],
+  ["a contract's overrides", "GET", "/contracts/one/overrides"],
   ["the overview", "GET", "/organizations/{organizationId}/overview"],
   ["denials", "GET", "/organizations/{organizationId}/denials"],
   ["trends", "GET", "/organizations/{organizationId}/trends"],

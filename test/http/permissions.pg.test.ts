@@ -97,6 +97,11 @@ PUT /organizations/{org}/contracts?groupId=none                   K y y y y L M 
 PUT /organizations/{org}/contracts/{userId}                       K y y y y L M S S S
 DELETE /organizations/{org}/contracts                             K y y y L L M S S S
 DELETE /organizations/{org}/contracts/{userId}                    K y y y L L M S S S
+GET /organizations/{org}/contracts/{userId}/overrides             K y y y y y M U U U
+GET /organizations/{org}/contracts/{userId}/overrides/tasker/usageLimits/maxTasks K y y y y y M U U U
+PUT /organizations/{org}/contracts/{userId}/overrides/tasker/usageLimits/maxTasks K y y y y L M U U U
+DELETE /organizations/{org}/contracts/{userId}/overrides/tasker/usageLimits/maxTasks K y y y L L M U U U
+GET /organizations/{org}/overrides                                K y y y y y M U U U
 GET /services                                                     K y R R R R R y y y
 POST /services                                                    K R R R R R R y y S
 DELETE /services                                                  K y R R R R R y S S
@@ -125,6 +130,11 @@ DELETE /contracts/{userId}                                        K y R R R R R 
 PUT /contracts/{userId}/usageLevels                               K y R R R R R y y S
 PUT /contracts/{userId}/userContact                               K y R R R R R y y S
 PUT /contracts/{userId}/billingPeriod                             K y R R R R R y y S
+GET /contracts/{userId}/overrides                                 K y R R R R R y y S
+GET /contracts/{userId}/overrides/tasker/usageLimits/maxTasks     K y R R R R R y y S
+PUT /contracts/{userId}/overrides/tasker/usageLimits/maxTasks     K y R R R R R y y S
+DELETE /contracts/{userId}/overrides/tasker/usageLimits/maxTasks  K y R R R R R y S S
+GET /overrides                                                    K y R R R R R y y S
 GET /features                                                     K R R R R R R y y y
 POST /features/{userId}                                           K R R R R R R y y y
 POST /features/{userId}/pricing-token                             K R R R R R R y y y

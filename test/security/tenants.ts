@@ -29,6 +29,9 @@ export interface Tenants {
   markers: readonly string[];
 }
 
+/** The element that each tenant's contract has an override of. */
+const OVERRIDDEN = { kind: "usageLimits", name: "maxTasks" };
+
 const ABSENT = "f".repeat(24);
 
 /** Fills the organization of the test's callers, and another one that only the platform ADMIN may see. */
@@ -108,6 +111,12 @@ async function fillTenant(
     contractedServices: { [name]: "1.0.0" },
     subscriptionPlans: { [name]: "PRO" },
   });
+  const { kind, name: limit } = OVERRIDDEN;
+  const overridden = await api.call("PUT", `/contracts/${userId}/overrides/${name}/${kind}/${limit}`, {
+    key,
+    body: { mode: "set", value: 7, reason: `Promised by ${name}` },
+  });
+  if (overridden.status !== 200) throw new Error(JSON.stringify(overridden.body));
   const hook = await api.call<{ id: string }>("POST", "/webhooks", {
     key,
     body: { url: `https://${name.toLowerCase()}.example/hook` },
@@ -191,6 +200,9 @@ const SAMPLES: Record<string, Build> = {
     body: { [serviceName.toLowerCase()]: { maxTasks: 1 } },
   }),
   "PUT /contracts/{userId}/userContact": () => ({ body: { firstName: "Ada" } }),
+  "PUT /contracts/{userId}/overrides/{serviceName}/{kind}/{name}": () => ({
+    body: { mode: "add", value: 5, reason: "Agreed with support" },
+  }),
   "PUT /contracts/{userId}/billingPeriod": () => ({ body: { autoRenew: true, renewalDays: 5 } }),
   "POST /features/{userId}/{featureId}": ({ serviceName }) => ({
     body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 },
@@ -230,7 +242,7 @@ export function sampleOf(operation: Operation, target: Tenant, caller: { usernam
 
 /** Path of an operation about the rows of `target`. */
 export function pathOf(operation: Operation, target: Tenant): string {
-  const values: Record<string, string> = { ...target, key: target.featureId };
+  const values: Record<string, string> = { ...target, key: target.featureId, ...OVERRIDDEN };
   return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name];
     if (value === undefined) throw new Error(`no tenant has a ${name}, which ${operation.path} needs`);
@@ -248,6 +260,7 @@ const TABLES = [
   "pricings",
   "contracts",
   "contract_services",
+  "contract_overrides",
   "contract_history",
   "contract_states",
   "usage_levels",

@@ -111,7 +111,7 @@ export async function upload(api: TestApi, key: string, ...texts: string[]): Pro
       const name = /saasName: (.+)/.exec(text)?.[1] ?? "";
       made = await api.call("POST", `/services/${encodeURIComponent(name)}/pricings`, { key, body: yamlUpload(text) });
     }
-    expect(made).toMatchObject({ status: 201 });
+    expect(made, JSON.stringify(made.body)).toMatchObject({ status: 201 });
   }
 }
 

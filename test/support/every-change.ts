@@ -205,6 +205,17 @@ export async function changeServices(
       }),
     },
   });
+  const element = "/contracts/:userId/overrides/:serviceName/:kind/:name";
+  const overridden = element.replace(":kind/:name", "usageLimits/maxTasks");
+  await step(`PUT ${element}`, ["override.set"], {
+    path: overridden,
+    body: { mode: "add", value: 50, reason: "Launch week" },
+    entry: { target: "ada", before: null, after: expect.objectContaining({ granted: 20, effective: 70 }) },
+  });
+  await step(`DELETE ${element}`, ["override.remove"], {
+    path: overridden,
+    entry: { target: "ada", before: expect.objectContaining({ effective: 70 }), after: null },
+  });
   const basic = {
     contractedServices: { tasker: "1.0.0" },
     subscriptionPlans: { tasker: "BASIC" },

@@ -156,6 +156,7 @@ export const contract = {
     rename: "A service was renamed",
     billing: "Billing period changed",
     renewal: "Renewed",
+    override: "Custom terms changed",
     record: "Recording started",
   },
   contact: "Contact",
@@ -189,6 +190,7 @@ export const asOf = {
     rename: "the renaming of a service",
     billing: "a change of its billing period",
     renewal: "its renewal",
+    override: "a change of its custom terms",
     record: "the beginning of the record",
   },
 } as const;

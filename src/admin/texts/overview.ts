@@ -139,6 +139,8 @@ export const audit = {
     "contract.billing": "Billing period changed",
     "contract.usage": "Usage changed",
     "contract.delete": "Contract deleted",
+    "override.set": "Override set",
+    "override.remove": "Override removed",
     "webhook.create": "Webhook added",
     "webhook.update": "Webhook changed",
     "webhook.secret": "Webhook secret replaced",

@@ -82,6 +82,8 @@ export const events = {
     USAGE_LIMIT_REACHED: "Limit reached",
     CONTRACT_UPDATED: "Contract updated",
     CONTRACT_DELETED: "Contract deleted",
+    CONTRACT_OVERRIDE_SET: "Override set",
+    CONTRACT_OVERRIDE_ENDED: "Override ended",
   } as Readonly<Record<string, string>>,
   details: "Details",
   when: "When",

@@ -15,6 +15,12 @@ export type Caller =
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 
+/** Returns the caller as the author of a change. */
+export function authorOf(caller: Caller): { actorKind: Caller["kind"]; actorId: string | null } {
+  const actorId = caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null;
+  return { actorKind: caller.kind, actorId };
+}
+
 /** Returns true for a user key of a platform ADMIN, who passes every check of organization roles. */
 export function isPlatformAdmin(caller: Caller): boolean {
   return caller.kind === "user" && caller.role === "ADMIN";

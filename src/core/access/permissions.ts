@@ -74,6 +74,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   // Group novation rejects keys as "user keys only"; no other contract call in an organization does.
   { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
+  ...insideOrganization("/organizations/*/contracts/*/overrides/**", ["PUT"]),
+  ...insideOrganization("/organizations/*/overrides", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
   { pattern: "/organizations/*/overview", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/trends", methods: ["GET"], access: USER_KEYS, members: READERS },
@@ -115,6 +117,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/contracts", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
   { pattern: "/contracts/**", methods: ["GET", "PUT", "PATCH"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
+
+  { pattern: "/overrides", methods: ["GET"], access: { users: ["ADMIN"], keys: MANAGING } },
 
   { pattern: "/features", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },

@@ -179,7 +179,7 @@ export function grant(
 }
 
 /** Reorders the values to the order of the file. */
-function inOrderOf<Value>(items: readonly { readonly name: string }[], values: ReadonlyMap<string, Value>) {
+export function inOrderOf<Value>(items: readonly { readonly name: string }[], values: ReadonlyMap<string, Value>) {
   const ordered = new Map<string, Value>();
   for (const { name } of items) {
     const value = values.get(name);

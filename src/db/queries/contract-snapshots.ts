@@ -1,6 +1,7 @@
 import { sql, type SQL } from "drizzle-orm";
 import { PgDialect } from "drizzle-orm/pg-core";
 import type postgres from "postgres";
+import type { TimedOverride } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
 import type { usageLevels } from "../schema.ts";
 
@@ -26,6 +27,9 @@ export type Level = Pick<
 /** A level with its row version (`xmin`), which changes on every update. */
 export type SeenLevel = Level & { version: string };
 
+/** Override of an element of a contracted service. */
+export type SnapshotOverride = TimedOverride & { readonly serviceId: string };
+
 /** Data of one end user's contract that an evaluation needs, read in one statement. */
 export interface ContractSnapshot {
   contractId: string;
@@ -37,6 +41,8 @@ export interface ContractSnapshot {
   services: SnapshotService[];
   /** Ordered by position and service; see {@link versionTag}. */
   levels: SeenLevel[];
+  /** All overrides of the contract, also those that do not hold now. Immutable: callers key WeakMaps by the list. */
+  overrides: readonly SnapshotOverride[];
 }
 
 /** Identifies one contract by organization and end user. */
@@ -57,7 +63,10 @@ interface SnapshotRow extends Record<string, unknown> {
   renewal_days: number;
   services: SnapshotService[] | null;
   levels: LevelJson[] | null;
+  overrides: OverrideJson[] | null;
 }
+
+type OverrideJson = Omit<SnapshotOverride, "from" | "until"> & { from: string; until: string | null };
 
 /** SQL expression: the services of contract `c` as a JSON list of {@link SnapshotService}; null if it has none. */
 export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
@@ -76,10 +85,17 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
         'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
         'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit, 'version', u.xmin::text)
         order by u.position, u.service_id collate "C")
-      from usage_levels u where u.contract_id = c.id) as levels
+      from usage_levels u where u.contract_id = c.id) as levels,
+    (select json_agg(json_build_object(
+        'serviceId', o.service_id, 'kind', o.kind, 'name', o.name, 'mode', o.mode, 'value', o.value,
+        'from', o.starts_at, 'until', o.ends_at) order by o.service_id, o.kind, o.name)
+      from contract_overrides o where o.contract_id = c.id) as overrides
   from unnest(${organizationIds}::text[], ${userIds}::text[]) as asked (organization_id, user_id)
   join contracts c using (organization_id, user_id)
 `;
+
+/** One list for all contracts without overrides. */
+const NO_OVERRIDES: readonly SnapshotOverride[] = [];
 
 const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 
@@ -96,6 +112,14 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
       anchor: dateOf(level.anchor),
       resetAt: dateOf(level.resetAt),
     })),
+    overrides:
+      row.overrides === null
+        ? NO_OVERRIDES
+        : row.overrides.map(({ from, until, ...override }) => ({
+            ...override,
+            from: new Date(from),
+            until: dateOf(until),
+          })),
   };
 }
 

@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import { type Level, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import { OVERRIDES_JSON, type OverrideJson, overridesIn, type StoredOverride } from "./overrides.ts";
 
 /** Change that created a contract state. `record`: recording began after the contract was created. */
 export type StateCause =
@@ -13,11 +14,12 @@ export type StateCause =
   | "rename"
   | "billing"
   | "renewal"
+  | "override"
   | "record";
 
 /**
  * Appends the current state of these locked contracts in one statement. Call it after every change of their services,
- * billing periods or service names: evaluations of a past moment read only these rows. Balances and reset moments come from
+ * overrides, billing periods or service names: evaluations of a past moment read only these rows. Balances and reset moments come from
  * the ledger.
  */
 export async function recordStates(
@@ -27,13 +29,13 @@ export async function recordStates(
   if (input.contractIds.length === 0) return;
   await tx.execute(sql`
     insert into contract_states
-      (contract_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels)
+      (contract_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels, overrides)
     select c.id, ${input.now.toISOString()}::timestamptz, ${input.cause}, c.start_date, c.end_date, c.auto_renew,
       c.renewal_days, coalesce(${SERVICES_JSON}, '[]'), coalesce((
         select json_agg(json_build_object('serviceId', u.service_id, 'limitName', u.limit_name, 'resetAt', u.reset_at,
             'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit)
             order by u.position, u.service_id collate "C")
-        from usage_levels u where u.contract_id = c.id), '[]')
+        from usage_levels u where u.contract_id = c.id), '[]'), ${OVERRIDES_JSON}
     from contracts c where c.id = any(${textArray(input.contractIds)})
     order by c.id
   `);
@@ -52,6 +54,8 @@ export interface PastState {
   services: SnapshotService[];
   /** Levels with their balances at that moment. A level that was due but not yet renewed is unchanged. */
   levels: Level[];
+  /** All overrides in display order, also those that did not hold then. */
+  overrides: StoredOverride[];
 }
 
 /** Recorded information about a contract at a past moment. */
@@ -79,6 +83,7 @@ interface Row extends Record<string, unknown> {
   renewal_days: number;
   services: SnapshotService[];
   levels: (Omit<Level, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null })[] | null;
+  overrides: OverrideJson[] | null;
   is_complete: boolean;
 }
 
@@ -96,7 +101,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
     select first.since as first_since, first.cause as first_cause,
       (select at from usage_ledger_start) as ledger_start,
       state.since, following.since as until, state.cause, state.start_date, state.end_date, state.auto_renew,
-      state.renewal_days, state.services,
+      state.renewal_days, state.services, state.overrides,
       (select json_agg(json_build_object(
           'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
           'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
@@ -130,6 +135,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
         select state.start_date = c.start_date and state.end_date = c.end_date and state.auto_renew = c.auto_renew
           and state.renewal_days = c.renewal_days
           and state.services::jsonb = coalesce(${SERVICES_JSON}, '[]')::jsonb
+          and coalesce(state.overrides, '[]')::jsonb = coalesce(${OVERRIDES_JSON}, '[]')::jsonb
         from contracts c where c.id = ${contractId}
       ) as is_complete
     from (select since, cause from contract_states where contract_id = ${contractId} order by id limit 1) first
@@ -162,6 +168,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
               anchor: dateOf(level.anchor),
               resetAt: dateOf(level.resetAt),
             })),
+            overrides: overridesIn(row.overrides),
           },
   };
 }

@@ -4,6 +4,15 @@ import { addPeriod, END_OF_TIME } from "../../core/period.ts";
 import type { Period } from "../../core/pricing/model.ts";
 import type { Database } from "../postgres/connect.ts";
 import { recordStates } from "./contract-states.ts";
+import type { Addressed } from "./outbox.ts";
+import {
+  endLeavingOverrides,
+  type OverrideJson,
+  OVERRIDES_JSON,
+  overridesIn,
+  type OverrideView,
+  type StoredOverride,
+} from "./overrides.ts";
 import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
@@ -34,6 +43,8 @@ export interface ContractView {
     subscriptionPlans: Record<string, string>;
     subscriptionAddOns: Record<string, Record<string, number>>;
   }[];
+  /** Overrides that have not ended, if there are any. Added by operations/contract-views.ts. */
+  overrides?: OverrideView[];
 }
 
 type ContractRow = typeof contracts.$inferSelect;
@@ -69,11 +80,19 @@ const NEWEST_HISTORY_JSON = sql.raw(`(select ${HISTORY_ENTRY}
 type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: string | null };
 type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
 
+/** A contract's view, still without overrides, and what those depend on. */
+export interface ReadContract {
+  view: ContractView;
+  services: readonly SnapshotService[];
+  /** In display order. */
+  overrides: readonly StoredOverride[];
+}
+
 /**
- * Reads contracts with services, levels and history, in the given order. Uses one statement, so that each view is
- * consistent. Omits deleted contracts.
+ * Reads contracts with services, levels, history and overrides, in the given order. Uses one statement, so that each view
+ * is consistent. Omits deleted contracts.
  */
-export async function viewContracts(db: Database, named: readonly { id: string }[]): Promise<ContractView[]> {
+export async function readContracts(db: Database, named: readonly { id: string }[]): Promise<ReadContract[]> {
   if (named.length === 0) return [];
   const ids = named.map(({ id }) => id);
   const found = await db
@@ -82,28 +101,33 @@ export async function viewContracts(db: Database, named: readonly { id: string }
       contracted: sql<SnapshotService[] | null>`${SERVICES_JSON}`,
       levels: sql<LevelJson[] | null>`${LEVELS_JSON}`,
       past: sql<HistoryJson[] | null>`${HISTORY_JSON}`,
+      overrides: sql<OverrideJson[] | null>`${OVERRIDES_JSON}`,
     })
     .from(c)
     .where(isAnyOf(c.id, ids));
-  const views = new Map(
-    found.map(({ row, contracted, levels, past }) => [
+  const contracts = new Map(
+    found.map(({ row, contracted, levels, past, overrides }): [string, ReadContract] => [
       row.id,
-      viewOf(row, {
-        contracted: contracted ?? [],
-        levels: (levels ?? []).map((level) => ({
-          ...level,
-          resetAt: level.resetAt === null ? null : new Date(level.resetAt),
-        })),
-        past: (past ?? []).map(pastOf),
-      }),
+      {
+        view: viewOf(row, {
+          contracted: contracted ?? [],
+          levels: (levels ?? []).map((level) => ({
+            ...level,
+            resetAt: level.resetAt === null ? null : new Date(level.resetAt),
+          })),
+          past: (past ?? []).map(pastOf),
+        }),
+        services: contracted ?? [],
+        overrides: overridesIn(overrides),
+      },
     ]),
   );
-  return ids.flatMap((id) => views.get(id) ?? []);
+  return ids.flatMap((id) => contracts.get(id) ?? []);
 }
 
 /**
  * Reads contracts with services and their newest history entry, in the order of their ids. The views lack levels and older
- * history, which take most of the time of viewContracts.
+ * history, which take most of the time of readContracts.
  */
 export async function viewSubscriptions(db: Database, ids: readonly string[]): Promise<ContractView[]> {
   const found = await db
@@ -256,12 +280,13 @@ const LIMIT_COLUMNS = sql.raw(
  * Sets the subscription of each contract to exactly `next`, in a fixed number of statements. Levels still tracked keep
  * balance and reset moment, new levels start at zero, others are deleted; each movement gets a ledger row. If the period of
  * a retained level changed, its reset moment becomes the new anchor.
- * Call it with the contracts locked. Source: contract contracts §6 step 4.
+ * Call it with the contracts locked. Returns the events of overrides that end with their service. Source: contract contracts
+ * §6 step 4.
  */
 export async function replaceSubscriptions(
   tx: Database,
   input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date; operationId: string },
-): Promise<void> {
+): Promise<Addressed[]> {
   const { next } = input;
   const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
   await dropLevels(tx, { ...input, of: ofThese });
@@ -270,8 +295,10 @@ export async function replaceSubscriptions(
     sql`service_id`,
     next.map((service) => service.serviceId),
   );
+  const ended = await endLeavingOverrides(tx, { ...input, leaving: sql`not ${staying}` });
   await tx.execute(sql`delete from contract_services where ${ofThese} and not ${staying}`);
   await addSubscriptions(tx, input);
+  return ended;
 }
 
 /** Inserts missing services and levels: the part of replaceSubscriptions that a contract without services needs. */
@@ -517,15 +544,17 @@ export async function recordServiceRemoval(
 
 /**
  * Removes services from contracts as a novation: appends history and restarts the billing period, or ends it if no service
- * remains. Call it with the contracts locked. Source: contract services-pricings §6.3.
+ * remains. Call it with the contracts locked. Returns the events of overrides that end with their service. Source: contract
+ * services-pricings §6.3.
  */
 export async function removeServicesFromContracts(
   tx: Database,
   input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
-): Promise<void> {
+): Promise<Addressed[]> {
   const { contractIds, serviceIds, now } = input;
-  if (contractIds.length === 0) return;
+  if (contractIds.length === 0) return [];
   await appendHistory(tx, contractIds, now);
+  const ended = await endLeavingOverrides(tx, { contractIds, leaving: isAnyOf(sql`service_id`, serviceIds), now });
   await recordServiceRemoval(tx, input);
   await tx
     .delete(contractServices)
@@ -536,4 +565,5 @@ export async function removeServicesFromContracts(
     where ${isAnyOf(sql`id`, contractIds)} and not exists (select 1 from contract_services cs where cs.contract_id = c.id)
   `);
   await recordStates(tx, { contractIds, cause: "removal", now });
+  return ended;
 }

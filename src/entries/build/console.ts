@@ -17,8 +17,8 @@ const PARTS = ["admin", "core", "client", "docs", "react"];
 /** Modules that the page needs which a signed-in user opens first. */
 const FIRST_PAGE = ["main.ts", "app.tsx", "signed-in.tsx", "pages/overview.tsx"];
 /**
- * Makes Chromium compile a file's functions at once, beside the main thread, instead of one by one at their first call.
- * In chunks that run only in part it costs time.
+ * Makes Chromium compile all functions of a file at once, beside the main thread. It costs time in chunks that run only in
+ * part.
  */
 const COMPILE_HINT = "//# allFunctionsCalledOnLoad\n";
 

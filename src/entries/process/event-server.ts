@@ -13,7 +13,7 @@ import { identifyCaller } from "../../operations/access.ts";
 import type { Resources } from "../../operations/context.ts";
 import { openApiKey } from "../../operations/credentials.ts";
 import { Failure } from "../../operations/errors.ts";
-import { announceExpired, renewDueContracts } from "../../operations/contracts/expiry.ts";
+import { announceEndedOverrides, announceExpired, renewDueContracts } from "../../operations/contracts/expiry.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";
@@ -25,6 +25,8 @@ const RETURN_MS = 10_000;
 const RETRY_MS = 500;
 /** Interval of the sweep that announces expired contracts and extends renewing ones. */
 const EXPIRY_MS = 30_000;
+/** Interval of the sweep that announces ended overrides. */
+const OVERRIDES_MS = 1_000;
 /** The outbox is read every second; older reads mean that the feed has stopped. */
 const STALE_MS = 5000;
 
@@ -117,6 +119,16 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
   };
   sweep();
   const expiry = setInterval(sweep, EXPIRY_MS);
+  let isAnnouncing = false;
+  const announceEnds = async () => {
+    if (isAnnouncing) return;
+    isAnnouncing = true;
+    await announceEndedOverrides(resources.db, resources.now()).catch((error: unknown) =>
+      log("warn", "ended overrides could not be announced yet", error),
+    );
+    isAnnouncing = false;
+  };
+  const ends = setInterval(() => void announceEnds(), OVERRIDES_MS);
   opened.health.watch({
     notReady: () => (feed.age() < STALE_MS ? undefined : "events"),
     metrics: () => [
@@ -151,6 +163,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     beginStop: async () => {
       await opened.health.drain();
       clearInterval(expiry);
+      clearInterval(ends);
       opened.endStreams();
       await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
     },

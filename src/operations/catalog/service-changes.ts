@@ -5,6 +5,8 @@ import { violates } from "../../db/postgres/connect.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { lockSubscribers, recordServiceRemoval } from "../../db/queries/contracts.ts";
+import type { Addressed } from "../../db/queries/outbox.ts";
+import { endLeavingOverrides } from "../../db/queries/overrides.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
@@ -46,7 +48,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
       const decision = isMoved ? await decideMove(ctx, service, target, input.overrideReason) : undefined;
       const isRenamed = name !== "" && serviceKey(name) !== service.nameKey;
       const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map<string, string>();
-      if (isMoved) await moveContracts(ctx, service, target);
+      const ended = isMoved ? await moveContracts(ctx, service, target) : [];
       const [changed] = await ctx.db
         .update(services)
         .set({
@@ -76,7 +78,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         ...(isMoved ? [{ ...change, organizationId: after.organizationId }] : []),
       ]);
       const answer = await viewService(ctx, after);
-      await recordChanges(ctx.db, before);
+      await recordChanges(ctx.db, before, ended);
       return answer;
     });
   } catch (error) {
@@ -131,7 +133,8 @@ async function decideMove(
   return decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
 }
 
-async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<void> {
+/** Moves or leaves the service's contracts. Returns the events of overrides that end with it. */
+async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<Addressed[]> {
   const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   const holderIds = holders.map((row) => row.id);
   const sharing = await ctx.db
@@ -144,7 +147,7 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
     holders.filter((row) => !staying.has(row.id)),
     targetId,
   );
-  await leaveBehind(ctx, [...staying], service.id);
+  return leaveBehind(ctx, [...staying], service.id);
 }
 
 /** Moves contracts that have only this service, unchanged. */
@@ -170,11 +173,12 @@ async function takeAlong(
 
 /**
  * Removes the service from contracts that also have others. They stay in the source organization; the service's
- * balances end at zero.
+ * balances and overrides end. Returns the events of those overrides.
  */
-async function leaveBehind(ctx: Context, contractIds: readonly string[], serviceId: string): Promise<void> {
-  if (contractIds.length === 0) return;
+async function leaveBehind(ctx: Context, contractIds: readonly string[], serviceId: string): Promise<Addressed[]> {
+  if (contractIds.length === 0) return [];
   const now = ctx.resources.now();
+  const ended = await endLeavingOverrides(ctx.db, { contractIds, leaving: sql`service_id = ${serviceId}`, now });
   await recordServiceRemoval(ctx.db, { contractIds, serviceIds: [serviceId], now, operationId: newId(now) });
   const theirs: SQL | undefined = and(
     isAnyOf(contractServices.contractId, contractIds),
@@ -182,6 +186,7 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
   );
   await ctx.db.delete(contractServices).where(theirs);
   await recordStates(ctx.db, { contractIds, cause: "move", now });
+  return ended;
 }
 
 /**

@@ -174,7 +174,8 @@ export async function disableService(
       .set({ disabled: true, hasArchive: true, offerPublished: false, updatedAt: now })
       .where(eq(services.id, service.id));
     await ctx.db.update(pricings).set({ availability: "archived" }).where(eq(pricings.serviceId, service.id));
-    await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });
+    const operationId = newId(now);
+    const ended = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
     await keepDecision(ctx, decision);
     await audit(ctx, {
       action: "service.disable",
@@ -188,6 +189,7 @@ export async function disableService(
         organizationId: service.organizationId,
         event: { code: "SERVICE_DISABLED", details: { serviceName: service.name } },
       },
+      ...ended,
     ]);
   });
 }
@@ -209,7 +211,8 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const contractIds = (await lockSubscribers(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
     const now = ctx.resources.now();
-    await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId: newId(now) });
+    const operationId = newId(now);
+    const ended = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     await auditAll(
       ctx,
@@ -220,7 +223,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
         before: { name },
       })),
     );
-    await recordChanges(ctx.db, before);
+    await recordChanges(ctx.db, before, ended);
     return serviceIds.length;
   });
 }

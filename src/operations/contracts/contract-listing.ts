@@ -1,13 +1,15 @@
 import { and, asc, desc, eq, or, sql, type SQL } from "drizzle-orm";
-import { type ContractView, viewContracts } from "../../db/queries/contracts.ts";
+import type { ContractView } from "../../db/queries/contracts.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { CONTRACT_STATES, type ContractState, isInState, isNear } from "../../db/queries/overview.ts";
 import { serviceKey, versionKey } from "../../db/queries/pricings.ts";
 import { contracts } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
+import { showContracts } from "../contract-views.ts";
 import { numericLimitsOf } from "../numeric-limits.ts";
-import { type Context, clampPageSize, snapshot } from "../context.ts";
+import { type Context, snapshot } from "../context.ts";
 import { Failure } from "../errors.ts";
+import { type PageQuery, pageOf } from "./paging.ts";
 
 /** Conditions on subscriptions. Source: contract contracts §3. */
 export interface SubscriptionFilters {
@@ -29,15 +31,12 @@ const COLUMNS = {
   email: contracts.email,
 } as const;
 
-export interface ContractQuery {
+export interface ContractQuery extends PageQuery {
   organizationId: string | undefined;
   contains: Partial<Record<SearchField, string | undefined>>;
   /** Text in any of the searched fields, or in the group's id. */
   q: string | undefined;
   groupId: string | undefined;
-  page: number | undefined;
-  offset: number | undefined;
-  limit: number | undefined;
   sort: string | undefined;
   order: string | undefined;
   filters: SubscriptionFilters;
@@ -46,8 +45,6 @@ export interface ContractQuery {
   /** Minimum consumed share of a limit; requires an organization. */
   near: number | undefined;
 }
-
-const MAX_PAGE = 100;
 
 /**
  * Lists one page of the matching contracts, and counts all matches. Uses one snapshot and a constant number of queries.
@@ -95,7 +92,7 @@ async function readPage(
       .from(contracts)
       .where(where),
   ]);
-  return { contracts: await viewContracts(ctx.db, rows), total: counted?.total ?? 0 };
+  return { contracts: await showContracts(ctx, rows), total: counted?.total ?? 0 };
 }
 
 /** True for contracts with the text in any field that identifies a person. */
@@ -113,25 +110,18 @@ interface Paging {
 }
 
 function readPaging(ctx: Context, query: ContractQuery): Paging {
-  const errors: string[] = [];
-  if ((query.page ?? 0) < 0) errors.push("Page must be greater than or equal to 1");
-  if ((query.offset ?? 0) < 0) errors.push("Offset must be greater than or equal to 0");
-  if ((query.limit ?? 0) < 0) errors.push("Limit must be greater that or equal to 1");
+  const problems: string[] = [];
   const sort = CONTRACT_SORT_FIELDS.find((field) => field === (query.sort || "username"));
   if (sort === undefined) {
-    errors.push(`Invalid sort field. Please use one of the following: ${CONTRACT_SORT_FIELDS.join(", ")}`);
+    problems.push(`Invalid sort field. Please use one of the following: ${CONTRACT_SORT_FIELDS.join(", ")}`);
   }
-  const order = query.order || "asc";
-  if (order !== "asc" && order !== "desc") errors.push("Invalid order value. Please use 'asc' or 'desc'");
+  const order = query.order === "desc" ? "desc" : "asc";
+  if ((query.order || "asc") !== order) problems.push("Invalid order value. Please use 'asc' or 'desc'");
   const state = CONTRACT_STATES.find((each) => each === query.state);
   if (query.state && state === undefined) {
-    errors.push(`Invalid state. Please use one of the following: ${CONTRACT_STATES.join(", ")}`);
+    problems.push(`Invalid state. Please use one of the following: ${CONTRACT_STATES.join(", ")}`);
   }
-  if (errors.length > 0 || sort === undefined || (order !== "asc" && order !== "desc")) {
-    throw new Failure("invalid", `Errors where found during validation of query params: ${errors.join(" | ")}`);
-  }
-  const limit = clampPageSize(ctx, Math.min(query.limit || 20, MAX_PAGE));
-  return { sort, order, state, limit, skip: query.offset || ((query.page || 1) - 1) * limit };
+  return { sort: sort ?? "username", order, state, ...pageOf(ctx, query, problems) };
 }
 
 async function nearCondition(ctx: Context, { organizationId, near }: ContractQuery): Promise<SQL | undefined> {

@@ -1,13 +1,14 @@
 import { and, asc, eq, type SQL, sql } from "drizzle-orm";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import { type ContractView, viewContracts } from "../../db/queries/contracts.ts";
-import { recordEvents } from "../../db/queries/outbox.ts";
+import type { ContractView } from "../../db/queries/contracts.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { contracts } from "../../db/schema.ts";
 import type { Context } from "../context.ts";
+import { showContracts } from "../contract-views.ts";
 
 /** Returns the contract with its subscription and balances. */
 export async function viewOne(ctx: Context, contractId: string): Promise<ContractView> {
-  const [view] = await viewContracts(ctx.db, [{ id: contractId }]);
+  const [view] = await showContracts(ctx, [{ id: contractId }]);
   if (view === undefined) throw new Error(`contract ${contractId} vanished inside its transaction`);
   return view;
 }
@@ -27,20 +28,19 @@ export async function viewByUsername(ctx: Context, ids: readonly string[]): Prom
     .from(contracts)
     .where(isAnyOf(contracts.id, ids))
     .orderBy(asc(sql`${contracts.username} collate "C"`), asc(contracts.id));
-  return viewContracts(ctx.db, rows);
+  return showContracts(ctx, rows);
 }
 
-/** Records contract events. Must be the last statement of the transaction. */
+/** Records contract events, and then others. Must be the last statement of the transaction. */
 export function recordContracts(
   ctx: Context,
   code: "CONTRACT_CREATED" | "CONTRACT_NOVATED",
   views: readonly ContractView[],
+  others: readonly Addressed[] = [],
 ): Promise<void> {
-  return recordEvents(
-    ctx.db,
-    views.map(({ id, organizationId, userContact: { userId } }) => ({
-      organizationId,
-      event: { code, details: { contractId: id, userId } },
-    })),
-  );
+  const theirs = views.map(({ id, organizationId, userContact: { userId } }): Addressed => ({
+    organizationId,
+    event: { code, details: { contractId: id, userId } },
+  }));
+  return recordEvents(ctx.db, [...theirs, ...others]);
 }

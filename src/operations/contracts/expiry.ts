@@ -4,6 +4,7 @@ import type { Database } from "../../db/postgres/connect.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { isAnyOf, textArray } from "../../db/postgres/lists.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
+import { ENDS_AT_ONCE, takeEndedOverrides } from "../../db/queries/overrides.ts";
 import { contracts } from "../../db/schema.ts";
 
 const BATCH = 200;
@@ -50,6 +51,22 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
     });
     announced += found;
     if (found < BATCH) return announced;
+  }
+}
+
+/**
+ * Records CONTRACT_OVERRIDE_ENDED once for each override whose end has passed. Returns their number. Safe to run in several
+ * processes at once. Source: contract custom-terms §8.
+ */
+export async function announceEndedOverrides(db: Database, now: Date): Promise<number> {
+  for (let announced = 0; ;) {
+    const found = await db.transaction(async (tx) => {
+      const events = await takeEndedOverrides(tx, now);
+      if (events.length > 0) await recordEvents(tx, events);
+      return events.length;
+    });
+    announced += found;
+    if (found < ENDS_AT_ONCE) return announced;
   }
 }
 

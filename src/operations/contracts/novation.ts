@@ -9,6 +9,7 @@ import {
   restartBilling,
   type SubscribedService,
 } from "../../db/queries/contracts.ts";
+import type { Addressed } from "../../db/queries/outbox.ts";
 import { contracts, contractServices } from "../../db/schema.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
@@ -26,20 +27,20 @@ export interface Novation extends Subscription {
 /**
  * Novates all matching contracts: validates all of them, then writes. The number of statements grows with the
  * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write.
- * @returns the contract ids; empty if none match once the locks are held.
+ * @returns the contract ids, empty if none match once the locks are held; and the events of overrides that ended.
  */
 async function applyNovation(
   ctx: Context,
   where: SQL | undefined,
   novation: Novation,
   gate?: { overrideReason: string | undefined },
-): Promise<string[]> {
+): Promise<{ contractIds: string[]; ended: Addressed[] }> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
     .where(where)
     .then((rows) => rows.map((row) => row.id));
-  if (organizationIds.length === 0) return [];
+  if (organizationIds.length === 0) return { contractIds: [], ended: [] };
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
   const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
@@ -57,11 +58,12 @@ async function applyNovation(
   const now = ctx.resources.now();
   const operationId = newId(now);
   await appendHistory(ctx.db, contractIds, now);
-  for (const plan of planned) await replaceSubscriptions(ctx.db, { ...plan, now, operationId });
+  const ended: Addressed[] = [];
+  for (const plan of planned) ended.push(...(await replaceSubscriptions(ctx.db, { ...plan, now, operationId })));
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
   await keepGroupDecisions(ctx, decisions);
-  return contractIds;
+  return { contractIds, ended };
 }
 
 /** Returns the versions that all these contracts are on. They may stay on these even if archived. */
@@ -82,11 +84,12 @@ export async function novateContract(
 ): Promise<ContractView> {
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input);
-    const [novated] = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
+    const { contractIds, ended } = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
+    const [novated] = contractIds;
     if (novated === undefined) throw contractNotFound(input.userId);
     const view = await viewOne(ctx, novated);
     await auditNovations(ctx, [view]);
-    await recordContracts(ctx, "CONTRACT_NOVATED", [view]);
+    await recordContracts(ctx, "CONTRACT_NOVATED", [view], ended);
     return view;
   });
 }
@@ -107,16 +110,16 @@ export async function novateGroup(
   return proposeFirst(ctx, async (ctx) => {
     const { overrideReason } = input;
     const where = inGroup(input.organizationId, input.groupId);
-    const ids = await applyNovation(ctx, where, input.novation, { overrideReason });
-    if (ids.length === 0) {
+    const { contractIds, ended } = await applyNovation(ctx, where, input.novation, { overrideReason });
+    if (contractIds.length === 0) {
       throw new Failure(
         "notFound",
         `INVALID DATA: No contracts found with groupId ${input.groupId} within organization ${input.organizationId}`,
       );
     }
-    const views = await viewByUsername(ctx, ids);
+    const views = await viewByUsername(ctx, contractIds);
     await auditNovations(ctx, views);
-    await recordContracts(ctx, "CONTRACT_NOVATED", views);
+    await recordContracts(ctx, "CONTRACT_NOVATED", views, ended);
     return views;
   });
 }

@@ -3,9 +3,11 @@ import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from
 import { type PastState, readRecord, type StateCause } from "../../db/queries/contract-states.ts";
 import { type ContractView, viewOf } from "../../db/queries/contracts.ts";
 import { contractHistory, type contracts } from "../../db/schema.ts";
+import { holdsAt, type TimedOverride } from "../../core/pricing/overrides.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
+import { withShownOverrides } from "../contract-views.ts";
 import { decide, explained } from "./decision.ts";
 import { Failure } from "../errors.ts";
 import { asRenewed, evaluatedOrganization, prepare, type Prepared } from "./prepare.ts";
@@ -34,6 +36,8 @@ export interface AsOfContract extends AsOf {
   > & {
     /** Service -> id of its version. The id stays unambiguous when a version of the same name is uploaded later. */
     pricingIds: Record<string, string>;
+    /** The overrides that held, if any. */
+    overrides?: (TimedOverride & { service: string })[];
   };
 }
 
@@ -107,7 +111,19 @@ export async function showContractAt(
     .from(contractHistory)
     .where(and(eq(contractHistory.contractId, past.row.id), lte(contractHistory.endDate, at)))
     .orderBy(contractHistory.id);
-  return { ...viewAt(past, history), asOf: past.asOf };
+  const { services, overrides } = past.state;
+  const shown = await withShownOverrides(ctx, [{ view: viewAt(past, history), services, overrides }], at);
+  return { ...(shown[0] ?? viewAt(past, history)), asOf: past.asOf };
+}
+
+/** Returns the overrides that held at that moment, with the service name of that time. */
+function overridesAt({ services, overrides }: PastState, at: Date): (TimedOverride & { service: string })[] {
+  return overrides
+    .filter((override) => holdsAt(override, at))
+    .map(({ serviceId, kind, name, mode, value, from, until }) => {
+      const service = services.find((each) => each.serviceId === serviceId)?.key ?? "";
+      return { service, kind, name, mode, value, from, until };
+    });
 }
 
 /** Prepares the past contract for evaluation. */
@@ -122,11 +138,13 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     renewalDays: state.renewalDays,
     services: state.services,
     levels: state.levels.map((level) => ({ ...level, version: "" })),
+    overrides: state.overrides,
   };
   const renewed = asRenewed(contractThen, at);
   const used = viewAt({ ...past, state: { ...state, endDate: renewed.endDate, levels: renewed.levels } });
   const { id, billingPeriod, contractedServices, subscriptionPlans, subscriptionAddOns, usageLevels } = used;
   const pricingIds = Object.fromEntries(state.services.map(({ key, pricingId }) => [key, pricingId]));
+  const held = overridesAt(state, at);
   const contract = {
     id,
     billingPeriod,
@@ -135,8 +153,9 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     subscriptionPlans,
     subscriptionAddOns,
     usageLevels,
+    ...(held.length === 0 ? {} : { overrides: held }),
   };
-  return { ...(await prepare(ctx, renewed)), asOf: { ...past.asOf, contract } };
+  return { ...(await prepare(ctx, renewed, at)), asOf: { ...past.asOf, contract } };
 }
 
 /** Evaluates one feature as of that moment, and returns the state used. Consumes nothing. */

@@ -3,9 +3,15 @@ import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { renewedEnd } from "../../core/period.ts";
 import { findPlan } from "../../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../../core/pricing/evaluate.ts";
+import { holdsAt, withOverrides } from "../../core/pricing/overrides.ts";
 import { grant } from "../../core/pricing/subscription.ts";
 import { recordEvent } from "../../db/queries/outbox.ts";
-import { type EndUserName, loadSnapshot, type ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
+import {
+  type ContractSnapshot,
+  type EndUserName,
+  loadSnapshot,
+  type SnapshotOverride,
+} from "../../db/queries/contract-snapshots.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { boundaryAfter, isDue, lockContract, renewDue } from "../../db/queries/usage.ts";
 import { contracts } from "../../db/schema.ts";
@@ -21,6 +27,8 @@ const EXPIRED =
 /** A contract ready for evaluation: its entitlements and its current balances. */
 export interface Prepared {
   contract: ContractSnapshot;
+  /** The moment of the evaluation, which decides which overrides hold. */
+  at: Date;
   evaluation: Evaluation;
   /** `<service>-<limit>` -> consumed. */
   usage: Map<string, number>;
@@ -40,9 +48,9 @@ export function prepareContract(ctx: Context, userId: string): MaybePromise<Prep
   const name = { organizationId: evaluatedOrganization(ctx), userId };
   return chain(ctx.resources.snapshots.snapshot(name), (contract) => {
     if (contract === null) throw contractNotFound(userId);
-    if (needsRenewal(contract, ctx.resources.now()))
-      return withLockedContract(ctx, name, async (_, prepared) => prepared);
-    return prepare(ctx, contract);
+    const now = ctx.resources.now();
+    if (needsRenewal(contract, now)) return withLockedContract(ctx, name, async (_, prepared) => prepared);
+    return prepare(ctx, contract, now);
   });
 }
 
@@ -60,8 +68,8 @@ export function prepareFor(
       if (cached === null) throw contractNotFound(userId);
       const now = ctx.resources.now();
       if (isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
-      return chain(evaluationOf(ctx, cached), (evaluation) =>
-        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(cached, evaluation),
+      return chain(evaluationOf(ctx, cached, now), (evaluation) =>
+        readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(cached, now, evaluation),
       );
     },
   );
@@ -96,7 +104,7 @@ export async function withLockedContract<T>(
     if (contract === undefined) throw contractNotFound(userId);
     const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;
     const levels = await renewDue(ctx.db, contract.contractId, contract.levels, { operationId: newId(now), now });
-    const result = await work(ctx, await prepare(ctx, { ...renewed, levels }));
+    const result = await work(ctx, await prepare(ctx, { ...renewed, levels }, now));
     if (renewed !== contract) {
       await recordEvent(ctx.db, organizationId, {
         code: "CONTRACT_RENEWED",
@@ -107,12 +115,17 @@ export async function withLockedContract<T>(
   });
 }
 
-export function prepare(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): MaybePromise<Prepared> {
-  return chain(evaluationOf(ctx, contract), (evaluation) => preparedOf(contract, evaluation));
+/** Prepares the contract for an evaluation at that moment. Renewals that are due must have been applied. */
+export function prepare(
+  ctx: Pick<Context, "db" | "resources">,
+  contract: ContractSnapshot,
+  at: Date,
+): MaybePromise<Prepared> {
+  return chain(evaluationOf(ctx, contract, at), (evaluation) => preparedOf(contract, at, evaluation));
 }
 
-function preparedOf(contract: ContractSnapshot, evaluation: Evaluation): Prepared {
-  return { contract, evaluation, usage: usageOf(contract) };
+function preparedOf(contract: ContractSnapshot, at: Date, evaluation: Evaluation): Prepared {
+  return { contract, at, evaluation, usage: usageOf(contract) };
 }
 
 function isOver(contract: ContractSnapshot, now: Date): boolean {
@@ -169,14 +182,56 @@ function cacheKeyOf({ services }: ContractSnapshot): string {
   return key;
 }
 
-function evaluationOf(ctx: Pick<Context, "db" | "resources">, contract: ContractSnapshot): MaybePromise<Evaluation> {
-  const key = cacheKeyOf(contract);
-  return ctx.resources.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, key);
+/** The overrides that hold during a span of time. */
+interface Holding {
+  readonly overrides: readonly SnapshotOverride[];
+  /** They hold from here, in milliseconds, until just before `until`. */
+  readonly from: number;
+  readonly until: number;
+  /** Text that differs for different overrides, for cache keys; empty without any. */
+  readonly key: string;
+}
+
+const NONE_HOLD: Holding = { overrides: [], from: -Infinity, until: Infinity, key: "" };
+
+/** The last span of each list of overrides, which is immutable. */
+const holdings = new WeakMap<readonly SnapshotOverride[], Holding>();
+
+/** Returns the overrides that hold at that moment. */
+function holdingAt(all: readonly SnapshotOverride[], at: Date): Holding {
+  if (all.length === 0) return NONE_HOLD;
+  const known = holdings.get(all);
+  const moment = at.getTime();
+  if (known !== undefined && known.from <= moment && moment < known.until) return known;
+  const boundaries = all.flatMap(({ from, until }) => [from.getTime(), until?.getTime() ?? Infinity]);
+  const overrides = all.filter((override) => holdsAt(override, at));
+  const holding = {
+    overrides,
+    from: Math.max(-Infinity, ...boundaries.filter((boundary) => boundary <= moment)),
+    until: Math.min(Infinity, ...boundaries.filter((boundary) => boundary > moment)),
+    key:
+      overrides.length === 0
+        ? ""
+        : JSON.stringify(overrides.map((each) => [each.serviceId, each.kind, each.name, each.mode, each.value])),
+  };
+  holdings.set(all, holding);
+  return holding;
+}
+
+function evaluationOf(
+  ctx: Pick<Context, "db" | "resources">,
+  contract: ContractSnapshot,
+  at: Date,
+): MaybePromise<Evaluation> {
+  const holding = holdingAt(contract.overrides, at);
+  const key = holding.key === "" ? cacheKeyOf(contract) : `${cacheKeyOf(contract)} ${holding.key}`;
+  return ctx.resources.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, holding.overrides, key);
 }
 
 async function createEvaluation(
   ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
+  overrides: readonly SnapshotOverride[],
   key: string,
 ): Promise<Evaluation> {
   const disabled = contract.services.find((service) => service.disabled);
@@ -202,7 +257,11 @@ async function createEvaluation(
     return {
       serviceName: service.key,
       pricing,
-      grant: grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
+      grant: withOverrides(
+        pricing,
+        grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
+        overrides.filter(({ serviceId }) => serviceId === service.serviceId),
+      ),
     };
   });
   const modelHashes = contract.services.map(({ hash }) => hash);

@@ -14,8 +14,9 @@ import type { Mode } from "./request.ts";
 export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): MaybePromise<IssuedToken> {
   return chain(prepareContract(ctx, input.userId), (prepared) =>
     chain(ctx.resources.issuer(ctx.db), (issuer) => {
-      const issuedAtSeconds = Math.floor(ctx.resources.now().getTime() / 1000);
-      return signOncePerSecond(prepared.contract, { server: input.mode.server, issuer, issuedAtSeconds }, () =>
+      const issuedAtSeconds = Math.floor(prepared.at.getTime() / 1000);
+      const { contract, evaluation } = prepared;
+      return signOncePerSecond(contract, { evaluation, server: input.mode.server, issuer, issuedAtSeconds }, () =>
         signToken(ctx, prepared, { ...input, issuer, issuedAtSeconds }),
       );
     }),

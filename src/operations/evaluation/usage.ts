@@ -1,6 +1,6 @@
 import { eq } from "drizzle-orm";
 import { evaluateFeature } from "../../core/pricing/evaluate.ts";
-import { type ContractView, viewContracts } from "../../db/queries/contracts.ts";
+import type { ContractView } from "../../db/queries/contracts.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, services } from "../../db/schema.ts";
 import type { Level } from "../../db/queries/contract-snapshots.ts";
@@ -14,6 +14,7 @@ import {
 } from "../../db/queries/usage.ts";
 import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
+import { showContracts } from "../contract-views.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { Failure } from "../errors.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
@@ -97,7 +98,7 @@ export async function changeUsage(
       after: after.map(factsOf),
     });
     const rows = await ctx.db.select().from(contracts).where(eq(contracts.id, contract.id));
-    const [view] = await viewContracts(ctx.db, rows);
+    const [view] = await showContracts(ctx, rows);
     if (view === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
     return view;
   });

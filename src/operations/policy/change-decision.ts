@@ -1,5 +1,5 @@
 import { eq } from "drizzle-orm";
-import { isPlatformAdmin } from "../../core/access/caller.ts";
+import { authorOf, isPlatformAdmin } from "../../core/access/caller.ts";
 import { describeConfiguration } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
 import { checkGate } from "../../core/change/impact/gate.ts";
@@ -174,7 +174,6 @@ export async function keepDecision(ctx: Context, decision: Decision | undefined)
   if (decision === undefined) return;
   const { plan, gate, overrideReason, report } = decision;
   const about = plan.action === "novation" ? plan.target : plan.version;
-  const { caller } = ctx;
   await ctx.db.insert(pricingDecisions).values({
     serviceId: plan.service.id,
     organizationId: plan.service.organizationId,
@@ -182,8 +181,7 @@ export async function keepDecision(ctx: Context, decision: Decision | undefined)
     version: about?.version ?? null,
     action: plan.action,
     at: ctx.resources.now(),
-    actorKind: caller.kind,
-    actorId: caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null,
+    ...authorOf(ctx.caller),
     rules: [...gate.rules],
     overrideReason,
     report,

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Caller } from "../../core/access/caller.ts";
+import { authorOf, type Caller } from "../../core/access/caller.ts";
 import type { Database } from "../../db/postgres/connect.ts";
 
 /** The `action` of audit entries about denied attempts. */
@@ -52,12 +52,12 @@ export function createDeniedAttempts(db: Database): DeniedAttempts {
   };
   return {
     record: ({ caller, organizationId, route, status, requestId }, at) => {
-      const actorId = caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null;
-      const key = [caller.kind, actorId, organizationId, route, status].join(" ");
+      const author = authorOf(caller);
+      const key = [author.actorKind, author.actorId, organizationId, route, status].join(" ");
       const full = !pending.has(key) && pending.size >= MAX_ENTRIES;
       const of = full
         ? { organizationId: null, actorKind: "anonymous" as const, actorId: null, target: "others" }
-        : { organizationId, actorKind: caller.kind, actorId, target: route };
+        : { organizationId, ...author, target: route };
       add(full ? "" : key, { ...of, at, status, attempts: 1, requestId });
     },
     flush: async () => {

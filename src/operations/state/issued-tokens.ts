@@ -1,4 +1,5 @@
 import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 
 /** A signed pricing token. Frozen, because requests share it. */
@@ -6,8 +7,9 @@ export interface IssuedToken {
   readonly pricingToken: string;
 }
 
-/** The inputs of a token beside the balances, which are the snapshot's. */
+/** The inputs of a token beside the balances, which are the snapshot's. The evaluation changes when an override begins or ends. */
 interface TokenInputs {
+  evaluation: Evaluation;
   server: boolean;
   issuer: string;
 }
@@ -21,7 +23,7 @@ const lastTokens = {
 /** Returns the token that was already signed for the same inputs in this second, or signs one. */
 export function signOncePerSecond(
   contract: ContractSnapshot,
-  { server, issuer, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
+  { evaluation, server, issuer, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
   sign: () => Promise<IssuedToken>,
 ): MaybePromise<IssuedToken> {
   if (lastTokens.issuedAtSeconds !== issuedAtSeconds) {
@@ -30,9 +32,9 @@ export function signOncePerSecond(
   }
   const { byContract } = lastTokens;
   const last = byContract.get(contract);
-  if (last?.server === server && last.issuer === issuer) return last.token;
+  if (last?.evaluation === evaluation && last.server === server && last.issuer === issuer) return last.token;
   const signing = sign();
-  const entry = { server, issuer, token: signing as MaybePromise<IssuedToken> };
+  const entry = { evaluation, server, issuer, token: signing as MaybePromise<IssuedToken> };
   byContract.set(contract, entry);
   signing.then(
     (token) => (entry.token = token),

@@ -86,7 +86,7 @@ async function prepareUnlessDue(
 ): Promise<Prepared | "needsOwnTransaction" | Failure> {
   try {
     if (needsRenewal(contract, now)) return "needsOwnTransaction";
-    return await prepare({ db: resources.db, resources }, contract);
+    return await prepare({ db: resources.db, resources }, contract, now);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     return error;
