@@ -3,6 +3,7 @@ import { gateRule } from "../core/change/impact/gate.ts";
 import { OVERRIDE, strictBody, targets } from "./change-bodies.ts";
 import { actor, amounts, moment } from "./common.ts";
 import type { Operation } from "./operation.ts";
+import { plainOverride } from "./overrides.ts";
 import { featureValue, limitValue } from "./services.ts";
 
 const version = z.string({
@@ -83,6 +84,7 @@ const certificate = z
     service: z.string(),
     from: configuration.extend({ version: z.string() }),
     to: configuration.extend({ version: z.string() }),
+    overrides: z.array(plainOverride).optional().describe("Overrides of the contracts, if any"),
     loss: z.strictObject({
       lostFeatures: z.array(z.string()),
       reducedFeatures: z.array(z.string()),
@@ -149,6 +151,16 @@ const impactGroup = z
       }),
     ),
     price: z.strictObject({ before: worth, after: worth.nullable(), effect }),
+    overrides: z
+      .array(
+        plainOverride.extend({
+          after: z
+            .enum(["kept", "superfluous", "inapplicable", "ended"])
+            .describe("`superfluous`: without it the target gives the same or more"),
+        }),
+      )
+      .optional()
+      .describe("Overrides of these contracts that hold now, if any"),
     chosenBy: z
       .enum(["group", "fallback", "rename", "bestFit", "unchanged"])
       .nullable()
@@ -172,6 +184,15 @@ export const impactReport = z
     targetVersion: z.string().nullable().describe("Target version"),
     usage: z.enum(["kept", "reset"]).describe("Effect on consumption"),
     counts: impactCounts,
+    overrides: z
+      .strictObject({
+        contracts: z.number().describe("Contracts with overrides"),
+        superfluous: z.number(),
+        inapplicable: z.number(),
+        ended: z.number(),
+      })
+      .optional()
+      .describe("Number of overrides per outcome; absent without any"),
     groups: z.array(impactGroup).describe("Most contracts first"),
     unforeseen: z.array(z.string()).describe("Features that read other services"),
   })

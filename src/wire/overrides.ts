@@ -64,6 +64,9 @@ export const override = z
   })
   .meta({ id: "Override" });
 
+/** Override without its times and circumstances. */
+export const plainOverride = z.strictObject({ kind, name: z.string(), mode, value }).meta({ id: "PlainOverride" });
+
 /** Override of an answer about a past moment. */
 export const heldOverride = z.strictObject({ service, ...timed }).meta({ id: "HeldOverride" });
 

@@ -2,11 +2,13 @@ import { expectTypeOf, test } from "vitest";
 import type { z } from "zod";
 import type * as contracts from "../../src/client/back/contracts.ts";
 import type * as features from "../../src/client/back/features.ts";
+import type * as overrides from "../../src/client/back/overrides.ts";
 import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
 import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as offersOnWire from "../../src/wire/offers.ts";
+import type * as overridesOnWire from "../../src/wire/overrides.ts";
 import type * as servicesOnWire from "../../src/wire/services.ts";
 
 /* The client's interfaces stay free of zod. The compiler holds them against the schemas of the wire here. */
@@ -20,6 +22,7 @@ type Json<T> = T extends readonly (infer Item)[]
 
 test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof contractsOnWire.contract>>>().toExtend<Json<contracts.Contract>>();
+  expectTypeOf<Json<z.output<typeof overridesOnWire.override>>>().toExtend<Json<overrides.Override>>();
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<features.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
@@ -29,5 +32,8 @@ test("the client's interfaces accept the answers of the wire", () => {
 
 test("the wire accepts the bodies of the client", () => {
   expectTypeOf<Json<contracts.NewContract>>().toExtend<Json<z.input<typeof contractsOnWire.newContract>>>();
+  expectTypeOf<Json<Omit<overrides.OverrideChange, "from" | "until">>>().toExtend<
+    Omit<Json<z.input<typeof overridesOnWire.overrideChange>>, "from" | "until">
+  >();
   expectTypeOf<Json<contracts.Novation>>().toExtend<Json<z.input<typeof contractsOnWire.novation>>>();
 });

@@ -1,8 +1,16 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Configuration, configurationKey, configurationOf } from "../../src/core/change/configuration.ts";
+import type { Override } from "../../src/core/pricing/overrides.ts";
 import { compilePricing } from "../../src/core/pricing/compile.ts";
-import { everyConfiguration, fileOf, pricingFrom, twoContents } from "../core/change/small-pricings.ts";
+import {
+  chosenOverrides,
+  everyConfiguration,
+  fileOf,
+  overridePicks,
+  pricingFrom,
+  twoContents,
+} from "../core/change/small-pricings.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { type ContractAnswer } from "../support/service-calls.ts";
@@ -20,6 +28,7 @@ interface Report {
   groups: {
     pricingVersion: string;
     configuration: Configuration;
+    overrides?: (Override & { after: string })[];
     target: Configuration | null;
     problem: object | null;
     counts: Record<string, number>;
@@ -43,7 +52,10 @@ const levels = fc.record({
 });
 const scenario = fc.record({
   contents: twoContents,
-  contracts: fc.array(fc.record({ pick: fc.nat(999), levels }), { minLength: 2, maxLength: 5 }),
+  contracts: fc.array(fc.record({ pick: fc.nat(999), levels, exceptions: overridePicks }), {
+    minLength: 2,
+    maxLength: 5,
+  }),
   target: fc.nat(999),
   action: fc.constantFrom<Action>(
     "archive",
@@ -90,6 +102,17 @@ class Stage {
     await this.must("PUT", `/contracts/${userId}/usageLevels`, { acme: amounts });
   }
 
+  /** Sets overrides of the newest contract. Returns those of the last one per element, as reports list them. */
+  async override(overrides: readonly Override[]): Promise<Override[]> {
+    const set = new Map<string, Override>();
+    for (const { kind, name, mode, value } of overrides) {
+      const path = `/contracts/${this.users.at(-1)}/overrides/acme/${kind}/${name}`;
+      await this.must("PUT", path, { mode, value, reason: "Agreed with support" });
+      set.set(`${kind} ${name}`, { kind, name, mode, value });
+    }
+    return [...set].toSorted(([one], [other]) => (one < other ? -1 : 1)).map(([, override]) => override);
+  }
+
   /** Features that are on for a contract, as `feature mode`; empty where evaluation fails. */
   async on(userId: string): Promise<Set<string>> {
     const on = new Set<string>();
@@ -126,10 +149,12 @@ test("the dry run of any change foretells what evaluation answers after it, cont
       const sources = everyConfiguration(compilePricing(pricingFrom(before)));
       const targets = everyConfiguration(compilePricing(pricingFrom(after, second)));
       const held: Configuration[] = [];
-      for (const { pick, levels } of contracts) {
+      const overridden: Override[][] = [];
+      for (const { pick, levels, exceptions: picks } of contracts) {
         const configuration = sources[pick % sources.length] ?? { addOns: {} };
         held.push(configuration);
         await stage.contract(configuration, levels);
+        overridden.push(await stage.override(chosenOverrides(pricingFrom(before), picks)));
       }
       if (action === "activate") await stage.must("PUT", "/services/acme/pricings/2.0.0", { subscriptionAddOns: {} });
       const chosen = targets[target % targets.length] ?? { addOns: {} };
@@ -181,8 +206,11 @@ test("the dry run of any change foretells what evaluation answers after it, cont
       const turnedOff = was.filter((on, i) => [...on].some((each) => !is[i]?.has(each))).length;
       expect(report.counts["turnedOff"]).toBe(turnedOff);
       for (const group of report.groups) {
+        const theirs = (group.overrides ?? []).map(({ kind, name, mode, value }) => ({ kind, name, mode, value }));
         const mine = [...held.keys()].filter(
-          (i) => configurationKey(held[i] ?? first) === configurationKey(group.configuration),
+          (i) =>
+            configurationKey(held[i] ?? first) === configurationKey(group.configuration) &&
+            JSON.stringify(overridden[i]) === JSON.stringify(theirs),
         );
         expect(group.counts["contracts"]).toBe(mine.length);
         for (const [way, from, to] of [

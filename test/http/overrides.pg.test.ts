@@ -567,6 +567,42 @@ describe("the contract", () => {
     expect(await listed("state=active")).toEqual(["2", "c", "a"]);
   });
 
+  test("lists and the overview are near what expressions read", async () => {
+    const other = await api.newOrganization(api.callers.owner, "Near");
+    await upload(api, other.key, SAMPLE);
+    for (const [userId, used, body] of [
+      ["at-plan", 200, undefined],
+      ["raised", 200, set(500)],
+      ["lowered", 20, add(-180)],
+      ["unlimited", 190, set(100_000_000)],
+      ["later", 200, set(500, { from: iso(START + DAY) })],
+    ] as const) {
+      await contract(api, other.key, userId, {
+        contractedServices: { tasker: "1.0.0" },
+        subscriptionPlans: { tasker: "PRO" },
+        subscriptionAddOns: {},
+      });
+      await api.call("PUT", `/contracts/${userId}/usageLevels`, {
+        key: other.key,
+        body: { tasker: { maxTasks: used } },
+      });
+      if (body !== undefined) expect((await put(userId, TASKS, body, other.key)).status).toBe(200);
+    }
+    const near = await api.call<ContractBody[]>("GET", "/contracts?near=0.9", { key: other.key });
+    expect(near.body.map(({ userContact }) => userContact["userId"])).toEqual(["at-plan", "later", "lowered"]);
+    const overview = await api.call<{ near: { total: number; users: { userId: string; limit: number }[] } }>(
+      "GET",
+      `/organizations/${other.id}/overview?near=0.9`,
+      { key: api.callers.owner.key },
+    );
+    expect(overview.body.near.total).toBe(3);
+    expect(overview.body.near.users.map(({ userId, limit }) => [userId, limit])).toEqual([
+      ["at-plan", 200],
+      ["later", 200],
+      ["lowered", 20],
+    ]);
+  });
+
   test("consumption sees an override that another process has set", async () => {
     await ask(ada, "board", tasks(1));
     await put(ada, TASKS, set(3));
@@ -579,5 +615,127 @@ describe("the contract", () => {
         details: expect.objectContaining({ limit: 3, consumed: 3 }),
       }),
     ]);
+  });
+});
+
+describe("changes of the pricing", () => {
+  interface Report {
+    counts: Record<string, number>;
+    overrides?: object;
+    groups: {
+      counts: Record<string, number>;
+      overrides?: { name: string; after: string }[];
+      limits: { limit: string; before: unknown; after: unknown; loses: boolean }[];
+      features: { feature: string; before: unknown; after: unknown }[];
+      proposal: { target: object; certificate?: object } | null;
+    }[];
+  }
+
+  test("15: an override that the new version outdoes is superfluous, and nobody loses", async () => {
+    const named = (text: string) => text.replace("saasName: Tasker", "saasName: Changing");
+    await upload(api, key, named(SAMPLE));
+    for (const [userId, element, body] of [
+      ["plain", undefined, {}],
+      ["raised", TASKS, set(500)],
+      ["added", TASKS, add(50)],
+      ["exporting", "features/export", set(true)],
+    ] as const) {
+      await contract(api, key, userId, {
+        contractedServices: { changing: "1.0.0" },
+        subscriptionPlans: { changing: "PRO" },
+        subscriptionAddOns: { changing: { extraTasks: 1 } },
+      });
+      if (element === undefined) continue;
+      const path = `/contracts/${userId}/overrides/changing/${element}`;
+      expect((await api.call("PUT", path, { key, body })).status).toBe(200);
+    }
+    const newer = named(SAMPLE)
+      .replace(/version: "?1\.0\.0"?/, 'version: "2.0.0"')
+      .replace("value: 200\n", "value: 600\n")
+      .replaceAll("export", "download");
+    await upload(api, key, newer);
+    const impact = async (body: object) =>
+      (await api.call<Report>("POST", "/services/changing/impact?certificate=true", { key, body })).body;
+    const moved = await impact({ action: "novation", pricingVersion: "2.0.0" });
+    expect(moved.counts).toMatchObject({ contracts: 4 });
+    expect(moved.overrides).toEqual({ contracts: 3, superfluous: 1, inapplicable: 1, ended: 0 });
+    const groupOf = (report: Report, after: string) =>
+      report.groups.find((group) => group.overrides?.some((override) => override.after === after));
+    expect(moved.groups).toHaveLength(4);
+    const raised = groupOf(moved, "superfluous");
+    expect(raised?.overrides).toEqual([
+      { kind: "usageLimits", name: "maxTasks", mode: "set", value: 500, after: "superfluous" },
+    ]);
+    expect(raised?.limits).toEqual([]);
+    expect(raised?.proposal?.certificate).toMatchObject({
+      overrides: [{ kind: "usageLimits", name: "maxTasks", mode: "set", value: 500 }],
+    });
+    expect(groupOf(moved, "kept")?.limits).toMatchObject([
+      { limit: "maxTasks", before: 350, after: 650, loses: false },
+    ]);
+    expect(groupOf(moved, "inapplicable")?.features).toContainEqual(
+      expect.objectContaining({ feature: "export", before: true, after: null }),
+    );
+    const plain = moved.groups.find((group) => group.overrides === undefined);
+    expect(plain?.limits).toMatchObject([{ limit: "maxTasks", before: 300, after: 600 }]);
+    expect(plain?.proposal?.certificate).not.toHaveProperty("overrides");
+    const disabled = await impact({ action: "disable" });
+    expect(disabled.overrides).toEqual({ contracts: 3, superfluous: 0, inapplicable: 0, ended: 3 });
+
+    // The novation itself keeps the overrides, and its certified best fits hold.
+    const done = await api.call<Report>("POST", "/services/changing/novations", {
+      key,
+      body: { pricingVersion: "2.0.0" },
+    });
+    expect(done.status).toBe(200);
+    expect(done.body.overrides).toEqual(moved.overrides);
+    const [raisedNow] = (await shown("raised")).overrides ?? [];
+    expect(raisedNow).toMatchObject({ state: "active", granted: 600, effective: 500 });
+    const [exportingNow] = (await shown("exporting")).overrides ?? [];
+    expect(exportingNow).toMatchObject({ state: "inapplicable" });
+  });
+
+  test("a best fit reaches what an added amount and add-ons make together", async () => {
+    const named = (text: string) => text.replace("saasName: Tasker", "saasName: Fitting");
+    await upload(api, key, named(SAMPLE));
+    await contract(api, key, "fitted", {
+      contractedServices: { fitting: "1.0.0" },
+      subscriptionPlans: { fitting: "PRO" },
+      subscriptionAddOns: { fitting: { extraTasks: 4 } },
+    });
+    await api.call("PUT", "/contracts/fitted/overrides/fitting/usageLimits/maxTasks", { key, body: add(-250) });
+    await upload(
+      api,
+      key,
+      named(SAMPLE)
+        .replace(/version: "?1\.0\.0"?/, 'version: "2.0.0"')
+        .replace("value: 200\n", "value: 100\n"),
+    );
+    const { body } = await api.call<Report>("POST", "/services/fitting/impact", {
+      key,
+      body: { action: "novation", pricingVersion: "2.0.0" },
+    });
+    expect(body.groups[0]).toMatchObject({
+      target: { plan: "PRO", addOns: { extraTasks: 5 } },
+      limits: [],
+      proposal: { keepsEverything: true },
+    });
+  });
+
+  test("the purchase that unlocks a feature counts overrides", async () => {
+    await put(ada, TASKS, add(-299));
+    await ask(ada, "board", tasks(1));
+    const { body } = await api.call<{ target: object; gains: object[] }>(
+      "POST",
+      `/features/${ada}/tasker-board/unlock`,
+      {
+        key,
+        body: {},
+      },
+    );
+    expect(body).toMatchObject({
+      target: { plan: "PRO", addOns: { extraTasks: 2 } },
+      gains: [{ id: "tasker-maxTasks", before: 1, after: 101 }],
+    });
   });
 });

@@ -141,8 +141,13 @@ describe("signing in (§3.3)", () => {
       await signIn(username, "wrong-password");
       return performance.now() - started;
     };
-    const [unknown, known] = [await time("nobody-at-all"), await time("joel")];
-    expect(unknown).toBeGreaterThan(known / 3);
+    // The shortest of several: another process can only lengthen a call.
+    const times: Record<"unknown" | "known", number> = { unknown: Infinity, known: Infinity };
+    for (let round = 0; round < 5; round += 1) {
+      times.unknown = Math.min(times.unknown, await time("nobody-at-all"));
+      times.known = Math.min(times.known, await time("joel"));
+    }
+    expect(times.unknown).toBeGreaterThan(times.known / 3);
   });
 
   test("compares names exactly", async () => {

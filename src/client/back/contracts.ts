@@ -1,5 +1,13 @@
 import type { FallbackCache } from "./fallback-cache.ts";
 import type { Configuration } from "../offer.ts";
+import {
+  elementPath,
+  isOverride,
+  type Override,
+  type OverrideChange,
+  type OverrideElement,
+  type OverrideQuery,
+} from "./overrides.ts";
 import { isObject } from "../pricing-token.ts";
 import { type CallOptions, type CountedOptions, expected, listOf, segment, type Transport } from "./transport.ts";
 
@@ -40,6 +48,8 @@ export interface Contract extends Subscription {
   readonly groupId?: string;
   /** Former subscriptions, oldest first. */
   readonly history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
+  /** Overrides that have not ended, if there are any. */
+  readonly overrides?: readonly Override[];
 }
 
 /** State of the contract from which a past answer was computed. Moments are ISO 8601 texts in UTC. */
@@ -236,6 +246,59 @@ export class Contracts {
   }
 
   /**
+   * Gives a contract another value of a feature or usage limit than its plan and add-ons grant. Replaces the element's
+   * former override; a repeated call changes nothing.
+   * @throws ServiceRequestError with status 404 for an unknown contract, service or element.
+   */
+  async setOverride(
+    userId: string,
+    element: OverrideElement,
+    { from, until, ...change }: OverrideChange,
+    options?: CallOptions,
+  ): Promise<Override> {
+    const times = { ...(from && { from: instant(from) }), ...(until && { until: instant(until) }) };
+    const path = pathOf(userId) + elementPath(element);
+    const set = await this.transport.ask({ method: "PUT", path, body: { ...change, ...times } }, isOverride, options);
+    this.fallbackCache.evict(userId);
+    return set;
+  }
+
+  /**
+   * Returns the override of an element.
+   * @throws ServiceRequestError with status 404 if there is none.
+   */
+  override(userId: string, element: OverrideElement, options?: CallOptions): Promise<Override> {
+    return this.transport.ask({ method: "GET", path: pathOf(userId) + elementPath(element) }, isOverride, options);
+  }
+
+  /** Returns all overrides of a contract, also those that have ended. */
+  overrides(userId: string, options?: CallOptions): Promise<Override[]> {
+    return this.transport.ask({ method: "GET", path: `${pathOf(userId)}/overrides` }, listOf(isOverride), options);
+  }
+
+  /**
+   * Ends the override of an element now. Needs a key of scope ALL.
+   * @throws ServiceRequestError with status 404 if there is none.
+   */
+  async removeOverride(userId: string, element: OverrideElement, options?: CallOptions): Promise<void> {
+    await this.transport.send({ method: "DELETE", path: pathOf(userId) + elementPath(element) }, options);
+    this.fallbackCache.evict(userId);
+  }
+
+  /** Lists one page of overrides by their end, those without one last, with the number of all matches. */
+  async listOverrides(
+    { endsBefore, ...query }: OverrideQuery = {},
+    options?: CallOptions,
+  ): Promise<{ overrides: Override[]; total: number }> {
+    const until = endsBefore === undefined ? {} : { endsBefore: instant(endsBefore) };
+    const answer = await this.transport.send(
+      { method: "GET", path: "/overrides", query: { ...query, ...until } },
+      options,
+    );
+    return { overrides: expected(answer, listOf(isOverride)), total: Number(answer.headers.get("x-total-count")) };
+  }
+
+  /**
    * Applies one novation to every contract of a group, all or none.
    * @returns the contracts, by user name.
    */
@@ -287,7 +350,7 @@ export class Contracts {
 
 const pathOf = (userId: string) => `/contracts${segment("userId", userId)}`;
 
-/** Formats a past moment for a query. */
+/** Formats a moment for the service. */
 export function instant(at: Date | string): string {
   return typeof at === "string" ? at : at.toISOString();
 }

@@ -1,3 +1,4 @@
+import type { Override } from "./overrides.ts";
 import { type AsOf, type Contract, hasAsOf, instant } from "./contracts.ts";
 import type { FeatureId } from "../feature-id.ts";
 import { isUnlock } from "../ask.ts";
@@ -54,6 +55,8 @@ export interface AsOfContract extends AsOf {
   > & {
     /** Pricing id per service. Another version of the same name may exist since. */
     readonly pricingIds: Readonly<Record<string, string>>;
+    /** The overrides that held, if any. */
+    readonly overrides?: readonly Pick<Override, "service" | "kind" | "name" | "mode" | "value" | "from" | "until">[];
   };
 }
 

@@ -1,6 +1,7 @@
 import { parseJsonSteps, stringifySteps } from "../json-steps.ts";
 import { compileSteps } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
+import type { Override } from "../pricing/overrides.ts";
 import { parsePricingSteps } from "../pricing/parse/pricing.ts";
 import type { ParsedPricing } from "../pricing/parse/pricing.ts";
 import { proposeSteps } from "./best-fit/best-fit.ts";
@@ -11,7 +12,7 @@ import type { HoldingComparison } from "./compare.ts";
 import type { Configuration } from "./configuration.ts";
 import { diffAsMarkdown } from "./diff/text.ts";
 import { diffSteps } from "./diff/diff.ts";
-import { sideSteps } from "./entitlements.ts";
+import { sideSteps, withOverridesOf } from "./entitlements.ts";
 import type { Side } from "./entitlements.ts";
 import { compareConfiguration } from "./impact/configuration.ts";
 import type { Renames } from "./renames.ts";
@@ -50,6 +51,8 @@ export interface ConfigurationItem {
    * stay on their version.
    */
   readonly place: Configuration | "bestFit" | "nowhere" | "unchanged";
+  /** Overrides of the contracts that are active now. */
+  readonly overrides: readonly Override[];
   /** A best fit that was computed earlier; skips the search. */
   readonly proposal?: Proposal | undefined;
 }
@@ -133,8 +136,9 @@ function* diff({ before, after, format, renames, limitMs }: DiffTask, within: Wi
 function* assess(task: ConfigurationsTask, item: ConfigurationItem, within: Within): Steps<AssessedConfiguration> {
   const { serviceName, proposes, certifies, limitMs } = task;
   const { configuration, place } = item;
-  const before = yield* sideOf(task.before, serviceName);
-  const after = task.after === undefined ? undefined : yield* sideOf(task.after, serviceName);
+  const before = withOverridesOf(yield* sideOf(task.before, serviceName), item.overrides);
+  const after =
+    task.after === undefined ? undefined : withOverridesOf(yield* sideOf(task.after, serviceName), item.overrides);
   const isOver = within(limitMs);
   const proposal =
     item.proposal ??

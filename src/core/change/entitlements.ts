@@ -3,6 +3,7 @@ import type { CompiledPricing } from "../pricing/compile.ts";
 import { prepareEvaluation } from "../pricing/evaluate.ts";
 import type { Evaluation } from "../pricing/evaluate.ts";
 import { idOf } from "../pricing/evaluation.ts";
+import { type Override, withOverrides } from "../pricing/overrides.ts";
 import { grant } from "../pricing/subscription.ts";
 import type { Grant } from "../pricing/subscription.ts";
 import { configurationKey, configurationOf } from "./configuration.ts";
@@ -27,6 +28,8 @@ export interface Side {
    * does.
    */
   readonly expressions: ReadonlyMap<string, Readonly<Record<Mode, ExpressionFacts | undefined>>>;
+  /** Exceptions of the compared contracts, which hold on top of every configuration. */
+  readonly overrides?: readonly Override[];
   /** Maps each limit to the features that depend on it: linked features and those whose expressions read it. */
   readonly governed: ReadonlyMap<string, ReadonlySet<string>>;
 }
@@ -70,10 +73,18 @@ export function* sideSteps(
   };
 }
 
-/** Computes the grant of a configuration. Does not check that the configuration is a valid subscription. */
+/** Returns the side for contracts with these overrides. */
+export function withOverridesOf(side: Side, overrides: readonly Override[]): Side {
+  return overrides.length === 0 ? side : { ...side, overrides };
+}
+
+/**
+ * Computes the grant of a configuration, overrides included. Does not check that the configuration is a valid
+ * subscription.
+ */
 export function entitlementsOf(side: Side, configuration: Configuration): Entitlements {
-  const { pricing, serviceName } = side;
-  const granted = grant(pricing, configuration.plan, configuration.addOns);
+  const { pricing, serviceName, overrides = [] } = side;
+  const granted = withOverrides(pricing, grant(pricing, configuration.plan, configuration.addOns), overrides);
   return {
     side,
     configuration,

@@ -1,5 +1,6 @@
 import { sql, type SQL } from "drizzle-orm";
 import type { OffReason } from "../../core/ofrep.ts";
+import type { Override } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, denials, pricings } from "../schema.ts";
@@ -66,11 +67,48 @@ export async function readConfigurations(db: Database, organizationId: string): 
   }));
 }
 
+/** An override of a usage limit that holds now, with the configuration of its contract. */
+export interface LimitOverride extends Omit<Configuration, "addOnsText"> {
+  contractId: string;
+  serviceId: string;
+  override: Override;
+}
+
+export async function readLimitOverrides(db: Database, organizationId: string, now: Date): Promise<LimitOverride[]> {
+  const moment = sql`${now.toISOString()}::timestamptz`;
+  const rows = await db.execute<LimitOverride & Record<string, unknown>>(sql`
+    select o.contract_id as "contractId", o.service_id as "serviceId", cs.pricing_id as "pricingId",
+      p.model_hash as hash, cs.plan, cs.add_ons as "addOns",
+      json_build_object('kind', o.kind, 'name', o.name, 'mode', o.mode, 'value', o.value) as override
+    from services s
+    join contract_overrides o on o.service_id = s.id
+    join contract_services cs on cs.contract_id = o.contract_id and cs.service_id = o.service_id
+    join pricings p on p.id = cs.pricing_id
+    where s.organization_id = ${organizationId} and o.kind = 'usageLimits'
+      and o.starts_at <= ${moment} and (o.ends_at is null or o.ends_at > ${moment})
+  `);
+  return [...rows];
+}
+
 /** Numeric value of one limit in one configuration. */
 export type NumericLimit = Pick<Configuration, "pricingId" | "plan" | "addOnsText"> & {
   limitName: string;
   cap: number;
 };
+
+/** Effective value of an overridden limit of one contract; null if consumption cannot approach it. */
+export interface LimitException {
+  contractId: string;
+  serviceId: string;
+  limitName: string;
+  cap: number | null;
+}
+
+/** Finite limits that consumption can approach: per configuration, and of contracts with overrides. */
+export interface NumericLimits {
+  caps: readonly NumericLimit[];
+  exceptions: readonly LimitException[];
+}
 
 /** An end user who has consumed most of a limit. */
 export interface NearUser {
@@ -84,9 +122,8 @@ export interface NearUser {
 }
 
 /** Query for contracts that have consumed at least `share` (0 to 1) of one of the organization's numeric limits. */
-export interface Nearness {
+export interface Nearness extends NumericLimits {
   organizationId: string;
-  caps: readonly NumericLimit[];
   share: number;
   now: Date;
 }
@@ -99,24 +136,46 @@ const configurationKey = (pricingId: SQL, plan: SQL, addOns: SQL): SQL =>
   sql`json_build_array(${pricingId}, ${plan}, ${addOns})::text`;
 
 /** Selects every limit of which a contract has consumed at least this share in its current period. */
-function nearLimits({ organizationId, caps, share, now }: Nearness): SQL {
+function nearLimits({ organizationId, caps, exceptions, share, now }: Nearness): SQL {
   const rows = JSON.stringify(
     caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
   );
-  return sql`
+  const used = (cap: SQL) => sql`case when ${cap} = 0 then 1 else u.consumed / ${cap} end as used`;
+  const isNearTo = (cap: SQL) => sql`u.consumed > 0 and u.consumed >= ${cap} * ${share}::numeric
+      and (u.reset_at is null or u.reset_at >= ${now.toISOString()}::timestamptz)`;
+  const general = sql`
     with caps as materialized (
       select ${configurationKey(sql`c->>0`, sql`c->>1`, sql`c->>2`)} as configuration, c->>3 as limit_name, (c->>4)::numeric as cap
       from json_array_elements(${rows}::json) c
     )
     select c.id, c.user_id, c.username, cs.service_id, u.limit_name, u.consumed, caps.cap, u.reset_at,
-      case when caps.cap = 0 then 1 else u.consumed / caps.cap end as used
+      ${used(sql`caps.cap`)}
     from contracts c
     join contract_services cs on cs.contract_id = c.id
     join caps on caps.configuration = ${configurationKey(sql`cs.pricing_id`, sql`cs.plan`, sql`cs.add_ons::text`)}
     join usage_levels u
       on u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_name = caps.limit_name
-    where c.organization_id = ${organizationId} and u.consumed > 0 and u.consumed >= caps.cap * ${share}::numeric
-      and (u.reset_at is null or u.reset_at >= ${now.toISOString()}::timestamptz)`;
+    where c.organization_id = ${organizationId} and ${isNearTo(sql`caps.cap`)}`;
+  if (exceptions.length === 0) return general;
+  const excepted = JSON.stringify(
+    exceptions.map(({ contractId, serviceId, limitName, cap }) => [contractId, serviceId, limitName, cap]),
+  );
+  return sql`
+    with exceptions as materialized (
+      select e->>0 as contract_id, e->>1 as service_id, e->>2 as limit_name, (e->>3)::numeric as cap
+      from json_array_elements(${excepted}::json) e
+    )
+    select general.* from (${general}) general where not exists (
+      select from exceptions e
+      where e.contract_id = general.id and e.service_id = general.service_id and e.limit_name = general.limit_name
+    )
+    union all
+    select c.id, c.user_id, c.username, u.service_id, u.limit_name, u.consumed, e.cap, u.reset_at, ${used(sql`e.cap`)}
+    from exceptions e
+    join contracts c on c.id = e.contract_id
+    join usage_levels u
+      on u.contract_id = e.contract_id and u.service_id = e.service_id and u.limit_name = e.limit_name
+    where ${isNearTo(sql`e.cap`)}`;
 }
 
 /** SQL condition: the row of `contracts` is near one of its limits. */
@@ -132,7 +191,7 @@ export async function findNear(
   db: Database,
   input: Nearness & { atMost: number },
 ): Promise<{ total: number; users: NearUser[] }> {
-  if (input.caps.length === 0) return { total: 0, users: [] };
+  if (input.caps.length === 0 && input.exceptions.length === 0) return { total: 0, users: [] };
   const rows = await db.execute<Record<string, string> & { total: number; reset_at: string | null }>(sql`
     with near as (select distinct on (id) * from (${nearLimits(input)}) limits order by id, used desc, limit_name)
     select near.*, (select name_key from services s where s.id = near.service_id), (select count(*) from near)::integer as total

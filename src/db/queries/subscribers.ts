@@ -1,4 +1,5 @@
 import { sql, type SQL } from "drizzle-orm";
+import type { Override } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 
@@ -8,6 +9,8 @@ export interface Subscriber {
   pricingId: string;
   plan: string | null;
   addOns: Record<string, number> | null;
+  /** Overrides that hold now, by kind and name. */
+  overrides: readonly Override[];
   /** Consumption by limit name; 0 if the level's period is over. */
   usage: Record<string, number>;
 }
@@ -38,25 +41,46 @@ export async function countSubscribers(db: Database, filter: SubscriberFilter): 
   return row?.count ?? 0;
 }
 
-/** Lists each distinct version, plan and add-ons once, without usage: the join with levels is slow. */
+/** Joins the overrides of contracts that hold now, as `held.overrides`: JSON text, null without any. Few contracts have some. */
+const holding = (serviceIds: readonly string[], now: Date) => {
+  const moment = sql`${now.toISOString()}::timestamptz`;
+  return sql`left join (
+      select contract_id, service_id,
+        json_agg(json_build_object('kind', kind, 'name', name, 'mode', mode, 'value', value)
+          order by kind, name collate "C")::text as overrides
+      from contract_overrides
+      where ${isAnyOf(sql`service_id`, serviceIds)} and starts_at <= ${moment} and (ends_at is null or ends_at > ${moment})
+      group by contract_id, service_id
+    ) held on held.contract_id = cs.contract_id and held.service_id = cs.service_id`;
+};
+
+const overridesIn = (text: string | null) => (text === null ? [] : (JSON.parse(text) as Override[]));
+
+/**
+ * Lists each distinct version, plan, add-ons and overrides once, without usage: the join with levels is slow.
+ */
 export async function listConfigurations(
   db: Database,
   filter: SubscriberFilter,
-): Promise<Pick<Subscriber, "contractId" | "pricingId" | "plan" | "addOns">[]> {
+  now: Date,
+): Promise<Omit<Subscriber, "usage">[]> {
   const rows = await db.execute<{
     contract_id: string;
     pricing_id: string;
     plan: string | null;
     add_ons: string | null;
+    overrides: string | null;
   }>(sql`
-    select min(cs.contract_id) as contract_id, cs.pricing_id, cs.plan, cs.add_ons::text as add_ons
-    from contract_services cs where ${ofThese(filter)} group by cs.pricing_id, cs.plan, cs.add_ons::text
+    select min(cs.contract_id) as contract_id, cs.pricing_id, cs.plan, cs.add_ons::text as add_ons, held.overrides
+    from contract_services cs ${holding(filter.serviceIds, now)}
+    where ${ofThese(filter)} group by cs.pricing_id, cs.plan, cs.add_ons::text, held.overrides
   `);
   return rows.map((row) => ({
     contractId: row.contract_id,
     pricingId: row.pricing_id,
     plan: row.plan,
     addOns: row.add_ons === null ? null : (JSON.parse(row.add_ons) as Subscriber["addOns"]),
+    overrides: overridesIn(row.overrides),
   }));
 }
 
@@ -71,13 +95,13 @@ export async function* readSubscribers(
 ): AsyncGenerator<Subscriber[]> {
   await tx.execute(sql`
     declare holders no scroll cursor for
-    select cs.contract_id, cs.pricing_id, cs.plan, cs.add_ons, (
+    select cs.contract_id, cs.pricing_id, cs.plan, cs.add_ons, held.overrides, (
       select json_object_agg(u.limit_name,
         case when u.reset_at < ${now.toISOString()}::timestamptz then 0 else u.consumed end)
       from usage_levels u
       where u.contract_id = cs.contract_id and u.service_id = cs.service_id
     ) as usage
-    from contract_services cs where ${ofThese(filter)}
+    from contract_services cs ${holding(filter.serviceIds, now)} where ${ofThese(filter)}
   `);
   for (;;) {
     const rows = await tx.execute<{
@@ -85,6 +109,7 @@ export async function* readSubscribers(
       pricing_id: string;
       plan: string | null;
       add_ons: Subscriber["addOns"];
+      overrides: string | null;
       usage: Subscriber["usage"] | null;
     }>(sql`fetch 200 from holders`);
     if (rows.length === 0) break;
@@ -93,6 +118,7 @@ export async function* readSubscribers(
       pricingId: row.pricing_id,
       plan: row.plan,
       addOns: row.add_ons,
+      overrides: overridesIn(row.overrides),
       usage: row.usage ?? {},
     }));
   }

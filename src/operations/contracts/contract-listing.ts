@@ -129,8 +129,9 @@ async function nearCondition(ctx: Context, { organizationId, near }: ContractQue
   if (organizationId === undefined) {
     throw new Failure("invalid", "INVALID DATA: near requires an organization");
   }
-  const caps = await numericLimitsOf(ctx, organizationId);
-  return caps.length === 0 ? NOTHING : isNear({ organizationId, caps, share: near, now: ctx.resources.now() });
+  const limits = await numericLimitsOf(ctx, organizationId);
+  if (limits.caps.length === 0 && limits.exceptions.length === 0) return NOTHING;
+  return isNear({ organizationId, ...limits, share: near, now: ctx.resources.now() });
 }
 
 /** True for contracts with a service that satisfies `condition`. */

@@ -1,6 +1,6 @@
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
-import { usageOf } from "../../core/change/entitlements.ts";
+import { usageOf, withOverridesOf } from "../../core/change/entitlements.ts";
 import type { Side } from "../../core/change/entitlements.ts";
 import type { Goal } from "../../core/offers/unlock-search.ts";
 import {
@@ -12,8 +12,9 @@ import {
 } from "../../core/offers/unlock.ts";
 import { involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.ts";
 import { idOf } from "../../core/pricing/evaluation.ts";
+import { holdsAt } from "../../core/pricing/overrides.ts";
 import type { Grant } from "../../core/pricing/subscription.ts";
-import type { SnapshotService } from "../../db/queries/contract-snapshots.ts";
+import type { SnapshotOverride, SnapshotService } from "../../db/queries/contract-snapshots.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
@@ -113,6 +114,15 @@ export function currentOf({ plan, addOns }: SnapshotService): Configuration {
   return configurationOf(plan ?? undefined, Object.fromEntries(bought));
 }
 
+/** Returns the overrides of a service that hold at that moment. A novation keeps them. */
+function activeOverrides(
+  { overrides }: Prepared["contract"],
+  { serviceId }: SnapshotService,
+  at: Date,
+): SnapshotOverride[] {
+  return overrides.filter((override) => override.serviceId === serviceId && holdsAt(override, at));
+}
+
 interface FoundFeature {
   contracted: SnapshotService;
   /** Name of the feature in its pricing. */
@@ -124,7 +134,7 @@ interface FoundFeature {
 /** Finds the contracted service whose searched version has the feature. Of several, the later contracted one answers. */
 async function findFeature(
   ctx: Context,
-  { contract }: Prepared,
+  { contract, at }: Prepared,
   { featureId, pricingVersion }: Asked,
 ): Promise<FoundFeature | undefined> {
   const candidates: { contracted: SnapshotService; version: VersionRow }[] = [];
@@ -147,7 +157,8 @@ async function findFeature(
   for (const { contracted, version } of candidates) {
     const name = featureId.slice(idOf(contracted.key, "").length);
     const rows = [contracted, { pricingId: version.id, hash: version.hash }];
-    const [before, after] = await sidesOf(ctx, contracted.key, rows);
+    const overrides = activeOverrides(contract, contracted, at);
+    const [before, after] = (await sidesOf(ctx, contracted.key, rows)).map((side) => withOverridesOf(side, overrides));
     if (before !== undefined && after?.pricing.features.has(name) === true) return { contracted, name, before, after };
   }
   return undefined;

@@ -4,7 +4,7 @@ import type { Context } from "../context.ts";
 import { clientClosed } from "../state/analysis.ts";
 import { pause } from "../state/analysis.ts";
 import type { ChangePlan } from "./change-plan.ts";
-import { type Assessment, Grouping, loadSide } from "./grouping.ts";
+import { type Assessment, Grouping, loadSide, type OverrideOutcome } from "./grouping.ts";
 import { type Answers, MissingAnswers, type QuestionsAbout } from "./proposals.ts";
 
 /** Progress of an assessment: first over the distinct configurations, then over the contracts. */
@@ -42,7 +42,8 @@ export async function assessChange(
   const about = aboutOf(plan, certifies);
   const grouping = new Grouping(ctx, plan, await loadSide(ctx, plan.service, plan.target), about, answers);
   // Distinct configurations suffice to find missing answers, before any contract is read.
-  for (const holding of await listConfigurations(ctx.db, plan.holders)) await grouping.open(holding);
+  for (const holding of await listConfigurations(ctx.db, plan.holders, ctx.resources.now()))
+    await grouping.open(holding);
   grouping.requireAllUsed();
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   const of = await countSubscribers(ctx.db, plan.holders);
@@ -87,13 +88,34 @@ export function viewImpact(plan: ChangePlan, { report, groups }: Assessment) {
     targetVersion: action === "activate" ? null : (target?.version ?? null),
     usage: report.usage,
     counts: report.counts,
+    ...overrideTotals(groups),
     groups: groups.map((group, index) => ({
       pricingVersion: group.version.version,
       ...report.configurations[index],
+      ...(group.overrides.length === 0 ? {} : { overrides: group.overrides }),
       chosenBy: group.chosenBy,
       proposal: viewProposal(group.proposal),
     })),
     unforeseen: report.unforeseen,
+  };
+}
+
+/** Counts the contracts with overrides, and the overrides that a change makes superfluous or ends; nothing without any. */
+function overrideTotals(groups: Assessment["groups"]) {
+  const overridden = groups.filter((group) => group.overrides.length > 0);
+  if (overridden.length === 0) return {};
+  const count = (after: OverrideOutcome["after"]) =>
+    overridden.reduce(
+      (sum, group) => sum + group.contractIds.length * group.overrides.filter((each) => each.after === after).length,
+      0,
+    );
+  return {
+    overrides: {
+      contracts: overridden.reduce((sum, { contractIds }) => sum + contractIds.length, 0),
+      superfluous: count("superfluous"),
+      inapplicable: count("inapplicable"),
+      ended: count("ended"),
+    },
   };
 }
 

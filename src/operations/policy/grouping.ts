@@ -2,10 +2,13 @@ import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
 import type { Verdict } from "../../core/change/best-fit/certificate.ts";
 import type { HoldingComparison } from "../../core/change/compare.ts";
 import { type Configuration, configurationKey, configurationOf } from "../../core/change/configuration.ts";
-import { type Side, sideSteps } from "../../core/change/entitlements.ts";
+import { featureValueEffect, limitValueEffect } from "../../core/change/effect.ts";
+import { entitlementsOf, type Side, sideSteps, withOverridesOf } from "../../core/change/entitlements.ts";
 import { Impact } from "../../core/change/impact/impact.ts";
 import { type ConfigurationImpact, COUNTS, emptyCounts, type ImpactReport } from "../../core/change/impact/report.ts";
 import { findPlan } from "../../core/pricing/compile.ts";
+import type { LimitValue } from "../../core/pricing/model.ts";
+import { isApplicable, type Override } from "../../core/pricing/overrides.ts";
 import { checkSubscription } from "../../core/pricing/subscription.ts";
 import type { ServiceRow, VersionRow } from "../../db/queries/pricings.ts";
 import type { Subscriber } from "../../db/queries/subscribers.ts";
@@ -19,11 +22,13 @@ import { type Answers, type Question, questionKey, type QuestionsAbout } from ".
 /** How a group's target was chosen; null if it has none. */
 export type ChosenBy = "group" | "fallback" | "rename" | "bestFit" | "unchanged" | null;
 
-/** Contracts with the same configuration of the same version. */
+/** Contracts with the same configuration and overrides on the same version. */
 export interface Group {
   readonly version: VersionRow;
   readonly side: Side;
   readonly configuration: Configuration;
+  /** Overrides that hold now, and what becomes of each. */
+  readonly overrides: readonly OverrideOutcome[];
   readonly target: Configuration | undefined;
   readonly chosenBy: ChosenBy;
   /** The best fit, also where another target was chosen. */
@@ -31,6 +36,11 @@ export interface Group {
   /** Result of certifying the best fit; undefined where no contract moves to it. */
   readonly verdict: Verdict | undefined;
   readonly contractIds: string[];
+}
+
+/** An override of a group of contracts. `superfluous`: without it the target gives the same or more. */
+export interface OverrideOutcome extends Override {
+  readonly after: "kept" | "superfluous" | "inapplicable" | "ended";
 }
 
 /** The effects of a change, per configuration and group. */
@@ -60,16 +70,20 @@ interface Counted {
   readonly impact: Impact;
 }
 
-/** A contract's version and configuration, without its consumption. */
-type Holding = Pick<Subscriber, "contractId" | "pricingId" | "plan" | "addOns">;
+/** A contract's version, configuration and overrides, without its consumption. */
+type Holding = Omit<Subscriber, "usage">;
 
-/** A version that contracts are on. */
+/** A version that contracts with the same overrides are on. */
 interface OpenVersion {
   readonly side: Side;
   readonly impact: Impact;
   /** By configuration: entitlements before and after the change. */
   readonly comparisons: Map<string, HoldingComparison>;
 }
+
+/** Key of a version and of overrides, which the database lists in one order. */
+const versionKeyOf = (version: VersionRow, overrides: readonly Override[]) =>
+  overrides.length === 0 ? version.id : `${version.id} ${JSON.stringify(overrides)}`;
 
 /** Archiving a version resets the usage of its contracts; every other change keeps it. */
 const usageAfter = (action: ChangePlan["action"]): ImpactReport["usage"] => (action === "archive" ? "reset" : "kept");
@@ -83,6 +97,7 @@ export class Grouping {
   readonly #byRow = new Map<string, Counted>();
   readonly #byKey = new Map<string, Counted>();
   readonly #versions = new Map<string, OpenVersion>();
+  readonly #sides = new Map<string, Side>();
   readonly #ownTargets = new Map<string, { readonly target: Configuration; isUsed: boolean }>();
   readonly #about: QuestionsAbout;
   readonly #answers: Answers;
@@ -101,8 +116,8 @@ export class Grouping {
     }
   }
 
-  #rowKey({ pricingId, plan, addOns }: Holding): string {
-    return `${pricingId} ${JSON.stringify([plan, addOns])}`;
+  #rowKey({ pricingId, plan, addOns, overrides }: Holding): string {
+    return `${pricingId} ${JSON.stringify([plan, addOns, overrides])}`;
   }
 
   find(holder: Subscriber): Counted | undefined {
@@ -116,8 +131,8 @@ export class Grouping {
     const version = this.#plan.versions.get(holder.pricingId);
     if (version === undefined) throw new Error(`contract ${holder.contractId} has a version of another service`);
     const configuration = configurationOf(holder.plan ?? undefined, holder.addOns ?? {});
-    const key = `${version.id} ${configurationKey(configuration)}`;
-    const counted = this.#byKey.get(key) ?? (await this.#newGroup(version, configuration));
+    const key = `${versionKeyOf(version, holder.overrides)} ${configurationKey(configuration)}`;
+    const counted = this.#byKey.get(key) ?? (await this.#newGroup(version, configuration, holder.overrides));
     if (counted === undefined) {
       this.#rowsMissing.add(row);
       return undefined;
@@ -127,20 +142,48 @@ export class Grouping {
     return counted;
   }
 
-  async #newGroup(version: VersionRow, configuration: Configuration): Promise<Counted | undefined> {
+  async #newGroup(
+    version: VersionRow,
+    configuration: Configuration,
+    overrides: readonly Override[],
+  ): Promise<Counted | undefined> {
     const place = this.#placeOf(version, configuration);
-    const question = { version, configuration, place };
-    const key = questionKey(this.#about, question);
-    const answer = this.#answers.get(key);
+    const question = { version, configuration, place, overrides };
+    const asked = questionKey(this.#about, question);
+    const answer = this.#answers.get(asked);
     if (answer === undefined) {
-      this.missing.set(key, question);
+      this.missing.set(asked, question);
       return undefined;
     }
-    const { side, impact, comparisons } = this.#versions.get(version.id) ?? (await this.#openVersion(version));
+    const key = versionKeyOf(version, overrides);
+    const { side, impact, comparisons } = this.#versions.get(key) ?? (await this.#openVersion(version, overrides));
     comparisons.set(configurationKey(configuration), answer.comparison);
     const { proposal, verdict } = answer;
     const chosen = this.#choose(version, configuration, proposal);
-    return { group: { version, side, configuration, proposal, verdict, ...chosen, contractIds: [] }, impact };
+    const outcomes = overrides.map((override): OverrideOutcome => ({
+      ...override,
+      after: this.#outcomeOf(override, chosen),
+    }));
+    const group = { version, side, configuration, overrides: outcomes, proposal, verdict, ...chosen, contractIds: [] };
+    return { group, impact };
+  }
+
+  /** Returns what becomes of an override when its contracts move to their target. */
+  #outcomeOf(override: Override, { target, chosenBy }: Pick<Group, "target" | "chosenBy">): OverrideOutcome["after"] {
+    const after = this.#target;
+    if (chosenBy === "unchanged") return "kept";
+    if (after === undefined) return "ended";
+    if (target === undefined) return "kept";
+    if (!isApplicable(after.pricing, override)) return "inapplicable";
+    const { kind, name } = override;
+    const [without, with_] = [[], [override]].map((overrides) =>
+      entitlementsOf(withOverridesOf(after, overrides), target).grant[kind].get(name),
+    );
+    const effect =
+      kind === "features"
+        ? featureValueEffect(with_, without)
+        : limitValueEffect(with_ as LimitValue, without as LimitValue);
+    return effect === "same" || effect === "more" ? "superfluous" : "kept";
   }
 
   /** The target as far as it is known before the best fit is computed. */
@@ -151,24 +194,33 @@ export class Grouping {
     return this.#plan.target === undefined ? "nowhere" : "bestFit";
   }
 
-  async #openVersion(version: VersionRow): Promise<OpenVersion> {
-    const { action, service } = this.#plan;
-    const before = await loadSide(this.#ctx, service, version);
-    if (before === undefined) throw new Error("a version was asked for and none found");
+  async #openVersion(version: VersionRow, overrides: readonly Override[]): Promise<OpenVersion> {
+    const { action } = this.#plan;
+    const before = withOverridesOf(await this.#sideOf(version), overrides);
+    const after = this.#target === undefined ? undefined : withOverridesOf(this.#target, overrides);
+    const key = versionKeyOf(version, overrides);
     const comparisons: OpenVersion["comparisons"] = new Map();
     const opened = {
       side: before,
       comparisons,
       impact: new Impact({
         before,
-        after: action === "activate" ? before : this.#target,
-        place: (configuration) => this.#byKey.get(`${version.id} ${configurationKey(configuration)}`)?.group.target,
+        after: action === "activate" ? before : after,
+        place: (configuration) => this.#byKey.get(`${key} ${configurationKey(configuration)}`)?.group.target,
         compared: (configuration) => comparisons.get(configurationKey(configuration)),
         usage: usageAfter(action),
       }),
     };
-    this.#versions.set(version.id, opened);
+    this.#versions.set(key, opened);
     return opened;
+  }
+
+  /** Returns the version for contracts without overrides, which is analysed once. */
+  async #sideOf(version: VersionRow): Promise<Side> {
+    const side = this.#sides.get(version.id) ?? (await loadSide(this.#ctx, this.#plan.service, version));
+    if (side === undefined) throw new Error("a version was asked for and none found");
+    this.#sides.set(version.id, side);
+    return side;
   }
 
   #choose(
@@ -213,12 +265,12 @@ export class Grouping {
   }
 
   assessment(): Assessment {
-    const reports = [...this.#versions].map(([id, { impact }]) => ({ id, report: impact.report() }));
+    const reports = [...this.#versions].map(([key, { impact }]) => ({ key, report: impact.report() }));
     const counts = emptyCounts();
     for (const { report } of reports) for (const name of COUNTS) counts[name] += report.counts[name];
     const merged = reports
-      .flatMap(({ id, report }) =>
-        report.configurations.map((impact) => ({ impact, group: this.#groupOf(id, impact) })),
+      .flatMap(({ key, report }) =>
+        report.configurations.map((impact) => ({ impact, group: this.#groupOf(key, impact) })),
       )
       .sort((one, other) => other.impact.counts.contracts - one.impact.counts.contracts);
     return {
@@ -233,8 +285,8 @@ export class Grouping {
     };
   }
 
-  #groupOf(versionId: string, { configuration }: ConfigurationImpact): Group {
-    const counted = this.#byKey.get(`${versionId} ${configurationKey(configuration)}`);
+  #groupOf(versionKey: string, { configuration }: ConfigurationImpact): Group {
+    const counted = this.#byKey.get(`${versionKey} ${configurationKey(configuration)}`);
     if (counted === undefined) throw new Error("a configuration was counted without its group");
     return counted.group;
   }

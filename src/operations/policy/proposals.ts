@@ -12,6 +12,7 @@ export interface Question {
   readonly version: VersionRow;
   readonly configuration: Configuration;
   readonly place: ConfigurationItem["place"];
+  readonly overrides: ConfigurationItem["overrides"];
 }
 
 /** Parameters shared by all questions of one change. */
@@ -27,10 +28,10 @@ export interface QuestionsAbout {
 export type Answers = NonNullable<Context["answers"]>;
 
 /** Returns equal keys exactly for questions with equal answers. */
-export function questionKey(about: QuestionsAbout, { version, configuration, place }: Question): string {
+export function questionKey(about: QuestionsAbout, { version, configuration, place, overrides }: Question): string {
   const target = typeof place === "string" ? place : configurationKey(place);
   const models = [about.service.nameKey, version.hash, about.after?.hash ?? null];
-  return JSON.stringify([...models, about.certifies, configurationKey(configuration), target]);
+  return JSON.stringify([...models, about.certifies, configurationKey(configuration), target, overrides]);
 }
 
 /** Thrown inside a transaction that lacks assessments, to release its locks before they are computed. */
@@ -87,7 +88,7 @@ export async function answerQuestions(
           if (signal?.aborted === true) throw clientClosed();
           const chunk = ofVersion.slice(at, at + CHUNK);
           const keys = chunk.map((each) =>
-            JSON.stringify([service.nameKey, version.hash, after?.hash, each.configuration]),
+            JSON.stringify([service.nameKey, version.hash, after?.hash, each.configuration, each.overrides]),
           );
           const known = keys.map((key) => (proposes ? ctx.resources.pricingCache.proposal(key)?.best : undefined));
           const assessed = await call.run({
@@ -97,9 +98,10 @@ export async function answerQuestions(
             after: target,
             proposes,
             certifies,
-            items: chunk.map(({ configuration, place }, index) => ({
+            items: chunk.map(({ configuration, place, overrides }, index) => ({
               configuration,
               place,
+              overrides,
               proposal: known[index],
             })),
             limitMs: Math.max(0, Math.min(SEARCH_MS, until - performance.now())),

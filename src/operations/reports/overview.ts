@@ -37,10 +37,10 @@ export async function readOverview(
   const { organizationId, near: share, hours } = input;
   await organizationRole(ctx, organizationId);
   const now = ctx.resources.now();
-  const caps = await numericLimitsOf(ctx, organizationId);
+  const limits = await numericLimitsOf(ctx, organizationId);
   return {
     contracts: await countContracts(ctx.db, organizationId, now),
-    near: { share, ...(await findNear(ctx.db, { organizationId, caps, share, now, atMost: MAX_NEAR })) },
+    near: { share, ...(await findNear(ctx.db, { organizationId, ...limits, share, now, atMost: MAX_NEAR })) },
     limitsReached: { hours, total: await countLimitsReached(ctx.db, organizationId, hours) },
     denials: { hours, total: (await denialsOf(ctx, input)).total },
     ...(await countVersions(ctx.db, organizationId)),

@@ -89,6 +89,32 @@ describe("contracts", () => {
     });
   });
 
+  test("have overrides, which the kept answers of their user follow", async () => {
+    const { contracts, features } = faregate;
+    const limit = { service: "Tasker", limit: "maxTasks" };
+    const set = await contracts.setOverride(userId, limit, {
+      mode: "add",
+      value: 5,
+      until: new Date("2030-01-01T00:00:00Z"),
+      reason: "Agreed with support",
+    });
+    expect(set).toMatchObject({ state: "active", granted: 20, effective: 25, until: "2030-01-01T00:00:00.000Z" });
+    expect(await contracts.override(userId, limit)).toEqual(set);
+    expect(await contracts.overrides(userId)).toEqual([set]);
+    expect((await contracts.get(userId)).overrides).toEqual([set]);
+    expect((await features.evaluate(userId, "tasker-board")).limit).toEqual({ "tasker-maxTasks": 25 });
+    const listed = await contracts.listOverrides({ state: "active", endsBefore: "2030-01-02T00:00:00Z", limit: 1 });
+    expect(listed).toEqual({ overrides: [set], total: 1 });
+    await contracts.removeOverride(userId, limit);
+    expect((await features.evaluate(userId, "tasker-board")).limit).toEqual({ "tasker-maxTasks": 20 });
+    const feature = { service: "tasker", feature: "darkMode" };
+    expect(
+      await contracts.setOverride(userId, feature, { mode: "set", value: false, reason: "Asked for" }),
+    ).toMatchObject({ kind: "features", name: "darkMode", effective: false, until: null });
+    await contracts.removeOverride(userId, feature);
+    await expect(contracts.override(userId, feature)).rejects.toMatchObject({ status: 404 });
+  });
+
   test("are listed by conditions with how many there are, and one by one over all pages", async () => {
     const groupId = `group-${users}`;
     const names = Array.from({ length: 103 }, (_, index) => `${groupId}-${String(index).padStart(3, "0")}`);

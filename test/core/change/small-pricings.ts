@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import type { CompiledPricing } from "../../../src/core/pricing/compile.ts";
 import type { Pricing } from "../../../src/core/pricing/model.ts";
+import type { Override } from "../../../src/core/pricing/overrides.ts";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { allowsQuantity, checkSubscription } from "../../../src/core/pricing/subscription.ts";
 import type { Configuration } from "../../../src/core/change/configuration.ts";
@@ -243,4 +244,39 @@ export function everyConfiguration(pricing: CompiledPricing, largestQuantity = 5
   };
   for (const plan of plans) visit(plan, pricing.pricing.addOns, {});
   return found;
+}
+
+/** Overrides of a contract, as positions in the lists of elements and of values. */
+export const overridePicks = fc.oneof(
+  { weight: 2, arbitrary: fc.constant([]) },
+  {
+    weight: 3,
+    arbitrary: fc.array(fc.record({ element: fc.nat(99), value: fc.nat(99) }), { minLength: 1, maxLength: 3 }),
+  },
+);
+
+/** Chooses overrides that the elements of a pricing can have. */
+export function chosenOverrides(
+  { features, usageLimits }: Pricing,
+  picks: readonly { element: number; value: number }[],
+): Override[] {
+  const elements = [
+    ...features.map((element) => ({ kind: "features" as const, element })),
+    ...usageLimits.map((element) => ({ kind: "usageLimits" as const, element })),
+  ];
+  return picks.flatMap(({ element: place, value: number }): Override[] => {
+    const picked = elements[place % elements.length];
+    if (picked === undefined) return [];
+    const { kind, element } = picked;
+    const { name, defaultValue } = element;
+    const of = <T>(...values: T[]): T => values[number % values.length] as T;
+    if (typeof defaultValue === "boolean") return [{ kind, name, mode: "set", value: of(true, false) }];
+    if (typeof defaultValue === "string") return [{ kind, name, mode: "set", value: of("99%", "99.9%", defaultValue) }];
+    if (typeof defaultValue !== "number")
+      return [{ kind, name, mode: "set", value: of(["CARD"], ["CARD", "INVOICE"]) }];
+    if (kind === "features") return [{ kind, name, mode: "set", value: of(0, 5, 60) }];
+    return [
+      of({ mode: "set" as const, value: of(0, 4, 9, 100_000_000) }, { mode: "add" as const, value: of(-6, -3, 2, 7) }),
+    ].map((change) => ({ kind, name, ...change }));
+  });
 }

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Configuration } from "../../../src/core/change/configuration.ts";
 import { priceOf } from "../../../src/core/change/configuration.ts";
-import { createSide, entitlementsOf } from "../../../src/core/change/entitlements.ts";
+import { createSide, entitlementsOf, withOverridesOf } from "../../../src/core/change/entitlements.ts";
 import type { Mode, Side } from "../../../src/core/change/entitlements.ts";
 import { compareRanks, differencesFrom, offers } from "../../../src/core/change/loss.ts";
 import { changesOf } from "../../../src/core/offers/changes.ts";
@@ -13,7 +13,14 @@ import { compilePricing } from "../../../src/core/pricing/compile.ts";
 import { evaluateFeature, prepareEvaluation } from "../../../src/core/pricing/evaluate.ts";
 import { parsePricing } from "../../../src/core/pricing/parse/pricing.ts";
 import { finish, NEVER_OVER } from "../../../src/core/steps.ts";
-import { everyConfiguration, FEATURES, LIMITS, twoPricings } from "../change/small-pricings.ts";
+import {
+  chosenOverrides,
+  everyConfiguration,
+  FEATURES,
+  LIMITS,
+  overridePicks,
+  twoPricings,
+} from "../change/small-pricings.ts";
 import "../../support/property-seed.ts";
 
 const NOW = new Date("2026-01-01");
@@ -94,6 +101,7 @@ const amount = fc.constantFrom(0, 1, 2, 3, 4, 7, 9);
 const question: fc.Arbitrary<Question> = fc
   .record({
     pricings: twoPricings,
+    picks: overridePicks,
     isSame: fc.boolean(),
     pick: fc.nat(9_999),
     feature: fc.constantFrom(...FEATURES),
@@ -101,10 +109,11 @@ const question: fc.Arbitrary<Question> = fc
     used: fc.record({ tasks: amount, seats: amount, flag: amount }),
     amounts: fc.option(fc.record({ tasks: amount, seats: amount }), { nil: undefined }),
   })
-  .map(({ pricings: [old, now], isSame, pick, ...rest }) => {
-    const before = createSide(compilePricing(old));
+  .map(({ pricings: [old, now], picks, isSame, pick, ...rest }) => {
+    const overrides = chosenOverrides(old, picks);
+    const before = withOverridesOf(createSide(compilePricing(old)), overrides);
     const sources = everyConfiguration(before.pricing);
-    const after = isSame ? before : createSide(compilePricing(now));
+    const after = isSame ? before : withOverridesOf(createSide(compilePricing(now)), overrides);
     return { before, after, current: sources[pick % sources.length] ?? { addOns: {} }, ...rest };
   });
 

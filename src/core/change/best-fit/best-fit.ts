@@ -1,5 +1,5 @@
 import { type Found, PlanSearch } from "./plan.ts";
-import type { Certificate } from "./certificate.ts";
+import { type Certificate, overriddenBy } from "./certificate.ts";
 import { priceOf } from "../configuration.ts";
 import type { Configuration } from "../configuration.ts";
 import { entitlementsOf } from "../entitlements.ts";
@@ -74,6 +74,7 @@ export function* proposeSteps(
       service: after.serviceName,
       from: { version: before.pricing.pricing.version, ...configuration },
       to: { version: pricing.pricing.version, ...target },
+      ...overriddenBy(before),
       loss,
       price: { before: priceOf(before.pricing, configuration), after: priceOf(pricing, target) },
       floors,

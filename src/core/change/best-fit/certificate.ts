@@ -1,3 +1,4 @@
+import type { Override } from "../../pricing/overrides.ts";
 import { checkSubscription, constraintsOf } from "../../pricing/subscription.ts";
 import { canonical } from "../change.ts";
 import { comparisonSteps } from "../compare.ts";
@@ -10,11 +11,17 @@ import type { Floor, Loss, Rank } from "../loss.ts";
 import { finish, NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
 
+/** Returns the overrides that a certificate lists; nothing without any. */
+export const overriddenBy = ({ overrides = [] }: Side): Pick<Certificate, "overrides"> =>
+  overrides.length === 0 ? {} : { overrides };
+
 /** All claims of a proposal as plain JSON, sufficient to verify it without searching. */
 export interface Certificate {
   readonly service: string;
   readonly from: Configuration & { readonly version: string };
   readonly to: Configuration & { readonly version: string };
+  /** Overrides of the contracts, if any. They hold on both sides. */
+  readonly overrides?: readonly Override[];
   readonly loss: Loss;
   readonly price: { readonly before: Price; readonly after: Price };
   /** Lower bounds on the rank of any target, per offered plan. */
@@ -143,6 +150,7 @@ export function* checkSteps(
     service: after.serviceName,
     from: { version: before.pricing.pricing.version, ...configuration },
     to: { version: after.pricing.pricing.version, ...target },
+    ...overriddenBy(before),
     loss: yield* checker.loss(target),
     price: { before: priceOf(before.pricing, configuration), after: priceOf(after.pricing, target) },
     floors,

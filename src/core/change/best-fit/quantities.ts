@@ -110,7 +110,11 @@ export class Quantities {
       const values = this.#addOn(key)?.usageLimits ?? {};
       return Object.hasOwn(values, limit) ? values[limit] : undefined;
     });
-    return [own ?? fallback, ...replaced].filter((value) => typeof value === "number");
+    // An override adds to what extensions give, so it shifts the start.
+    const added = this.#after.overrides?.find(({ mode, name }) => mode === "add" && name === limit)?.value ?? 0;
+    return [own ?? fallback, ...replaced]
+      .filter((value) => typeof value === "number")
+      .map((value) => (value >= UNLIMITED ? value : value + Number(added)));
   }
 
   #isPlainAllowance(limit: string, group: AddOnGroup): boolean {

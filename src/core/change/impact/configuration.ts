@@ -13,10 +13,10 @@ import type { Steps } from "../../steps.ts";
 
 /**
  * Returns an empty holding for a configuration that no longer fits its pricing. Evaluation rejects such a
- * configuration, so it grants nothing.
+ * configuration, so it grants nothing, not even what overrides give.
  */
 function nothingOf(side: Side): Entitlements {
-  return entitlementsOf(side, { addOns: {} });
+  return entitlementsOf({ ...side, overrides: [] }, { addOns: {} });
 }
 
 /** Evaluation requires a plan if the pricing has plans. Source: features-events.md §2. */

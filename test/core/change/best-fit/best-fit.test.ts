@@ -5,11 +5,11 @@ import { canonical } from "../../../../src/core/change/change.ts";
 import { checkCertificate } from "../../../../src/core/change/best-fit/certificate.ts";
 import { compareHoldings } from "../../../../src/core/change/compare.ts";
 import type { Configuration } from "../../../../src/core/change/configuration.ts";
-import { createSide, entitlementsOf } from "../../../../src/core/change/entitlements.ts";
+import { createSide, entitlementsOf, withOverridesOf } from "../../../../src/core/change/entitlements.ts";
 import type { Side } from "../../../../src/core/change/entitlements.ts";
 import { compareRanks, costsOf, lossOf, measuresOf, offers } from "../../../../src/core/change/loss.ts";
 import { compilePricing } from "../../../../src/core/pricing/compile.ts";
-import { everyConfiguration, pricingFrom, twoPricings } from "../small-pricings.ts";
+import { chosenOverrides, everyConfiguration, overridePicks, pricingFrom, twoPricings } from "../small-pricings.ts";
 import "../../../support/property-seed.ts";
 
 function rankOf(before: Side, after: Side, configuration: Configuration, target: Configuration): number[] {
@@ -31,8 +31,10 @@ function everyTarget(after: Side, configuration: Configuration): Configuration[]
   });
 }
 
-const scenario = fc.tuple(twoPricings, fc.nat(9_999)).map(([[old, now], pick]) => {
-  const [before, after] = [createSide(compilePricing(old)), createSide(compilePricing(now))];
+const scenario = fc.tuple(twoPricings, fc.nat(9_999), overridePicks).map(([[old, now], pick, picks]) => {
+  const overrides = chosenOverrides(old, picks);
+  const sides = [old, now].map((pricing) => withOverridesOf(createSide(compilePricing(pricing)), overrides));
+  const [before, after] = sides as [Side, Side];
   const sources = everyConfiguration(before.pricing);
   return { before, after, configuration: sources[pick % sources.length] ?? { addOns: {} } };
 });
