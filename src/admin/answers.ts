@@ -8,6 +8,7 @@ import type * as features from "../wire/features.ts";
 import type * as gates from "../wire/gate.ts";
 import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
+import type * as overrides from "../wire/overrides.ts";
 import type * as services from "../wire/services.ts";
 import type * as system from "../wire/system.ts";
 import type * as users from "../wire/users.ts";
@@ -38,8 +39,12 @@ export type WireAddOn = WirePricing["addOns"][string];
 export type PublicOffer = z.output<typeof offers.publicOffer>;
 
 export type Contract = z.output<typeof contracts.contractShown>;
-/** The three subscription maps that a contract, its history and a novation share. */
-export type Subscription = Pick<Contract, "contractedServices" | "subscriptionPlans" | "subscriptionAddOns">;
+/** The three subscription maps that a contract, its history and a novation share. Contracts also have overrides. */
+export type Subscription = Pick<
+  Contract,
+  "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "overrides"
+>;
+export type Override = z.output<typeof overrides.override>;
 /** The contract state that applied at a requested past moment. */
 export type AsOf = NonNullable<Contract["asOf"]>;
 

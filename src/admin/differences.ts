@@ -6,7 +6,13 @@ import {
 } from "../core/change/compare.ts";
 import { configurationOf } from "../core/change/configuration.ts";
 import type { Effect } from "../core/change/effect.ts";
-import { createSide, type Entitlements, entitlementsOf, type Side } from "../core/change/entitlements.ts";
+import {
+  createSide,
+  type Entitlements,
+  entitlementsOf,
+  type Side,
+  withOverridesOf,
+} from "../core/change/entitlements.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
 import type { Choice } from "./pricing.ts";
@@ -50,7 +56,8 @@ function sideOf(pricing: CompiledPricing): Side {
 }
 
 function held({ pricing, choice }: Chosen): Entitlements {
-  return entitlementsOf(sideOf(pricing), configurationOf(choice.plan, choice.addOns));
+  const side = withOverridesOf(sideOf(pricing), choice.overrides ?? []);
+  return entitlementsOf(side, configurationOf(choice.plan, choice.addOns));
 }
 
 /** Compares two configurations of one service; undefined stands for "not contracted". */

@@ -3,9 +3,8 @@ import { trackedLimits } from "../core/pricing/compile.ts";
 import { evaluateFeature, type Evaluation, type FeatureResult, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { parseExpression } from "../core/pricing/language/expression.ts";
 import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
-import { grant } from "../core/pricing/subscription.ts";
 import type { Contract, Subscription } from "./answers.ts";
-import { choiceOf } from "./pricing.ts";
+import { choiceOf, grantOf } from "./pricing.ts";
 import { formatName, formatNumber } from "./format.ts";
 import { texts } from "./texts.ts";
 
@@ -101,8 +100,7 @@ export function explainAll(
 ): Explained[] {
   const usage = new Map(countedLimits(subscription, pricingOf).map((id) => [id, given.get(id) ?? 0]));
   const services = contractedOf(subscription, pricingOf).map(({ service, pricing }) => {
-    const { plan, addOns } = choiceOf(subscription, service);
-    return { serviceName: service, pricing, grant: grant(pricing, plan, addOns) };
+    return { serviceName: service, pricing, grant: grantOf(pricing, choiceOf(subscription, service)) };
   });
   const evaluation = prepareEvaluation(services);
   const planOf = new Map(services.map(({ serviceName }) => [serviceName, choiceOf(subscription, serviceName).plan]));

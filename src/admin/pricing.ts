@@ -1,7 +1,8 @@
 import { compilePricing, type CompiledPricing } from "../core/pricing/compile.ts";
 import type { AddOn, Feature, FeatureValue, LimitValue, Plan, Pricing, UsageLimit } from "../core/pricing/model.ts";
-import { checkSubscription, grant } from "../core/pricing/subscription.ts";
-import type { Contract, WireAddOn, WireFeature, WireLimit, WirePlan, WirePricing } from "./answers.ts";
+import { withOverrides } from "../core/pricing/overrides.ts";
+import { checkSubscription, grant, type Grant } from "../core/pricing/subscription.ts";
+import type { Contract, Override, WireAddOn, WireFeature, WireLimit, WirePlan, WirePricing } from "./answers.ts";
 
 /*
  * Converts the server's pricings into the engine's model, so that the console evaluates with the server's own code.
@@ -39,7 +40,7 @@ export function modelFrom(serviceName: string, wire: WirePricing): Pricing {
 }
 
 /** Omits undefined fields, as exactOptionalPropertyTypes requires. */
-function given<Key extends string, Value>(key: Key, value: Value | undefined): { [name in Key]?: Value } {
+export function given<Key extends string, Value>(key: Key, value: Value | undefined): { [name in Key]?: Value } {
   const field: { [name in Key]?: Value } = {};
   if (value !== undefined) field[key] = value;
   return field;
@@ -103,18 +104,30 @@ function addOnFrom(wire: WireAddOn): AddOn {
   };
 }
 
-/** A contract's choice for one service. */
+/** A contract's choice for one service, and its exceptions there. */
 export interface Choice {
   plan: string | undefined;
   addOns: Readonly<Record<string, number>>;
+  /** Overrides that hold, if any. */
+  overrides?: readonly Override[];
 }
 
 /** Returns a contract's choice for a service, looked up by the service's lower-case name. */
 export function choiceOf(
-  contract: Pick<Contract, "subscriptionPlans" | "subscriptionAddOns">,
+  contract: Pick<Contract, "subscriptionPlans" | "subscriptionAddOns" | "overrides">,
   serviceKey: string,
 ): Choice {
-  return { plan: contract.subscriptionPlans[serviceKey], addOns: contract.subscriptionAddOns[serviceKey] ?? {} };
+  const overrides = contract.overrides?.filter(({ service, state }) => service === serviceKey && state === "active");
+  return {
+    plan: contract.subscriptionPlans[serviceKey],
+    addOns: contract.subscriptionAddOns[serviceKey] ?? {},
+    ...given("overrides", overrides),
+  };
+}
+
+/** Computes what a choice grants, overrides included. */
+export function grantOf(pricing: CompiledPricing, { plan, addOns, overrides = [] }: Choice): Grant {
+  return withOverrides(pricing, grant(pricing, plan, addOns), overrides);
 }
 
 /** Returns why a choice cannot be contracted; undefined if it can. */
@@ -133,13 +146,13 @@ export interface Entitlement {
   name: string;
   kind: "feature" | "limit";
   value: FeatureValue | LimitValue;
-  /** The plan, the pricing's default, or the add-ons that changed it. */
-  from: { source: "plan" | "default" | "addOn"; names: string[] };
+  /** The plan, the pricing's default, the add-ons that changed it, or an override. */
+  from: { source: "plan" | "default" | "addOn" | "override"; names: string[] };
 }
 
 /** Lists everything that a choice grants, in the pricing's order. */
 export function entitlements(pricing: CompiledPricing, choice: Choice): Entitlement[] {
-  const granted = grant(pricing, choice.plan, choice.addOns);
+  const granted = grantOf(pricing, choice);
   const plan = choice.plan === undefined ? undefined : pricing.plans.get(choice.plan.toLowerCase());
   const chosen = new Set(
     Object.entries(choice.addOns)
@@ -153,6 +166,10 @@ export function entitlements(pricing: CompiledPricing, choice: Choice): Entitlem
     value: unknown,
     otherwise: unknown,
   ): Entitlement["from"] => {
+    const isOverridden = choice.overrides?.some(
+      (each) => each.name === name && each.kind === (kind === "feature" ? "features" : "usageLimits"),
+    );
+    if (isOverridden === true) return { source: "override", names: [] };
     const changing = addOns.filter((addOn) =>
       kind === "feature"
         ? Object.hasOwn(addOn.features, name)
@@ -191,8 +208,7 @@ export function usageOf(
 ): Usage[] {
   return Object.entries(contract.usageLevels).flatMap(([service, levels]) => {
     const pricing = pricingOf(service, contract.contractedServices[service] ?? "");
-    const { plan, addOns } = choiceOf(contract, service);
-    const granted = pricing === undefined ? undefined : grant(pricing, plan, addOns);
+    const granted = pricing === undefined ? undefined : grantOf(pricing, choiceOf(contract, service));
     return Object.entries(levels).map(([limit, { consumed, resetTimeStamp }]) => ({
       service,
       limit,

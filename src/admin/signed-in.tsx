@@ -37,6 +37,7 @@ const ChangePage = lazy(async () => ({ default: (await import("./pages/change.ts
 const NovationPage = lazy(async () => ({ default: (await import("./pages/change.tsx")).NovationPage }));
 const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisions.tsx")).DecisionsPage }));
 const GatePage = lazy(async () => ({ default: (await import("./pages/gate.tsx")).GatePage }));
+const OverridesPage = lazy(async () => ({ default: (await import("./pages/overrides.tsx")).OverridesPage }));
 const DenialsPage = lazy(async () => ({ default: (await import("./pages/denials.tsx")).DenialsPage }));
 const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
 const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
@@ -99,6 +100,7 @@ function Pages() {
           <Route path="keys" element={<KeysPage />} />
           <Route path="members" element={<MembersPage />} />
           <Route path="gate" element={<GatePage />} />
+          <Route path="overrides" element={<OverridesPage />} />
           <Route path="denials" element={<DenialsPage />} />
           <Route path="audit" element={<AuditPage />} />
           <Route path="*" element={<NotFoundPage />} />

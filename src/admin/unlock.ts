@@ -1,15 +1,14 @@
 import { configurationOf, type Configuration } from "../core/change/configuration.ts";
-import { createSide, entitlementsOf, type Side } from "../core/change/entitlements.ts";
+import { createSide, entitlementsOf, type Side, withOverridesOf } from "../core/change/entitlements.ts";
 import { type Changes, changesOf } from "../core/offers/changes.ts";
 import { offerFor, type OfferedPlan } from "../core/offers/offer.ts";
 import { type FoundPurchases, type NamedConfiguration, unlockSteps } from "../core/offers/unlock.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import { evaluateBoolean, prepareEvaluation } from "../core/pricing/evaluate.ts";
-import { grant } from "../core/pricing/subscription.ts";
 import { computingTime, finish } from "../core/steps.ts";
 import type { Subscription } from "./answers.ts";
 import type { Explained, PricingOf, UsageById } from "./explain.ts";
-import { choiceOf } from "./pricing.ts";
+import { choiceOf, grantOf } from "./pricing.ts";
 
 /*
  * Computes unlocks in the browser with the server's own search: user keys cannot ask for an end user's features.
@@ -24,6 +23,11 @@ function sideOf(pricing: CompiledPricing): Side {
   let side = sides.get(pricing);
   if (side === undefined) sides.set(pricing, (side = createSide(pricing)));
   return side;
+}
+
+/** Returns the pricing for this contract: with its overrides, which a change of plan keeps. */
+function overridden(subscription: Subscription, service: string, pricing: CompiledPricing): Side {
+  return withOverridesOf(sideOf(pricing), choiceOf(subscription, service).overrides ?? []);
 }
 
 function currentOf(subscription: Subscription, service: string): Configuration {
@@ -41,11 +45,10 @@ export function findUnlock(
   if (pricing === undefined) return undefined;
   const others = Object.entries(subscription.contractedServices).flatMap(([other, version]) => {
     const compiled = pricingOf(other, version);
-    const choice = choiceOf(subscription, other);
     if (compiled === undefined) return [];
-    return [{ serviceName: other, pricing: compiled, grant: grant(compiled, choice.plan, choice.addOns) }];
+    return [{ serviceName: other, pricing: compiled, grant: grantOf(compiled, choiceOf(subscription, other)) }];
   });
-  const side = sideOf(pricing);
+  const side = overridden(subscription, service, pricing);
   const time = computingTime(() => performance.now());
   return finish(
     unlockSteps(
@@ -73,7 +76,7 @@ export interface PlanMove extends Changes {
 
 /** Lists the plans that a contract could move to, each with what it would change. */
 export function planMoves(subscription: Subscription, service: string, pricing: CompiledPricing): PlanMove[] {
-  const side = sideOf(pricing);
+  const side = overridden(subscription, service, pricing);
   const configuration = currentOf(subscription, service);
   const held = { side, configuration, isShown: true, expired: false };
   const { plans } = offerFor(side, { service, versions: undefined, user: { held } });

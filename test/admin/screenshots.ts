@@ -147,6 +147,7 @@ const SHOTS: readonly Shot[] = [
       await page.getByText("ada loses nothing").waitFor();
     },
   },
+  { name: "overrides", path: "/overrides", heading: "Custom terms" },
   { name: "denials", path: "/denials", heading: "Denials" },
   {
     name: "playground",

@@ -31,6 +31,7 @@ test.each([
   "/contracts",
   `/contracts/${USER}`,
   "/new-contract",
+  "/overrides",
   "/denials",
   `/playground?user=${USER}`,
   "/keys",

@@ -20,6 +20,7 @@ import { Billing, useBilling } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact, nameOf } from "../parts/contact.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
+import { CustomTerms } from "../parts/custom-terms.tsx";
 import { Samples } from "../parts/samples.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
 import { useNow } from "../parts/usage-bar.tsx";
@@ -128,6 +129,7 @@ export function ContractPage() {
               />
               <aside className="aside" aria-label={t.usage}>
                 <UsageSection contract={data} updatedAt={contract.dataUpdatedAt} />
+                <CustomTerms contract={data} />
               </aside>
             </div>
             {preset === undefined || preset === "none" || !mayChange ? null : (

@@ -131,6 +131,7 @@ function SourceOf({ contract, explained }: { contract: Contract; explained: Expl
   const from = entitlements(pricing, choiceOf(contract, explained.service)).find(
     ({ kind, name }) => kind === "feature" && name === explained.name,
   )?.from;
+  if (from?.source === "override") return <>{t.byOverride}</>;
   return <>{from === undefined || from.source === "default" ? t.byDefault : from.names.map(sourceName).join(", ")}</>;
 }
 

@@ -23,6 +23,7 @@ import {
   Search,
   SearchCheck,
   ShieldCheck,
+  Tag,
   UserRound,
   UsersRound,
   Webhook,
@@ -72,6 +73,7 @@ export const INSIDE: readonly { group?: keyof typeof t.groups; pages: readonly E
     group: "customers",
     pages: [
       { name: "contracts", icon: UsersRound, to: "/contracts", call: "/contracts" },
+      { name: "overrides", icon: Tag, to: "/overrides", call: "/overrides" },
       { name: "denials", icon: OctagonX, to: "/denials", call: "/denials" },
       { name: "playground", icon: SearchCheck, to: "/playground", call: "/services" },
     ],
@@ -183,6 +185,7 @@ export const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
 const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
   [/\/(archive|activate|disable|novate|compare|decisions|gate)(\/|$)/, "change-a-pricing"],
   [/\/price-page$/, "offers"],
+  [/\/overrides$/, "custom-terms"],
   [/\/(upload|services)(\/|$)/, "pricing-file"],
   [/\/(webhooks|events)$/, "events"],
   [/\/(members|audit|organizations|users|analytics|health|cache|account)$/, "operate"],

@@ -5,7 +5,7 @@ import { Skeleton } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
 import { type Difference, differencesBetween } from "../differences.ts";
 import { formatName, formatNumber, formatValue } from "../format.ts";
-import { type Choice, choiceOf, usageOf } from "../pricing.ts";
+import { type Choice, choiceOf, given, usageOf } from "../pricing.ts";
 import { type PriceMove, priceMove } from "../prices.ts";
 import { usePricings } from "../pricings.ts";
 import { texts } from "../texts.ts";
@@ -35,11 +35,14 @@ export function useOutcome(
     service: string,
   ): { pricing: CompiledPricing; choice: Choice } | undefined => {
     const pricing = pricingOf(service, subscription.contractedServices[service] ?? "");
-    return pricing === undefined ? undefined : { pricing, choice: choiceOf(subscription, service) };
+    // A change of plan keeps the overrides.
+    const choice = choiceOf({ ...subscription, ...given("overrides", before.overrides) }, service);
+    return pricing === undefined ? undefined : { pricing, choice };
   };
   const services = [...new Set(both.map(([service]) => service))];
   const levels = before.usageLevels ?? {};
-  const used = usageOf({ ...after, usageLevels: levels } as Parameters<typeof usageOf>[0], pricingOf);
+  const kept = { ...after, ...given("overrides", before.overrides) };
+  const used = usageOf({ ...kept, usageLevels: levels } as Parameters<typeof usageOf>[0], pricingOf);
   return {
     changes: services.flatMap((service) =>
       differencesBetween(of(before, service), of(after, service)).map((difference) => ({ ...difference, service })),

@@ -28,6 +28,7 @@ export const shell = {
     services: "Services",
     gate: "Guardrails",
     contracts: "Contracts",
+    overrides: "Custom terms",
     denials: "Denials",
     playground: "Check access",
     keys: "API keys",

@@ -182,37 +182,35 @@ function cacheKeyOf({ services }: ContractSnapshot): string {
   return key;
 }
 
-/** The overrides that hold during a span of time. */
+/** The overrides of a contract that hold during a span of time. */
 interface Holding {
+  readonly services: ContractSnapshot["services"];
   readonly overrides: readonly SnapshotOverride[];
   /** They hold from here, in milliseconds, until just before `until`. */
   readonly from: number;
   readonly until: number;
-  /** Text that differs for different overrides, for cache keys; empty without any. */
+  /** Key under which the evaluation is cached. */
   readonly key: string;
 }
-
-const NONE_HOLD: Holding = { overrides: [], from: -Infinity, until: Infinity, key: "" };
 
 /** The last span of each list of overrides, which is immutable. */
 const holdings = new WeakMap<readonly SnapshotOverride[], Holding>();
 
-/** Returns the overrides that hold at that moment. */
-function holdingAt(all: readonly SnapshotOverride[], at: Date): Holding {
-  if (all.length === 0) return NONE_HOLD;
+/** Returns the overrides of a contract with some that hold at that moment. */
+function holdingAt(contract: ContractSnapshot, at: Date): Holding {
+  const { services, overrides: all } = contract;
   const known = holdings.get(all);
   const moment = at.getTime();
-  if (known !== undefined && known.from <= moment && moment < known.until) return known;
+  if (known?.services === services && known.from <= moment && moment < known.until) return known;
   const boundaries = all.flatMap(({ from, until }) => [from.getTime(), until?.getTime() ?? Infinity]);
   const overrides = all.filter((override) => holdsAt(override, at));
+  const values = overrides.map(({ serviceId, kind, name, mode, value }) => [serviceId, kind, name, mode, value]);
   const holding = {
+    services,
     overrides,
     from: Math.max(-Infinity, ...boundaries.filter((boundary) => boundary <= moment)),
     until: Math.min(Infinity, ...boundaries.filter((boundary) => boundary > moment)),
-    key:
-      overrides.length === 0
-        ? ""
-        : JSON.stringify(overrides.map((each) => [each.serviceId, each.kind, each.name, each.mode, each.value])),
+    key: overrides.length === 0 ? cacheKeyOf(contract) : `${cacheKeyOf(contract)} ${JSON.stringify(values)}`,
   };
   holdings.set(all, holding);
   return holding;
@@ -223,9 +221,9 @@ function evaluationOf(
   contract: ContractSnapshot,
   at: Date,
 ): MaybePromise<Evaluation> {
-  const holding = holdingAt(contract.overrides, at);
-  const key = holding.key === "" ? cacheKeyOf(contract) : `${cacheKeyOf(contract)} ${holding.key}`;
-  return ctx.resources.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, holding.overrides, key);
+  const isPlain = contract.overrides.length === 0;
+  const { key, overrides } = isPlain ? { key: cacheKeyOf(contract), overrides: [] } : holdingAt(contract, at);
+  return ctx.resources.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, overrides, key);
 }
 
 async function createEvaluation(
