@@ -86,7 +86,7 @@ test("an ADMIN creates a user and adds a member, and the role matrix shows the s
   await page.getByText("grace is now Viewer").waitFor();
   await page.getByLabel("Role of grace").selectOption("MANAGER");
   await page.getByText("grace is now Manager").last().waitFor();
-  const answersIn = async (region: string, row: string) => {
+  const answersIn = async (region: string, row: string | RegExp) => {
     const cells = page.getByRole("region", { name: region }).getByRole("row", { name: row }).getByRole("img");
     return cells.evaluateAll((all) => all.map((each) => each.getAttribute("aria-label")));
   };
@@ -96,7 +96,7 @@ test("an ADMIN creates a user and adds a member, and the role matrix shows the s
   expect(await answersIn(roles, "Delete the organization")).toEqual(["Yes", "No", "No", "No"]);
   expect(await answersIn(scopes, "Create contracts and change them")).toEqual(["Yes", "Yes", "No"]);
   await page.getByText("Show the API calls").click();
-  expect(await answersIn("API calls that each role may make", "DELETE /contracts/…")).toEqual([
+  expect(await answersIn("API calls that each role may make", /^DELETE \/contracts\/… /)).toEqual([
     "Yes",
     "Yes",
     "No",

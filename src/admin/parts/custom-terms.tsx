@@ -82,7 +82,7 @@ export function CustomTerms({ contract }: { contract: Contract }) {
       title={t.title}
       actions={
         maySet && isNow && hasElements ? (
-          <button type="button" className="b plain small" onClick={() => setEdited("new")}>
+          <button type="button" className="b plain small" aria-label={t.addTo} onClick={() => setEdited("new")}>
             <Plus />
             {t.add}
           </button>

@@ -33,6 +33,8 @@ const TASKS: Record<keyof typeof t.tasks, Task> = {
   publishOffer: ["PUT", "/public-offer"],
   changeContract: ["PUT", "/contracts/a"],
   deleteContract: ["DELETE", "/contracts/a"],
+  setTerms: ["PUT", "/contracts/a/overrides/a/features/a"],
+  removeTerms: ["DELETE", "/contracts/a/overrides/a/features/a"],
   webhooks: ["POST", "/webhooks"],
   createKey: (actor) => denyKeys(actor) ?? denyAddKey(actor, "MANAGEMENT"),
   createFullKey: (actor) => denyKeys(actor) ?? denyAddKey(actor, "ALL"),

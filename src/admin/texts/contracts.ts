@@ -216,6 +216,7 @@ export const terms = {
   title: "Custom terms",
   lead: "Exceptions of single customers to what their plan and add-ons grant.",
   add: "Add",
+  addTo: "Add custom terms",
   addTitle: (name: string) => `Custom terms for ${name}`,
   changeTitle: (element: string) => `Custom terms: ${element}`,
   none: "No exceptions. The plan and add-ons decide.",

@@ -76,6 +76,8 @@ export const members = {
     publishOffer: "Publish offers",
     changeContract: "Create contracts and change their plans",
     deleteContract: "Delete contracts",
+    setTerms: "Give a customer custom terms",
+    removeTerms: "Remove custom terms",
     webhooks: "Add and change webhooks",
     createKey: "Create API keys",
     createFullKey: "Create API keys that can do everything",
