@@ -8,6 +8,7 @@ import * as events from "./events.ts";
 import * as growth from "./growth.ts";
 import * as hostile from "./hostile.ts";
 import * as offers from "./offers.ts";
+import * as overrides from "./overrides.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
@@ -24,7 +25,7 @@ import * as usage from "./usage.ts";
 
 const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
-const NAMED = { changes, console: consoleInBrowser, growth, hostile, offers, restore, unleash };
+const NAMED = { changes, console: consoleInBrowser, growth, hostile, offers, overrides, restore, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
 /** Tolerance for noise of the machine. */

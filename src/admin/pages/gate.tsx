@@ -1,3 +1,4 @@
+import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import type { GateMeasure, GateRule } from "../../core/change/impact/gate.ts";
 import type { Gate } from "../answers.ts";
@@ -26,12 +27,16 @@ export function GatePage() {
 function Rules({ rules }: { rules: readonly GateRule[] }) {
   const { base, may } = useHere();
   const mayChange = may("PUT", "/gate");
+  const queries = useQueryClient();
+  const [added, setAdded] = useState(0);
   const save = useChange({
     change: (next: readonly GateRule[], key) => call<Gate>("PUT", `${base}/gate`, { key, body: { rules: next } }),
     // An impact report contains the gate's verdict, so it is stale too.
     touches: () => [`${base}/gate`, `${base}/services`],
     done: () => t.saved,
     undo: (_, next) => (next === rules ? undefined : rules),
+    // The next edit starts from these rules, also while the list is loading again.
+    after: (answer) => queries.setQueryData([`${base}/gate`, {}], answer),
   });
   return (
     <>
@@ -67,7 +72,11 @@ function Rules({ rules }: { rules: readonly GateRule[] }) {
         <Failed error={save.error} />
       </Section>
       {mayChange ? (
-        <NewRule key={rules.length} isBusy={save.isPending} onAdd={(rule) => save.mutate([...rules, rule])} />
+        <NewRule
+          key={added}
+          isBusy={save.isPending}
+          onAdd={(rule) => save.mutate([...rules, rule], { onSuccess: () => setAdded(added + 1) })}
+        />
       ) : null}
     </>
   );
