@@ -87,7 +87,7 @@ async function prediction(): Promise<BenchRow[]> {
     });
     const sql = connection.client;
     await sql`insert into contracts (id, organization_id, user_id, username, start_date, end_date)
-      select lpad(to_hex(n), 24, 'c'), c.organization_id, 'user-' || n, 'user-' || n, c.start_date, c.end_date
+      select 'b' || lpad(to_hex(n), 23, '0'), c.organization_id, 'user-' || n, 'user-' || n, c.start_date, c.end_date
       from contracts c, generate_series(1, ${CONTRACTS - 1}::integer) n`;
     await sql`insert into contract_services (contract_id, service_id, pricing_id, position, plan)
       select c.id, cs.service_id, cs.pricing_id, 0, 'PLAN' || (substr(c.user_id, 6)::integer % ${CONFIGURATIONS}::integer)
