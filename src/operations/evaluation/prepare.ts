@@ -221,9 +221,13 @@ function evaluationOf(
   contract: ContractSnapshot,
   at: Date,
 ): MaybePromise<Evaluation> {
-  const isPlain = contract.overrides.length === 0;
-  const { key, overrides } = isPlain ? { key: cacheKeyOf(contract), overrides: [] } : holdingAt(contract, at);
-  return ctx.resources.pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, overrides, key);
+  const { pricingCache } = ctx.resources;
+  if (contract.overrides.length > 0) {
+    const { key, overrides } = holdingAt(contract, at);
+    return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, overrides, key);
+  }
+  const key = cacheKeyOf(contract);
+  return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, [], key);
 }
 
 async function createEvaluation(
