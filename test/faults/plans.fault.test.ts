@@ -29,6 +29,7 @@ const LARGE = new Set([
   "contract_services",
   "contract_history",
   "contract_states",
+  "contract_overrides",
   "deleted_pricings",
   "usage_resets",
   "usage_levels",
@@ -96,6 +97,10 @@ async function seed(): Promise<void> {
   await sql`insert into contract_states
       (contract_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels)
     select 'contract-' || n, now(), 'record', now(), now(), true, 30, '[]', '[]' from generate_series(1, ${CONTRACTS}) n`;
+  await sql`insert into contract_overrides
+      (contract_id, service_id, kind, name, mode, value, starts_at, ends_at, reason, set_at, actor_kind)
+    select contract_id, service_id, 'usageLimits', 'maxTasks', 'add', '5', now(), now() + interval '1 day', 'seeded', now(), 'key'
+    from contract_services where contract_id like 'contract-%'`;
   await sql`insert into usage_resets (contract_id, service_id, limit_name, at, reset_at)
     select 'contract-' || n, 'service', 'maxExports', now(), now() from generate_series(1, ${CONTRACTS}) n`;
   await sql`insert into audit_log (at, organization_id, actor_kind, action, target)

@@ -94,6 +94,24 @@ test("a change through one application is seen through itself at once and throug
   }
 });
 
+test("an override that one application sets is seen by the other, and its end by both without asking the database", async () => {
+  const key = api.callers.all.key;
+  await contract(api, key, "excepted", basic);
+  for (const which of [0, 1]) expect((await theme(which, "excepted")).body).toMatchObject({ eval: false });
+  const until = new Date(api.resources.now().getTime() + 60_000);
+  const body = { mode: "set", value: true, until: until.toISOString(), reason: "Agreed with support" };
+  const path = "/contracts/excepted/overrides/tasker/features/darkMode";
+  expect((await ask(0, path, { key, method: "PUT", body })).status).toBe(200);
+  expect((await theme(0, "excepted")).body).toMatchObject({ eval: true });
+  await seenWithin(async () => (await theme(1, "excepted")).body["eval"] === true);
+  const before = api.resources.now();
+  api.setNow(until);
+  for (const { statements } of opened) statements.length = 0;
+  for (const which of [0, 1]) expect((await theme(which, "excepted")).body).toMatchObject({ eval: false });
+  for (const { statements } of opened) expect(statements).toEqual([]);
+  api.setNow(before);
+});
+
 test("a disabled service and a deleted key are seen through both within 100 ms", async () => {
   const { all, organizationId, owner } = api.callers;
   await upload(api, all.key, tasker({ name: "Going" }));
