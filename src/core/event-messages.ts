@@ -23,7 +23,9 @@ export interface ContractFacts {
 
 /** Events about one end user. Sent only to streams and webhooks of the organization, never to the public channel. */
 export type PrivateEvent =
-  | { code: "CONTRACT_CREATED" | "CONTRACT_NOVATED"; details: { contractId: string; userId: string } }
+  | { code: "CONTRACT_CREATED"; details: { contractId: string; userId: string } }
+  /** `scheduledId` names the scheduled change that novated the contract. */
+  | { code: "CONTRACT_NOVATED"; details: { contractId: string; userId: string; scheduledId?: string } }
   | {
       code: "CONTRACT_RENEWED" | "CONTRACT_EXPIRED";
       /** `endDate` is the end of the billing period after the event, ISO 8601. */
@@ -60,6 +62,11 @@ export type PrivateEvent =
         serviceName: string;
         cause: "removed" | "expired" | "serviceLeft";
       } & Pick<Override, "kind" | "name">;
+    }
+  | {
+      code: "CHANGE_SCHEDULED" | "CHANGE_CANCELLED" | "CHANGE_BLOCKED";
+      /** `at` is ISO 8601; `why` says why it was cancelled or blocked. */
+      details: { scheduledId: string; kind: "novation"; at: string; why?: string; contractId: string; userId: string };
     }
   | {
       code: "CONTRACT_UPDATED";
@@ -105,6 +112,9 @@ export const EVENT_CODES = [
   "CONTRACT_DELETED",
   "CONTRACT_OVERRIDE_SET",
   "CONTRACT_OVERRIDE_ENDED",
+  "CHANGE_SCHEDULED",
+  "CHANGE_CANCELLED",
+  "CHANGE_BLOCKED",
 ] as const satisfies readonly RecordedEvent["code"][];
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);

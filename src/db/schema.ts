@@ -21,6 +21,7 @@ import type { EventDetails } from "../core/event-messages.ts";
 import type { OffReason } from "../core/ofrep.ts";
 import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
 import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
+import type { ScheduledKind, ScheduledState } from "../core/scheduled.ts";
 import type { StateCause } from "./queries/contract-states.ts";
 import type { SnapshotService } from "./queries/contract-snapshots.ts";
 
@@ -237,6 +238,8 @@ export const contracts = pgTable(
     renewalDays: integer("renewal_days").notNull().default(30),
     /** End date whose expiry event is recorded; see operations/contracts/expiry.ts. */
     expiryAnnounced: moment("expiry_announced"),
+    /** Moment of the pending scheduled change, equal to its `at`; null without one. Evaluations read it with the contract. */
+    changeAt: moment("change_at"),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },
@@ -258,6 +261,10 @@ export const contracts = pgTable(
     index("contracts_renewal_idx")
       .on(t.endDate)
       .where(sql`${t.autoRenew}`),
+    // Partial index of contracts with a pending change, which the sweep looks for every second.
+    index("contracts_change_idx")
+      .on(t.changeAt)
+      .where(sql`${t.changeAt} is not null`),
   ],
 );
 
@@ -334,6 +341,89 @@ export const contractOverrides = pgTable(
       .on(t.until)
       .where(sql`not ${t.endAnnounced}`),
     index("contract_overrides_service_idx").on(t.serviceId),
+  ],
+);
+
+/**
+ * Changes of contracts for later. A contract has at most one pending change, and its row repeats the moment in `change_at`.
+ * See operations/due-changes.ts.
+ */
+export const scheduledChanges = pgTable(
+  "scheduled_changes",
+  {
+    id: text("id").primaryKey(),
+    organizationId: text("organization_id").notNull(),
+    kind: text("kind").$type<ScheduledKind>().notNull(),
+    state: text("state").$type<ScheduledState>().notNull(),
+    contractId: text("contract_id"),
+    at: moment("at").notNull(),
+    /** True if `at` follows the end of the billing period. */
+    atPeriodEnd: boolean("at_period_end").notNull().default(false),
+    autoRenew: boolean("auto_renew"),
+    reason: text("reason"),
+    effectiveAt: moment("effective_at"),
+    why: text("why"),
+    createdAt: moment("created_at").notNull(),
+    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    actorId: text("actor_id"),
+  },
+  (t) => [
+    foreignKey({
+      name: "scheduled_changes_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    foreignKey({
+      name: "scheduled_changes_contract_fk",
+      columns: [t.contractId],
+      foreignColumns: [contracts.id],
+    }).onDelete("cascade"),
+    check("scheduled_changes_kind_known", sql`${t.kind} in ('novation')`),
+    check("scheduled_changes_state_known", sql`${t.state} in ('pending', 'done', 'cancelled', 'blocked')`),
+    uniqueIndex("scheduled_changes_pending_unique")
+      .on(t.contractId)
+      .where(sql`${t.state} = 'pending'`),
+    index("scheduled_changes_contract_idx").on(t.contractId, t.id),
+    index("scheduled_changes_organization_idx").on(t.organizationId, t.state, t.at, t.id),
+    index("scheduled_changes_state_idx").on(t.state, t.at, t.id),
+  ],
+);
+
+/** The subscription that a scheduled change gives its contract: one row per service. */
+export const scheduledSubscriptions = pgTable(
+  "scheduled_subscriptions",
+  {
+    changeId: text("change_id").notNull(),
+    position: integer("position").notNull(),
+    /** Null once the service is deleted. */
+    serviceId: text("service_id"),
+    /** Null once the version is deleted. */
+    pricingId: text("pricing_id"),
+    /** Names at the time of scheduling, for what is deleted. */
+    serviceName: text("service_name").notNull(),
+    version: text("version").notNull(),
+    plan: text("plan"),
+    addOns: json("add_ons").$type<Record<string, number>>(),
+  },
+  (t) => [
+    primaryKey({ name: "scheduled_subscriptions_pk", columns: [t.changeId, t.position] }),
+    foreignKey({
+      name: "scheduled_subscriptions_change_fk",
+      columns: [t.changeId],
+      foreignColumns: [scheduledChanges.id],
+    }).onDelete("cascade"),
+    foreignKey({
+      name: "scheduled_subscriptions_service_fk",
+      columns: [t.serviceId],
+      foreignColumns: [services.id],
+    }).onDelete("set null"),
+    foreignKey({
+      name: "scheduled_subscriptions_pricing_fk",
+      columns: [t.pricingId],
+      foreignColumns: [pricings.id],
+    }).onDelete("set null"),
+    index("scheduled_subscriptions_service_idx").on(t.serviceId),
+    index("scheduled_subscriptions_pricing_idx").on(t.pricingId),
   ],
 );
 
@@ -521,7 +611,7 @@ export const idempotencyKeys = pgTable(
     /** SHA-256 of the request: reusing the key with a different request is rejected. */
     fingerprint: text("fingerprint").notNull(),
     /** Null only within the transaction that is still processing the call. */
-    status: integer("status").$type<200 | 204>(),
+    status: integer("status").$type<200 | 201 | 204>(),
     /** Response body as sent; null if empty. */
     body: text("body"),
     createdAt: moment("created_at").notNull(),

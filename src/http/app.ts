@@ -22,6 +22,7 @@ import { type Health, healthRoutes } from "./routes/health.ts";
 import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
 import { organizationRoutes } from "./routes/organizations.ts";
 import { contractOverrideRoutes, overrideRoutes } from "./routes/overrides.ts";
+import { contractScheduledRoutes, scheduledRoutes } from "./routes/scheduled.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
@@ -160,6 +161,10 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractOverrideRoutes);
   app.route(`${API_PREFIX}/overrides`, overrideRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/overrides`, overrideRoutes);
+  app.route(`${API_PREFIX}/contracts`, contractScheduledRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractScheduledRoutes);
+  app.route(`${API_PREFIX}/scheduled`, scheduledRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);

@@ -10,7 +10,7 @@ const MAX_KEY_LENGTH = 255;
 
 /** Answer of a route: a JSON value, or no body. */
 interface Answer {
-  status: 200 | 204;
+  status: 200 | 201 | 204;
   value?: unknown;
 }
 

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { authorOf } from "../core/access/caller.ts";
+import { type Author, authorOf } from "../core/access/caller.ts";
 import type { Context } from "./context.ts";
 
 /** All values of an entry's `action`: resource and verb. */
@@ -36,6 +36,10 @@ export const AUDIT_ACTIONS = [
   "contract.delete",
   "override.set",
   "override.remove",
+  "schedule.create",
+  "schedule.rewrite",
+  "schedule.cancel",
+  "schedule.block",
   "webhook.create",
   "webhook.update",
   "webhook.secret",
@@ -56,6 +60,8 @@ export interface Change {
   target: string;
   before?: object | undefined;
   after?: object | undefined;
+  /** Author, if not the caller: of a scheduled change, who scheduled it. */
+  author?: Author | undefined;
 }
 
 /** Truncates a name to its first 512 characters. Older organization names are longer than an index entry may be. */
@@ -73,9 +79,11 @@ export function audit(ctx: Context, change: Change): Promise<void> {
  */
 export async function auditAll(ctx: Context, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
-  const { actorKind, actorId } = authorOf(ctx.caller);
+  const caller = authorOf(ctx.caller);
   const rows = storableJson(
-    changes.map(({ action, organizationId, target, before, after }) => ({
+    changes.map(({ action, organizationId, target, before, after, author = caller }) => ({
+      actor_kind: author.actorKind,
+      actor_id: author.actorId,
       action,
       organization_id: organizationId,
       target: auditTarget(target),
@@ -86,10 +94,10 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
   await ctx.db.execute(sql`
     insert into audit_log
       (at, organization_id, actor_kind, actor_id, action, target, before, after, request_id)
-    select ${ctx.resources.now().toISOString()}::timestamptz, organization_id, ${actorKind}, ${actorId}, action, target,
+    select ${ctx.resources.now().toISOString()}::timestamptz, organization_id, actor_kind, actor_id, action, target,
       nullif(before::text, 'null')::json, nullif(after::text, 'null')::json, ${ctx.requestId ?? null}
     from json_to_recordset(${rows}::json)
-      as given (action text, organization_id text, target text, before json, after json)
+      as given (actor_kind text, actor_id text, action text, organization_id text, target text, before json, after json)
   `);
 }
 

@@ -1,4 +1,4 @@
-import { and, asc, eq } from "drizzle-orm";
+import { and, asc, eq, type SQL } from "drizzle-orm";
 import { contracts } from "../db/schema.ts";
 import type { Context } from "./context.ts";
 import { Failure } from "./errors.ts";
@@ -16,23 +16,21 @@ export interface ContractAddress {
   userId: string;
 }
 
+/** SQL condition: the contract has this address; all of an organization without an end user. */
+export function isAtAddress({ organizationId, userId }: Partial<ContractAddress>): SQL | undefined {
+  return and(
+    userId === undefined ? undefined : eq(contracts.userId, userId),
+    organizationId === undefined ? undefined : eq(contracts.organizationId, organizationId),
+  );
+}
+
 /**
  * Finds the contract's row. Pass `lock` before changing anything that belongs to it. Source: contract contracts §14.1.
  * @throws Failure notFound, also for another organization's contract; conflict when a platform ADMIN names no
  * organization and several match.
  */
 export async function findContract(ctx: Context, address: ContractAddress, lock?: "change" | "delete") {
-  const query = ctx.db
-    .select()
-    .from(contracts)
-    .where(
-      and(
-        eq(contracts.userId, address.userId),
-        address.organizationId === undefined ? undefined : eq(contracts.organizationId, address.organizationId),
-      ),
-    )
-    .orderBy(asc(contracts.id))
-    .limit(2);
+  const query = ctx.db.select().from(contracts).where(isAtAddress(address)).orderBy(asc(contracts.id)).limit(2);
   const strength = lock === "delete" ? "update" : "no key update";
   const [row, another] = await (lock === undefined ? query : query.for(strength));
   if (row === undefined) throw contractNotFound(address.userId);

@@ -4,30 +4,58 @@ import { grant, type Grant } from "../core/pricing/subscription.ts";
 import { withActors } from "../db/queries/actors.ts";
 import { type ContractView, type ReadContract, readContracts } from "../db/queries/contracts.ts";
 import type { ContractOverride, OverrideView } from "../db/queries/overrides.ts";
+import type { ScheduledView } from "../db/queries/scheduled.ts";
 import type { Context } from "./context.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
 /*
- * Contracts as endpoints return them. What an override grants depends on the compiled pricing, so it is added here.
+ * Contracts as endpoints return them. What an override grants depends on the compiled pricing, so it is added here, as is
+ * the scheduled change with the name of its author.
  */
 
 /** Reads contracts as endpoints return them, in the given order. Omits deleted contracts. */
 export async function showContracts(ctx: Context, named: readonly { id: string }[]): Promise<ContractView[]> {
-  return withShownOverrides(ctx, await readContracts(ctx.db, named), ctx.resources.now());
+  return withCustomTerms(ctx, await readContracts(ctx.db, named), ctx.resources.now());
 }
 
-/** Adds the overrides that have not ended at that moment to the views of contracts that have some. */
-export async function withShownOverrides(
+/** Adds overrides and the pending change to the views of contracts that have some. Omits overrides that have ended. */
+export async function withCustomTerms(
   ctx: Context,
   contracts: readonly ReadContract[],
   at: Date,
 ): Promise<ContractView[]> {
+  const overrides = await shownOverrides(ctx, contracts, at);
+  const scheduled = await shownChanges(ctx, contracts);
+  return contracts.map((contract) => ({
+    ...contract.view,
+    ...(overrides.has(contract) ? { overrides: overrides.get(contract) ?? [] } : {}),
+    ...scheduled.get(contract),
+  }));
+}
+
+async function shownChanges(
+  ctx: Context,
+  contracts: readonly ReadContract[],
+): Promise<Map<ReadContract, { scheduled: ScheduledView }>> {
+  const pending = contracts.flatMap((contract) =>
+    contract.scheduled === null ? [] : [{ ...contract.scheduled, contract }],
+  );
+  if (pending.length === 0) return new Map();
+  const named = await withActors(ctx.db, pending);
+  return new Map(named.map(({ contract, ...scheduled }) => [contract, { scheduled }]));
+}
+
+async function shownOverrides(
+  ctx: Context,
+  contracts: readonly ReadContract[],
+  at: Date,
+): Promise<Map<ReadContract, OverrideView[]>> {
   const lasting = contracts.flatMap((contract) =>
     overridesOf(contract)
       .filter((override) => !hasEnded(override, at))
       .map((override) => ({ override, contract })),
   );
-  if (lasting.length === 0) return contracts.map(({ view }) => view);
+  if (lasting.length === 0) return new Map();
   const views = await viewOverrides(
     ctx,
     lasting.map(({ override }) => override),
@@ -38,10 +66,7 @@ export async function withShownOverrides(
     const view = views[index];
     if (view !== undefined) shown.set(contract, [...(shown.get(contract) ?? []), view]);
   }
-  return contracts.map((contract) => {
-    const overrides = shown.get(contract);
-    return overrides === undefined ? contract.view : { ...contract.view, overrides };
-  });
+  return shown;
 }
 
 /** Returns a contract's overrides with its configuration. Omits those of services that it no longer has. */

@@ -10,7 +10,7 @@ const PRUNED_AT_ONCE = 5;
 
 /** Status and body, exactly as sent to the client. */
 export interface StoredAnswer {
-  status: 200 | 204;
+  status: 200 | 201 | 204;
   /** Null for an answer without body. */
   body: string | null;
 }

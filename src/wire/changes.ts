@@ -193,6 +193,10 @@ export const impactReport = z
       })
       .optional()
       .describe("Number of overrides per outcome; absent without any"),
+    scheduled: z
+      .number()
+      .optional()
+      .describe("Scheduled changes that would be rewritten or lose the service; absent without any"),
     groups: z.array(impactGroup).describe("Most contracts first"),
     unforeseen: z.array(z.string()).describe("Features that read other services"),
   })

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { requiredNotNull } from "./subscription.ts";
 
 /** Shapes that several resources share. Answers are strict: a field that is not here must not be on the wire. */
 
@@ -28,6 +29,7 @@ export const EXAMPLE = {
   pricingId: "65f0c0ffee00000000000005",
   contractId: "65f0c0ffee00000000000006",
   webhookId: "65f0c0ffee00000000000007",
+  scheduledId: "65f0c0ffee00000000000008",
   createdAt: "2025-06-15T10:00:00.000Z",
   updatedAt: "2025-06-15T10:00:00.000Z",
   userKey: `usr_${"0123456789abcdef".repeat(4)}`,
@@ -48,6 +50,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   key: { description: "`<service>-<feature>`, the service in lower case", example: "tasker-board" },
   kind: { description: "`features` or `usageLimits`", example: "usageLimits" },
   name: { description: "Name of the feature or usage limit", example: "maxTasks" },
+  scheduledId: { description: "Id of the scheduled change", example: EXAMPLE.scheduledId },
 };
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");
@@ -55,6 +58,14 @@ export const offsetParameter = z.int().min(0).default(0).describe("Rows to skip;
 /** Rows per page, up to the listing's own maximum. */
 export const limitParameter = (byDefault: number, max?: number) =>
   (max === undefined ? z.int().min(1) : z.int().min(1).max(max)).default(byDefault).describe("Rows per page");
+
+const REASON = "The reason field must be a text of 1 to 500 characters";
+/** Field reason of a body; `missing` is the sentence where it is required. */
+export const reasonText = (missing = REASON) =>
+  z
+    .string(requiredNotNull(missing, REASON))
+    .max(500, REASON)
+    .refine((text) => text.trim() !== "", REASON);
 
 const EXPIRY = "The expiresAt field must be an ISO 8601 date or null";
 /** Field expiresAt of a body: ISO 8601, or null for never. */

@@ -4,14 +4,8 @@ import { OVERRIDE } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { heldOverride, override } from "./overrides.ts";
-
-/** The sentence differs for a missing field. Null counts as wrong. */
-const required = (missing: string, wrong: string) => ({
-  error: (issue: { input?: unknown }) => (issue.input === undefined ? missing : wrong),
-});
-const requiredNotNull = (missing: string, wrong: string) => ({
-  error: (issue: { input?: unknown }) => (issue.input === undefined || issue.input === null ? missing : wrong),
-});
+import { scheduledChange } from "./scheduled.ts";
+import { newContractedServices, required, requiredNotNull, subscriptionFields } from "./subscription.ts";
 
 /** Bounds a stored text, so that a contract stays small and fits an index entry (about 2,700 bytes in Postgres). */
 const bounded = (field: string, text: z.ZodString) =>
@@ -90,50 +84,14 @@ const newBillingPeriod = z
     error: "billingPeriod.renewalDays is required when billingPeriod.autoRenew is true",
   });
 
-const NO_VERSION = "Each value in contractedServices must be a string (service name)";
-const version = z.string(
-  requiredNotNull(NO_VERSION, "Each value in contractedServices must be a string (pricing version)"),
-);
-const contractedServices = (version: z.ZodType<string>) =>
-  z.record(
-    z.string(),
-    version,
-    required(
-      "The contractedServices field is required",
-      "contractedServices must be an object where keys are service names and values are pricing versions",
-    ),
-  );
-
-const subscription = {
-  contractedServices: contractedServices(version),
-  subscriptionPlans: z.record(
-    z.string(),
-    z.string({ error: "Plan name must be a string" }).min(1, "Plan name cannot be empty"),
-    required(
-      "The subscriptionPlans field is required",
-      "subscriptionPlans must be an object where keys are service names and values are plan names",
-    ),
-  ),
-  subscriptionAddOns: z.record(
-    z.string(),
-    z.record(
-      z.string(),
-      z
-        .number({ error: "Each add-on quantity must be an integer greater than or equal to 0" })
-        .int("Each add-on quantity must be an integer greater than or equal to 0")
-        .min(0, "Each add-on quantity must be an integer greater than or equal to 0"),
-      { error: "Each value in subscriptionAddOns must be an object of add-ons" },
-    ),
-    required("The subscriptionAddOns field is required", "subscriptionAddOns must be an object"),
-  ),
-};
+const subscription = subscriptionFields(required);
 
 export const newContract = z
   .object({
     userContact,
     billingPeriod: newBillingPeriod.optional(),
     ...subscription,
-    contractedServices: contractedServices(version.min(1, NO_VERSION)),
+    contractedServices: newContractedServices,
     groupId: bounded("groupId", z.string({ error: "The groupId field must be a string" })).nullish(),
     organizationId: z.string({ error: "The organizationId field must be a string" }).nullish(),
   })
@@ -223,6 +181,7 @@ export const contract = z
       .array(override)
       .optional()
       .describe("Exceptions to what plan and add-ons grant that have not ended, if there are any"),
+    scheduled: scheduledChange.optional().describe("The pending change of the subscription, if there is one"),
   })
   .meta({ id: "Contract" });
 const asOf = z
@@ -240,6 +199,7 @@ const asOf = z
         "billing",
         "renewal",
         "override",
+        "scheduled",
         "record",
       ])
       .describe("Cause of that state; `record`: the start of an older contract's record"),
@@ -281,6 +241,9 @@ const NO_SINGLE_CONTRACT = {
 };
 
 const filterParameter = (field: string) => z.string().optional().describe(`Part of the ${field}`);
+const CANCEL_SCHEDULED = {
+  cancelScheduled: z.literal("true").optional().describe("Cancels the pending scheduled change"),
+};
 const groupParameter = z.string().describe("Id of the group");
 const atParameter = z.iso
   .datetime({ offset: true, local: true })
@@ -354,7 +317,7 @@ export const contractOperations: readonly Operation[] = [
     summary: "Change the subscription of a group",
     description:
       "Replaces the subscription of every contract of a group, all or none. The organization's gate decides, as for other changes of many contracts.",
-    query: z.object({ groupId: groupParameter, ...OVERRIDE }),
+    query: z.object({ groupId: groupParameter, ...CANCEL_SCHEDULED, ...OVERRIDE }),
     body: { schema: novation, example: SUBSCRIPTION },
     answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
     errors: { 404: "No contracts found for groupId team", 409: "CONFLICT: The gate of the organization is closed" },
@@ -386,7 +349,8 @@ export const contractOperations: readonly Operation[] = [
     path: "/contracts/{userId}",
     summary: "Change a subscription",
     description:
-      "Replaces what an end user is subscribed to. Balances of limits that stay are kept, and the previous subscription goes to the history.",
+      "Replaces what an end user is subscribed to. Balances of limits that stay are kept, and the previous subscription goes to the history. A scheduled change stays.",
+    query: z.object(CANCEL_SCHEDULED),
     body: { schema: novation, example: SUBSCRIPTION },
     answers: { 200: { schema: contract, example: CONTRACT } },
     errors: NO_SINGLE_CONTRACT,

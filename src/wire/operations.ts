@@ -10,6 +10,7 @@ import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
 import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
+import { scheduledOperations } from "./scheduled.ts";
 import { serviceOperations } from "./services.ts";
 import { systemOperations } from "./system.ts";
 import { userOperations } from "./users.ts";
@@ -40,6 +41,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...contractOperations.map(insideOrganization),
   ...overrideOperations,
   ...overrideOperations.map(insideOrganization),
+  ...scheduledOperations,
+  ...scheduledOperations.map(insideOrganization),
   ...serviceOperations,
   ...serviceOperations.map(insideOrganization),
   ...offerOperations,

@@ -2,16 +2,12 @@ import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
 import { OVERRIDE_KINDS, OVERRIDE_MODES, OVERRIDE_STATES } from "../core/pricing/overrides.ts";
 import { objectError } from "./change-bodies.ts";
-import { actor, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
+import { actor, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter, reasonText } from "./common.ts";
 import type { Operation } from "./operation.ts";
+import { requiredNotNull } from "./subscription.ts";
 
 const VALUE =
   "The value field must be a boolean, a finite number, a text of at most 1000 characters, or a list of texts";
-const REASON = "The reason field must be a text of 1 to 500 characters";
-const isAbsent = (value: unknown) => value === undefined || value === null;
-const requiredAs = (missing: string, wrong: string) => ({
-  error: (issue: { input?: unknown }) => (isAbsent(issue.input) ? missing : wrong),
-});
 
 const value = z.union([z.boolean(), z.number(), z.string().max(1000), z.array(z.string()).max(64)]);
 
@@ -29,14 +25,11 @@ const date = (field: string) => {
 export const overrideChange = z
   .strictObject(
     {
-      value: z.union(value.options, requiredAs("The value field is required", VALUE)),
+      value: z.union(value.options, requiredNotNull("The value field is required", VALUE)),
       mode: z.enum(OVERRIDE_MODES, "The mode field must be set or add"),
       from: date("from").describe("Start, ISO 8601. Default, and for a past one: now"),
       until: date("until").describe("End, ISO 8601. Default: never"),
-      reason: z
-        .string(requiredAs("The reason field is required", REASON))
-        .max(500, REASON)
-        .refine((text) => text.trim() !== "", REASON),
+      reason: reasonText("The reason field is required"),
     },
     objectError("The body must be an object"),
   )

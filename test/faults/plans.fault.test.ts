@@ -30,6 +30,8 @@ const LARGE = new Set([
   "contract_history",
   "contract_states",
   "contract_overrides",
+  "scheduled_changes",
+  "scheduled_subscriptions",
   "deleted_pricings",
   "usage_resets",
   "usage_levels",
@@ -101,6 +103,14 @@ async function seed(): Promise<void> {
       (contract_id, service_id, kind, name, mode, value, starts_at, ends_at, reason, set_at, actor_kind)
     select contract_id, service_id, 'usageLimits', 'maxTasks', 'add', '5', now(), now() + interval '1 day', 'seeded', now(), 'key'
     from contract_services where contract_id like 'contract-%'`;
+  await sql`insert into scheduled_changes
+      (id, organization_id, kind, state, contract_id, at, created_at, actor_kind)
+    select 'change-' || id, organization_id, 'novation', 'pending', id, now() + interval '1 day', now(), 'key'
+    from contracts where id like 'contract-%'`;
+  await sql`insert into scheduled_subscriptions (change_id, position, service_id, pricing_id, service_name, version, plan)
+    select 'change-' || contract_id, 0, service_id, pricing_id, 'tasker', '1.0.0', 'FREE'
+    from contract_services where contract_id like 'contract-%'`;
+  await sql`update contracts set change_at = now() + interval '1 day' where id like 'contract-%'`;
   await sql`insert into usage_resets (contract_id, service_id, limit_name, at, reset_at)
     select 'contract-' || n, 'service', 'maxExports', now(), now() from generate_series(1, ${CONTRACTS}) n`;
   await sql`insert into audit_log (at, organization_id, actor_kind, action, target)
@@ -153,6 +163,8 @@ const CALLS: [title: string, method: string, path: string, body?: string | FormD
   ["contracts near a limit", "GET", "/contracts?near=0.8"],
   ["overrides", "GET", "/overrides?state=active"],
   ["a contract's overrides", "GET", "/contracts/one/overrides"],
+  ["scheduled changes", "GET", "/scheduled"],
+  ["a contract's scheduled changes", "GET", "/contracts/one/scheduled"],
   ["the overview", "GET", "/organizations/{organizationId}/overview"],
   ["denials", "GET", "/organizations/{organizationId}/denials"],
   ["trends", "GET", "/organizations/{organizationId}/trends"],

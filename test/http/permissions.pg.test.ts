@@ -101,6 +101,10 @@ GET /organizations/{org}/contracts/{userId}/overrides             K y y y y y M 
 GET /organizations/{org}/contracts/{userId}/overrides/tasker/usageLimits/maxTasks K y y y y y M U U U
 PUT /organizations/{org}/contracts/{userId}/overrides/tasker/usageLimits/maxTasks K y y y y L M U U U
 DELETE /organizations/{org}/contracts/{userId}/overrides/tasker/usageLimits/maxTasks K y y y L L M U U U
+GET /organizations/{org}/contracts/{userId}/scheduled             K y y y y y M U U U
+POST /organizations/{org}/contracts/{userId}/scheduled            K y y y y L M U U U
+DELETE /organizations/{org}/contracts/{userId}/scheduled/1 K y y y y L M U U U
+GET /organizations/{org}/scheduled                                K y y y y y M U U U
 GET /organizations/{org}/overrides                                K y y y y y M U U U
 GET /services                                                     K y R R R R R y y y
 POST /services                                                    K R R R R R R y y S
@@ -134,6 +138,10 @@ GET /contracts/{userId}/overrides                                 K y R R R R R 
 GET /contracts/{userId}/overrides/tasker/usageLimits/maxTasks     K y R R R R R y y S
 PUT /contracts/{userId}/overrides/tasker/usageLimits/maxTasks     K y R R R R R y y S
 DELETE /contracts/{userId}/overrides/tasker/usageLimits/maxTasks  K y R R R R R y S S
+GET /contracts/{userId}/scheduled                                 K y R R R R R y y S
+POST /contracts/{userId}/scheduled                                K y R R R R R y y S
+DELETE /contracts/{userId}/scheduled/1                            K y R R R R R y y S
+GET /scheduled                                                    K y R R R R R y y S
 GET /overrides                                                    K y R R R R R y y S
 GET /features                                                     K R R R R R R y y y
 POST /features/{userId}                                           K R R R R R R y y y

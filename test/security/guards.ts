@@ -129,7 +129,7 @@ export const GUARDS: readonly Guard[] = [
   guard(
     "operations/contract-address.ts",
     "a contract of one organization",
-    "eq(contracts.organizationId, address.organizationId)",
+    "eq(contracts.organizationId, organizationId)",
     "undefined",
     matrix("GET /contracts/\\{userId\\}$"),
   ),

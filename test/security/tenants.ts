@@ -11,6 +11,7 @@ export interface Tenant {
   serviceName: string;
   pricingVersion: string;
   userId: string;
+  scheduledId: string;
   groupId: string;
   username: string;
   apiKeyId: string;
@@ -71,6 +72,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       groupId: "no-group",
       username: "nobody",
       apiKeyId: ABSENT,
+      scheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
       featureId: "nowhere-board",
@@ -117,6 +119,17 @@ async function fillTenant(
     body: { mode: "set", value: 7, reason: `Promised by ${name}` },
   });
   if (overridden.status !== 200) throw new Error(JSON.stringify(overridden.body));
+  const scheduled = await api.call<{ id: string }>("POST", `/contracts/${userId}/scheduled`, {
+    key,
+    body: {
+      at: "2030-01-01",
+      contractedServices: { [name]: "1.0.0" },
+      subscriptionPlans: { [name]: "BASIC" },
+      subscriptionAddOns: {},
+      reason: `Asked for by ${name}`,
+    },
+  });
+  if (scheduled.status !== 201) throw new Error(JSON.stringify(scheduled.body));
   const hook = await api.call<{ id: string }>("POST", "/webhooks", {
     key,
     body: { url: `https://${name.toLowerCase()}.example/hook` },
@@ -136,6 +149,7 @@ async function fillTenant(
     serviceName: name,
     pricingVersion: "0.9.0",
     userId,
+    scheduledId: scheduled.body.id,
     groupId,
     username: given.username,
     apiKeyId: keys.body.apiKeys.at(-1)?.id ?? "",
@@ -203,6 +217,8 @@ const SAMPLES: Record<string, Build> = {
   "PUT /contracts/{userId}/overrides/{serviceName}/{kind}/{name}": () => ({
     body: { mode: "add", value: 5, reason: "Agreed with support" },
   }),
+  // Each tenant's contract has a pending change, so a 409 shows that the call is allowed.
+  "POST /contracts/{userId}/scheduled": (target) => ({ body: { at: "2030-01-01", ...subscription(target) } }),
   "PUT /contracts/{userId}/billingPeriod": () => ({ body: { autoRenew: true, renewalDays: 5 } }),
   "POST /features/{userId}/{featureId}": ({ serviceName }) => ({
     body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 },
@@ -261,6 +277,8 @@ const TABLES = [
   "contracts",
   "contract_services",
   "contract_overrides",
+  "scheduled_changes",
+  "scheduled_subscriptions",
   "contract_history",
   "contract_states",
   "usage_levels",

@@ -221,6 +221,15 @@ export async function changeServices(
     subscriptionPlans: { tasker: "BASIC" },
     subscriptionAddOns: {},
   };
+  const at = "/contracts/:userId/scheduled";
+  const scheduled = await step(`POST ${at}`, ["schedule.create"], {
+    body: { at: "2030-01-01", ...basic },
+    entry: { target: "ada", before: null, after: expect.objectContaining({ state: "pending" }) },
+  });
+  ids["scheduledId"] = scheduled.id ?? "";
+  await step(`DELETE ${at}/:scheduledId`, ["schedule.cancel"], {
+    entry: { target: "ada", before: expect.objectContaining({ state: "pending" }), after: null },
+  });
   const novated = {
     target: "ada",
     before: expect.objectContaining({ subscriptionPlans: { tasker: "PRO" } }),

@@ -157,6 +157,7 @@ export const contract = {
     billing: "Billing period changed",
     renewal: "Renewed",
     override: "Custom terms changed",
+    scheduled: "Scheduled change made",
     record: "Recording started",
   },
   contact: "Contact",
@@ -191,6 +192,7 @@ export const asOf = {
     billing: "a change of its billing period",
     renewal: "its renewal",
     override: "a change of its custom terms",
+    scheduled: "a scheduled change",
     record: "the beginning of the record",
   },
 } as const;

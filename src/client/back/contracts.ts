@@ -8,8 +8,17 @@ import {
   type OverrideElement,
   type OverrideQuery,
 } from "./overrides.ts";
+import { isScheduledChange, type NewScheduledChange, type ScheduledChange, type ScheduledQuery } from "./scheduled.ts";
 import { isObject } from "../pricing-token.ts";
-import { type CallOptions, type CountedOptions, expected, listOf, segment, type Transport } from "./transport.ts";
+import {
+  type Call,
+  type CallOptions,
+  type CountedOptions,
+  expected,
+  listOf,
+  segment,
+  type Transport,
+} from "./transport.ts";
 
 /** Contracted versions, plans and add-ons by service. Responses have service names in lower case. Source: contract contracts §2. */
 export interface Subscription {
@@ -50,6 +59,8 @@ export interface Contract extends Subscription {
   readonly history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
   /** Overrides that have not ended, if there are any. */
   readonly overrides?: readonly Override[];
+  /** The pending change of the subscription, if there is one. */
+  readonly scheduled?: ScheduledChange;
 }
 
 /** State of the contract from which a past answer was computed. Moments are ISO 8601 texts in UTC. */
@@ -73,6 +84,12 @@ export interface NewContract extends Subscription {
 /** New subscription of a contract. It replaces the former one completely. */
 export interface Novation extends Subscription {
   readonly billingPeriod?: { readonly autoRenew?: boolean } | undefined;
+}
+
+/** Options of a novation. */
+export interface NovateOptions extends CallOptions {
+  /** Cancels the pending scheduled change of each contract. Default: false. */
+  readonly cancelScheduled?: boolean | undefined;
 }
 
 /** Changes of a billing period. Absent fields stay as they are. */
@@ -200,9 +217,12 @@ export class Contracts {
     }
   }
 
-  /** Replaces the subscription and begins a new billing period. Usage stays where its limit does. */
-  novate(userId: string, novation: Novation, options?: CallOptions): Promise<Contract> {
-    return this.change(userId, "", novation, options);
+  /**
+   * Replaces the subscription and begins a new billing period. Usage stays where its limit does. A scheduled change stays,
+   * unless `cancelScheduled` is true.
+   */
+  novate(userId: string, novation: Novation, options: NovateOptions = {}): Promise<Contract> {
+    return this.change(userId, "", novation, options, novateQuery(options));
   }
 
   /** Changes contact data. Absent fields stay as they are. */
@@ -302,8 +322,51 @@ export class Contracts {
    * Applies one novation to every contract of a group, all or none.
    * @returns the contracts, by user name.
    */
-  async novateGroup(groupId: string, novation: Novation, options?: CallOptions): Promise<Contract[]> {
-    return this.changeGroup("/contracts", groupId, novation, options);
+  async novateGroup(groupId: string, novation: Novation, options: NovateOptions = {}): Promise<Contract[]> {
+    return this.changeGroup("/contracts", groupId, novation, options, novateQuery(options));
+  }
+
+  /**
+   * Schedules a novation for a moment or for the end of the billing period. A contract has at most one pending change.
+   * Retries carry the same idempotency key, so it is scheduled once.
+   */
+  async schedule(
+    userId: string,
+    { at, ...change }: NewScheduledChange,
+    options: CountedOptions = {},
+  ): Promise<ScheduledChange> {
+    const { idempotencyKey = crypto.randomUUID() } = options;
+    const body = { ...change, at: instant(at) };
+    const call = { method: "POST", path: `${pathOf(userId)}/scheduled`, body, idempotencyKey } as const;
+    const scheduled = await this.transport.ask(call, isScheduledChange, options);
+    this.fallbackCache.evict(userId);
+    return scheduled;
+  }
+
+  /** Returns the newest 100 scheduled changes of a contract in all states, newest first. */
+  scheduled(userId: string, options?: CallOptions): Promise<ScheduledChange[]> {
+    const path = `${pathOf(userId)}/scheduled`;
+    return this.transport.ask({ method: "GET", path }, listOf(isScheduledChange), options);
+  }
+
+  /** Cancels a pending change. */
+  async cancelScheduled(userId: string, id: string, options?: CallOptions): Promise<void> {
+    const path = `${pathOf(userId)}/scheduled${segment("id", id)}`;
+    await this.transport.send({ method: "DELETE", path }, options);
+    this.fallbackCache.evict(userId);
+  }
+
+  /** Lists one page of scheduled changes by their moment, with the number of all matches. */
+  async listScheduled(
+    { dueBefore, ...query }: ScheduledQuery = {},
+    options?: CallOptions,
+  ): Promise<{ changes: ScheduledChange[]; total: number }> {
+    const before = dueBefore === undefined ? {} : { dueBefore: instant(dueBefore) };
+    const answer = await this.transport.send(
+      { method: "GET", path: "/scheduled", query: { ...query, ...before } },
+      options,
+    );
+    return { changes: expected(answer, listOf(isScheduledChange)), total: Number(answer.headers.get("x-total-count")) };
   }
 
   /**
@@ -314,9 +377,15 @@ export class Contracts {
     return this.changeGroup("/contracts/billingPeriod", groupId, changes, options);
   }
 
-  private async change(userId: string, below: string, body: object, options?: CallOptions): Promise<Contract> {
+  private async change(
+    userId: string,
+    below: string,
+    body: object,
+    options?: CallOptions,
+    query: NonNullable<Call["query"]> = {},
+  ): Promise<Contract> {
     const changed = await this.transport.ask(
-      { method: "PUT", path: pathOf(userId) + below, body },
+      { method: "PUT", path: pathOf(userId) + below, query, body },
       isContract,
       options,
     );
@@ -338,15 +407,23 @@ export class Contracts {
     return changed;
   }
 
-  private async changeGroup(path: string, groupId: string, body: object, options?: CallOptions): Promise<Contract[]> {
+  private async changeGroup(
+    path: string,
+    groupId: string,
+    body: object,
+    options?: CallOptions,
+    query: NonNullable<Call["query"]> = {},
+  ): Promise<Contract[]> {
     // Without a group, the second path would address every contract.
     if (groupId === "") throw new Error("groupId must be a non-empty string");
-    const call = { method: "PUT", path, query: { groupId }, body } as const;
+    const call = { method: "PUT", path, query: { groupId, ...query }, body } as const;
     const changed = await this.transport.ask(call, listOf(isContract), options);
     for (const { userContact } of changed) this.fallbackCache.evict(userContact.userId);
     return changed;
   }
 }
+
+const novateQuery = ({ cancelScheduled }: NovateOptions) => (cancelScheduled === true ? { cancelScheduled } : {});
 
 const pathOf = (userId: string) => `/contracts${segment("userId", userId)}`;
 

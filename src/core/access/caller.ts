@@ -15,8 +15,14 @@ export type Caller =
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 
+/** Author of a change, as stored. */
+export interface Author {
+  actorKind: Caller["kind"];
+  actorId: string | null;
+}
+
 /** Returns the caller as the author of a change. */
-export function authorOf(caller: Caller): { actorKind: Caller["kind"]; actorId: string | null } {
+export function authorOf(caller: Caller): Author {
   const actorId = caller.kind === "user" ? caller.id : caller.kind === "key" ? caller.keyId : null;
   return { actorKind: caller.kind, actorId };
 }

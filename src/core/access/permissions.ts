@@ -76,6 +76,10 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/contracts/*/overrides/**", ["PUT"]),
   ...insideOrganization("/organizations/*/overrides", [], USER_KEYS, []),
+  // Cancelling is managing: the row stays.
+  ...insideOrganization("/organizations/*/contracts/*/scheduled", ["POST"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts/*/scheduled/*", ["DELETE"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/scheduled", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
   { pattern: "/organizations/*/overview", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/trends", methods: ["GET"], access: USER_KEYS, members: READERS },
@@ -115,10 +119,13 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
 
   { pattern: "/contracts", methods: ["GET", "POST", "PUT"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
+  { pattern: "/contracts/*/scheduled", methods: ["POST"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/contracts/*/scheduled/*", methods: ["DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["GET", "PUT", "PATCH"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/contracts/**", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
 
   { pattern: "/overrides", methods: ["GET"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/scheduled", methods: ["GET"], access: { users: ["ADMIN"], keys: MANAGING } },
 
   { pattern: "/features", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },

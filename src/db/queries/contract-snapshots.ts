@@ -38,6 +38,8 @@ export interface ContractSnapshot {
   endDate: Date;
   autoRenew: boolean;
   renewalDays: number;
+  /** Moment of the pending scheduled change; null without one. */
+  changeAt: Date | null;
   services: SnapshotService[];
   /** Ordered by position and service; see {@link versionTag}. */
   levels: SeenLevel[];
@@ -61,6 +63,7 @@ interface SnapshotRow extends Record<string, unknown> {
   end_date: string;
   auto_renew: boolean;
   renewal_days: number;
+  change_at: string | null;
   services: SnapshotService[] | null;
   levels: LevelJson[] | null;
   overrides: OverrideJson[] | null;
@@ -80,6 +83,7 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
 /** Reads plan, versions and balances in one statement, so that they are consistent. */
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
   select c.organization_id, c.user_id, c.id, c.xmin::text as version, c.end_date, c.auto_renew, c.renewal_days,
+    c.change_at,
     ${SERVICES_JSON} as services,
     (select json_agg(json_build_object(
         'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
@@ -106,6 +110,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
     endDate: new Date(row.end_date),
     autoRenew: row.auto_renew,
     renewalDays: row.renewal_days,
+    changeAt: dateOf(row.change_at),
     services: row.services ?? [],
     levels: (row.levels ?? []).map((level) => ({
       ...level,

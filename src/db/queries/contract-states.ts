@@ -15,6 +15,7 @@ export type StateCause =
   | "billing"
   | "renewal"
   | "override"
+  | "scheduled"
   | "record";
 
 /**

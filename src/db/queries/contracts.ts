@@ -17,6 +17,14 @@ import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import {
+  followPeriodEnds,
+  PENDING_JSON,
+  type ReadScheduled,
+  scheduledIn,
+  type ScheduledJson,
+  type ScheduledView,
+} from "./scheduled.ts";
 
 /** Contract in the form that every endpoint returns. Source: contract contracts §2. */
 export interface ContractView {
@@ -45,6 +53,8 @@ export interface ContractView {
   }[];
   /** Overrides that have not ended, if there are any. Added by operations/contract-views.ts. */
   overrides?: OverrideView[];
+  /** The pending scheduled change, if there is one. Added by operations/contract-views.ts. */
+  scheduled?: ScheduledView;
 }
 
 type ContractRow = typeof contracts.$inferSelect;
@@ -80,16 +90,18 @@ const NEWEST_HISTORY_JSON = sql.raw(`(select ${HISTORY_ENTRY}
 type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: string | null };
 type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
 
-/** A contract's view, still without overrides, and what those depend on. */
+/** A contract's view, still without overrides and scheduled change, and what those depend on. */
 export interface ReadContract {
   view: ContractView;
   services: readonly SnapshotService[];
   /** In display order. */
   overrides: readonly StoredOverride[];
+  /** The pending change; null without one. */
+  scheduled: ReadScheduled | null;
 }
 
 /**
- * Reads contracts with services, levels, history and overrides, in the given order. Uses one statement, so that each view
+ * Reads contracts with services, levels, history, overrides and scheduled change, in the given order. Uses one statement, so that each view
  * is consistent. Omits deleted contracts.
  */
 export async function readContracts(db: Database, named: readonly { id: string }[]): Promise<ReadContract[]> {
@@ -102,11 +114,12 @@ export async function readContracts(db: Database, named: readonly { id: string }
       levels: sql<LevelJson[] | null>`${LEVELS_JSON}`,
       past: sql<HistoryJson[] | null>`${HISTORY_JSON}`,
       overrides: sql<OverrideJson[] | null>`${OVERRIDES_JSON}`,
+      scheduled: sql<ScheduledJson | null>`${PENDING_JSON}`,
     })
     .from(c)
     .where(isAnyOf(c.id, ids));
   const contracts = new Map(
-    found.map(({ row, contracted, levels, past, overrides }): [string, ReadContract] => [
+    found.map(({ row, contracted, levels, past, overrides, scheduled }): [string, ReadContract] => [
       row.id,
       {
         view: viewOf(row, {
@@ -119,6 +132,7 @@ export async function readContracts(db: Database, named: readonly { id: string }
         }),
         services: contracted ?? [],
         overrides: overridesIn(overrides),
+        scheduled: scheduled === null ? null : scheduledIn(scheduled),
       },
     ]),
   );
@@ -499,6 +513,12 @@ export async function restartBilling(
       updated_at = ${moment}
     where ${isAnyOf(sql`id`, input.contractIds)}
   `);
+  // A contract that lost its last service keeps the moment of its pending change.
+  await followPeriodEnds(
+    tx,
+    input.contractIds,
+    sql`exists (select 1 from contract_services cs where cs.contract_id = c.id)`,
+  );
 }
 
 /** Appends each contract's current subscription to its history, from its billing start to `endDate`. */

@@ -1,4 +1,4 @@
-import { asc, eq, sql } from "drizzle-orm";
+import { and, asc, eq, lt, sql } from "drizzle-orm";
 import { nextBoundary } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
@@ -142,6 +142,22 @@ export async function renewDue<L extends Level>(
     { ...entry, kind: "renew" },
   );
   return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
+}
+
+/** Reads the levels of locked contracts whose period ended before `now`, by contract. */
+export async function loadDueLevels(
+  tx: Database,
+  contractIds: readonly string[],
+  now: Date,
+): Promise<Map<string, Level[]>> {
+  const rows = await tx
+    .select()
+    .from(usageLevels)
+    .where(and(isAnyOf(usageLevels.contractId, contractIds), lt(usageLevels.resetAt, now)))
+    .orderBy(asc(usageLevels.contractId));
+  const due = new Map<string, Level[]>();
+  for (const row of rows) due.set(row.contractId, [...(due.get(row.contractId) ?? []), row]);
+  return due;
 }
 
 /** Maximum age of a consumption that can be reverted. */

@@ -10,10 +10,11 @@ import { createLog } from "../../events/log.ts";
 import { startRetention } from "../../events/retention.ts";
 import { startWebhooks } from "../../events/webhooks.ts";
 import { identifyCaller } from "../../operations/access.ts";
-import type { Resources } from "../../operations/context.ts";
+import { contextOf, type Resources } from "../../operations/context.ts";
 import { openApiKey } from "../../operations/credentials.ts";
 import { Failure } from "../../operations/errors.ts";
 import { announceEndedOverrides, announceExpired, renewDueContracts } from "../../operations/contracts/expiry.ts";
+import { sweepDueChanges } from "../../operations/due-changes.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";
@@ -25,8 +26,8 @@ const RETURN_MS = 10_000;
 const RETRY_MS = 500;
 /** Interval of the sweep that announces expired contracts and extends renewing ones. */
 const EXPIRY_MS = 30_000;
-/** Interval of the sweep that announces ended overrides. */
-const OVERRIDES_MS = 1_000;
+/** Interval of the sweep that applies scheduled changes and announces ended overrides. */
+const TERMS_MS = 1_000;
 /** The outbox is read every second; older reads mean that the feed has stopped. */
 const STALE_MS = 5000;
 
@@ -119,16 +120,19 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
   };
   sweep();
   const expiry = setInterval(sweep, EXPIRY_MS);
-  let isAnnouncing = false;
-  const announceEnds = async () => {
-    if (isAnnouncing) return;
-    isAnnouncing = true;
+  let isSweeping = false;
+  const sweepTerms = async () => {
+    if (isSweeping) return;
+    isSweeping = true;
+    await sweepDueChanges(contextOf(resources, { kind: "anonymous" })).catch((error: unknown) =>
+      log("warn", "scheduled changes could not be applied yet", error),
+    );
     await announceEndedOverrides(resources.db, resources.now()).catch((error: unknown) =>
       log("warn", "ended overrides could not be announced yet", error),
     );
-    isAnnouncing = false;
+    isSweeping = false;
   };
-  const ends = setInterval(() => void announceEnds(), OVERRIDES_MS);
+  const terms = setInterval(() => void sweepTerms(), TERMS_MS);
   opened.health.watch({
     notReady: () => (feed.age() < STALE_MS ? undefined : "events"),
     metrics: () => [
@@ -163,7 +167,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     beginStop: async () => {
       await opened.health.drain();
       clearInterval(expiry);
-      clearInterval(ends);
+      clearInterval(terms);
       opened.endStreams();
       await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
     },

@@ -91,6 +91,9 @@ function groupOf(c: AppContext): string {
   return groupId;
 }
 
+/** Only exactly `true` cancels the pending change. */
+const cancelling = (c: AppContext) => ({ cancelScheduled: queryParameter(c, "cancelScheduled") === "true" });
+
 function usageChange(c: AppContext): UsageChange {
   const amounts = bodyOf(c, usageAmounts);
   const reset = queryParameter(c, "reset");
@@ -142,7 +145,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
   .put("/", async (c) => {
     const wanted = bodyOf(c, novation);
     const named = { organizationId: scope(c), groupId: groupOf(c), overrideReason: overrideReasonOf(c) };
-    return json(c, await novateGroup(context(c), { ...named, novation: wanted }));
+    return json(c, await novateGroup(context(c), { ...named, novation: { ...wanted, ...cancelling(c) } }));
   })
   .delete("/", async (c) => {
     await contracts.deleteContracts(context(c), scope(c));
@@ -153,9 +156,10 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     if (at !== undefined) return json(c, await showContractAt(context(c), { ...address(c), at }));
     return json(c, await contracts.showContract(context(c), address(c)));
   })
-  .put("/:userId", async (c) =>
-    json(c, await novateContract(context(c), { ...address(c), novation: bodyOf(c, novation) })),
-  )
+  .put("/:userId", async (c) => {
+    const wanted = { ...bodyOf(c, novation), ...cancelling(c) };
+    return json(c, await novateContract(context(c), { ...address(c), novation: wanted }));
+  })
   .delete("/:userId", async (c) => {
     await contracts.deleteContract(context(c), address(c));
     return reply(c, null, 204);

@@ -9,13 +9,15 @@ import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingOverrides } from "../../db/queries/overrides.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
-import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
+import { contracts, contractServices, members, organizations, scheduledChanges, services } from "../../db/schema.ts";
 import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage.ts";
 import { isIdentifier, organizationRole } from "../access.ts";
 import { auditAll } from "../audit.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId } from "../context.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
+import { IS_FOREIGN, leavePending } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "../service-address.ts";
 
@@ -41,6 +43,7 @@ const unknownOrganization = (id: string, cause?: unknown) =>
 export async function updateService(ctx: Context, input: ServiceAddress & ServiceChanges): Promise<ServiceView> {
   const name = input.name?.trim() ?? "";
   const target = input.targetOrganizationId;
+  await applyDueChangesOf(ctx, { organizationId: input.organizationId });
   try {
     return await proposeFirst(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
@@ -60,6 +63,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         .where(eq(services.id, service.id))
         .returning();
       const after = changed ?? service;
+      if (isMoved) ended.push(...(await leavePending(ctx, IS_FOREIGN)));
       if (after.nameKey !== service.nameKey) await renameInLedger(ctx, service, after.nameKey);
       const change = {
         action: "service.update" as const,
@@ -169,6 +173,10 @@ async function takeAlong(
     .update(contracts)
     .set({ organizationId: targetId, updatedAt: ctx.resources.now() })
     .where(isAnyOf(contracts.id, ids));
+  await ctx.db
+    .update(scheduledChanges)
+    .set({ organizationId: targetId })
+    .where(isAnyOf(scheduledChanges.contractId, ids));
 }
 
 /**

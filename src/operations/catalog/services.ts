@@ -9,7 +9,9 @@ import { pricings, services } from "../../db/schema.ts";
 import { audit, auditAll } from "../audit.ts";
 import { auditOf, decideChange, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId, transaction } from "../context.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
+import { isService, leavePending } from "../pending-changes.ts";
 import { insertPricing, type PricingSource, readUpload, type UploadReport } from "./pricing-source.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "../service-address.ts";
@@ -161,6 +163,7 @@ export async function disableService(
   ctx: Context,
   input: ServiceAddress & { overrideReason: string | undefined },
 ): Promise<void> {
+  await applyDueChangesOf(ctx, { organizationId: input.organizationId });
   await proposeFirst(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update");
     const { overrideReason } = input;
@@ -176,6 +179,7 @@ export async function disableService(
     await ctx.db.update(pricings).set({ availability: "archived" }).where(eq(pricings.serviceId, service.id));
     const operationId = newId(now);
     const ended = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
+    ended.push(...(await leavePending(ctx, isService(serviceIds))));
     await keepDecision(ctx, decision);
     await audit(ctx, {
       action: "service.disable",
@@ -199,6 +203,7 @@ export async function disableService(
  * all services of the instance. Returns their number. Source: contract services-pricings §4.3.
  */
 export async function pruneServices(ctx: Context, input: { organizationId: string | undefined }): Promise<number> {
+  await applyDueChangesOf(ctx, { organizationId: input.organizationId });
   return transaction(ctx, async (ctx) => {
     const doomed = await ctx.db
       .select({ id: services.id, name: services.name, organizationId: services.organizationId })
@@ -213,6 +218,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const now = ctx.resources.now();
     const operationId = newId(now);
     const ended = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
+    ended.push(...(await leavePending(ctx, isService(serviceIds))));
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     await auditAll(
       ctx,

@@ -1,11 +1,11 @@
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../../core/event-messages.ts";
-import { trackedLimits } from "../../core/pricing/compile.ts";
+import { type CompiledPricing, trackedLimits } from "../../core/pricing/compile.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { batchesOf, lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
-import { recordEvents } from "../../db/queries/outbox.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import {
   listVersions,
   type ServiceRow,
@@ -13,12 +13,15 @@ import {
   type VersionRow,
   versionKey,
 } from "../../db/queries/pricings.ts";
+import { listPendingConfigurations, lockContractsWithPending } from "../../db/queries/scheduled.ts";
 import { pricings, services } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/change-decision.ts";
 import type { GroupTarget, Targets } from "../policy/change-plan.ts";
 import { type Context, newId } from "../context.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
+import { movePending, type PendingMove } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { type PricingAddress, requireService, versionNotFound, viewService } from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
@@ -63,6 +66,7 @@ interface AvailabilityPlan {
  * Source: contract services-pricings §4.11, §5.
  */
 export async function setAvailability(ctx: Context, input: AvailabilityChange): Promise<ServiceView> {
+  await applyDueChangesOf(ctx, { organizationId: input.organizationId });
   return proposeFirst(ctx, async (ctx) => {
     const service = await requireService(ctx, input, "update").catch((error: unknown) => {
       throw error instanceof Failure ? (input.fallbackFailure ?? error) : error;
@@ -130,10 +134,12 @@ async function applyAvailability(
   });
   await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
   let novated: PrivateEvent[] = [];
+  let rewritten: Addressed[] = [];
   if (isArchiving) {
     await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
     const moves = decision?.moves;
     novated = await novateToNewest(ctx, { service, archivedId: target.id, target: plan.newest, fallback, moves });
+    rewritten = await rewriteToNewest(ctx, plan, decision?.pendingMoves);
   }
   await keepDecision(ctx, decision);
   await audit(ctx, {
@@ -153,11 +159,34 @@ async function applyAvailability(
     details: { serviceName: service.name, pricingVersion: target.version },
   };
   const { organizationId } = service;
-  await recordEvents(
-    ctx.db,
-    [event, ...novated].map((event) => ({ organizationId, event })),
-  );
+  await recordEvents(ctx.db, [...[event, ...novated].map((event) => ({ organizationId, event })), ...rewritten]);
   return answer;
+}
+
+/** Points pending changes that name an archived version to the newest one, and returns the events. */
+async function rewriteToNewest(
+  ctx: Context,
+  plan: AvailabilityPlan,
+  moves: readonly PendingMove[] | undefined,
+): Promise<Addressed[]> {
+  const { service, target: archived, newest, fallback } = plan;
+  if (moves === undefined) await lockContractsWithPending(ctx.db, sql`x.pricing_id = ${archived.id}`);
+  const pending = await listPendingConfigurations(ctx.db, archived.id);
+  if (pending.length === 0) return [];
+  if (newest === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
+  const to = moves ?? [
+    {
+      contractIds: pending.flatMap(({ contractIds }) => contractIds),
+      ...checkTarget(service, newest, await compiledVersion(ctx, newest), fallback),
+    },
+  ];
+  return movePending(ctx, { from: archived, to: newest, moves: to });
+}
+
+async function compiledVersion(ctx: Context, { id, hash }: VersionRow): Promise<CompiledPricing> {
+  const pricing = (await compiledPricings(ctx, [{ pricingId: id, hash }])).get(hash);
+  if (pricing === undefined) throw new Error(`pricing ${id} has no model`);
+  return pricing;
 }
 
 /** Moves every contract off an archived version, and returns the events to record. Source: services-pricings §5. */
@@ -175,8 +204,7 @@ async function novateToNewest(
   const affected = await lockSubscribers(ctx.db, { serviceIds: [service.id], pricingIds: [archivedId] });
   if (affected.length === 0) return [];
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
-  const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);
-  if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
+  const pricing = await compiledVersion(ctx, target);
   const everybody = affected.map((row) => row.id);
   const moves = input.moves ?? [{ contractIds: everybody, ...checkTarget(service, target, pricing, input.fallback) }];
   const now = ctx.resources.now();

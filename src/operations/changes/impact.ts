@@ -4,6 +4,7 @@ import { type GateView, holdAgainst, loadGateRules } from "../policy/change-deci
 import { countSubscribers } from "../../db/queries/subscribers.ts";
 import { type Context, transactionOnce } from "../context.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "../policy/proposals.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 
 type Shown = ImpactView | ReturnType<typeof withoutCertificates>;
@@ -27,6 +28,7 @@ export async function openImpact(
   ctx: Context,
   input: ServiceAddress & { change: ChangeAction; includesCertificates: boolean },
 ): Promise<(watch: Watch) => Promise<ImpactAnswer>> {
+  await applyDueChangesOf(ctx, { organizationId: input.organizationId });
   const plan = await planChange(ctx, await requireService(ctx, input), input.change);
   const rules = await loadGateRules(ctx, plan.service.organizationId);
   return async (watch) => {

@@ -2,11 +2,14 @@ import { isAnyOf } from "../../db/postgres/lists.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { type ContractView, lockContracts } from "../../db/queries/contracts.ts";
+import type { Addressed } from "../../db/queries/outbox.ts";
+import { followPeriodEnds } from "../../db/queries/scheduled.ts";
 import { contracts } from "../../db/schema.ts";
 import { type Context, transaction } from "../context.ts";
-import { type ContractAddress, findContract } from "../contract-address.ts";
+import { type ContractAddress, findContract, isAtAddress } from "../contract-address.ts";
+import { applyDueChanges, applyDueChangesOf, applyDueNow, lockServicesOfPending } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
-import { auditContracts, billingOf } from "./contract-audit.ts";
+import { auditContracts, billingOf } from "../contract-audit.ts";
 import { inGroup, viewByUsername, viewOne } from "./contract-rows.ts";
 
 type ContractRow = typeof contracts.$inferSelect;
@@ -31,11 +34,25 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
     .where(isAnyOf(contracts.id, ids));
 }
 
-/** Updates the billing periods of locked contracts, and audits the previous values. */
-async function changeBilling(ctx: Context, rows: readonly ContractRow[], changes: BillingChanges): Promise<void> {
+/**
+ * Updates the billing periods of locked contracts, and audits the previous values. A change scheduled for the end follows
+ * it; one that becomes due is applied. Returns the events of those.
+ */
+async function changeBilling(
+  ctx: Context,
+  rows: readonly ContractRow[],
+  changes: BillingChanges,
+): Promise<Addressed[]> {
   const ids = rows.map((row) => row.id);
   await applyBilling(ctx, ids, changes);
-  await recordStates(ctx.db, { contractIds: ids, cause: "billing", now: ctx.resources.now() });
+  if (changes.endDate !== undefined) await followPeriodEnds(ctx.db, ids);
+  // A change that this call makes due is the contract's next recorded state.
+  const changed = await applyDueNow(ctx, ids);
+  await recordStates(ctx.db, {
+    contractIds: ids.filter((id) => !changed.contractIds.has(id)),
+    cause: "billing",
+    now: ctx.resources.now(),
+  });
   const given = { endDate: changes.endDate, autoRenew: changes.autoRenew, renewalDays: changes.renewalDays };
   const after = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   await auditContracts(
@@ -43,6 +60,7 @@ async function changeBilling(ctx: Context, rows: readonly ContractRow[], changes
     "contract.billing",
     rows.map((row) => ({ ...row, before: billingOf(row), after: { ...billingOf(row), ...after } })),
   );
+  return changed.events;
 }
 
 const endsTooEarly = (row: ContractRow, changes: BillingChanges) =>
@@ -53,13 +71,15 @@ export async function updateBillingPeriod(
   ctx: Context,
   input: ContractAddress & { changes: BillingChanges },
 ): Promise<ContractView> {
+  await applyDueChangesOf(ctx, input);
   return transaction(ctx, async (ctx) => {
+    await lockServicesOfPending(ctx, isAtAddress(input));
     const row = await findContract(ctx, input, "change");
     if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
     const before = await readFacts(ctx.db, [row.id]);
-    await changeBilling(ctx, [row], input.changes);
+    const events = await changeBilling(ctx, [row], input.changes);
     const view = await viewOne(ctx, row.id);
-    await recordChanges(ctx.db, before);
+    await recordChanges(ctx.db, before, events);
     return view;
   });
 }
@@ -72,8 +92,11 @@ export async function updateGroupBillingPeriod(
   ctx: Context,
   input: { organizationId: string | undefined; groupId: string | undefined; changes: BillingChanges },
 ): Promise<ContractView[]> {
+  const where = inGroup(input.organizationId, input.groupId);
+  await applyDueChanges(ctx, where);
   return transaction(ctx, async (ctx) => {
-    const rows = await lockContracts(ctx.db, inGroup(input.organizationId, input.groupId));
+    await lockServicesOfPending(ctx, where);
+    const rows = await lockContracts(ctx.db, where);
     if (rows.length === 0) {
       throw new Failure(
         "notFound",
@@ -89,9 +112,9 @@ export async function updateGroupBillingPeriod(
     }
     const ids = rows.map((row) => row.id);
     const before = await readFacts(ctx.db, ids);
-    await changeBilling(ctx, rows, input.changes);
+    const events = await changeBilling(ctx, rows, input.changes);
     const views = await viewByUsername(ctx, ids);
-    await recordChanges(ctx.db, before);
+    await recordChanges(ctx.db, before, events);
     return views;
   });
 }

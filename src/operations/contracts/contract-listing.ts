@@ -6,6 +6,7 @@ import { serviceKey, versionKey } from "../../db/queries/pricings.ts";
 import { contracts } from "../../db/schema.ts";
 import { containsText } from "../access.ts";
 import { showContracts } from "../contract-views.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { numericLimitsOf } from "../numeric-limits.ts";
 import { type Context, snapshot } from "../context.ts";
 import { Failure } from "../errors.ts";
@@ -54,6 +55,7 @@ export async function listContracts(
   query: ContractQuery,
 ): Promise<{ contracts: ContractView[]; total: number }> {
   const paging = readPaging(ctx, query);
+  await applyDueChangesOf(ctx, { organizationId: query.organizationId });
   return snapshot(ctx, (ctx) => readPage(ctx, query, paging));
 }
 

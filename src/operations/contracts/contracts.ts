@@ -8,9 +8,10 @@ import { addSubscriptions, type ContractView, lockContracts, USUAL_RENEWAL_DAYS 
 import { contracts, organizations } from "../../db/schema.ts";
 import { type Context, newId, snapshot, transaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
-import { auditContracts, billingOf, contactOf, factsOf } from "./contract-audit.ts";
+import { auditContracts, billingOf, contactOf, factsOf } from "../contract-audit.ts";
 import { inGroup, recordContracts, viewOne } from "./contract-rows.ts";
 
 export interface NewContract extends Subscription {
@@ -96,7 +97,8 @@ export async function createContract(
  * Shows an end user's contract. Source: contract contracts §5.
  * @throws Failure notFound, also for another organization's contract.
  */
-export function showContract(ctx: Context, address: ContractAddress): Promise<ContractView> {
+export async function showContract(ctx: Context, address: ContractAddress): Promise<ContractView> {
+  await applyDueChangesOf(ctx, address);
   return snapshot(ctx, async (ctx) => viewOne(ctx, (await findContract(ctx, address)).id));
 }
 
@@ -145,6 +147,7 @@ export async function updateContact(
   ctx: Context,
   input: ContractAddress & { changes: ContactChanges },
 ): Promise<ContractView> {
+  await applyDueChangesOf(ctx, input);
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input, "change");
     const { username, firstName, lastName, email, phone } = input.changes;

@@ -3,7 +3,7 @@ import { renewedEnd } from "../../core/period.ts";
 import type { Database } from "../../db/postgres/connect.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { isAnyOf, textArray } from "../../db/postgres/lists.ts";
-import { recordEvents } from "../../db/queries/outbox.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { ENDS_AT_ONCE, takeEndedOverrides } from "../../db/queries/overrides.ts";
 import { contracts } from "../../db/schema.ts";
 
@@ -29,6 +29,7 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
             eq(contracts.autoRenew, false),
             sql`${contracts.expiryAnnounced} is distinct from ${contracts.endDate}`,
             lt(contracts.endDate, now),
+            hasNoDueChange(now),
           ),
         )
         .orderBy(contracts.id)
@@ -53,6 +54,10 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
     if (found < BATCH) return announced;
   }
 }
+
+/** SQL condition: no scheduled change comes first, which may give the contract another billing period. */
+const hasNoDueChange = (now: Date) =>
+  sql`(${contracts.changeAt} is null or ${contracts.changeAt} > ${now.toISOString()}::timestamptz)`;
 
 /**
  * Records CONTRACT_OVERRIDE_ENDED once for each override whose end has passed. Returns their number. Safe to run in several
@@ -94,12 +99,29 @@ async function renewBatch(tx: Database, now: Date): Promise<number> {
     })
     .from(contracts)
     // A literal, not a parameter: the planner uses the partial index only if it can prove the predicate.
-    .where(and(sql`${contracts.autoRenew}`, lt(contracts.endDate, now)))
+    .where(and(sql`${contracts.autoRenew}`, lt(contracts.endDate, now), hasNoDueChange(now)))
     .orderBy(contracts.endDate)
     .limit(BATCH)
     .for("no key update", { skipLocked: true });
   if (rows.length === 0) return 0;
-  const ends = rows.map(({ endDate, renewalDays }) => renewedEnd(endDate, renewalDays, now).toISOString());
+  const renewals = await renewContracts(tx, rows, now);
+  await recordEvents(
+    tx,
+    renewals.map(({ renewed }) => renewed),
+  );
+  return rows.length;
+}
+
+type RenewableRow = Pick<typeof contracts.$inferSelect, "id" | "userId" | "organizationId" | "endDate" | "renewalDays">;
+
+/** Renews locked contracts whose billing period has ended. Returns the new end and the event of each. */
+export async function renewContracts(
+  tx: Database,
+  rows: readonly RenewableRow[],
+  now: Date,
+): Promise<{ endDate: Date; renewed: Addressed }[]> {
+  const ended = rows.map((row) => ({ ...row, endDate: renewedEnd(row.endDate, row.renewalDays, now) }));
+  const ends = ended.map(({ endDate }) => endDate.toISOString());
   const contractIds = rows.map(({ id }) => id);
   await tx.execute(sql`
     update contracts set end_date = due.end_date, updated_at = ${now.toISOString()}::timestamptz
@@ -107,12 +129,11 @@ async function renewBatch(tx: Database, now: Date): Promise<number> {
     where contracts.id = due.id
   `);
   await recordStates(tx, { contractIds, cause: "renewal", now });
-  await recordEvents(
-    tx,
-    rows.map(({ id, userId, organizationId }, index) => ({
+  return ended.map(({ id, userId, organizationId, endDate }) => ({
+    endDate,
+    renewed: {
       organizationId,
-      event: { code: "CONTRACT_RENEWED", details: { contractId: id, userId, endDate: ends[index] ?? "" } },
-    })),
-  );
-  return rows.length;
+      event: { code: "CONTRACT_RENEWED", details: { contractId: id, userId, endDate: endDate.toISOString() } },
+    },
+  }));
 }

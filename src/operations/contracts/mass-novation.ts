@@ -12,9 +12,10 @@ import { audit } from "../audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";
 import type { ImpactView } from "../policy/change-impact.ts";
 import type { ChangeAction } from "../policy/change-plan.ts";
-import { auditNovations } from "./contract-audit.ts";
+import { auditNovations } from "../contract-audit.ts";
 import { type Context, newId } from "../context.ts";
 import { proposeFirst } from "../policy/proposals.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
@@ -77,6 +78,7 @@ export async function novateHolders(
     );
     return { ...report, gate, overrideReason, novatedContracts: contractIds.length };
   };
+  await applyDueChangesOf(ctx, { organizationId: input.organizationId });
   return proposeFirst(ctx, work, input);
 }
 

@@ -1,5 +1,4 @@
-import { count, eq, type SQL } from "drizzle-orm";
-import { isAnyOf } from "../../db/postgres/lists.ts";
+import { eq, type SQL } from "drizzle-orm";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import {
   appendHistory,
@@ -10,13 +9,15 @@ import {
   type SubscribedService,
 } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
-import { contracts, contractServices } from "../../db/schema.ts";
+import { cancelPending, changeEvent } from "../../db/queries/scheduled.ts";
+import { contracts } from "../../db/schema.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
+import { applyDueChanges, applyDueChangesOf, commonVersions } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
-import { auditNovations } from "./contract-audit.ts";
+import { auditContracts, auditNovations } from "../contract-audit.ts";
 import { inGroup, recordContracts, viewByUsername, viewOne } from "./contract-rows.ts";
 import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
 
@@ -24,23 +25,30 @@ export interface Novation extends Subscription {
   billingPeriod?: { autoRenew?: boolean | undefined } | undefined;
 }
 
+/** A novation now. */
+interface ImmediateNovation extends Novation {
+  /** Cancels the pending change. Default: it stays. */
+  cancelScheduled: boolean;
+}
+
 /**
  * Novates all matching contracts: validates all of them, then writes. The number of statements grows with the
  * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write.
- * @returns the contract ids, empty if none match once the locks are held; and the events of overrides that ended.
+ * @returns the contract ids, empty if none match once the locks are held; and the events of overrides that ended and of
+ * cancelled changes.
  */
 async function applyNovation(
   ctx: Context,
   where: SQL | undefined,
-  novation: Novation,
+  novation: ImmediateNovation,
   gate?: { overrideReason: string | undefined },
-): Promise<{ contractIds: string[]; ended: Addressed[] }> {
+): Promise<{ contractIds: string[]; events: Addressed[] }> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
     .where(where)
     .then((rows) => rows.map((row) => row.id));
-  if (organizationIds.length === 0) return { contractIds: [], ended: [] };
+  if (organizationIds.length === 0) return { contractIds: [], events: [] };
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
   const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
@@ -58,38 +66,50 @@ async function applyNovation(
   const now = ctx.resources.now();
   const operationId = newId(now);
   await appendHistory(ctx.db, contractIds, now);
-  const ended: Addressed[] = [];
-  for (const plan of planned) ended.push(...(await replaceSubscriptions(ctx.db, { ...plan, now, operationId })));
+  const events = await cancelScheduled(ctx, contractIds, novation);
+  for (const plan of planned) events.push(...(await replaceSubscriptions(ctx.db, { ...plan, now, operationId })));
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
   await keepGroupDecisions(ctx, decisions);
-  return { contractIds, ended };
+  return { contractIds, events };
 }
 
-/** Returns the versions that all these contracts are on. They may stay on these even if archived. */
-async function commonVersions(ctx: Context, contractIds: readonly string[]): Promise<Set<string>> {
-  const rows = await ctx.db
-    .select({ id: contractServices.pricingId })
-    .from(contractServices)
-    .where(isAnyOf(contractServices.contractId, contractIds))
-    .groupBy(contractServices.pricingId)
-    .having(eq(count(), contractIds.length));
-  return new Set(rows.map((row) => row.id));
+/** Cancels the pending changes of locked contracts if the novation asks for it, and returns the events. */
+async function cancelScheduled(
+  ctx: Context,
+  contractIds: readonly string[],
+  { cancelScheduled: isAsked }: ImmediateNovation,
+): Promise<Addressed[]> {
+  if (!isAsked) return [];
+  const why = "Cancelled by a novation";
+  const cancelled = await cancelPending(ctx.db, contractIds, why);
+  await auditContracts(
+    ctx,
+    "schedule.cancel",
+    cancelled.map(({ id, at, organizationId, userId }) => ({
+      organizationId,
+      userId,
+      before: { scheduledId: id, at },
+      after: { why },
+    })),
+  );
+  return cancelled.map((change) => changeEvent("CHANGE_CANCELLED", change, why));
 }
 
 /** Replaces a contract's whole subscription and restarts its billing period. Source: contract contracts §6. */
 export async function novateContract(
   ctx: Context,
-  input: ContractAddress & { novation: Novation },
+  input: ContractAddress & { novation: ImmediateNovation },
 ): Promise<ContractView> {
+  await applyDueChangesOf(ctx, input);
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input);
-    const { contractIds, ended } = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
+    const { contractIds, events } = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
     const [novated] = contractIds;
     if (novated === undefined) throw contractNotFound(input.userId);
     const view = await viewOne(ctx, novated);
     await auditNovations(ctx, [view]);
-    await recordContracts(ctx, "CONTRACT_NOVATED", [view], ended);
+    await recordContracts(ctx, "CONTRACT_NOVATED", [view], events);
     return view;
   });
 }
@@ -103,14 +123,15 @@ export async function novateGroup(
   input: {
     organizationId: string | undefined;
     groupId: string;
-    novation: Novation;
+    novation: ImmediateNovation;
     overrideReason: string | undefined;
   },
 ): Promise<ContractView[]> {
+  const where = inGroup(input.organizationId, input.groupId);
+  await applyDueChanges(ctx, where);
   return proposeFirst(ctx, async (ctx) => {
     const { overrideReason } = input;
-    const where = inGroup(input.organizationId, input.groupId);
-    const { contractIds, ended } = await applyNovation(ctx, where, input.novation, { overrideReason });
+    const { contractIds, events } = await applyNovation(ctx, where, input.novation, { overrideReason });
     if (contractIds.length === 0) {
       throw new Failure(
         "notFound",
@@ -119,7 +140,7 @@ export async function novateGroup(
     }
     const views = await viewByUsername(ctx, contractIds);
     await auditNovations(ctx, views);
-    await recordContracts(ctx, "CONTRACT_NOVATED", views, ended);
+    await recordContracts(ctx, "CONTRACT_NOVATED", views, events);
     return views;
   });
 }

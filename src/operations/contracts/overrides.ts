@@ -30,6 +30,7 @@ import { audit } from "../audit.ts";
 import { type Context, snapshot, transaction } from "../context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
 import { overridesOf, viewOverrides } from "../contract-views.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import { type PageQuery, pageOf } from "./paging.ts";
@@ -65,6 +66,7 @@ export async function setOverride(
   ctx: Context,
   { change, ...address }: ElementAddress & { change: OverrideChange },
 ): Promise<OverrideView> {
+  await applyDueChangesOf(ctx, address);
   return transaction(ctx, async (ctx) => {
     const { contract, all, contracted } = await lockElement(ctx, { change, ...address });
     const { kind, name } = address;
@@ -203,6 +205,7 @@ function requireOverride(all: readonly ContractOverride[], address: ElementAddre
  * @throws Failure notFound for an unknown contract or override.
  */
 export async function removeOverride(ctx: Context, address: ElementAddress): Promise<void> {
+  await applyDueChangesOf(ctx, address);
   await transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, address, "change");
     const [contract] = await readContracts(ctx.db, [row]);
@@ -226,7 +229,8 @@ export async function removeOverride(ctx: Context, address: ElementAddress): Pro
  * Shows the override of an element.
  * @throws Failure notFound for an unknown contract or override.
  */
-export function showOverride(ctx: Context, address: ElementAddress): Promise<OverrideView> {
+export async function showOverride(ctx: Context, address: ElementAddress): Promise<OverrideView> {
+  await applyDueChangesOf(ctx, address);
   return snapshot(ctx, async (ctx) =>
     viewOne(ctx, requireOverride(await readAll(ctx, address), address), ctx.resources.now()),
   );
@@ -236,7 +240,8 @@ export function showOverride(ctx: Context, address: ElementAddress): Promise<Ove
  * Lists the overrides of a contract, ended ones included, by service, kind and name.
  * @throws Failure notFound for an unknown contract.
  */
-export function listContractOverrides(ctx: Context, address: ContractAddress): Promise<OverrideView[]> {
+export async function listContractOverrides(ctx: Context, address: ContractAddress): Promise<OverrideView[]> {
+  await applyDueChangesOf(ctx, address);
   return snapshot(ctx, async (ctx) => viewOverrides(ctx, await readAll(ctx, address), ctx.resources.now()));
 }
 
@@ -268,6 +273,7 @@ export async function listOverrides(
     query,
     unknown ? [`Invalid state. Please use one of the following: ${OVERRIDE_STATES.join(", ")}`] : [],
   );
+  await applyDueChangesOf(ctx, { organizationId: query.organizationId });
   return snapshot(ctx, async (ctx) => {
     const now = ctx.resources.now();
     const { organizationId, service, name, endsBefore } = query;

@@ -7,7 +7,8 @@ import { holdsAt, type TimedOverride } from "../../core/pricing/overrides.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
-import { withShownOverrides } from "../contract-views.ts";
+import { withCustomTerms } from "../contract-views.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { decide, explained } from "./decision.ts";
 import { Failure } from "../errors.ts";
 import { asRenewed, evaluatedOrganization, prepare, type Prepared } from "./prepare.ts";
@@ -57,6 +58,7 @@ async function findPast(ctx: Context, address: ContractAddress, at: Date): Promi
     throw new Failure("invalid", "INVALID DATA: at must not be in the future");
   }
   const { userId } = address;
+  await applyDueChangesOf(ctx, address);
   const row = await findContract(ctx, address);
   const record = await readRecord(ctx.db, row.id, at);
   if (record === undefined)
@@ -112,7 +114,7 @@ export async function showContractAt(
     .where(and(eq(contractHistory.contractId, past.row.id), lte(contractHistory.endDate, at)))
     .orderBy(contractHistory.id);
   const { services, overrides } = past.state;
-  const shown = await withShownOverrides(ctx, [{ view: viewAt(past, history), services, overrides }], at);
+  const shown = await withCustomTerms(ctx, [{ view: viewAt(past, history), services, overrides, scheduled: null }], at);
   return { ...(shown[0] ?? viewAt(past, history)), asOf: past.asOf };
 }
 
@@ -136,6 +138,7 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     endDate: state.endDate,
     autoRenew: state.autoRenew,
     renewalDays: state.renewalDays,
+    changeAt: null,
     services: state.services,
     levels: state.levels.map((level) => ({ ...level, version: "" })),
     overrides: state.overrides,

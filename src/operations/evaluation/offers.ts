@@ -3,7 +3,8 @@ import { listVersions } from "../../db/queries/pricings.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { isIdentifier } from "../access.ts";
 import type { Context } from "../context.ts";
-import { needsRenewal, withLockedContract } from "./prepare.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
+import { isChangeDue, needsRenewal, withLockedContract } from "./prepare.ts";
 import { requireService, type ServiceAddress, serviceNotFound, versionNotFound } from "../service-address.ts";
 import { currentOf } from "./unlock.ts";
 import { namedVersion, offeredVersion, requireActive, sidesOf } from "./offered-versions.ts";
@@ -62,6 +63,10 @@ async function currentContract(
 ): Promise<ContractSnapshot | null> {
   const contract = await ctx.resources.snapshots.snapshot(name);
   const now = ctx.resources.now();
+  if (contract !== null && isChangeDue(contract, now)) {
+    await applyDueChangesOf(ctx, name);
+    return currentContract(ctx, name);
+  }
   if (contract === null || hasEnded(contract, now) || !needsRenewal(contract, now)) return contract;
   return withLockedContract(ctx, name, async (_, prepared) => prepared.contract);
 }

@@ -17,6 +17,7 @@ import { boundaryAfter, isDue, lockContract, renewDue } from "../../db/queries/u
 import { contracts } from "../../db/schema.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import type { Mode } from "./request.ts";
@@ -67,7 +68,7 @@ export function prepareFor(
     (cached) => {
       if (cached === null) throw contractNotFound(userId);
       const now = ctx.resources.now();
-      if (isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
+      if (isChangeDue(cached, now) || isOver(cached, now) || hasDue(cached, now)) return prepareContract(ctx, userId);
       return chain(evaluationOf(ctx, cached, now), (evaluation) =>
         readsUsage(evaluation, mode, featureId) ? prepareContract(ctx, userId) : preparedOf(cached, now, evaluation),
       );
@@ -76,22 +77,46 @@ export function prepareFor(
 }
 
 /**
- * True if the contract or a balance has reached the end of its period.
+ * True if a scheduled change is due, or the contract or a balance has reached the end of its period.
  * @throws Failure invalid for an expired contract that does not renew.
  */
 export function needsRenewal(contract: ContractSnapshot, now: Date): boolean {
-  return isExpired(contract, now) || hasDue(contract, now);
+  return isChangeDue(contract, now) || isExpired(contract, now) || hasDue(contract, now);
+}
+
+/** True if the contract's scheduled change is to be applied before anything else. */
+export function isChangeDue({ changeAt }: ContractSnapshot, now: Date): boolean {
+  return changeAt !== null && changeAt.getTime() <= now.getTime();
 }
 
 function hasDue(contract: ContractSnapshot, now: Date): boolean {
   return contract.levels.some((level) => isDue(level, now));
 }
 
+/** Thrown under the lock of a contract with a due change, whose services must be locked before the contract. */
+class ChangeDue extends Error {}
+
 /**
  * Locks the contract until `work` and its transaction end. Balances, plan and versions are current under the lock, and
  * all writes of `work` are atomic.
  */
 export async function withLockedContract<T>(
+  ctx: Context,
+  name: EndUserName,
+  work: (ctx: Context, prepared: Prepared) => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await lockAndWork(ctx, name, work);
+    } catch (error) {
+      if (!(error instanceof ChangeDue)) throw error;
+      // The rollback, if only to a savepoint, has released the lock.
+      await applyDueChangesOf(ctx, name);
+    }
+  }
+}
+
+function lockAndWork<T>(
   ctx: Context,
   { organizationId, userId }: EndUserName,
   work: (ctx: Context, prepared: Prepared) => Promise<T>,
@@ -102,6 +127,7 @@ export async function withLockedContract<T>(
     const now = ctx.resources.now();
     const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
     if (contract === undefined) throw contractNotFound(userId);
+    if (isChangeDue(contract, now)) throw new ChangeDue();
     const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;
     const levels = await renewDue(ctx.db, contract.contractId, contract.levels, { operationId: newId(now), now });
     const result = await work(ctx, await prepare(ctx, { ...renewed, levels }, now));

@@ -16,6 +16,7 @@ import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { showContracts } from "../contract-views.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
@@ -66,6 +67,7 @@ export async function changeUsage(
   ctx: Context,
   input: ContractAddress & { change: UsageChange },
 ): Promise<ContractView> {
+  await applyDueChangesOf(ctx, input);
   return transaction(ctx, async (ctx) => {
     const contract = await findContract(ctx, input, "change");
     const now = ctx.resources.now();

@@ -1,4 +1,4 @@
-import { eq } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { authorOf, isPlatformAdmin } from "../../core/access/caller.ts";
 import { describeConfiguration } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
@@ -8,11 +8,12 @@ import { type CompiledPricing } from "../../core/pricing/compile.ts";
 import { checkSubscription } from "../../core/pricing/subscription.ts";
 import { lockSubscribers, type Move } from "../../db/queries/contracts.ts";
 import type { ServiceRow, VersionRow } from "../../db/queries/pricings.ts";
+import { lockContractsWithPending } from "../../db/queries/scheduled.ts";
 import { organizations, pricingDecisions } from "../../db/schema.ts";
 import { organizationRole } from "../access.ts";
 import { assessChange, type ImpactView, viewImpact } from "./change-impact.ts";
 import { type ChangeAction, type ChangePlan, planChange } from "./change-plan.ts";
-import type { Assessment } from "./grouping.ts";
+import type { Assessment, Group } from "./grouping.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "./proposals.ts";
@@ -42,6 +43,8 @@ export interface Decision {
   readonly plan: ChangePlan;
   /** Empty when contracts stay on their version. */
   readonly moves: readonly Move[];
+  /** Where pending changes go that name an archived version. */
+  readonly pendingMoves: readonly Move[];
   readonly gate: GateView;
   readonly overrideReason: string | null;
   readonly report: ImpactView;
@@ -70,12 +73,21 @@ export async function decideChange(
   if (rules.length === 0 && input.isAssessed !== true) return undefined;
   const plan = await planChange(ctx, service, change);
   await lockSubscribers(ctx.db, plan.holders);
+  if (change.action === "archive" && plan.version !== undefined) {
+    await lockContractsWithPending(ctx.db, sql`x.pricing_id = ${plan.version.id}`);
+  }
   const assessment = await assessLocked(ctx, plan);
-  const moves = change.action === "archive" || change.action === "novation" ? movesOf(plan, assessment) : [];
+  const moves =
+    change.action === "archive" || change.action === "novation" ? movesOf(plan, assessment, assessment.groups) : [];
+  const pendingMoves = movesOf(
+    plan,
+    assessment,
+    assessment.pending.map(({ group, contractIds }) => ({ ...group, contractIds })),
+  );
   const gate = holdAgainst(rules, assessment);
   const report = viewImpact(plan, assessment);
   const overrideReason = gate.passed ? null : await overrideOf(ctx, service, input.overrideReason, { ...gate, report });
-  return { plan, moves, gate, overrideReason, report };
+  return { plan, moves, pendingMoves, gate, overrideReason, report };
 }
 
 /**
@@ -111,13 +123,19 @@ async function overrideOf(
   throw new Failure("forbidden", "PERMISSION ERROR: Only the OWNER of an organization can override its gate", { gate });
 }
 
+/** A group with the contracts that it stands for. */
+type MovingGroup = Omit<Group, "contractIds"> & { readonly contractIds: readonly string[] };
+
 /** Computes each group's move, and validates the targets again under the locks. */
-function movesOf(plan: ChangePlan, assessment: Assessment): Move[] {
-  const { after, groups, report } = assessment;
+function movesOf(
+  plan: ChangePlan,
+  { after, report, groups: counted }: Assessment,
+  groups: readonly MovingGroup[],
+): Move[] {
   const { service, target } = plan;
   if (after === undefined || target === undefined) return [];
   const moves: Move[] = [];
-  for (const [index, group] of groups.entries()) {
+  for (const group of groups) {
     const { configuration, verdict, chosenBy } = group;
     if (group.target === undefined) {
       throw new Failure(
@@ -131,6 +149,7 @@ function movesOf(plan: ChangePlan, assessment: Assessment): Move[] {
         `CONFLICT: What fits contracts with ${describeConfiguration(configuration)} best cannot be certified: ${verdict?.reason ?? "it was not checked"}. Name their target in groups`,
       );
     }
+    const index = counted.findIndex((each) => each === group);
     const problem = report.configurations[index]?.problem ?? null;
     const move = checkTarget(service, target, after.pricing, group.target);
     if (chosenBy === "group" && problem !== null) throw unfit(service, target, problem.message);

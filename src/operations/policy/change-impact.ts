@@ -1,5 +1,6 @@
 import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
 import { countSubscribers, listConfigurations, readSubscribers } from "../../db/queries/subscribers.ts";
+import { countPendingOf, listPendingConfigurations, type PendingConfiguration } from "../../db/queries/scheduled.ts";
 import type { Context } from "../context.ts";
 import { clientClosed } from "../state/analysis.ts";
 import { pause } from "../state/analysis.ts";
@@ -44,6 +45,18 @@ export async function assessChange(
   // Distinct configurations suffice to find missing answers, before any contract is read.
   for (const holding of await listConfigurations(ctx.db, plan.holders, ctx.resources.now()))
     await grouping.open(holding);
+  const { version } = plan;
+  const pending =
+    plan.action === "archive" && version?.state === "active" ? await listPendingConfigurations(ctx.db, version.id) : [];
+  /** The configuration in the form of a contract's. Overrides do not count: they may end before the change is due. */
+  const holdingOf = ({ plan, addOns, contractIds: [contractId = ""] }: PendingConfiguration) => ({
+    contractId,
+    pricingId: version?.id ?? "",
+    plan,
+    addOns,
+    overrides: [],
+  });
+  for (const each of pending) await grouping.open(holdingOf(each));
   grouping.requireAllUsed();
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   const of = await countSubscribers(ctx.db, plan.holders);
@@ -64,7 +77,15 @@ export async function assessChange(
   }
   // Without locks, contracts may have been added in the meantime.
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
-  return grouping.assessment();
+  const groups = pending.flatMap((each) => {
+    const counted = grouping.find({ ...holdingOf(each), usage: {} });
+    return counted === undefined ? [] : [{ group: counted.group, contractIds: each.contractIds }];
+  });
+  const leaving = plan.action === "disable" && plan.holders.contractIds === undefined;
+  const scheduled = leaving
+    ? await countPendingOf(ctx.db, plan.service.id)
+    : groups.reduce((sum, { contractIds }) => sum + contractIds.length, 0);
+  return { ...grouping.assessment(), pending: groups, scheduled };
 }
 
 function aboutOf({ service, action, target }: ChangePlan, certifies: boolean): QuestionsAbout {
@@ -79,7 +100,7 @@ function aboutOf({ service, action, target }: ChangePlan, certifies: boolean): Q
 
 export type ImpactView = ReturnType<typeof viewImpact>;
 
-export function viewImpact(plan: ChangePlan, { report, groups }: Assessment) {
+export function viewImpact(plan: ChangePlan, { report, groups, scheduled }: Assessment) {
   const { service, action, version, target } = plan;
   return {
     action,
@@ -89,6 +110,7 @@ export function viewImpact(plan: ChangePlan, { report, groups }: Assessment) {
     usage: report.usage,
     counts: report.counts,
     ...overrideTotals(groups),
+    ...(scheduled === 0 ? {} : { scheduled }),
     groups: groups.map((group, index) => ({
       pricingVersion: group.version.version,
       ...report.configurations[index],

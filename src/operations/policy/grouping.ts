@@ -50,6 +50,10 @@ export interface Assessment {
   readonly groups: readonly Group[];
   /** The version that contracts move to. */
   readonly after: Side | undefined;
+  /** Groups by the pending changes that name an archived version; `contractIds` are theirs. */
+  readonly pending: readonly { group: Group; contractIds: readonly string[] }[];
+  /** Number of pending changes that would be rewritten or lose a service. */
+  readonly scheduled: number;
 }
 
 /** Compiles one version of the service for comparisons. */
@@ -264,7 +268,8 @@ export class Grouping {
     throw new Failure("invalid", `INVALID DATA: groups[${unused}] has a configuration that no contract has`);
   }
 
-  assessment(): Assessment {
+  /** Everything but what pending changes add. */
+  assessment(): Omit<Assessment, "pending" | "scheduled"> {
     const reports = [...this.#versions].map(([key, { impact }]) => ({ key, report: impact.report() }));
     const counts = emptyCounts();
     for (const { report } of reports) for (const name of COUNTS) counts[name] += report.counts[name];

@@ -11,6 +11,7 @@ import {
 } from "../../db/queries/overview.ts";
 import { organizationRole } from "../access.ts";
 import { numericLimitsOf } from "../numeric-limits.ts";
+import { applyDueChangesOf } from "../due-changes.ts";
 import type { Context } from "../context.ts";
 
 const MAX_NEAR = 20;
@@ -36,6 +37,7 @@ export async function readOverview(
 ): Promise<Overview> {
   const { organizationId, near: share, hours } = input;
   await organizationRole(ctx, organizationId);
+  await applyDueChangesOf(ctx, { organizationId });
   const now = ctx.resources.now();
   const limits = await numericLimitsOf(ctx, organizationId);
   return {

@@ -1,7 +1,7 @@
-import type { ContractView } from "../../db/queries/contracts.ts";
-import type { contracts } from "../../db/schema.ts";
-import { auditAll, type AuditAction } from "../audit.ts";
-import type { Context } from "../context.ts";
+import type { ContractView } from "../db/queries/contracts.ts";
+import type { contracts } from "../db/schema.ts";
+import { auditAll, type AuditAction } from "./audit.ts";
+import type { Context } from "./context.ts";
 
 type ContractRow = typeof contracts.$inferSelect;
 

@@ -1,0 +1,78 @@
+import { type SQL, sql } from "drizzle-orm";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import type { Move } from "../db/queries/contracts.ts";
+import type { Addressed } from "../db/queries/outbox.ts";
+import type { VersionRow } from "../db/queries/pricings.ts";
+import {
+  cancelPending,
+  changeEvent,
+  lockContractsWithPending,
+  type PendingChange,
+  readPending,
+  removePendingServices,
+  rewritePending,
+} from "../db/queries/scheduled.ts";
+import { auditAll, type AuditAction } from "./audit.ts";
+import type { Context } from "./context.ts";
+
+/*
+ * Pending changes follow their services and versions. Source: contract custom-terms §7.
+ */
+
+/** Condition of leavePending: one of these services. */
+export const isService = (serviceIds: readonly string[]): SQL => isAnyOf(sql`v.id`, serviceIds);
+
+/** Condition of leavePending: a service of another organization than the contract's. */
+export const IS_FOREIGN = sql`v.organization_id <> c.organization_id`;
+
+/**
+ * Removes matching services from all pending changes, and cancels changes that lose their last one. Returns the events.
+ * Call it with the services locked.
+ */
+export async function leavePending(ctx: Context, leaving: SQL): Promise<Addressed[]> {
+  const contractIds = await lockContractsWithPending(ctx.db, leaving);
+  if (contractIds.length === 0) return [];
+  const without = await removePendingServices(ctx.db, contractIds, leaving);
+  const why = "Its services were removed";
+  const cancelled = await cancelPending(ctx.db, without, why);
+  await auditChanges(ctx, "schedule.cancel", cancelled, { why });
+  return cancelled.map((change) => changeEvent("CHANGE_CANCELLED", change, why));
+}
+
+/** A target of pending changes that name a version. */
+export interface PendingMove extends Pick<Move, "plan" | "addOns"> {
+  contractIds: readonly string[];
+}
+
+/** Points pending changes from an archived version to another. Returns the events. Call it with the contracts locked. */
+export async function movePending(
+  ctx: Context,
+  input: { from: VersionRow; to: VersionRow; moves: readonly PendingMove[] },
+): Promise<Addressed[]> {
+  const { from, to, moves } = input;
+  for (const move of moves) await rewritePending(ctx.db, { ...move, from: from.id, to });
+  const moved = await readPending(
+    ctx.db,
+    moves.flatMap(({ contractIds }) => contractIds),
+  );
+  await auditChanges(ctx, "schedule.rewrite", moved, { from: from.version, to: to.version });
+  return moved.map((change) => changeEvent("CHANGE_SCHEDULED", change));
+}
+
+function auditChanges(
+  ctx: Context,
+  action: AuditAction,
+  changes: readonly PendingChange[],
+  facts: object,
+): Promise<void> {
+  return auditAll(
+    ctx,
+    changes.map(({ id, at, organizationId, userId }) => ({
+      action,
+      organizationId,
+      target: userId,
+      before: { scheduledId: id, at },
+      after: { scheduledId: id, ...facts },
+    })),
+  );
+}
