@@ -9,6 +9,7 @@ import type * as gates from "../wire/gate.ts";
 import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as overrides from "../wire/overrides.ts";
+import type * as scheduled from "../wire/scheduled.ts";
 import type * as services from "../wire/services.ts";
 import type * as system from "../wire/system.ts";
 import type * as users from "../wire/users.ts";
@@ -45,6 +46,7 @@ export type Subscription = Pick<
   "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "overrides"
 >;
 export type Override = z.output<typeof overrides.override>;
+export type ScheduledChange = z.output<typeof scheduled.scheduledChange>;
 /** The contract state that applied at a requested past moment. */
 export type AsOf = NonNullable<Contract["asOf"]>;
 

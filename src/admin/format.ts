@@ -104,3 +104,7 @@ export function readable(message: string): string {
     .replace(/^Error parsing .+?\. Error: /, "");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
+
+/** Converts the local day of a date field to its first moment. Undefined for an empty field. */
+export const momentOf = (day: string): string | undefined =>
+  day === "" ? undefined : new Date(`${day}T00:00`).toISOString();

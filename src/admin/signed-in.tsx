@@ -38,6 +38,7 @@ const NovationPage = lazy(async () => ({ default: (await import("./pages/change.
 const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisions.tsx")).DecisionsPage }));
 const GatePage = lazy(async () => ({ default: (await import("./pages/gate.tsx")).GatePage }));
 const OverridesPage = lazy(async () => ({ default: (await import("./pages/overrides.tsx")).OverridesPage }));
+const UpcomingPage = lazy(async () => ({ default: (await import("./pages/upcoming.tsx")).UpcomingPage }));
 const DenialsPage = lazy(async () => ({ default: (await import("./pages/denials.tsx")).DenialsPage }));
 const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
 const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
@@ -101,6 +102,7 @@ function Pages() {
           <Route path="members" element={<MembersPage />} />
           <Route path="gate" element={<GatePage />} />
           <Route path="overrides" element={<OverridesPage />} />
+          <Route path="upcoming" element={<UpcomingPage />} />
           <Route path="denials" element={<DenialsPage />} />
           <Route path="audit" element={<AuditPage />} />
           <Route path="*" element={<NotFoundPage />} />

@@ -20,10 +20,15 @@ import type { Context } from "./context.ts";
  */
 
 /** Condition of leavePending: one of these services. */
-export const isService = (serviceIds: readonly string[]): SQL => isAnyOf(sql`v.id`, serviceIds);
+export const isService = (serviceIds: readonly string[]): SQL => isAnyOf(sql`x.service_id`, serviceIds);
 
-/** Condition of leavePending: a service of another organization than the contract's. */
-export const IS_FOREIGN = sql`v.organization_id <> c.organization_id`;
+/** Condition of leavePending: a service of the changes that stay behind when it moves to an organization. */
+export const staysBehind = (serviceId: string, organizationId: string): SQL =>
+  sql`x.service_id = ${serviceId} and s.organization_id <> ${organizationId}`;
+
+/** Condition of leavePending: the other services of contracts that a service takes along. */
+export const isLeft = (serviceId: string, contractIds: readonly string[]): SQL =>
+  sql`${isAnyOf(sql`s.contract_id`, contractIds)} and x.service_id <> ${serviceId}`;
 
 /**
  * Removes matching services from all pending changes, and cancels changes that lose their last one. Returns the events.

@@ -148,6 +148,7 @@ const SHOTS: readonly Shot[] = [
     },
   },
   { name: "overrides", path: "/overrides", heading: "Custom terms" },
+  { name: "upcoming", path: "/upcoming", heading: "Upcoming" },
   { name: "denials", path: "/denials", heading: "Denials" },
   {
     name: "playground",

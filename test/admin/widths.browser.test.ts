@@ -32,6 +32,7 @@ test.each([
   `/contracts/${USER}`,
   "/new-contract",
   "/overrides",
+  "/upcoming",
   "/denials",
   `/playground?user=${USER}`,
   "/keys",

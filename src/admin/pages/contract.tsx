@@ -23,6 +23,7 @@ import { ContractHistory } from "../parts/contract-history.tsx";
 import { CustomTerms } from "../parts/custom-terms.tsx";
 import { Samples } from "../parts/samples.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
+import { Upcoming } from "../parts/upcoming.tsx";
 import { useNow } from "../parts/usage-bar.tsx";
 import { UsageSection } from "../parts/usage-section.tsx";
 import { choicePrice, formatSum } from "../prices.ts";
@@ -129,6 +130,7 @@ export function ContractPage() {
               />
               <aside className="aside" aria-label={t.usage}>
                 <UsageSection contract={data} updatedAt={contract.dataUpdatedAt} />
+                <Upcoming contract={data} />
                 <CustomTerms contract={data} />
               </aside>
             </div>

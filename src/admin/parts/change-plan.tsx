@@ -2,26 +2,36 @@ import { useState } from "react";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Confirm, Sheet } from "../design/dialog.tsx";
+import { Check, Field, Segment } from "../design/field.tsx";
 import { Failed } from "../design/page.tsx";
-import { formatNumber } from "../format.ts";
+import { formatDay, formatNumber, momentOf } from "../format.ts";
 import { choiceOf, refusalOf } from "../pricing.ts";
 import { useChange } from "../queries.ts";
 import { usePricingAnswers } from "../services.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";
+import { plansOf } from "./plan-names.ts";
 import { subscriptionOf } from "./bulk-novation.tsx";
 import { SubscriptionEditor } from "./subscription-editor.tsx";
 import { type Outcome, OutcomeView, useOutcome } from "./subscription-preview.tsx";
 
 const t = texts.contract;
+const later = texts.upcoming;
 
-/** Changes one contract's plan. Consequences stand beside the choice; a change that takes something asks once more. */
+/** Moment of a change: at once, at the end of the period, or at the start of a day. */
+type When = "now" | "periodEnd" | "day";
+
+/** Changes one contract's plan, now or later. Consequences stand beside the choice; a change that takes something asks once more. */
 export function ChangePlan(props: { contract: Contract; preset: Subscription; onClose: () => void }) {
   const { contract, preset, onClose } = props;
-  const { base } = useHere();
+  const { base, may } = useHere();
   const [target, setTarget] = useState(() => subscriptionOf(preset));
   const [isAsking, setIsAsking] = useState(false);
+  const [when, setWhen] = useState<When>("now");
+  const [day, setDay] = useState("");
+  const [reason, setReason] = useState("");
+  const [cancels, setCancels] = useState(false);
   const { userId } = contract.userContact;
   const name = nameOf(contract);
   const outcome = useOutcome(contract, target);
@@ -31,15 +41,37 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
     return pricing !== undefined && refusalOf(service, pricing, choiceOf(target, service)) !== undefined;
   });
   const novate = useChange({
-    change: (_: undefined, key) => call("PUT", base + path`/contracts/${userId}`, { key, body: target }),
-    touches: () => [`${base}/contracts`],
+    change: (_: undefined, key) =>
+      call("PUT", base + path`/contracts/${userId}`, {
+        key,
+        query: cancels ? { cancelScheduled: true } : {},
+        body: target,
+      }),
+    touches: () => [`${base}/contracts`, `${base}/scheduled`],
     done: () => t.novated(name, plansOf(target)),
     after: onClose,
   });
+  const scheduled = path`/contracts/${userId}/scheduled`;
+  const at = when === "day" ? (momentOf(day) ?? "") : when;
+  const schedule = useChange({
+    change: (_: undefined, key, attempt) =>
+      call("POST", base + scheduled, {
+        key,
+        headers: { "idempotency-key": attempt },
+        body: { ...target, at, ...(reason.trim() === "" ? {} : { reason }) },
+      }),
+    touches: () => [`${base}/contracts`, `${base}/scheduled`],
+    done: () => later.saved(name, plansOf(target)),
+    after: onClose,
+  });
+  const pending = contract.scheduled;
+  const isLater = when !== "now";
+  const maySchedule = pending === undefined && may("POST", scheduled);
+  const isOver = Date.parse(contract.billingPeriod.endDate) < Date.now() && !contract.billingPeriod.autoRenew;
   const isSame = JSON.stringify(target) === JSON.stringify(subscriptionOf(contract));
-  const isReady = !isSame && !refused && outcome !== undefined && !novate.isPending;
+  const isReady = !isSame && !refused && outcome !== undefined && !novate.isPending && !schedule.isPending && at !== "";
   const losses = lossesOf(outcome);
-  const label = t.moveTo(plansOf(target), pricesOf(outcome));
+  const label = isLater ? later.schedule(plansOf(target)) : t.moveTo(plansOf(target), pricesOf(outcome));
   return (
     <Sheet
       title={t.change}
@@ -48,7 +80,9 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
       outcome={<OutcomeView outcome={outcome} name={name} />}
       footer={
         <>
-          <span className="grow small soft">{isSame ? t.chooseFirst : refused ? t.notValid : t.fromNowOn}</span>
+          <span className="grow small soft">
+            {isSame ? t.chooseFirst : refused ? t.notValid : isLater ? later.onThatDay : t.fromNowOn}
+          </span>
           <button type="button" className="b" onClick={onClose}>
             {texts.common.cancel}
           </button>
@@ -56,7 +90,9 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
             type="button"
             className="b primary"
             disabled={!isReady}
-            onClick={() => (losses > 0 ? setIsAsking(true) : novate.mutate(undefined))}
+            onClick={() =>
+              isLater ? schedule.mutate(undefined) : losses > 0 ? setIsAsking(true) : novate.mutate(undefined)
+            }
           >
             {label}
           </button>
@@ -64,7 +100,28 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
       }
     >
       <SubscriptionEditor value={target} onChange={setTarget} current={contract} />
-      <Failed error={isAsking ? null : novate.error} />
+      {maySchedule ? (
+        <Segment
+          label={later.when}
+          value={when}
+          onChange={setWhen}
+          options={[
+            ["now", later.now],
+            ...(isOver ? [] : ([["periodEnd", later.atPeriodEnd]] as const)),
+            ["day", later.onDay],
+          ]}
+        />
+      ) : null}
+      {isLater ? (
+        <div className="fields">
+          {when === "day" ? <Field label={later.day} type="date" value={day} onChange={setDay} required /> : null}
+          <Field label={later.reason} hint={later.reasonHint} value={reason} onChange={setReason} />
+        </div>
+      ) : null}
+      {pending === undefined ? null : (
+        <Check label={later.alsoCancel(formatDay(pending.at))} checked={cancels} onChange={setCancels} />
+      )}
+      <Failed error={isAsking ? null : (novate.error ?? schedule.error)} />
       {isAsking ? (
         <Confirm
           title={t.moveQuestion(name, plansOf(target))}
@@ -79,12 +136,6 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
       ) : null}
     </Sheet>
   );
-}
-
-/** Names the plans of a subscription: `PRO`, or `PRO and BASIC` for two services. */
-export function plansOf({ contractedServices, subscriptionPlans }: Subscription): string {
-  const names = Object.keys(contractedServices).map((service) => subscriptionPlans[service] ?? texts.novation.noPlan);
-  return names.length === 0 ? texts.novation.notContracted : names.join(" + ");
 }
 
 /** Counts what a change takes: less of something, and limits that usage would exceed. */

@@ -12,7 +12,7 @@ import { Check, Field, Form, Segment, Select } from "../design/field.tsx";
 import { MenuItem, MoreMenu } from "../design/menu.tsx";
 import { Failed, Section } from "../design/page.tsx";
 import { Status } from "../design/table.tsx";
-import { formatDay, formatMoment, formatName, formatValue } from "../format.ts";
+import { formatDay, formatMoment, formatName, formatValue, momentOf } from "../format.ts";
 import { useHere } from "../here.tsx";
 import { choiceOf, grantOf } from "../pricing.ts";
 import { usePricings } from "../pricings.ts";
@@ -169,8 +169,9 @@ const isOutdone = ({ state, mode, granted, value }: Override): boolean =>
     ? granted >= value
     : granted === true || JSON.stringify(granted) === JSON.stringify(value));
 
-/** Name of who set an override. Keys may have none, and users may be deleted. */
-export const actorName = ({ actor }: Override): string => actor.name ?? (actor.kind === "key" ? t.key : "–");
+/** Name of an author. Keys may have none, and users may be deleted. */
+export const actorName = ({ actor }: Pick<Override, "actor">): string =>
+  actor.name ?? (actor.kind === "key" ? t.key : "–");
 
 /** Inputs of the form, as the fields hold them. */
 interface Draft {
@@ -181,12 +182,11 @@ interface Draft {
   reason: string;
 }
 
-/** Converts between a moment and the local day of a date field. */
+/** Converts a moment to the local day of a date field. */
 const dayOf = (moment: string | null): string =>
   moment === null
     ? ""
     : new Date(Date.parse(moment) - new Date(moment).getTimezoneOffset() * 60_000).toISOString().slice(0, 10);
-const momentOf = (day: string): string | undefined => (day === "" ? undefined : new Date(`${day}T00:00`).toISOString());
 
 function Editor(props: { contract: Contract; override: Override | undefined; onClose: () => void }) {
   const { contract, override, onClose } = props;

@@ -1,4 +1,5 @@
 import {
+  CalendarClock,
   BookOpen,
   Boxes,
   Building2,
@@ -74,6 +75,7 @@ export const INSIDE: readonly { group?: keyof typeof t.groups; pages: readonly E
     pages: [
       { name: "contracts", icon: UsersRound, to: "/contracts", call: "/contracts" },
       { name: "overrides", icon: Tag, to: "/overrides", call: "/overrides" },
+      { name: "upcoming", icon: CalendarClock, to: "/upcoming", call: "/scheduled" },
       { name: "denials", icon: OctagonX, to: "/denials", call: "/denials" },
       { name: "playground", icon: SearchCheck, to: "/playground", call: "/services" },
     ],
@@ -185,7 +187,7 @@ export const IS_MAC = /Mac|iPhone|iPad/.test(navigator.userAgent);
 const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
   [/\/(archive|activate|disable|novate|compare|decisions|gate)(\/|$)/, "change-a-pricing"],
   [/\/price-page$/, "offers"],
-  [/\/overrides$/, "custom-terms"],
+  [/\/(overrides|upcoming)$/, "custom-terms"],
   [/\/(upload|services)(\/|$)/, "pricing-file"],
   [/\/(webhooks|events)$/, "events"],
   [/\/(members|audit|organizations|users|analytics|health|cache|account)$/, "operate"],

@@ -29,6 +29,7 @@ export const shell = {
     gate: "Guardrails",
     contracts: "Contracts",
     overrides: "Custom terms",
+    upcoming: "Upcoming",
     denials: "Denials",
     playground: "Check access",
     keys: "API keys",

@@ -260,28 +260,34 @@ export async function followPeriodEnds(
   `);
 }
 
-/** Locks the contracts whose pending change matches, in id order, and returns their ids. */
+/**
+ * Locks the contracts whose pending change matches, in id order, and returns their ids. `condition` is on the change `s` and
+ * its subscriptions `x`.
+ */
 export async function lockContractsWithPending(tx: Database, condition: SQL): Promise<string[]> {
-  const matching = () => sql`
-    select s.contract_id from scheduled_changes s
-    join contracts c on c.id = s.contract_id
-    join scheduled_subscriptions x on x.change_id = s.id
-    join services v on v.id = x.service_id
-    where s.state = 'pending' and ${condition}`;
+  const find = async () => {
+    const rows = await tx.execute<{ contract_id: string }>(sql`
+      select distinct s.contract_id from scheduled_subscriptions x join scheduled_changes s on s.id = x.change_id
+      where s.state = 'pending' and ${condition} order by 1
+    `);
+    return rows.map(({ contract_id }) => contract_id);
+  };
+  const found = await find();
+  if (found.length === 0) return [];
   await tx
     .select({ id: contracts.id })
     .from(contracts)
-    .where(sql`${contracts.id} in (${matching()})`)
+    .where(isAnyOf(contracts.id, found))
     .orderBy(asc(contracts.id))
     .for("update");
-  // Another transaction may have changed them while this one waited.
-  const rows = await tx.execute<{ contract_id: string }>(sql`select distinct * from (${matching()}) m order by 1`);
-  return rows.map(({ contract_id }) => contract_id);
+  // Another transaction may have changed some while this one waited.
+  const locked = new Set(found);
+  return (await find()).filter((id) => locked.has(id));
 }
 
 /**
- * Removes services from the pending changes of locked contracts. `leaving` is a condition on the service `v`. Returns the
- * contracts whose change has no service left.
+ * Removes services from the pending changes of locked contracts. `leaving` is a condition on the change `s` and its
+ * subscriptions `x`. Returns the contracts whose change has no service left.
  */
 export async function removePendingServices(
   tx: Database,
@@ -290,9 +296,8 @@ export async function removePendingServices(
 ): Promise<string[]> {
   const rows = await tx.execute<{ contract_id: string }>(sql`
     with gone as (
-      delete from scheduled_subscriptions x using scheduled_changes s, services v, contracts c
-      where x.change_id = s.id and v.id = x.service_id and c.id = s.contract_id
-        and ${isAnyOf(sql`s.contract_id`, contractIds)} and s.state = 'pending' and ${leaving}
+      delete from scheduled_subscriptions x using scheduled_changes s
+      where x.change_id = s.id and ${isAnyOf(sql`s.contract_id`, contractIds)} and s.state = 'pending' and ${leaving}
       returning x.change_id, x.position
     )
     select distinct s.contract_id from gone join scheduled_changes s on s.id = gone.change_id

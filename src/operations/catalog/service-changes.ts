@@ -17,7 +17,7 @@ import { auditOf, decideChange, type Decision, keepDecision } from "../policy/ch
 import { type Context, newId } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
-import { IS_FOREIGN, leavePending } from "../pending-changes.ts";
+import { isLeft, leavePending, staysBehind } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "../service-address.ts";
 
@@ -63,7 +63,6 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         .where(eq(services.id, service.id))
         .returning();
       const after = changed ?? service;
-      if (isMoved) ended.push(...(await leavePending(ctx, IS_FOREIGN)));
       if (after.nameKey !== service.nameKey) await renameInLedger(ctx, service, after.nameKey);
       const change = {
         action: "service.update" as const,
@@ -137,7 +136,7 @@ async function decideMove(
   return decideChange(ctx, { service, change: { action: "disable" }, overrideReason });
 }
 
-/** Moves or leaves the service's contracts. Returns the events of overrides that end with it. */
+/** Moves or leaves the service's contracts. Returns the events of overrides and pending changes that end with it. */
 async function moveContracts(ctx: Context, service: ServiceRow, targetId: string): Promise<Addressed[]> {
   const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   const holderIds = holders.map((row) => row.id);
@@ -146,12 +145,14 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
     .from(contractServices)
     .where(and(isAnyOf(contractServices.contractId, holderIds), sql`${contractServices.serviceId} <> ${service.id}`));
   const staying = new Set(sharing.map((row) => row.id));
-  await takeAlong(
-    ctx,
-    holders.filter((row) => !staying.has(row.id)),
-    targetId,
-  );
-  return leaveBehind(ctx, [...staying], service.id);
+  const moving = holders.filter((row) => !staying.has(row.id));
+  await takeAlong(ctx, moving, targetId);
+  const theirs = moving.map((row) => row.id);
+  return [
+    ...(await leaveBehind(ctx, [...staying], service.id)),
+    ...(await leavePending(ctx, staysBehind(service.id, targetId))),
+    ...(await leavePending(ctx, isLeft(service.id, theirs))),
+  ];
 }
 
 /** Moves contracts that have only this service, unchanged. */

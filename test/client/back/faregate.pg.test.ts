@@ -115,6 +115,29 @@ describe("contracts", () => {
     await expect(contracts.override(userId, feature)).rejects.toMatchObject({ status: 404 });
   });
 
+  test("have changes scheduled, listed and cancelled", async () => {
+    const { contracts } = faregate;
+    const pro = {
+      contractedServices: { tasker: "1.0.0" },
+      subscriptionPlans: { tasker: "PRO" },
+      subscriptionAddOns: {},
+    };
+    const idempotencyKey = `schedule ${userId}`;
+    const change = { ...pro, at: new Date("2099-01-01T00:00:00Z"), reason: "Asked for" };
+    const pending = await contracts.schedule(userId, change, { idempotencyKey });
+    expect(pending).toMatchObject({ state: "pending", at: "2099-01-01T00:00:00.000Z", ...pro });
+    expect(await contracts.schedule(userId, change, { idempotencyKey })).toEqual(pending);
+    expect((await contracts.get(userId)).scheduled).toEqual(pending);
+    expect(await contracts.scheduled(userId)).toEqual([pending]);
+    const listed = await contracts.listScheduled({ dueBefore: new Date("2099-01-02T00:00:00Z"), kind: "novation" });
+    expect(listed).toEqual({ changes: [pending], total: 1 });
+    await contracts.cancelScheduled(userId, pending.id);
+    await expect(contracts.cancelScheduled(userId, pending.id)).rejects.toMatchObject({ status: 409 });
+    await contracts.schedule(userId, { ...pro, at: "periodEnd" });
+    expect((await contracts.novate(userId, pro)).scheduled?.atPeriodEnd).toBe(true);
+    expect((await contracts.novate(userId, pro, { cancelScheduled: true })).scheduled).toBeUndefined();
+  });
+
   test("are listed by conditions with how many there are, and one by one over all pages", async () => {
     const groupId = `group-${users}`;
     const names = Array.from({ length: 103 }, (_, index) => `${groupId}-${String(index).padStart(3, "0")}`);
