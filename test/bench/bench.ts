@@ -12,6 +12,7 @@ import * as overrides from "./overrides.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
+import * as scheduled from "./scheduled.ts";
 import * as unleash from "./unleash.ts";
 import * as usage from "./usage.ts";
 
@@ -25,7 +26,7 @@ import * as usage from "./usage.ts";
 
 const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
-const NAMED = { changes, console: consoleInBrowser, growth, hostile, offers, overrides, restore, unleash };
+const NAMED = { changes, console: consoleInBrowser, growth, hostile, offers, overrides, restore, scheduled, unleash };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
 /** Tolerance for noise of the machine. */

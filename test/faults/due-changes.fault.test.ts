@@ -1,0 +1,110 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { connect, type Connection } from "../../src/db/postgres/connect.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { contractMany, scheduleMany } from "../support/due-changes.ts";
+import { type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
+import { MIGRATIONS } from "../support/postgres-server.ts";
+
+/*
+ * Two event servers and two REST processes carry out changes that are due at one moment, while clients consume. SIGKILL
+ * hits one of each in the middle. Every change is made exactly once, and no unit is lost.
+ */
+
+const CONTRACTS = 2_000;
+
+let folder: string;
+let database: EmbeddedPostgres;
+let connection: Connection;
+let key: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "faregate-due-"));
+  database = await startEmbeddedPostgres({ dataDir: folder, password: crypto.randomUUID() });
+  await migrate(database.url, MIGRATIONS);
+  connection = connect(database.url);
+  key = await contractMany(connection, CONTRACTS);
+}, 120_000);
+
+afterAll(async () => {
+  await connection.close();
+  await database.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const pending = async () => {
+  const [row] = await connection.client<{ count: number }[]>`
+    select count(*)::integer as count from scheduled_changes where state = 'pending'`;
+  return row?.count ?? 0;
+};
+
+test("what is due at one moment happens once each, whoever dies", async () => {
+  const command = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
+  const servers: RunningServer[] = await Promise.all([
+    startRestServer(command, database.url),
+    startRestServer(command, database.url),
+    startEventServer(database.url, { EVENTS_ONLY: "true" }),
+    startEventServer(database.url, { EVENTS_ONLY: "true" }),
+  ]);
+  const [surviving, dying, survivingEvents, dyingEvents] = servers as [
+    RunningServer,
+    RunningServer,
+    RunningServer,
+    RunningServer,
+  ];
+  try {
+    await scheduleMany(connection, { from: 1, to: CONTRACTS, at: new Date(Date.now() - 1_000) });
+    const stop = new AbortController();
+    const acknowledged = new Map<string, number>();
+    const clients = [surviving, dying, surviving, dying].map(async ({ url }, client) => {
+      for (let i = client; !stop.signal.aborted; i += 7) {
+        const userId = `user-${(i % CONTRACTS) + 1}`;
+        const isCounted = await fetch(`${url}/api/v1/features/${userId}/meter-call`, {
+          method: "POST",
+          headers: { "x-api-key": key, "content-type": "application/json" },
+          body: '{"meter-calls":1}',
+        }).then(
+          (answer) => answer.ok,
+          () => false,
+        );
+        if (isCounted) acknowledged.set(userId, (acknowledged.get(userId) ?? 0) + 1);
+        else await new Promise((wait) => setTimeout(wait, 20));
+      }
+    });
+    // In the middle: after the first changes, before the last ones.
+    while ((await pending()) > CONTRACTS / 2) await new Promise((wait) => setTimeout(wait, 5));
+    dyingEvents.process.kill("SIGKILL");
+    dying.process.kill("SIGKILL");
+    const deadline = Date.now() + 60_000;
+    while ((await pending()) > 0 && Date.now() < deadline) await new Promise((wait) => setTimeout(wait, 50));
+    stop.abort();
+    await Promise.all(clients);
+
+    const [done] = await connection.client<Record<"plans" | "states" | "histories" | "events" | "once", number>[]>`
+      select (select count(*)::integer from contract_services where plan = 'LARGE') as plans,
+        (select count(*)::integer from contract_states where cause = 'scheduled') as states,
+        (select count(*)::integer from contract_history) as histories,
+        (select count(*)::integer from outbox where code = 'CONTRACT_NOVATED') as events,
+        (select count(distinct details ->> 'scheduledId')::integer from outbox where code = 'CONTRACT_NOVATED') as once`;
+    expect(done).toEqual({
+      plans: CONTRACTS,
+      states: CONTRACTS,
+      histories: CONTRACTS,
+      events: CONTRACTS,
+      once: CONTRACTS,
+    });
+    const counted = await connection.client<{ userId: string; consumed: string }[]>`
+      select c.user_id as "userId", u.consumed from usage_levels u join contracts c on c.id = u.contract_id`;
+    for (const { userId, consumed } of counted) {
+      expect(Number(consumed), userId).toBeGreaterThanOrEqual(acknowledged.get(userId) ?? 0);
+    }
+    expect(acknowledged.size).toBeGreaterThan(10);
+    expect((await checkLedger(connection.db)).violations).toEqual([]);
+  } finally {
+    await Promise.all([surviving.stop(), survivingEvents.stop()]);
+  }
+}, 180_000);
