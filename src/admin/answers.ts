@@ -46,6 +46,7 @@ export type Subscription = Pick<
   "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "overrides"
 >;
 export type Override = z.output<typeof overrides.override>;
+export type Trial = NonNullable<Contract["trial"]>;
 export type ScheduledChange = z.output<typeof scheduled.scheduledChange>;
 /** The contract state that applied at a requested past moment. */
 export type AsOf = NonNullable<Contract["asOf"]>;

@@ -28,7 +28,16 @@ export type {
   ListedFeature,
   PastAnswer,
 } from "./back/features.ts";
-export type { NewScheduledChange, ScheduledChange, ScheduledQuery } from "./back/scheduled.ts";
+export type {
+  AfterTrial,
+  NewScheduledChange,
+  NewTrial,
+  ScheduledChange,
+  ScheduledNovation,
+  ScheduledQuery,
+  ScheduledTrialEnd,
+  Trial,
+} from "./back/scheduled.ts";
 export type { Override, OverrideChange, OverrideElement, OverrideQuery, OverrideValue } from "./back/overrides.ts";
 export type { Freshness, OutageOptions } from "./back/fallback-cache.ts";
 export type { Pricing, Service } from "./back/services.ts";

@@ -21,6 +21,9 @@ export interface ContractFacts {
   subscriptionAddOns: Record<string, Record<string, number>>;
 }
 
+/** How a trial ended. */
+export type TrialOutcome = "converted" | "ended" | "blocked" | "novated" | "removed";
+
 /** Events about one end user. Sent only to streams and webhooks of the organization, never to the public channel. */
 export type PrivateEvent =
   | { code: "CONTRACT_CREATED"; details: { contractId: string; userId: string } }
@@ -67,6 +70,13 @@ export type PrivateEvent =
       code: "CHANGE_SCHEDULED" | "CHANGE_CANCELLED" | "CHANGE_BLOCKED";
       /** `at` is ISO 8601; `why` says why it was cancelled or blocked. */
       details: { scheduledId: string; kind: "novation"; at: string; why?: string; contractId: string; userId: string };
+    }
+  /** `until` is ISO 8601. */
+  | { code: "TRIAL_ENDING"; details: { contractId: string; userId: string; until: string } }
+  | {
+      code: "TRIAL_ENDED";
+      /** `why` says why the subscription after a blocked trial is not possible. */
+      details: { contractId: string; userId: string; until: string; outcome: TrialOutcome; why?: string };
     }
   | {
       code: "CONTRACT_UPDATED";
@@ -115,6 +125,8 @@ export const EVENT_CODES = [
   "CHANGE_SCHEDULED",
   "CHANGE_CANCELLED",
   "CHANGE_BLOCKED",
+  "TRIAL_ENDING",
+  "TRIAL_ENDED",
 ] as const satisfies readonly RecordedEvent["code"][];
 
 const publicCodes: ReadonlySet<string> = new Set(PUBLIC_EVENT_CODES);

@@ -21,7 +21,7 @@ import type { EventDetails } from "../core/event-messages.ts";
 import type { OffReason } from "../core/ofrep.ts";
 import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
 import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
-import type { ScheduledKind, ScheduledState } from "../core/scheduled.ts";
+import type { ScheduledKind, ScheduledState, StoredTrial } from "../core/scheduled.ts";
 import type { StateCause } from "./queries/contract-states.ts";
 import type { SnapshotService } from "./queries/contract-snapshots.ts";
 
@@ -359,6 +359,12 @@ export const scheduledChanges = pgTable(
     at: moment("at").notNull(),
     /** True if `at` follows the end of the billing period. */
     atPeriodEnd: boolean("at_period_end").notNull().default(false),
+    /** True for a trial that ends its contract. */
+    endsContract: boolean("ends_contract").notNull().default(false),
+    /** TRIAL_ENDING is recorded so many days before the end; 0 for never, null for other kinds. */
+    remindDays: integer("remind_days"),
+    /** Moment of the next TRIAL_ENDING; null once it is recorded. */
+    remindAt: moment("remind_at"),
     autoRenew: boolean("auto_renew"),
     reason: text("reason"),
     effectiveAt: moment("effective_at"),
@@ -378,7 +384,7 @@ export const scheduledChanges = pgTable(
       columns: [t.contractId],
       foreignColumns: [contracts.id],
     }).onDelete("cascade"),
-    check("scheduled_changes_kind_known", sql`${t.kind} in ('novation')`),
+    check("scheduled_changes_kind_known", sql`${t.kind} in ('novation', 'trialEnd', 'availability')`),
     check("scheduled_changes_state_known", sql`${t.state} in ('pending', 'done', 'cancelled', 'blocked')`),
     uniqueIndex("scheduled_changes_pending_unique")
       .on(t.contractId)
@@ -386,6 +392,10 @@ export const scheduledChanges = pgTable(
     index("scheduled_changes_contract_idx").on(t.contractId, t.id),
     index("scheduled_changes_organization_idx").on(t.organizationId, t.state, t.at, t.id),
     index("scheduled_changes_state_idx").on(t.state, t.at, t.id),
+    // Partial index of reminders that are not recorded, which the sweep looks for every second.
+    index("scheduled_changes_reminder_idx")
+      .on(t.remindAt)
+      .where(sql`${t.state} = 'pending' and ${t.remindAt} is not null`),
   ],
 );
 
@@ -397,7 +407,7 @@ export const scheduledSubscriptions = pgTable(
     position: integer("position").notNull(),
     /** Null once the service is deleted. */
     serviceId: text("service_id"),
-    /** Null once the version is deleted. */
+    /** Null once the version is deleted, and for a trial, whose services stay on the version that they have then. */
     pricingId: text("pricing_id"),
     /** Names at the time of scheduling, for what is deleted. */
     serviceName: text("service_name").notNull(),
@@ -424,6 +434,30 @@ export const scheduledSubscriptions = pgTable(
     }).onDelete("set null"),
     index("scheduled_subscriptions_service_idx").on(t.serviceId),
     index("scheduled_subscriptions_pricing_idx").on(t.pricingId),
+  ],
+);
+
+/** Services of which end users have had a trial, also in deleted contracts. */
+export const givenTrials = pgTable(
+  "given_trials",
+  {
+    organizationId: text("organization_id").notNull(),
+    userId: text("user_id").notNull(),
+    serviceId: text("service_id").notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "given_trials_pk", columns: [t.organizationId, t.userId, t.serviceId] }),
+    foreignKey({
+      name: "given_trials_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    foreignKey({
+      name: "given_trials_service_fk",
+      columns: [t.serviceId],
+      foreignColumns: [services.id],
+    }).onDelete("cascade"),
+    index("given_trials_service_idx").on(t.serviceId),
   ],
 );
 
@@ -470,6 +504,8 @@ export const contractStates = pgTable(
     levels: json("levels").$type<object[]>().notNull(),
     /** All overrides, also those that had ended or had not begun. Null in states older than overrides. */
     overrides: json("overrides").$type<object[]>(),
+    /** End and continuation of the trial; null without one. */
+    trial: json("trial").$type<StoredTrial>(),
   },
   (t) => [
     foreignKey({

@@ -40,6 +40,7 @@ export const AUDIT_ACTIONS = [
   "schedule.rewrite",
   "schedule.cancel",
   "schedule.block",
+  "trial.end",
   "webhook.create",
   "webhook.update",
   "webhook.secret",

@@ -30,6 +30,7 @@ export async function withCustomTerms(
     ...contract.view,
     ...(overrides.has(contract) ? { overrides: overrides.get(contract) ?? [] } : {}),
     ...scheduled.get(contract),
+    ...(contract.trial === null ? {} : { trial: contract.trial }),
   }));
 }
 

@@ -1,4 +1,5 @@
 import { and, asc, count, eq, type SQL, sql } from "drizzle-orm";
+import { chosenIn } from "../core/scheduled.ts";
 import { recordStates } from "../db/queries/contract-states.ts";
 import {
   appendHistory,
@@ -14,6 +15,7 @@ import {
   readPending,
   servicesOfPending,
   settleChanges,
+  trialEvent,
 } from "../db/queries/scheduled.ts";
 import { loadDueLevels, renewDue } from "../db/queries/usage.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
@@ -23,7 +25,7 @@ import { type Context, newId, transaction } from "./context.ts";
 import { isAtAddress } from "./contract-address.ts";
 import { factsOf } from "./contract-audit.ts";
 import { Failure } from "./errors.ts";
-import { type LockedServices, resolveSubscription } from "./subscriptions.ts";
+import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 /*
  * Applies scheduled changes of contracts once they are due: before anything reads or changes such a contract, or in the
@@ -161,7 +163,8 @@ async function applyTo(ctx: Context, contractIds: readonly string[], locked: Loc
     // Changed between the two locks. Another attempt locks the services that it has now.
     if (change.services.some(({ serviceId }) => serviceId !== null && !locked.ids.has(serviceId))) continue;
     const effectiveAt = new Date(Math.max(change.at.getTime(), change.recordedAt.getTime()));
-    const key = JSON.stringify([change.organizationId, effectiveAt, change.autoRenew, change.services]);
+    const { kind, organizationId, endsContract, autoRenew, services } = change;
+    const key = JSON.stringify([kind, organizationId, effectiveAt, endsContract, autoRenew, services]);
     const group = groups.get(key) ?? { first: change, effectiveAt, changes: [] };
     group.changes.push(change);
     groups.set(key, group);
@@ -175,22 +178,21 @@ async function applyTo(ctx: Context, contractIds: readonly string[], locked: Loc
 
 async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): Promise<Addressed[]> {
   const { first, effectiveAt, changes } = group;
+  const isTrial = first.kind === "trialEnd";
+  if (isTrial && first.endsContract) return endTrials(ctx, group);
   const contractIds = changes.map(({ contractId }) => contractId);
-  const wanted = {
+  const { subscriptionPlans, subscriptionAddOns } = chosenIn(first.services);
+  const wanted: Subscription = {
     contractedServices: Object.fromEntries(first.services.map(({ key, version }) => [key, version])),
-    subscriptionPlans: Object.fromEntries(
-      first.services.flatMap(({ key, plan }) => (plan === null ? [] : [[key, plan]])),
-    ),
-    subscriptionAddOns: Object.fromEntries(
-      first.services.flatMap(({ key, addOns }) => (addOns === null ? [] : [[key, addOns]])),
-    ),
+    subscriptionPlans: { ...subscriptionPlans },
+    subscriptionAddOns: { ...subscriptionAddOns },
   };
   let next: SubscribedService[];
   try {
     next = await resolveSubscription(ctx, locked, wanted, "novation", await commonVersions(ctx, contractIds));
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    return block(ctx, changes, error.message);
+    return isTrial ? endTrials(ctx, group, error.message) : block(ctx, changes, error.message);
   }
   const operationId = newId(effectiveAt);
   for (const [contractId, levels] of await loadDueLevels(ctx.db, contractIds, effectiveAt)) {
@@ -200,7 +202,7 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
   const ended = await replaceSubscriptions(ctx.db, { contractIds, next, now: effectiveAt, operationId });
   await settleChanges(ctx.db, contractIds, { state: "done", effectiveAt });
   await restartBilling(ctx.db, { contractIds, autoRenew: first.autoRenew ?? undefined, now: effectiveAt });
-  await recordStates(ctx.db, { contractIds, cause: "scheduled", now: effectiveAt });
+  await recordStates(ctx.db, { contractIds, cause: isTrial ? "trialEnd" : "scheduled", now: effectiveAt });
   const byContract = new Map(changes.map((change) => [change.contractId, change]));
   const views = await viewSubscriptions(ctx.db, contractIds);
   await auditAll(
@@ -221,7 +223,34 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
     organizationId,
     event: { code: "CONTRACT_NOVATED", details: { contractId, userId, scheduledId: id } },
   }));
-  return [...novated, ...ended];
+  return [...novated, ...ended, ...(isTrial ? changes.map((change) => trialEvent(change, "converted")) : [])];
+}
+
+/** Ends contracts with their trials, also where what should follow is not possible. Their period stays as it is. */
+async function endTrials(ctx: Context, { changes, effectiveAt }: Alike, why?: string): Promise<Addressed[]> {
+  const contractIds = changes.map(({ contractId }) => contractId);
+  const outcome = why === undefined ? "ended" : "blocked";
+  await settleChanges(
+    ctx.db,
+    contractIds,
+    why === undefined ? { state: "done", effectiveAt } : { state: "blocked", why },
+  );
+  await ctx.db
+    .update(contracts)
+    .set({ autoRenew: false, updatedAt: effectiveAt })
+    .where(isAnyOf(contracts.id, contractIds));
+  await recordStates(ctx.db, { contractIds, cause: "trialEnd", now: effectiveAt });
+  await auditAll(
+    ctx,
+    changes.map((change) => ({
+      action: "trial.end",
+      organizationId: change.organizationId,
+      target: change.userId,
+      after: { scheduledId: change.id, outcome, ...(why === undefined ? {} : { why }) },
+      author: change,
+    })),
+  );
+  return changes.map((change) => trialEvent(change, outcome, why));
 }
 
 async function block(ctx: Context, changes: readonly PendingChange[], why: string): Promise<Addressed[]> {

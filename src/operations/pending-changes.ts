@@ -1,5 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import { isAnyOf } from "../db/postgres/lists.ts";
+import type { ScheduledKind } from "../core/scheduled.ts";
 import type { Move } from "../db/queries/contracts.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import type { VersionRow } from "../db/queries/pricings.ts";
@@ -11,6 +12,7 @@ import {
   readPending,
   removePendingServices,
   rewritePending,
+  trialEvent,
 } from "../db/queries/scheduled.ts";
 import { auditAll, type AuditAction } from "./audit.ts";
 import type { Context } from "./context.ts";
@@ -40,28 +42,39 @@ export async function leavePending(ctx: Context, leaving: SQL): Promise<Addresse
   const without = await removePendingServices(ctx.db, contractIds, leaving);
   const why = "Its services were removed";
   const cancelled = await cancelPending(ctx.db, without, why);
-  await auditChanges(ctx, "schedule.cancel", cancelled, { why });
-  return cancelled.map((change) => changeEvent("CHANGE_CANCELLED", change, why));
+  const trials = cancelled.filter(({ kind }) => kind === "trialEnd");
+  const novations = cancelled.filter(({ kind }) => kind === "novation");
+  await auditChanges(ctx, "schedule.cancel", novations, { why });
+  await auditChanges(ctx, "trial.end", trials, { outcome: "removed" });
+  return [
+    ...novations.map((change) => changeEvent("CHANGE_CANCELLED", change, why)),
+    ...trials.map((change) => trialEvent(change, "removed")),
+  ];
 }
 
-/** A target of pending changes that name a version. */
+/** A target of pending changes of one kind. */
 export interface PendingMove extends Pick<Move, "plan" | "addOns"> {
+  kind: ScheduledKind;
   contractIds: readonly string[];
 }
 
-/** Points pending changes from an archived version to another. Returns the events. Call it with the contracts locked. */
+/**
+ * Points pending changes to another version, and trials to what follows there. Returns the events, which trials have none
+ * of. Call it with the contracts locked, before their state is recorded.
+ */
 export async function movePending(
   ctx: Context,
-  input: { from: VersionRow; to: VersionRow; moves: readonly PendingMove[] },
+  input: { serviceId: string; to: VersionRow; moves: readonly PendingMove[] },
 ): Promise<Addressed[]> {
-  const { from, to, moves } = input;
-  for (const move of moves) await rewritePending(ctx.db, { ...move, from: from.id, to });
+  const { serviceId, to, moves } = input;
+  for (const move of moves) await rewritePending(ctx.db, { ...move, serviceId, to });
   const moved = await readPending(
     ctx.db,
     moves.flatMap(({ contractIds }) => contractIds),
   );
-  await auditChanges(ctx, "schedule.rewrite", moved, { from: from.version, to: to.version });
-  return moved.map((change) => changeEvent("CHANGE_SCHEDULED", change));
+  await auditChanges(ctx, "schedule.rewrite", moved, { to: to.version });
+  const novations = moved.filter(({ kind }) => kind === "novation");
+  return novations.map((change) => changeEvent("CHANGE_SCHEDULED", change));
 }
 
 function auditChanges(

@@ -20,11 +20,11 @@ export interface Subscription {
 }
 
 /** Selects status and wording of a broken rule; creation and novation differ in both. */
-type Occasion = "creation" | "novation";
+type Occasion = "creation" | "novation" | "trial";
 
 function refusal(message: string, missing: boolean, occasion: Occasion): Failure {
   if (missing && occasion === "novation") return new Failure("notFound", message);
-  return new Failure("invalid", `Invalid subscription: Error: ${message}`);
+  return new Failure("invalid", `Invalid ${occasion === "trial" ? "trial" : "subscription"}: Error: ${message}`);
 }
 
 /**

@@ -4,7 +4,8 @@ import { OVERRIDE } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { heldOverride, override } from "./overrides.ts";
-import { scheduledChange } from "./scheduled.ts";
+import { scheduledNovation } from "./scheduled.ts";
+import { newTrial, trial } from "./trials.ts";
 import { newContractedServices, required, requiredNotNull, subscriptionFields } from "./subscription.ts";
 
 /** Bounds a stored text, so that a contract stays small and fits an index entry (about 2,700 bytes in Postgres). */
@@ -94,6 +95,7 @@ export const newContract = z
     contractedServices: newContractedServices,
     groupId: bounded("groupId", z.string({ error: "The groupId field must be a string" })).nullish(),
     organizationId: z.string({ error: "The organizationId field must be a string" }).nullish(),
+    trial: newTrial.nullish().describe("The contract begins with a trial, and goes on or ends by itself"),
   })
   .meta({ id: "NewContract" });
 
@@ -181,7 +183,8 @@ export const contract = z
       .array(override)
       .optional()
       .describe("Exceptions to what plan and add-ons grant that have not ended, if there are any"),
-    scheduled: scheduledChange.optional().describe("The pending change of the subscription, if there is one"),
+    scheduled: scheduledNovation.optional().describe("The pending change of the subscription, if there is one"),
+    trial: trial.optional().describe("The trial, while it lasts"),
   })
   .meta({ id: "Contract" });
 const asOf = z
@@ -200,6 +203,7 @@ const asOf = z
         "renewal",
         "override",
         "scheduled",
+        "trialEnd",
         "record",
       ])
       .describe("Cause of that state; `record`: the start of an older contract's record"),

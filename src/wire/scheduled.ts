@@ -15,6 +15,7 @@ import {
 } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull, subscriptionFields } from "./subscription.ts";
+import { afterTrial } from "./trials.ts";
 
 const AT = "The at field must be an ISO 8601 date or periodEnd";
 
@@ -43,25 +44,36 @@ export const newChange = strictBody({
     .describe("1 to 500 characters"),
 }).meta({ id: "NewScheduledChange" });
 
-export const scheduledChange = z
+const common = {
+  id,
+  organizationId: id,
+  state: z.enum(SCHEDULED_STATES),
+  userId: z.string(),
+  at: moment,
+  atPeriodEnd: z.boolean().describe("True if `at` follows the end of the billing period"),
+  reason: z.string().nullable(),
+  effectiveAt: moment.nullable().describe("From when on the change holds; null until it is done"),
+  why: z.string().nullable().describe("Why it was cancelled or blocked"),
+  createdAt: moment,
+  actor,
+};
+
+export const scheduledNovation = z
   .strictObject({
-    id,
-    organizationId: id,
-    kind: z.enum(SCHEDULED_KINDS),
-    state: z.enum(SCHEDULED_STATES),
-    userId: z.string(),
-    at: moment,
-    atPeriodEnd: z.boolean().describe("True if `at` follows the end of the billing period"),
+    ...common,
+    kind: z.literal("novation"),
     contractedServices: z.record(z.string(), z.string()),
     subscriptionPlans: z.record(z.string(), z.string()),
     subscriptionAddOns: z.record(z.string(), amounts),
     autoRenew: z.boolean().nullable().describe("Null: as before"),
-    reason: z.string().nullable(),
-    effectiveAt: moment.nullable().describe("From when on the change holds; null until it is done"),
-    why: z.string().nullable().describe("Why it was cancelled or blocked"),
-    createdAt: moment,
-    actor,
   })
+  .meta({ id: "ScheduledNovation" });
+
+export const scheduledChange = z
+  .discriminatedUnion("kind", [
+    scheduledNovation,
+    z.strictObject({ ...common, kind: z.literal("trialEnd"), then: afterTrial }).meta({ id: "ScheduledTrialEnd" }),
+  ])
   .meta({ id: "ScheduledChange" });
 
 const CHANGE = {
@@ -110,7 +122,7 @@ export const scheduledOperations: readonly Operation[] = [
       "Replaces what an end user is subscribed to at a later moment, or at the end of the billing period. A contract has at most one pending change.",
     idempotent: true,
     body: { schema: newChange, example: CHANGE },
-    answers: { 201: { schema: scheduledChange, example: SCHEDULED } },
+    answers: { 201: { schema: scheduledNovation, example: SCHEDULED } },
     errors: {
       400: "INVALID DATA: at must be in the future",
       404: "Contract with userId ada not found",

@@ -330,7 +330,7 @@ test("the codes are private, can be subscribed to, and stand in order in the sen
   });
   expect(refused.status).toBe(422);
   expect(refused.body.error).toMatch(
-    /, USAGE_LIMIT_REACHED, CONTRACT_UPDATED, CONTRACT_DELETED, CONTRACT_OVERRIDE_SET, CONTRACT_OVERRIDE_ENDED, CHANGE_SCHEDULED, CHANGE_CANCELLED, CHANGE_BLOCKED$/,
+    /, USAGE_LIMIT_REACHED, CONTRACT_UPDATED, CONTRACT_DELETED, CONTRACT_OVERRIDE_SET, CONTRACT_OVERRIDE_ENDED, CHANGE_SCHEDULED, CHANGE_CANCELLED, CHANGE_BLOCKED, TRIAL_ENDING, TRIAL_ENDED$/,
   );
   const subscribed = await api.call("POST", path, {
     key: owner.key,

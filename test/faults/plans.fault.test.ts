@@ -32,6 +32,7 @@ const LARGE = new Set([
   "contract_overrides",
   "scheduled_changes",
   "scheduled_subscriptions",
+  "given_trials",
   "deleted_pricings",
   "usage_resets",
   "usage_levels",
@@ -110,6 +111,9 @@ async function seed(): Promise<void> {
   await sql`insert into scheduled_subscriptions (change_id, position, service_id, pricing_id, service_name, version, plan)
     select 'change-' || contract_id, 0, service_id, pricing_id, 'tasker', '1.0.0', 'FREE'
     from contract_services where contract_id like 'contract-%'`;
+  await sql`insert into given_trials (organization_id, user_id, service_id)
+    select c.organization_id, c.user_id, cs.service_id from contract_services cs join contracts c on c.id = cs.contract_id
+    where cs.contract_id like 'contract-%'`;
   await sql`update contracts set change_at = now() + interval '1 day' where id like 'contract-%'`;
   await sql`insert into usage_resets (contract_id, service_id, limit_name, at, reset_at)
     select 'contract-' || n, 'service', 'maxExports', now(), now() from generate_series(1, ${CONTRACTS}) n`;

@@ -273,7 +273,7 @@ describe("scheduling", () => {
     expect(await listed("")).toEqual({ users: ["b", "a"], total: "2" });
     expect(await listed("?state=done&kind=novation")).toEqual({ users: ["c"], total: "1" });
     expect((await listed("?state=due&kind=x")).users).toBe(
-      "Errors where found during validation of query params: Invalid state. Please use one of the following: pending, done, cancelled, blocked | Invalid kind. Please use one of the following: novation",
+      "Errors where found during validation of query params: Invalid state. Please use one of the following: pending, done, cancelled, blocked | Invalid kind. Please use one of the following: novation, trialEnd",
     );
     expect((await listed("?dueBefore=soon")).users).toBe("INVALID DATA: dueBefore must be an ISO 8601 date");
   });
@@ -466,7 +466,7 @@ describe("changes of services and versions", () => {
     expect(events.map(({ code }) => code)).toEqual(["PRICING_ARCHIVED", "CHANGE_SCHEDULED"]);
     expect(events[1]?.details).toMatchObject({ scheduledId: body.id, userId });
     expect((await show(userId)).scheduled).toMatchObject({ id: body.id, ...of(service, "2.0.0", "PRO") });
-    expect(await auditOf("schedule.rewrite", userId)).toMatchObject([{ after: { from: "1.0.0", to: "2.0.0" } }]);
+    expect(await auditOf("schedule.rewrite", userId)).toMatchObject([{ after: { to: "2.0.0" } }]);
     setNow(START + DAY);
     expect((await show(userId)).subscriptionPlans).toEqual({ [service]: "PRO" });
   });

@@ -279,6 +279,7 @@ const TABLES = [
   "contract_overrides",
   "scheduled_changes",
   "scheduled_subscriptions",
+  "given_trials",
   "contract_history",
   "contract_states",
   "usage_levels",

@@ -10,7 +10,7 @@ import { Confirm } from "../design/dialog.tsx";
 import { Face } from "../design/mark.tsx";
 import { MenuItem, MenuLine, MoreMenu } from "../design/menu.tsx";
 import { Loaded, Page } from "../design/page.tsx";
-import { Status } from "../design/table.tsx";
+import { Status, Tag } from "../design/table.tsx";
 import { Tabs } from "../design/tabs.tsx";
 import { explainAll, usageById } from "../explain.ts";
 import { formatDay, formatDistance, formatMoment, formatName, formatNumber } from "../format.ts";
@@ -23,7 +23,7 @@ import { ContractHistory } from "../parts/contract-history.tsx";
 import { CustomTerms } from "../parts/custom-terms.tsx";
 import { Samples } from "../parts/samples.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
-import { Upcoming } from "../parts/upcoming.tsx";
+import { TrialTerms, Upcoming } from "../parts/upcoming.tsx";
 import { useNow } from "../parts/usage-bar.tsx";
 import { UsageSection } from "../parts/usage-section.tsx";
 import { choicePrice, formatSum } from "../prices.ts";
@@ -130,6 +130,7 @@ export function ContractPage() {
               />
               <aside className="aside" aria-label={t.usage}>
                 <UsageSection contract={data} updatedAt={contract.dataUpdatedAt} />
+                <TrialTerms contract={data} />
                 <Upcoming contract={data} />
                 <CustomTerms contract={data} />
               </aside>
@@ -161,6 +162,7 @@ function Meta({ contract }: { contract: Contract }) {
   return (
     <>
       <Status tone={STATE_TONES[state]}>{texts.contracts.state[state]}</Status>
+      {contract.trial === undefined ? null : <Tag tone="info">{texts.upcoming.trial}</Tag>}
       <Id id={userContact.userId} />
       {userContact.email === undefined ? null : <span className="not-phone">{userContact.email}</span>}
       {groupId === undefined ? null : <span className="not-phone">{t.inGroup(groupId)}</span>}

@@ -22,7 +22,7 @@ import { Face } from "../design/mark.tsx";
 import { nameOf } from "../parts/contact.tsx";
 import { Empty, Failed, Loaded, Page } from "../design/page.tsx";
 import { Pager } from "../design/pager.tsx";
-import { Status, Table } from "../design/table.tsx";
+import { Status, Table, Tag } from "../design/table.tsx";
 import { useAskCounted } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { useUser } from "../session.tsx";
@@ -186,6 +186,7 @@ function Row(props: { contract: Contract; isSelected?: boolean; onToggle?: () =>
       </td>
       <td>
         <Status tone={STATE_TONES[state]}>{t.state[state]}</Status>
+        {contract.trial === undefined ? null : <Tag tone="info">{texts.upcoming.trial}</Tag>}
       </td>
       <td className="nowrap">
         <time dateTime={billingPeriod.endDate} title={formatMoment(billingPeriod.endDate)}>

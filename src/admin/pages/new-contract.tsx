@@ -2,7 +2,7 @@ import { useState } from "react";
 import { Link, useNavigate } from "react-router";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path, Refused } from "../api.ts";
-import { Check, Field, Form } from "../design/field.tsx";
+import { Check, Field, Form, Segment } from "../design/field.tsx";
 import { Failed, Page, Section } from "../design/page.tsx";
 import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
 import { useChange } from "../queries.ts";
@@ -19,6 +19,7 @@ export function NewContractPage() {
   const [autoRenew, setAutoRenew] = useState(true);
   const [renewalDays, setRenewalDays] = useState("30");
   const [subscription, setSubscription] = useState<Subscription>(NOTHING);
+  const [trial, setTrial] = useState<TrialDraft>({ isOn: false, days: "14", after: "plan", then: NOTHING });
   const create = useChange({
     change: (_: undefined, key) => {
       const { userId, username, email } = contact;
@@ -27,6 +28,7 @@ export function NewContractPage() {
         billingPeriod: { autoRenew, renewalDays: Number(renewalDays) },
         ...subscription,
         ...(groupId === "" ? {} : { groupId }),
+        ...(trial.isOn ? { trial: trialOf(trial) } : {}),
       };
       return call<Contract>("POST", `${base}/contracts`, { key, body });
     },
@@ -34,7 +36,8 @@ export function NewContractPage() {
     done: ({ userContact }) => t.created(userContact.userId),
     after: ({ userContact }) => void go(`../${path`contracts/${userContact.userId}`}`),
   });
-  const exists = create.error instanceof Refused && create.error.status === 409;
+  const { error } = create;
+  const exists = error instanceof Refused && error.status === 409 && error.message.endsWith("already exists");
   return (
     <Page title={t.newTitle} lead={t.newLead} crumbs={[[texts.contracts.title, "../contracts"]]}>
       <Form onSubmit={() => create.mutate(undefined)}>
@@ -67,6 +70,9 @@ export function NewContractPage() {
           <Check label={t.autoRenew} checked={autoRenew} onChange={setAutoRenew} />
           <Field label={t.renewalDays} type="number" min={1} value={renewalDays} onChange={setRenewalDays} required />
         </Section>
+        <Section title={texts.upcoming.trial}>
+          <TrialFields value={trial} onChange={setTrial} />
+        </Section>
         <Failed error={create.error} action={exists ? <Existing userId={contact.userId} /> : undefined} />
         <div className="actions">
           <button
@@ -79,6 +85,54 @@ export function NewContractPage() {
         </div>
       </Form>
     </Page>
+  );
+}
+
+/** A trial as the form holds it. */
+interface TrialDraft {
+  isOn: boolean;
+  days: string;
+  after: "plan" | "end";
+  /** The subscription afterwards. */
+  then: Subscription;
+}
+
+function trialOf({ days, after, then }: TrialDraft): object {
+  const { subscriptionPlans, subscriptionAddOns } = then;
+  return { days: Number(days), then: after === "end" ? "end" : { subscriptionPlans, subscriptionAddOns } };
+}
+
+function TrialFields({ value, onChange }: { value: TrialDraft; onChange: (value: TrialDraft) => void }) {
+  const later = texts.upcoming;
+  return (
+    <>
+      <Check label={later.beginWith} checked={value.isOn} onChange={(isOn) => onChange({ ...value, isOn })} />
+      {value.isOn ? (
+        <>
+          <Field
+            label={later.days}
+            type="number"
+            min={1}
+            max={365}
+            value={value.days}
+            onChange={(days) => onChange({ ...value, days })}
+            required
+          />
+          <Segment
+            label={later.after}
+            value={value.after}
+            onChange={(after) => onChange({ ...value, after })}
+            options={[
+              ["plan", later.afterPlan],
+              ["end", later.afterEnd],
+            ]}
+          />
+          {value.after === "plan" ? (
+            <SubscriptionEditor value={value.then} onChange={(then) => onChange({ ...value, then })} />
+          ) : null}
+        </>
+      ) : null}
+    </>
   );
 }
 

@@ -8,7 +8,7 @@ import { Pager } from "../design/pager.tsx";
 import { Status, Table } from "../design/table.tsx";
 import { formatDay, formatDistance, formatMoment, formatNumber } from "../format.ts";
 import { useHere } from "../here.tsx";
-import { plansOf } from "../parts/plan-names.ts";
+import { plansThen } from "../parts/plan-names.ts";
 import { describeChange, useCancel } from "../parts/upcoming.tsx";
 import { useNow } from "../parts/usage-bar.tsx";
 import { useAskCounted } from "../queries.ts";
@@ -80,6 +80,10 @@ export function UpcomingPage() {
   );
 }
 
+/** Occasion of a change, or its distance. */
+const whenOf = ({ kind, atPeriodEnd }: ScheduledChange, distance: string): string =>
+  kind === "trialEnd" ? t.endOfTrial : atPeriodEnd ? t.atPeriodEnd : distance;
+
 function Row({ change }: { change: ScheduledChange }) {
   const now = useNow();
   const { cancel, mayCancel } = useCancel(change.userId);
@@ -87,21 +91,21 @@ function Row({ change }: { change: ScheduledChange }) {
     <tr>
       <th scope="row" title={formatMoment(change.at)}>
         <b className="strong">{formatDay(change.at)}</b>
-        <p className="hint">{change.atPeriodEnd ? t.atPeriodEnd : formatDistance(change.at, now)}</p>
+        <p className="hint">{whenOf(change, formatDistance(change.at, now))}</p>
       </th>
       <td>
         <Link to={path`../contracts/${change.userId}`}>
           <b className="strong">{change.userId}</b>
         </Link>
       </td>
-      <td>{plansOf(change)}</td>
+      <td>{plansThen(change)}</td>
       <td>
         <Status tone={TONES[change.state]}>{t.states[change.state]}</Status>
         {change.why === null ? null : <p className="hint">{change.why}</p>}
       </td>
       <td>{describeChange(change)}</td>
       <td>
-        {change.state === "pending" && mayCancel ? (
+        {change.state === "pending" && change.kind === "novation" && mayCancel ? (
           <button
             type="button"
             className="b small"

@@ -1,4 +1,4 @@
-import type { Subscription } from "../answers.ts";
+import type { ScheduledChange, Subscription, Trial } from "../answers.ts";
 import { texts } from "../texts.ts";
 
 /** Names the plans of a subscription: `PRO`, or `PRO + BASIC` for two services. */
@@ -9,3 +9,13 @@ export function plansOf({
   const names = Object.keys(contractedServices).map((service) => subscriptionPlans[service] ?? texts.novation.noPlan);
   return names.length === 0 ? texts.novation.notContracted : names.join(" + ");
 }
+
+/** Names what follows a trial. */
+export function plansAfter(then: Trial["then"]): string {
+  if (then === "end") return texts.upcoming.contractEnds;
+  return Object.values(then.subscriptionPlans).join(" + ") || texts.novation.noPlan;
+}
+
+/** Names what a scheduled change leads to. */
+export const plansThen = (change: ScheduledChange): string =>
+  change.kind === "trialEnd" ? plansAfter(change.then) : plansOf(change);

@@ -8,7 +8,7 @@ import { useHere } from "../here.tsx";
 import { useChange } from "../queries.ts";
 import { texts } from "../texts.ts";
 import { actorName } from "./custom-terms.tsx";
-import { plansOf } from "./plan-names.ts";
+import { plansAfter, plansOf } from "./plan-names.ts";
 import { useNow } from "./usage-bar.tsx";
 
 const t = texts.upcoming;
@@ -66,6 +66,26 @@ export function Upcoming({ contract }: { contract: Contract }) {
         </p>
       </div>
       <Failed error={cancel.error} />
+    </Section>
+  );
+}
+
+/** The trial of a contract, and what follows it. Nothing without one. */
+export function TrialTerms({ contract }: { contract: Contract }) {
+  const now = useNow();
+  const { trial } = contract;
+  if (trial === undefined) return null;
+  return (
+    <Section title={t.trial}>
+      <div className="term">
+        <div className="row between">
+          <b className="strong" title={formatMoment(trial.until)}>
+            {t.until(formatDay(trial.until))}
+          </b>
+          <Delta before={plansOf(contract)} after={plansAfter(trial.then)} />
+        </div>
+        <p className="small soft">{t.trialEnds(formatDistance(trial.until, now))}</p>
+      </div>
     </Section>
   );
 }

@@ -145,6 +145,7 @@ export const audit = {
     "schedule.rewrite": "Scheduled change adjusted",
     "schedule.cancel": "Scheduled change cancelled",
     "schedule.block": "Scheduled change blocked",
+    "trial.end": "Trial ended",
     "webhook.create": "Webhook added",
     "webhook.update": "Webhook changed",
     "webhook.secret": "Webhook secret replaced",

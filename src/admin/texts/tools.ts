@@ -87,6 +87,8 @@ export const events = {
     CHANGE_SCHEDULED: "Change scheduled",
     CHANGE_CANCELLED: "Change cancelled",
     CHANGE_BLOCKED: "Change blocked",
+    TRIAL_ENDING: "Trial ends soon",
+    TRIAL_ENDED: "Trial ended",
   } as Readonly<Record<string, string>>,
   details: "Details",
   when: "When",

@@ -8,7 +8,16 @@ import {
   type OverrideElement,
   type OverrideQuery,
 } from "./overrides.ts";
-import { isScheduledChange, type NewScheduledChange, type ScheduledChange, type ScheduledQuery } from "./scheduled.ts";
+import {
+  isScheduledChange,
+  isScheduledNovation,
+  type NewScheduledChange,
+  type NewTrial,
+  type ScheduledChange,
+  type ScheduledNovation,
+  type ScheduledQuery,
+  type Trial,
+} from "./scheduled.ts";
 import { isObject } from "../pricing-token.ts";
 import {
   type Call,
@@ -60,7 +69,9 @@ export interface Contract extends Subscription {
   /** Overrides that have not ended, if there are any. */
   readonly overrides?: readonly Override[];
   /** The pending change of the subscription, if there is one. */
-  readonly scheduled?: ScheduledChange;
+  readonly scheduled?: ScheduledNovation;
+  /** The trial, while it lasts. */
+  readonly trial?: Trial;
 }
 
 /** State of the contract from which a past answer was computed. Moments are ISO 8601 texts in UTC. */
@@ -79,6 +90,8 @@ export interface NewContract extends Subscription {
   readonly billingPeriod?: { readonly autoRenew?: boolean; readonly renewalDays?: number } | undefined;
   /** Label under which contracts can be changed together. */
   readonly groupId?: string | undefined;
+  /** The contract begins with a trial, and goes on or ends by itself. */
+  readonly trial?: NewTrial | undefined;
 }
 
 /** New subscription of a contract. It replaces the former one completely. */
@@ -334,11 +347,11 @@ export class Contracts {
     userId: string,
     { at, ...change }: NewScheduledChange,
     options: CountedOptions = {},
-  ): Promise<ScheduledChange> {
+  ): Promise<ScheduledNovation> {
     const { idempotencyKey = crypto.randomUUID() } = options;
     const body = { ...change, at: instant(at) };
     const call = { method: "POST", path: `${pathOf(userId)}/scheduled`, body, idempotencyKey } as const;
-    const scheduled = await this.transport.ask(call, isScheduledChange, options);
+    const scheduled = await this.transport.ask(call, isScheduledNovation, options);
     this.fallbackCache.evict(userId);
     return scheduled;
   }

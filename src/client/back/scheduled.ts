@@ -9,22 +9,39 @@ export interface NewScheduledChange extends Novation {
   readonly reason?: string | undefined;
 }
 
-/** A change of a subscription that is kept until its moment. Moments are ISO 8601 texts in UTC. */
-export interface ScheduledChange {
+/** Continuation after a trial: the end of the contract, or other plans and add-ons of the same services. */
+export type AfterTrial =
+  | "end"
+  | {
+      readonly subscriptionPlans: Readonly<Record<string, string>>;
+      readonly subscriptionAddOns: Readonly<Record<string, Readonly<Record<string, number>>>>;
+    };
+
+/** A trial, while it lasts. `until` is ISO 8601, in UTC. */
+export interface Trial {
+  readonly until: string;
+  readonly then: AfterTrial;
+}
+
+/** A trial that a new contract begins with. */
+export type NewTrial = {
+  readonly then: AfterTrial;
+  /** `TRIAL_ENDING` is sent so many days before the end; 0 for never. Default: 3. */
+  readonly remindDays?: number | undefined;
+  /** Allows another trial of a service. Needs a key of scope ALL. Default: false. */
+  readonly again?: boolean | undefined;
+} & ({ readonly days: number } | { readonly until: Date | string });
+
+/** Fields of every scheduled change. */
+interface CommonChange {
   readonly id: string;
   readonly organizationId: string;
-  readonly kind: "novation";
   /** All states but `pending` are final. */
   readonly state: "pending" | "done" | "cancelled" | "blocked";
   readonly userId: string;
   readonly at: string;
   /** True if `at` follows the end of the billing period. */
   readonly atPeriodEnd: boolean;
-  readonly contractedServices: Readonly<Record<string, string>>;
-  readonly subscriptionPlans: Readonly<Record<string, string>>;
-  readonly subscriptionAddOns: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Null: as before. */
-  readonly autoRenew: boolean | null;
   readonly reason: string | null;
   /** From when on the change holds; null until it is done. */
   readonly effectiveAt: string | null;
@@ -38,12 +55,35 @@ export interface ScheduledChange {
   };
 }
 
+/** A change of a subscription that is kept until its moment. Moments are ISO 8601 texts in UTC. */
+export interface ScheduledNovation extends CommonChange {
+  readonly kind: "novation";
+  readonly contractedServices: Readonly<Record<string, string>>;
+  readonly subscriptionPlans: Readonly<Record<string, string>>;
+  readonly subscriptionAddOns: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** Null: as before. */
+  readonly autoRenew: boolean | null;
+}
+
+/** The end of a trial. */
+export interface ScheduledTrialEnd extends CommonChange {
+  readonly kind: "trialEnd";
+  readonly then: AfterTrial;
+}
+
+export type ScheduledChange = ScheduledNovation | ScheduledTrialEnd;
+
 /** Selects scheduled changes to list. All conditions must hold. */
 export interface ScheduledQuery extends Paging {
   /** Default: pending. */
   readonly state?: ScheduledChange["state"] | undefined;
   readonly kind?: ScheduledChange["kind"] | undefined;
   readonly dueBefore?: Date | string | undefined;
+}
+
+/** Recognizes a scheduled novation. */
+export function isScheduledNovation(value: unknown): value is ScheduledNovation {
+  return isScheduledChange(value) && value.kind === "novation";
 }
 
 export function isScheduledChange(value: unknown): value is ScheduledChange {

@@ -9,11 +9,14 @@ export interface Actor {
   name: string | null;
 }
 
+/** A row of any kind, with its author in place of the two columns. */
+type WithActor<Row> = Row extends unknown ? Omit<Row, "actorKind" | "actorId"> & { actor: Actor } : never;
+
 /** Replaces `actorKind` and `actorId` of each row by an Actor with its current name. */
 export async function withActors<Row extends { actorKind: Actor["kind"]; actorId: string | null }>(
   db: Database,
   rows: readonly Row[],
-): Promise<(Omit<Row, "actorKind" | "actorId"> & { actor: Actor })[]> {
+): Promise<WithActor<Row>[]> {
   const idsOf = (kind: Actor["kind"]) => [
     ...new Set(rows.flatMap((row) => (row.actorKind === kind && row.actorId !== null ? [row.actorId] : []))),
   ];
@@ -28,8 +31,9 @@ export async function withActors<Row extends { actorKind: Actor["kind"]; actorId
       .where(isAnyOf(organizationKeys.id, idsOf("key"))),
   ]);
   const names = new Map(named.flat().map(({ id, name }) => [id, name]));
-  return rows.map(({ actorKind, actorId, ...row }) => ({
-    ...row,
-    actor: { kind: actorKind, id: actorId, name: names.get(actorId ?? "") ?? null },
-  }));
+  return rows.map(({ actorKind, actorId, ...row }) => {
+    const actor = { kind: actorKind, id: actorId, name: names.get(actorId ?? "") ?? null };
+    // TypeScript cannot distribute over a type parameter.
+    return { ...row, actor } as unknown as WithActor<Row>;
+  });
 }

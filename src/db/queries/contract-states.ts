@@ -2,6 +2,8 @@ import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import { type Level, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import type { StoredTrial } from "../../core/scheduled.ts";
+import { TRIAL_JSON, trialIn, type TrialView } from "./scheduled.ts";
 import { OVERRIDES_JSON, type OverrideJson, overridesIn, type StoredOverride } from "./overrides.ts";
 
 /** Change that created a contract state. `record`: recording began after the contract was created. */
@@ -16,6 +18,7 @@ export type StateCause =
   | "renewal"
   | "override"
   | "scheduled"
+  | "trialEnd"
   | "record";
 
 /**
@@ -30,13 +33,14 @@ export async function recordStates(
   if (input.contractIds.length === 0) return;
   await tx.execute(sql`
     insert into contract_states
-      (contract_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels, overrides)
+      (contract_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels, overrides,
+      trial)
     select c.id, ${input.now.toISOString()}::timestamptz, ${input.cause}, c.start_date, c.end_date, c.auto_renew,
       c.renewal_days, coalesce(${SERVICES_JSON}, '[]'), coalesce((
         select json_agg(json_build_object('serviceId', u.service_id, 'limitName', u.limit_name, 'resetAt', u.reset_at,
             'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit)
             order by u.position, u.service_id collate "C")
-        from usage_levels u where u.contract_id = c.id), '[]'), ${OVERRIDES_JSON}
+        from usage_levels u where u.contract_id = c.id), '[]'), ${OVERRIDES_JSON}, ${TRIAL_JSON}
     from contracts c where c.id = any(${textArray(input.contractIds)})
     order by c.id
   `);
@@ -57,6 +61,8 @@ export interface PastState {
   levels: Level[];
   /** All overrides in display order, also those that did not hold then. */
   overrides: StoredOverride[];
+  /** The trial that lasted then; null without one. */
+  trial: TrialView | null;
 }
 
 /** Recorded information about a contract at a past moment. */
@@ -85,6 +91,7 @@ interface Row extends Record<string, unknown> {
   services: SnapshotService[];
   levels: (Omit<Level, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null })[] | null;
   overrides: OverrideJson[] | null;
+  trial: StoredTrial | null;
   is_complete: boolean;
 }
 
@@ -102,7 +109,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
     select first.since as first_since, first.cause as first_cause,
       (select at from usage_ledger_start) as ledger_start,
       state.since, following.since as until, state.cause, state.start_date, state.end_date, state.auto_renew,
-      state.renewal_days, state.services, state.overrides,
+      state.renewal_days, state.services, state.overrides, state.trial,
       (select json_agg(json_build_object(
           'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
           'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
@@ -170,6 +177,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
               resetAt: dateOf(level.resetAt),
             })),
             overrides: overridesIn(row.overrides),
+            trial: trialIn(row.trial),
           },
   };
 }

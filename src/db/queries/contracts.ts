@@ -24,6 +24,7 @@ import {
   scheduledIn,
   type ScheduledJson,
   type ScheduledView,
+  type TrialView,
 } from "./scheduled.ts";
 
 /** Contract in the form that every endpoint returns. Source: contract contracts §2. */
@@ -55,6 +56,8 @@ export interface ContractView {
   overrides?: OverrideView[];
   /** The pending scheduled change, if there is one. Added by operations/contract-views.ts. */
   scheduled?: ScheduledView;
+  /** The trial, while it lasts. */
+  trial?: TrialView;
 }
 
 type ContractRow = typeof contracts.$inferSelect;
@@ -96,8 +99,9 @@ export interface ReadContract {
   services: readonly SnapshotService[];
   /** In display order. */
   overrides: readonly StoredOverride[];
-  /** The pending change; null without one. */
+  /** The pending novation and the trial; null without one. A contract has at most one of them. */
   scheduled: ReadScheduled | null;
+  trial: TrialView | null;
 }
 
 /**
@@ -132,11 +136,16 @@ export async function readContracts(db: Database, named: readonly { id: string }
         }),
         services: contracted ?? [],
         overrides: overridesIn(overrides),
-        scheduled: scheduled === null ? null : scheduledIn(scheduled),
+        ...pendingIn(scheduled === null ? null : scheduledIn(scheduled)),
       },
     ]),
   );
   return ids.flatMap((id) => contracts.get(id) ?? []);
+}
+
+function pendingIn(change: ReadScheduled | null): Pick<ReadContract, "scheduled" | "trial"> {
+  if (change?.kind !== "trialEnd") return { scheduled: change, trial: null };
+  return { scheduled: null, trial: { until: change.at, then: change.then } };
 }
 
 /**
@@ -494,22 +503,25 @@ export const USUAL_RENEWAL_DAYS = 30;
 
 /**
  * Restarts the billing period of each contract at `now`, for its own number of days. Default: 30, for a contract that had
- * lost all services and therefore has 0. With `exceptEnded`, ended contracts keep their period.
+ * lost all services and therefore has 0. With `exceptEnded`, ended contracts keep their period. A trial keeps it always.
  */
 export async function restartBilling(
   tx: Database,
   input: { contractIds: readonly string[]; autoRenew: boolean | undefined; now: Date; exceptEnded?: boolean },
 ): Promise<void> {
   const moment = sql`${input.now.toISOString()}::timestamptz`;
-  const isOver = sql`(${input.exceptEnded ?? false}::boolean and end_date < ${moment} and not auto_renew)`;
+  const isKept = sql`(${input.exceptEnded ?? false}::boolean and end_date < ${moment} and not auto_renew
+    or change_at is not null and exists (
+      select 1 from scheduled_changes s
+      where s.contract_id = contracts.id and s.state = 'pending' and s.kind = 'trialEnd'))`;
   const days = sql`case when renewal_days < 1 then ${USUAL_RENEWAL_DAYS}::integer else renewal_days end`;
   const end = sql`least(${moment} + (${days}) * interval '24 hours', ${new Date(END_OF_TIME).toISOString()}::timestamptz)`;
   await tx.execute(sql`
     update contracts set
-      start_date = case when ${isOver} then start_date else ${moment} end,
-      end_date = case when ${isOver} then end_date else ${end} end,
+      start_date = case when ${isKept} then start_date else ${moment} end,
+      end_date = case when ${isKept} then end_date else ${end} end,
       auto_renew = coalesce(${input.autoRenew ?? null}::boolean, auto_renew),
-      renewal_days = case when ${isOver} then renewal_days else ${days} end,
+      renewal_days = case when ${isKept} then renewal_days else ${days} end,
       updated_at = ${moment}
     where ${isAnyOf(sql`id`, input.contractIds)}
   `);

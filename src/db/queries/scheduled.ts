@@ -1,84 +1,125 @@
 import { and, asc, eq, sql, type SQL } from "drizzle-orm";
-import type { CancelReason, ScheduledKind, ScheduledState } from "../../core/scheduled.ts";
+import {
+  afterTrial,
+  type AfterTrial,
+  type CancelReason,
+  chosenIn,
+  type ScheduledKind,
+  type ScheduledService,
+  type ScheduledState,
+  type StoredTrial,
+} from "../../core/scheduled.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, scheduledChanges, scheduledSubscriptions } from "../schema.ts";
 import type { Actor } from "./actors.ts";
 import type { SubscribedService } from "./contracts.ts";
+import type { TrialOutcome } from "../../core/event-messages.ts";
 import type { Addressed } from "./outbox.ts";
 
-/** A scheduled change in the form that every endpoint returns. Source: contract custom-terms §4. */
-export interface ScheduledView {
+/** Fields of every scheduled change. */
+interface CommonView {
   readonly id: string;
   readonly organizationId: string;
-  readonly kind: ScheduledKind;
   readonly state: ScheduledState;
   readonly userId: string;
   readonly at: Date;
   readonly atPeriodEnd: boolean;
-  readonly contractedServices: Readonly<Record<string, string>>;
-  readonly subscriptionPlans: Readonly<Record<string, string>>;
-  readonly subscriptionAddOns: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  readonly autoRenew: boolean | null;
   readonly reason: string | null;
   readonly effectiveAt: Date | null;
   readonly why: string | null;
   readonly createdAt: Date;
-  readonly actor: Actor;
+}
+
+interface NovationView extends CommonView, Exclude<AfterTrial, "end"> {
+  readonly kind: "novation";
+  readonly contractedServices: Readonly<Record<string, string>>;
+  readonly autoRenew: boolean | null;
+}
+
+interface TrialEndView extends CommonView {
+  readonly kind: "trialEnd";
+  readonly then: AfterTrial;
+}
+
+/** A scheduled change in the form that every endpoint returns. Source: contract custom-terms §4. */
+export type ScheduledView = (NovationView | TrialEndView) & { readonly actor: Actor };
+
+/** A trial in the form that contracts show it. Source: contract custom-terms §6. */
+export interface TrialView {
+  readonly until: Date;
+  readonly then: AfterTrial;
 }
 
 /** A service of a scheduled subscription, with current names where it still exists. */
-interface ScheduledService {
-  key: string;
-  version: string;
-  plan: string | null;
-  addOns: Record<string, number> | null;
-}
-
-type Times = "at" | "effectiveAt" | "createdAt";
-type Maps = "contractedServices" | "subscriptionPlans" | "subscriptionAddOns";
+type VersionedService = ScheduledService & { readonly version: string };
 
 /** A scheduled change as the database returns it in JSON. */
-export type ScheduledJson = Omit<ScheduledView, Times | Maps | "actor"> & {
+export type ScheduledJson = Omit<CommonView, "at" | "effectiveAt" | "createdAt"> & {
+  kind: ScheduledKind;
   at: string;
   effectiveAt: string | null;
   createdAt: string;
-  services: readonly ScheduledService[] | null;
+  endsContract: boolean;
+  autoRenew: boolean | null;
+  services: readonly VersionedService[] | null;
   actorKind: Actor["kind"];
   actorId: string | null;
 };
 
 /** A scheduled change, still without the name of who scheduled it. */
-export type ReadScheduled = Omit<ScheduledView, "actor"> & { actorKind: Actor["kind"]; actorId: string | null };
+export type ReadScheduled = (NovationView | TrialEndView) & { actorKind: Actor["kind"]; actorId: string | null };
+
+/** SQL expression: the services of the change `s` as a JSON list. */
+const SUBSCRIPTIONS_JSON = `(
+          select json_agg(json_build_object('serviceId', x.service_id, 'key', coalesce(v.name_key, x.service_name),
+              'version', coalesce(p.version, x.version), 'plan', x.plan, 'addOns', x.add_ons) order by x.position)
+          from scheduled_subscriptions x
+          left join services v on v.id = x.service_id
+          left join contract_services cs on s.kind = 'trialEnd' and cs.contract_id = s.contract_id
+            and cs.service_id = x.service_id
+          left join pricings p on p.id = coalesce(x.pricing_id, cs.pricing_id)
+          where x.change_id = s.id)`;
 
 /** SQL expression of a {@link ScheduledJson}: the change `s` of the contract `c`. */
 const CHANGE_JSON = `json_build_object(
         'id', s.id, 'organizationId', s.organization_id, 'kind', s.kind, 'state', s.state, 'userId', c.user_id,
-        'at', s.at, 'atPeriodEnd', s.at_period_end, 'autoRenew', s.auto_renew, 'reason', s.reason,
-        'effectiveAt', s.effective_at, 'why', s.why, 'createdAt', s.created_at,
-        'actorKind', s.actor_kind, 'actorId', s.actor_id, 'services', (
-          select json_agg(json_build_object('key', coalesce(v.name_key, x.service_name),
-              'version', coalesce(p.version, x.version), 'plan', x.plan, 'addOns', x.add_ons) order by x.position)
-          from scheduled_subscriptions x
-          left join services v on v.id = x.service_id
-          left join pricings p on p.id = x.pricing_id
-          where x.change_id = s.id))`;
+        'at', s.at, 'atPeriodEnd', s.at_period_end, 'endsContract', s.ends_contract, 'autoRenew', s.auto_renew,
+        'reason', s.reason, 'effectiveAt', s.effective_at, 'why', s.why, 'createdAt', s.created_at,
+        'actorKind', s.actor_kind, 'actorId', s.actor_id, 'services', ${SUBSCRIPTIONS_JSON})`;
 
 /** SQL expression: the pending change of contract `c`; null without one. Read it with {@link scheduledIn}. */
 export const PENDING_JSON = sql.raw(`(case when c.change_at is not null then (
       select ${CHANGE_JSON} from scheduled_changes s where s.contract_id = c.id and s.state = 'pending') end)`);
 
+/** SQL expression of a {@link StoredTrial}: the trial of contract `c`; null without one. */
+export const TRIAL_JSON = sql.raw(`(case when c.change_at is not null then (
+      select json_build_object('until', s.at, 'endsContract', s.ends_contract, 'services', ${SUBSCRIPTIONS_JSON})
+      from scheduled_changes s where s.contract_id = c.id and s.state = 'pending' and s.kind = 'trialEnd') end)`);
+
+/** Reads a trial that {@link TRIAL_JSON} built. */
+export const trialIn = (trial: StoredTrial | null): TrialView | null =>
+  trial === null ? null : { until: new Date(trial.until), then: afterTrial(trial) };
+
 /** Reads a change that {@link PENDING_JSON} built. */
-export function scheduledIn({ services, at, effectiveAt, createdAt, ...change }: ScheduledJson): ReadScheduled {
-  const list = services ?? [];
-  return {
-    ...change,
+export function scheduledIn(json: ScheduledJson): ReadScheduled {
+  const { services, at, effectiveAt, createdAt, kind, autoRenew, endsContract, actorKind, actorId, ...rest } = json;
+  const change = {
+    ...rest,
     at: new Date(at),
     effectiveAt: effectiveAt === null ? null : new Date(effectiveAt),
     createdAt: new Date(createdAt),
+    actorKind,
+    actorId,
+  };
+  if (kind === "trialEnd") return { ...change, kind, then: afterTrial({ endsContract, services }) };
+  const list = services ?? [];
+  return {
+    ...change,
+    kind,
     contractedServices: Object.fromEntries(list.map(({ key, version }) => [key, version])),
-    subscriptionPlans: Object.fromEntries(list.flatMap(({ key, plan }) => (plan === null ? [] : [[key, plan]]))),
-    subscriptionAddOns: Object.fromEntries(list.flatMap(({ key, addOns }) => (addOns === null ? [] : [[key, addOns]]))),
+    ...chosenIn(list),
+    autoRenew,
   };
 }
 
@@ -133,7 +174,9 @@ export async function pageChanges(
 }
 
 /** A service of a subscription to schedule, with the names that stay readable when it is deleted. */
-export type NamedService = Pick<SubscribedService, "serviceId" | "pricingId" | "plan" | "addOns"> & {
+export type NamedService = Pick<SubscribedService, "serviceId" | "plan" | "addOns"> & {
+  /** Null for a trial. */
+  pricingId: string | null;
   serviceName: string;
   version: string;
 };
@@ -155,14 +198,16 @@ export async function insertChange(
 /** A pending change with everything that it needs to be applied. */
 export interface PendingChange {
   id: string;
+  kind: ScheduledKind;
   organizationId: string;
   contractId: string;
   userId: string;
   at: Date;
+  endsContract: boolean;
   autoRenew: boolean | null;
   actorKind: Actor["kind"];
   actorId: string | null;
-  services: readonly (ScheduledService & { serviceId: string | null })[];
+  services: readonly (VersionedService & { serviceId: string | null })[];
   /** When the contract entered its last recorded state. */
   recordedAt: Date;
 }
@@ -176,16 +221,11 @@ export async function readPending(tx: Database, contractIds: readonly string[]):
       services: PendingChange["services"] | null;
     }
   >(sql`
-    select s.id, c.organization_id as "organizationId", s.contract_id as "contractId", c.user_id as "userId", s.at,
-      s.auto_renew as "autoRenew", s.actor_kind as "actorKind", s.actor_id as "actorId",
+    select s.id, s.kind, c.organization_id as "organizationId", s.contract_id as "contractId", c.user_id as "userId",
+      s.at, s.ends_contract as "endsContract", s.auto_renew as "autoRenew", s.actor_kind as "actorKind",
+      s.actor_id as "actorId", ${sql.raw(SUBSCRIPTIONS_JSON)} as services,
       (select t.since from contract_states t where t.contract_id = s.contract_id order by t.id desc limit 1)
-        as "recordedAt",
-      (select json_agg(json_build_object('serviceId', x.service_id, 'key', coalesce(v.name_key, x.service_name),
-          'version', coalesce(p.version, x.version), 'plan', x.plan, 'addOns', x.add_ons) order by x.position)
-        from scheduled_subscriptions x
-        left join services v on v.id = x.service_id
-        left join pricings p on p.id = x.pricing_id
-        where x.change_id = s.id) as services
+        as "recordedAt"
     from ${THEIR_CONTRACTS}
     where ${isAnyOf(sql`s.contract_id`, contractIds)} and s.state = 'pending'
     order by s.contract_id
@@ -212,26 +252,39 @@ export async function settleChanges(
   await tx.update(contracts).set({ changeAt: null }).where(isAnyOf(contracts.id, contractIds));
 }
 
-type ChangeCode = "CHANGE_SCHEDULED" | "CHANGE_CANCELLED" | "CHANGE_BLOCKED";
+/** The facts of a change that its events tell. */
+export type ToldChange = Pick<PendingChange, "id" | "organizationId" | "contractId" | "userId" | "at">;
 
-/** Creates the event of a change. */
+/** Creates the event of a scheduled novation. */
 export function changeEvent(
-  code: ChangeCode,
-  change: Pick<PendingChange, "id" | "organizationId" | "contractId" | "userId" | "at">,
+  code: "CHANGE_SCHEDULED" | "CHANGE_CANCELLED" | "CHANGE_BLOCKED",
+  { id, organizationId, contractId, userId, at }: ToldChange,
   why?: string,
 ): Addressed {
-  const { id, organizationId, contractId, userId, at } = change;
   const details = { scheduledId: id, kind: "novation" as const, at: at.toISOString(), contractId, userId };
   return { organizationId, event: { code, details: why === undefined ? details : { ...details, why } } };
 }
 
-/** Cancels the pending changes of locked contracts. Returns them in the order of the contracts. */
+/** Creates the event of a trial's end. */
+export function trialEvent(
+  { organizationId, contractId, userId, at }: ToldChange,
+  outcome: TrialOutcome,
+  why?: string,
+): Addressed {
+  const details = { contractId, userId, until: at.toISOString(), outcome };
+  const event = { code: "TRIAL_ENDED" as const, details: why === undefined ? details : { ...details, why } };
+  return { organizationId, event };
+}
+
+/** Cancels the pending changes of locked contracts, all or of one kind. Returns them in the order of the contracts. */
 export async function cancelPending(
   tx: Database,
   contractIds: readonly string[],
   why: CancelReason,
+  kind?: ScheduledKind,
 ): Promise<PendingChange[]> {
-  const pending = await readPending(tx, contractIds);
+  const all = await readPending(tx, contractIds);
+  const pending = kind === undefined ? all : all.filter((change) => change.kind === kind);
   await settleChanges(
     tx,
     pending.map(({ contractId }) => contractId),
@@ -239,6 +292,32 @@ export async function cancelPending(
   );
   return pending;
 }
+
+/** Marks up to {@link REMINDED_AT_ONCE} reminders that are due, and returns their events. */
+export async function takeReminders(tx: Database, now: Date): Promise<Addressed[]> {
+  const moment = sql`${now.toISOString()}::timestamptz`;
+  const rows = await tx.execute<{ organization_id: string; contract_id: string; user_id: string; at: string }>(sql`
+    with due as (
+      select id from scheduled_changes
+      where state = 'pending' and remind_at is not null and remind_at <= ${moment} and at > ${moment}
+      order by remind_at limit ${REMINDED_AT_ONCE}::integer for update skip locked
+    ), reminded as (
+      update scheduled_changes s set remind_at = null from due where s.id = due.id returning s.contract_id, s.at
+    )
+    select c.organization_id, r.contract_id, c.user_id, r.at from reminded r join contracts c on c.id = r.contract_id
+    order by r.at, r.contract_id
+  `);
+  return rows.map(({ organization_id, contract_id, user_id, at }) => ({
+    organizationId: organization_id,
+    event: {
+      code: "TRIAL_ENDING",
+      details: { contractId: contract_id, userId: user_id, until: new Date(at).toISOString() },
+    },
+  }));
+}
+
+/** Reminders recorded in one transaction. */
+export const REMINDED_AT_ONCE = 500;
 
 /**
  * Moves pending changes at the end of the billing period to the end that these contracts have now. `condition` is on the
@@ -251,7 +330,9 @@ export async function followPeriodEnds(
 ): Promise<void> {
   await tx.execute(sql`
     with moved as (
-      update scheduled_changes s set at = c.end_date from contracts c
+      update scheduled_changes s set at = c.end_date,
+        remind_at = case when s.remind_days > 0 then c.end_date - s.remind_days * interval '24 hours' end
+      from contracts c
       where ${isAnyOf(sql`c.id`, contractIds)} and c.change_at is not null and ${condition}
         and s.contract_id = c.id and s.state = 'pending' and s.at_period_end and s.at <> c.end_date
       returning s.contract_id, s.at
@@ -310,26 +391,41 @@ export async function removePendingServices(
   return rows.map(({ contract_id }) => contract_id);
 }
 
-/** A configuration of a version that pending changes name, with their contracts. */
+/** A configuration that pending changes of one kind give a service, with the version that it is of. */
 export interface PendingConfiguration {
+  kind: ScheduledKind;
+  pricingId: string;
   plan: string | null;
   addOns: Record<string, number> | null;
   contractIds: string[];
 }
 
-/** Lists the configurations that pending changes give a version, each once. */
-export async function listPendingConfigurations(tx: Database, pricingId: string): Promise<PendingConfiguration[]> {
-  const rows = await tx.execute<{ plan: string | null; add_ons: string | null; contract_ids: string[] }>(sql`
-    select x.plan, x.add_ons::text as add_ons, array_agg(s.contract_id order by s.contract_id) as contract_ids
-    from scheduled_subscriptions x join scheduled_changes s on s.id = x.change_id
-    where x.pricing_id = ${pricingId} and s.state = 'pending'
-    group by x.plan, x.add_ons::text
-    order by 1, 2
+/**
+ * Lists the configurations that pending changes give these versions of a service, each once: novations that name them, and
+ * trials of contracts on them.
+ */
+export async function listPendingConfigurations(
+  tx: Database,
+  { serviceId, pricingIds }: { serviceId: string; pricingIds: readonly string[] },
+  kinds: readonly ScheduledKind[],
+): Promise<PendingConfiguration[]> {
+  const rows = await tx.execute<
+    Omit<PendingConfiguration, "addOns"> & { addOns: string | null } & Record<string, unknown>
+  >(sql`
+    select s.kind, coalesce(x.pricing_id, cs.pricing_id) as "pricingId", x.plan, x.add_ons::text as "addOns",
+      array_agg(s.contract_id order by s.contract_id) as "contractIds"
+    from scheduled_subscriptions x
+    join scheduled_changes s on s.id = x.change_id
+    left join contract_services cs on s.kind = 'trialEnd' and cs.contract_id = s.contract_id
+      and cs.service_id = x.service_id
+    where x.service_id = ${serviceId} and s.state = 'pending' and not s.ends_contract
+      and ${isAnyOf(sql`s.kind`, kinds)} and ${isAnyOf(sql`coalesce(x.pricing_id, cs.pricing_id)`, pricingIds)}
+    group by 1, 2, 3, 4
+    order by 1, 2, 3, 4
   `);
-  return rows.map(({ plan, add_ons, contract_ids }) => ({
-    plan,
-    addOns: add_ons === null ? null : (JSON.parse(add_ons) as Record<string, number>),
-    contractIds: contract_ids,
+  return rows.map(({ addOns, ...row }) => ({
+    ...row,
+    addOns: addOns === null ? null : (JSON.parse(addOns) as Record<string, number>),
   }));
 }
 
@@ -343,24 +439,26 @@ export async function countPendingOf(db: Database, serviceId: string): Promise<n
   return row?.count ?? 0;
 }
 
-/** Points the pending changes of locked contracts that name a version at another one. */
+/** Gives a service of pending changes of locked contracts another configuration; a novation also another version. */
 export async function rewritePending(
   tx: Database,
   input: {
+    kind: ScheduledKind;
     contractIds: readonly string[];
-    from: string;
+    serviceId: string;
     to: { id: string; version: string };
     plan: string | null;
     addOns: Record<string, number>;
   },
 ): Promise<void> {
-  const { contractIds, from, to, plan, addOns } = input;
-  const theirs = sql`${scheduledSubscriptions.changeId} in (
-    select id from scheduled_changes where state = 'pending' and ${isAnyOf(sql`contract_id`, contractIds)})`;
+  const { kind, contractIds, serviceId, to, plan, addOns } = input;
+  const theirs = sql`${scheduledSubscriptions.changeId} in (select id from scheduled_changes
+    where state = 'pending' and kind = ${kind} and ${isAnyOf(sql`contract_id`, contractIds)})`;
+  const version = kind === "novation" ? { pricingId: to.id, version: to.version } : {};
   await tx
     .update(scheduledSubscriptions)
-    .set({ pricingId: to.id, version: to.version, plan, addOns })
-    .where(and(eq(scheduledSubscriptions.pricingId, from), theirs));
+    .set({ ...version, plan, addOns })
+    .where(and(eq(scheduledSubscriptions.serviceId, serviceId), theirs));
 }
 
 /** Ids of the services that pending changes of these contracts name, in the order of locking. */

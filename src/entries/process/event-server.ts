@@ -13,7 +13,12 @@ import { identifyCaller } from "../../operations/access.ts";
 import { contextOf, type Resources } from "../../operations/context.ts";
 import { openApiKey } from "../../operations/credentials.ts";
 import { Failure } from "../../operations/errors.ts";
-import { announceEndedOverrides, announceExpired, renewDueContracts } from "../../operations/contracts/expiry.ts";
+import {
+  announceEndedOverrides,
+  announceEndingTrials,
+  announceExpired,
+  renewDueContracts,
+} from "../../operations/contracts/expiry.ts";
 import { sweepDueChanges } from "../../operations/due-changes.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
@@ -26,7 +31,7 @@ const RETURN_MS = 10_000;
 const RETRY_MS = 500;
 /** Interval of the sweep that announces expired contracts and extends renewing ones. */
 const EXPIRY_MS = 30_000;
-/** Interval of the sweep that applies scheduled changes and announces ended overrides. */
+/** Interval of the sweep that applies scheduled changes, and announces ended overrides and trials that end soon. */
 const TERMS_MS = 1_000;
 /** The outbox is read every second; older reads mean that the feed has stopped. */
 const STALE_MS = 5000;
@@ -126,6 +131,9 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     isSweeping = true;
     await sweepDueChanges(contextOf(resources, { kind: "anonymous" })).catch((error: unknown) =>
       log("warn", "scheduled changes could not be applied yet", error),
+    );
+    await announceEndingTrials(resources.db, resources.now()).catch((error: unknown) =>
+      log("warn", "ending trials could not be announced yet", error),
     );
     await announceEndedOverrides(resources.db, resources.now()).catch((error: unknown) =>
       log("warn", "ended overrides could not be announced yet", error),

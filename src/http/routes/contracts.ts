@@ -134,11 +134,11 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     return json(c, listed.contracts);
   })
   .post("/", async (c) => {
-    const { organizationId, groupId, ...contract } = bodyOf(c, newContract);
+    const { organizationId, groupId, trial, ...contract } = bodyOf(c, newContract, "unknownFieldsLast");
     requireEnd(c, "billingPeriod.renewalDays", contract.billingPeriod?.renewalDays);
     const created = await contracts.createContract(context(c), {
       organizationId: targetOrganization(c, organizationId),
-      contract: { ...contract, groupId: groupId ?? undefined },
+      contract: { ...contract, groupId: groupId ?? undefined, trial: trial ?? undefined },
     });
     return json(c, created, 201);
   })

@@ -149,9 +149,9 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
   await takeAlong(ctx, moving, targetId);
   const theirs = moving.map((row) => row.id);
   return [
-    ...(await leaveBehind(ctx, [...staying], service.id)),
     ...(await leavePending(ctx, staysBehind(service.id, targetId))),
     ...(await leavePending(ctx, isLeft(service.id, theirs))),
+    ...(await leaveBehind(ctx, [...staying], service.id)),
   ];
 }
 

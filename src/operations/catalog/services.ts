@@ -178,8 +178,9 @@ export async function disableService(
       .where(eq(services.id, service.id));
     await ctx.db.update(pricings).set({ availability: "archived" }).where(eq(pricings.serviceId, service.id));
     const operationId = newId(now);
-    const ended = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
-    ended.push(...(await leavePending(ctx, isService(serviceIds))));
+    const left = await leavePending(ctx, isService(serviceIds));
+    const removed = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
+    const ended = [...removed, ...left];
     await keepDecision(ctx, decision);
     await audit(ctx, {
       action: "service.disable",
@@ -217,8 +218,9 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const before = await readFacts(ctx.db, contractIds);
     const now = ctx.resources.now();
     const operationId = newId(now);
-    const ended = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
-    ended.push(...(await leavePending(ctx, isService(serviceIds))));
+    const left = await leavePending(ctx, isService(serviceIds));
+    const removed = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
+    const ended = [...removed, ...left];
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     await auditAll(
       ctx,

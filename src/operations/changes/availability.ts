@@ -2,6 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../../core/event-messages.ts";
+import { SCHEDULED_KINDS } from "../../core/scheduled.ts";
 import { type CompiledPricing, trackedLimits } from "../../core/pricing/compile.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { batchesOf, lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
@@ -137,9 +138,10 @@ async function applyAvailability(
   let rewritten: Addressed[] = [];
   if (isArchiving) {
     await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
+    const affected = await lockSubscribers(ctx.db, { serviceIds: [service.id], pricingIds: [target.id] });
     const moves = decision?.moves;
-    novated = await novateToNewest(ctx, { service, archivedId: target.id, target: plan.newest, fallback, moves });
     rewritten = await rewriteToNewest(ctx, plan, decision?.pendingMoves);
+    novated = await novateToNewest(ctx, { service, affected, target: plan.newest, fallback, moves });
   }
   await keepDecision(ctx, decision);
   await audit(ctx, {
@@ -163,7 +165,7 @@ async function applyAvailability(
   return answer;
 }
 
-/** Points pending changes that name an archived version to the newest one, and returns the events. */
+/** Takes pending changes off an archived version to the newest one, and returns the events. */
 async function rewriteToNewest(
   ctx: Context,
   plan: AvailabilityPlan,
@@ -171,16 +173,14 @@ async function rewriteToNewest(
 ): Promise<Addressed[]> {
   const { service, target: archived, newest, fallback } = plan;
   if (moves === undefined) await lockContractsWithPending(ctx.db, sql`x.pricing_id = ${archived.id}`);
-  const pending = await listPendingConfigurations(ctx.db, archived.id);
+  const where = { serviceId: service.id, pricingIds: [archived.id] };
+  const pending = await listPendingConfigurations(ctx.db, where, SCHEDULED_KINDS);
   if (pending.length === 0) return [];
   if (newest === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
-  const to = moves ?? [
-    {
-      contractIds: pending.flatMap(({ contractIds }) => contractIds),
-      ...checkTarget(service, newest, await compiledVersion(ctx, newest), fallback),
-    },
-  ];
-  return movePending(ctx, { from: archived, to: newest, moves: to });
+  if (moves !== undefined) return movePending(ctx, { serviceId: service.id, to: newest, moves });
+  const target = checkTarget(service, newest, await compiledVersion(ctx, newest), fallback);
+  const all = pending.map(({ kind, contractIds }) => ({ kind, contractIds, ...target }));
+  return movePending(ctx, { serviceId: service.id, to: newest, moves: all });
 }
 
 async function compiledVersion(ctx: Context, { id, hash }: VersionRow): Promise<CompiledPricing> {
@@ -194,14 +194,14 @@ async function novateToNewest(
   ctx: Context,
   input: {
     service: ServiceRow;
-    archivedId: string;
+    /** The locked contracts on the archived version. */
+    affected: readonly { id: string; userId: string }[];
     target: VersionRow | undefined;
     fallback: Configuration;
     moves: readonly Move[] | undefined;
   },
 ): Promise<PrivateEvent[]> {
-  const { service, archivedId, target } = input;
-  const affected = await lockSubscribers(ctx.db, { serviceIds: [service.id], pricingIds: [archivedId] });
+  const { service, affected, target } = input;
   if (affected.length === 0) return [];
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
   const pricing = await compiledVersion(ctx, target);

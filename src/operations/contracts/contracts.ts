@@ -13,6 +13,7 @@ import { Failure } from "../errors.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
 import { auditContracts, billingOf, contactOf, factsOf } from "../contract-audit.ts";
 import { inGroup, recordContracts, viewOne } from "./contract-rows.ts";
+import { beginTrial, checkTrial, type NewTrial, requireAgainAllowed } from "./trials.ts";
 
 export interface NewContract extends Subscription {
   userContact: {
@@ -25,6 +26,7 @@ export interface NewContract extends Subscription {
   };
   billingPeriod?: { autoRenew?: boolean | undefined; renewalDays?: number | undefined } | undefined;
   groupId?: string | undefined;
+  trial?: NewTrial | undefined;
 }
 
 /**
@@ -54,14 +56,20 @@ export async function createContract(
       if (organization === undefined) {
         throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
       }
+      await requireAgainAllowed(ctx, organizationId, contract.trial);
       if (organization.hasContract) throw exists();
       if (Object.keys(contract.contractedServices).length === 0) {
         throw new Failure("invalid", "Invalid request: serviceNames must be a non-empty array");
       }
-      const locked = await lockServices(ctx, [organizationId], contract);
-      const next = await resolveSubscription(ctx, locked.get(organizationId) ?? new Map(), contract, "creation");
+      const locked =
+        (await lockServices(ctx, [organizationId], contract)).get(organizationId) ?? new Map<string, string>();
+      const next = await resolveSubscription(ctx, locked, contract, "creation");
       const renewalDays = contract.billingPeriod?.renewalDays ?? USUAL_RENEWAL_DAYS;
       const now = ctx.resources.now();
+      const { userId } = userContact;
+      const { trial } = contract;
+      const given = { organizationId, userId, locked, next, now };
+      const checked = trial === undefined ? undefined : await checkTrial(ctx, { ...given, trial, contract });
       const id = newId(now);
       await ctx.db.insert(contracts).values({
         id,
@@ -74,15 +82,20 @@ export async function createContract(
         phone: userContact.phone ?? null,
         groupId: contract.groupId ?? null,
         startDate: now,
-        endDate: addPeriod(now, { value: renewalDays, unit: "DAY" }),
+        endDate: checked?.until ?? addPeriod(now, { value: renewalDays, unit: "DAY" }),
         autoRenew: contract.billingPeriod?.autoRenew ?? false,
         renewalDays,
       });
       await addSubscriptions(ctx.db, { contractIds: [id], next, now });
+      if (checked !== undefined) await beginTrial(ctx, { ...given, contractId: id, checked });
       await recordStates(ctx.db, { contractIds: [id], cause: "creation", now });
       const view = await viewOne(ctx, id);
       await auditContracts(ctx, "contract.create", [
-        { organizationId, userId: userContact.userId, after: factsOf(view) },
+        {
+          organizationId,
+          userId: userContact.userId,
+          after: { ...factsOf(view), ...(view.trial === undefined ? {} : { trial: view.trial }) },
+        },
       ]);
       await recordContracts(ctx, "CONTRACT_CREATED", [view]);
       return view;

@@ -5,6 +5,7 @@ import { recordStates } from "../../db/queries/contract-states.ts";
 import { isAnyOf, textArray } from "../../db/postgres/lists.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { ENDS_AT_ONCE, takeEndedOverrides } from "../../db/queries/overrides.ts";
+import { REMINDED_AT_ONCE, takeReminders } from "../../db/queries/scheduled.ts";
 import { contracts } from "../../db/schema.ts";
 
 const BATCH = 200;
@@ -72,6 +73,19 @@ export async function announceEndedOverrides(db: Database, now: Date): Promise<n
     });
     announced += found;
     if (found < ENDS_AT_ONCE) return announced;
+  }
+}
+
+/** Records TRIAL_ENDING for trials whose reminder is due. Returns their number. Safe to run in several processes at once. */
+export async function announceEndingTrials(db: Database, now: Date): Promise<number> {
+  for (let announced = 0; ;) {
+    const found = await db.transaction(async (tx) => {
+      const events = await takeReminders(tx, now);
+      if (events.length > 0) await recordEvents(tx, events);
+      return events.length;
+    });
+    announced += found;
+    if (found < REMINDED_AT_ONCE) return announced;
   }
 }
 

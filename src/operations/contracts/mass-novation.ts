@@ -7,13 +7,14 @@ import {
   restartBilling,
   viewSubscriptions,
 } from "../../db/queries/contracts.ts";
-import { recordEvents } from "../../db/queries/outbox.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { audit } from "../audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";
 import type { ImpactView } from "../policy/change-impact.ts";
 import type { ChangeAction } from "../policy/change-plan.ts";
 import { auditNovations } from "../contract-audit.ts";
 import { type Context, newId } from "../context.ts";
+import { movePending } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
@@ -41,13 +42,14 @@ export async function novateHolders(
     const decision = await decideChange(ctx, { ...input, service, isAssessed: true });
     const target = decision?.plan.target;
     if (decision === undefined || target === undefined) throw new Error("a novation was not decided on");
-    const { moves, gate, overrideReason, report } = decision;
+    const { moves, pendingMoves, gate, overrideReason, report } = decision;
     const pricing = (await compiledPricings(ctx, [{ pricingId: target.id, hash: target.hash }])).get(target.hash);
     if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
     const now = ctx.resources.now();
     const contractIds = moves.flatMap((move) => move.contractIds);
     const tracked = trackedLimits(pricing);
     const operationId = newId(now);
+    const events = await movePending(ctx, { serviceId: service.id, to: target, moves: pendingMoves });
     for (const batch of batchesOf(moves)) {
       const ids = batch.flatMap((move) => move.contractIds);
       await appendHistory(ctx.db, ids, now);
@@ -72,10 +74,11 @@ export async function novateHolders(
       after: { novatedContracts: contractIds.length, ...auditOf(decision) },
     });
     const { organizationId } = service;
-    await recordEvents(
-      ctx.db,
-      moved.map((details) => ({ organizationId, event: { code: "CONTRACT_NOVATED", details } })),
-    );
+    const novated = moved.map((details): Addressed => ({
+      organizationId,
+      event: { code: "CONTRACT_NOVATED", details },
+    }));
+    await recordEvents(ctx.db, [...novated, ...events]);
     return { ...report, gate, overrideReason, novatedContracts: contractIds.length };
   };
   await applyDueChangesOf(ctx, { organizationId: input.organizationId });

@@ -9,7 +9,7 @@ import {
   type SubscribedService,
 } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
-import { cancelPending, changeEvent } from "../../db/queries/scheduled.ts";
+import { cancelPending, changeEvent, trialEvent } from "../../db/queries/scheduled.ts";
 import { contracts } from "../../db/schema.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
@@ -74,13 +74,15 @@ async function applyNovation(
   return { contractIds, events };
 }
 
-/** Cancels the pending changes of locked contracts if the novation asks for it, and returns the events. */
+/** Ends the trials of locked contracts, cancels their pending changes if asked to, and returns the events. */
 async function cancelScheduled(
   ctx: Context,
   contractIds: readonly string[],
   { cancelScheduled: isAsked }: ImmediateNovation,
 ): Promise<Addressed[]> {
-  if (!isAsked) return [];
+  const trials = await cancelPending(ctx.db, contractIds, "Novated before its end", "trialEnd");
+  const ended = trials.map((trial) => trialEvent(trial, "novated"));
+  if (!isAsked) return ended;
   const why = "Cancelled by a novation";
   const cancelled = await cancelPending(ctx.db, contractIds, why);
   await auditContracts(
@@ -93,7 +95,7 @@ async function cancelScheduled(
       after: { why },
     })),
   );
-  return cancelled.map((change) => changeEvent("CHANGE_CANCELLED", change, why));
+  return [...ended, ...cancelled.map((change) => changeEvent("CHANGE_CANCELLED", change, why))];
 }
 
 /** Replaces a contract's whole subscription and restarts its billing period. Source: contract contracts §6. */

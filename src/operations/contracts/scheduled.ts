@@ -142,6 +142,12 @@ export async function cancelChange(ctx: Context, { id, ...address }: ContractAdd
     if (change === undefined) throw new Failure("notFound", `Scheduled change ${id} not found`);
     if (change.state !== "pending")
       throw new Failure("conflict", `CONFLICT: Scheduled change ${id} is ${change.state}`);
+    if (change.kind === "trialEnd") {
+      throw new Failure(
+        "conflict",
+        `CONFLICT: Scheduled change ${id} is the end of a trial: novate the contract or move the end of its billing period`,
+      );
+    }
     const cancelled = await cancelPending(ctx.db, [row.id], "Cancelled");
     const { organizationId, userId } = row;
     await audit(ctx, { action: "schedule.cancel", organizationId, target: userId, before: await viewOf(ctx, change) });

@@ -113,8 +113,12 @@ export async function showContractAt(
     .from(contractHistory)
     .where(and(eq(contractHistory.contractId, past.row.id), lte(contractHistory.endDate, at)))
     .orderBy(contractHistory.id);
-  const { services, overrides } = past.state;
-  const shown = await withCustomTerms(ctx, [{ view: viewAt(past, history), services, overrides, scheduled: null }], at);
+  const { services, overrides, trial } = past.state;
+  const shown = await withCustomTerms(
+    ctx,
+    [{ view: viewAt(past, history), services, overrides, scheduled: null, trial }],
+    at,
+  );
   return { ...(shown[0] ?? viewAt(past, history)), asOf: past.asOf };
 }
 

@@ -16,6 +16,7 @@ import { type ChangeAction, type ChangePlan, planChange } from "./change-plan.ts
 import type { Assessment, Group } from "./grouping.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
+import type { PendingMove } from "../pending-changes.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "./proposals.ts";
 
 /** Returns the rules of an organization's gate in their order; none if none are set. */
@@ -43,8 +44,8 @@ export interface Decision {
   readonly plan: ChangePlan;
   /** Empty when contracts stay on their version. */
   readonly moves: readonly Move[];
-  /** Where pending changes go that name an archived version. */
-  readonly pendingMoves: readonly Move[];
+  /** Where pending changes go that must follow. */
+  readonly pendingMoves: readonly PendingMove[];
   readonly gate: GateView;
   readonly overrideReason: string | null;
   readonly report: ImpactView;
@@ -79,10 +80,8 @@ export async function decideChange(
   const assessment = await assessLocked(ctx, plan);
   const moves =
     change.action === "archive" || change.action === "novation" ? movesOf(plan, assessment, assessment.groups) : [];
-  const pendingMoves = movesOf(
-    plan,
-    assessment,
-    assessment.pending.map(({ group, contractIds }) => ({ ...group, contractIds })),
+  const pendingMoves = assessment.pending.flatMap(({ group, kind, contractIds }) =>
+    movesOf(plan, assessment, [{ ...group, contractIds }]).map((move) => ({ ...move, kind })),
   );
   const gate = holdAgainst(rules, assessment);
   const report = viewImpact(plan, assessment);

@@ -1,3 +1,4 @@
+import { SCHEDULED_KINDS } from "../../core/scheduled.ts";
 import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
 import { countSubscribers, listConfigurations, readSubscribers } from "../../db/queries/subscribers.ts";
 import { countPendingOf, listPendingConfigurations, type PendingConfiguration } from "../../db/queries/scheduled.ts";
@@ -45,13 +46,11 @@ export async function assessChange(
   // Distinct configurations suffice to find missing answers, before any contract is read.
   for (const holding of await listConfigurations(ctx.db, plan.holders, ctx.resources.now()))
     await grouping.open(holding);
-  const { version } = plan;
-  const pending =
-    plan.action === "archive" && version?.state === "active" ? await listPendingConfigurations(ctx.db, version.id) : [];
+  const pending = await pendingOf(ctx, plan);
   /** The configuration in the form of a contract's. Overrides do not count: they may end before the change is due. */
-  const holdingOf = ({ plan, addOns, contractIds: [contractId = ""] }: PendingConfiguration) => ({
+  const holdingOf = ({ pricingId, plan, addOns, contractIds: [contractId = ""] }: PendingConfiguration) => ({
     contractId,
-    pricingId: version?.id ?? "",
+    pricingId,
     plan,
     addOns,
     overrides: [],
@@ -79,13 +78,21 @@ export async function assessChange(
   if (grouping.missing.size > 0) throw new MissingAnswers(about, [...grouping.missing.values()]);
   const groups = pending.flatMap((each) => {
     const counted = grouping.find({ ...holdingOf(each), usage: {} });
-    return counted === undefined ? [] : [{ group: counted.group, contractIds: each.contractIds }];
+    return counted === undefined ? [] : [{ group: counted.group, kind: each.kind, contractIds: each.contractIds }];
   });
   const leaving = plan.action === "disable" && plan.holders.contractIds === undefined;
   const scheduled = leaving
     ? await countPendingOf(ctx.db, plan.service.id)
     : groups.reduce((sum, { contractIds }) => sum + contractIds.length, 0);
   return { ...grouping.assessment(), pending: groups, scheduled };
+}
+
+/** Lists what pending changes give the versions that contracts leave. By hand, a novation ends a trial. */
+async function pendingOf(ctx: Context, { action, service, holders }: ChangePlan): Promise<PendingConfiguration[]> {
+  const { pricingIds = [] } = holders;
+  if (holders.contractIds !== undefined || (action !== "archive" && action !== "novation")) return [];
+  const kinds = action === "archive" ? SCHEDULED_KINDS : (["trialEnd"] as const);
+  return listPendingConfigurations(ctx.db, { serviceId: service.id, pricingIds }, kinds);
 }
 
 function aboutOf({ service, action, target }: ChangePlan, certifies: boolean): QuestionsAbout {

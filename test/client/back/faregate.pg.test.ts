@@ -3,6 +3,7 @@ import {
   type Contract,
   Faregate,
   type NewContract,
+  type NewTrial,
   novationTo,
   parsePricingToken,
   publicOffer,
@@ -136,6 +137,20 @@ describe("contracts", () => {
     await contracts.schedule(userId, { ...pro, at: "periodEnd" });
     expect((await contracts.novate(userId, pro)).scheduled?.atPeriodEnd).toBe(true);
     expect((await contracts.novate(userId, pro, { cancelScheduled: true })).scheduled).toBeUndefined();
+  });
+
+  test("begin with a trial", async () => {
+    const { contracts } = faregate;
+    const name = `${userId}-trial`;
+    const then = { subscriptionPlans: { tasker: "BASIC" }, subscriptionAddOns: {} };
+    const until = new Date("2025-06-20T00:00:00Z");
+    const create = (trial: NewTrial) =>
+      contracts.create(contract({ userContact: { userId: name, username: name }, trial }));
+    expect((await create({ until, then })).trial).toEqual({ until: until.toISOString(), then });
+    expect(await contracts.scheduled(name)).toMatchObject([{ kind: "trialEnd", then }]);
+    await contracts.delete(name);
+    await expect(create({ days: 3, then: "end" })).rejects.toMatchObject({ status: 409 });
+    expect((await create({ days: 3, then: "end", again: true, remindDays: 0 })).trial?.then).toBe("end");
   });
 
   test("are listed by conditions with how many there are, and one by one over all pages", async () => {
