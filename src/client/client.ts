@@ -32,6 +32,7 @@ export type {
   AfterTrial,
   NewScheduledChange,
   NewTrial,
+  ScheduledAvailability,
   ScheduledChange,
   ScheduledNovation,
   ScheduledQuery,

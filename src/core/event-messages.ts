@@ -69,7 +69,15 @@ export type PrivateEvent =
   | {
       code: "CHANGE_SCHEDULED" | "CHANGE_CANCELLED" | "CHANGE_BLOCKED";
       /** `at` is ISO 8601; `why` says why it was cancelled or blocked. */
-      details: { scheduledId: string; kind: "novation"; at: string; why?: string; contractId: string; userId: string };
+      details: { scheduledId: string; at: string; why?: string } & (
+        | { kind: "novation"; contractId: string; userId: string }
+        | {
+            kind: "availability";
+            serviceName: string;
+            pricingVersion: string;
+            availability: "active" | "archived";
+          }
+      );
     }
   /** `until` is ISO 8601. */
   | { code: "TRIAL_ENDING"; details: { contractId: string; userId: string; until: string } }

@@ -1,8 +1,14 @@
+import type { GroupTarget } from "./change/configuration.ts";
+
 /*
  * Changes for later. Source: contract custom-terms §1, §4, §6.
  */
 
-export const SCHEDULED_KINDS = ["novation", "trialEnd"] as const;
+/** Kinds of changes of contracts. */
+export const CONTRACT_CHANGES = ["novation", "trialEnd"] as const;
+export type ContractChange = (typeof CONTRACT_CHANGES)[number];
+
+export const SCHEDULED_KINDS = [...CONTRACT_CHANGES, "availability"] as const;
 export type ScheduledKind = (typeof SCHEDULED_KINDS)[number];
 
 export const SCHEDULED_STATES = ["pending", "done", "cancelled", "blocked"] as const;
@@ -13,7 +19,9 @@ export type CancelReason =
   | "Cancelled"
   | "Cancelled by a novation"
   | "Novated before its end"
-  | "Its services were removed";
+  | "Its services were removed"
+  | "The version was deleted"
+  | "The service was removed";
 
 /** The subscription of a contract after its trial, of the same services; or the end of the contract. */
 export type AfterTrial =
@@ -50,3 +58,28 @@ export function chosenIn(services: readonly ScheduledService[]): Exclude<AfterTr
 /** Returns what follows a trial. */
 export const afterTrial = ({ endsContract, services }: Omit<StoredTrial, "until">): AfterTrial =>
   endsContract ? "end" : chosenIn(services ?? []);
+
+/** Target subscription for contracts of an archived version. */
+export interface FallbackSubscription {
+  subscriptionPlan?: string | undefined;
+  subscriptionAddOns?: Record<string, number> | undefined;
+  /** Targets per configuration. A configuration without any target gets its best fit. */
+  groups?: readonly GroupTarget[] | undefined;
+  /** New plan by previous plan. Default: the renames that the newest version declares. */
+  renames?: Readonly<Record<string, string>> | undefined;
+}
+
+/** Another availability of a version at a later moment. */
+export interface ScheduledAvailability {
+  readonly availability: "active" | "archived";
+  /** Name of the service and of the version when it was scheduled. */
+  readonly serviceName: string;
+  readonly version: string;
+  /** Body of the call, as it was sent; null to activate. */
+  readonly fallback: object | null;
+  /** The targets of contracts that were read from it. */
+  readonly targets: FallbackSubscription;
+  readonly overrideReason: string | null;
+  /** Gate rules that the reason passes over, as JSON text. */
+  readonly passedOver: readonly string[];
+}

@@ -21,7 +21,7 @@ import type { EventDetails } from "../core/event-messages.ts";
 import type { OffReason } from "../core/ofrep.ts";
 import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
 import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
-import type { ScheduledKind, ScheduledState, StoredTrial } from "../core/scheduled.ts";
+import type { ScheduledAvailability, ScheduledKind, ScheduledState, StoredTrial } from "../core/scheduled.ts";
 import type { StateCause } from "./queries/contract-states.ts";
 import type { SnapshotService } from "./queries/contract-snapshots.ts";
 
@@ -345,8 +345,8 @@ export const contractOverrides = pgTable(
 );
 
 /**
- * Changes of contracts for later. A contract has at most one pending change, and its row repeats the moment in `change_at`.
- * See operations/due-changes.ts.
+ * Changes of contracts and versions for later. A contract has at most one pending change, and its row repeats the moment in
+ * `change_at`. See operations/due-changes.ts and operations/changes/scheduled-availability.ts.
  */
 export const scheduledChanges = pgTable(
   "scheduled_changes",
@@ -355,7 +355,12 @@ export const scheduledChanges = pgTable(
     organizationId: text("organization_id").notNull(),
     kind: text("kind").$type<ScheduledKind>().notNull(),
     state: text("state").$type<ScheduledState>().notNull(),
+    /** Contract of a novation or trial. */
     contractId: text("contract_id"),
+    /** Service and version of an availability; null once they are deleted. */
+    serviceId: text("service_id"),
+    pricingId: text("pricing_id"),
+    availability: json("availability").$type<ScheduledAvailability>(),
     at: moment("at").notNull(),
     /** True if `at` follows the end of the billing period. */
     atPeriodEnd: boolean("at_period_end").notNull().default(false),
@@ -384,12 +389,24 @@ export const scheduledChanges = pgTable(
       columns: [t.contractId],
       foreignColumns: [contracts.id],
     }).onDelete("cascade"),
+    foreignKey({
+      name: "scheduled_changes_service_fk",
+      columns: [t.serviceId],
+      foreignColumns: [services.id],
+    }).onDelete("set null"),
+    foreignKey({
+      name: "scheduled_changes_pricing_fk",
+      columns: [t.pricingId],
+      foreignColumns: [pricings.id],
+    }).onDelete("set null"),
     check("scheduled_changes_kind_known", sql`${t.kind} in ('novation', 'trialEnd', 'availability')`),
     check("scheduled_changes_state_known", sql`${t.state} in ('pending', 'done', 'cancelled', 'blocked')`),
     uniqueIndex("scheduled_changes_pending_unique")
       .on(t.contractId)
       .where(sql`${t.state} = 'pending'`),
     index("scheduled_changes_contract_idx").on(t.contractId, t.id),
+    index("scheduled_changes_service_idx").on(t.serviceId, t.id),
+    index("scheduled_changes_pricing_idx").on(t.pricingId),
     index("scheduled_changes_organization_idx").on(t.organizationId, t.state, t.at, t.id),
     index("scheduled_changes_state_idx").on(t.state, t.at, t.id),
     // Partial index of reminders that are not recorded, which the sweep looks for every second.

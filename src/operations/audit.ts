@@ -80,7 +80,7 @@ export function audit(ctx: Context, change: Change): Promise<void> {
  */
 export async function auditAll(ctx: Context, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
-  const caller = authorOf(ctx.caller);
+  const caller = ctx.author ?? authorOf(ctx.caller);
   const rows = storableJson(
     changes.map(({ action, organizationId, target, before, after, author = caller }) => ({
       actor_kind: author.actorKind,

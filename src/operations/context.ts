@@ -1,5 +1,5 @@
 import { PgTransaction } from "drizzle-orm/pg-core";
-import type { Caller } from "../core/access/caller.ts";
+import type { Author, Caller } from "../core/access/caller.ts";
 import type { AssessedConfiguration } from "../core/change/analysis.ts";
 import type { Database } from "../db/postgres/connect.ts";
 import type { Issuer } from "../db/queries/issuer.ts";
@@ -89,6 +89,8 @@ export interface Context {
   /** The database, or the transaction's handle inside of one. */
   db: Database;
   caller: Caller;
+  /** Author of changes that are made in somebody's name. Default: the caller. */
+  author?: Author | undefined;
   /** Request id for the audit log; undefined outside of a request. */
   requestId: string | undefined;
   /** Assessments computed before the change's transaction, by question key; see proposeFirst. */

@@ -4,7 +4,6 @@ import { grant, type Grant } from "../core/pricing/subscription.ts";
 import { withActors } from "../db/queries/actors.ts";
 import { type ContractView, type ReadContract, readContracts } from "../db/queries/contracts.ts";
 import type { ContractOverride, OverrideView } from "../db/queries/overrides.ts";
-import type { ScheduledView } from "../db/queries/scheduled.ts";
 import type { Context } from "./context.ts";
 import { compiledPricings } from "./subscriptions.ts";
 
@@ -37,7 +36,7 @@ export async function withCustomTerms(
 async function shownChanges(
   ctx: Context,
   contracts: readonly ReadContract[],
-): Promise<Map<ReadContract, { scheduled: ScheduledView }>> {
+): Promise<Map<ReadContract, Required<Pick<ContractView, "scheduled">>>> {
   const pending = contracts.flatMap((contract) =>
     contract.scheduled === null ? [] : [{ ...contract.scheduled, contract }],
   );

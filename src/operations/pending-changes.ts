@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import { isAnyOf } from "../db/postgres/lists.ts";
-import type { ScheduledKind } from "../core/scheduled.ts";
+import type { ContractChange } from "../core/scheduled.ts";
 import type { Move } from "../db/queries/contracts.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import type { VersionRow } from "../db/queries/pricings.ts";
@@ -54,7 +54,7 @@ export async function leavePending(ctx: Context, leaving: SQL): Promise<Addresse
 
 /** A target of pending changes of one kind. */
 export interface PendingMove extends Pick<Move, "plan" | "addOns"> {
-  kind: ScheduledKind;
+  kind: ContractChange;
   contractIds: readonly string[];
 }
 

@@ -10,7 +10,7 @@ import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
 import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
-import { scheduledOperations } from "./scheduled.ts";
+import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
 import { serviceOperations } from "./services.ts";
 import { systemOperations } from "./system.ts";
 import { userOperations } from "./users.ts";
@@ -43,6 +43,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...overrideOperations.map(insideOrganization),
   ...scheduledOperations,
   ...scheduledOperations.map(insideOrganization),
+  ...serviceScheduledOperations,
+  ...serviceScheduledOperations.map(insideOrganization),
   ...serviceOperations,
   ...serviceOperations.map(insideOrganization),
   ...offerOperations,

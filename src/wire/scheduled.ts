@@ -69,8 +69,28 @@ export const scheduledNovation = z
   })
   .meta({ id: "ScheduledNovation" });
 
+export const scheduledAvailability = z
+  .strictObject({
+    id,
+    organizationId: id,
+    kind: z.literal("availability"),
+    state: common.state,
+    serviceName: z.string(),
+    pricingVersion: z.string(),
+    availability: z.enum(["active", "archived"]),
+    fallback: z.looseObject({}).nullable().describe("Targets of contracts, as they were sent; null to activate"),
+    overrideReason: z.string().nullable().describe("Why the gate is passed over"),
+    at: moment,
+    effectiveAt: common.effectiveAt,
+    why: common.why,
+    createdAt: moment,
+    actor,
+  })
+  .meta({ id: "ScheduledAvailability" });
+
 export const scheduledChange = z
   .discriminatedUnion("kind", [
+    scheduledAvailability,
     scheduledNovation,
     z.strictObject({ ...common, kind: z.literal("trialEnd"), then: afterTrial }).meta({ id: "ScheduledTrialEnd" }),
   ])
@@ -99,6 +119,53 @@ const SCHEDULED = {
   actor: { kind: "key", id: EXAMPLE.apiKeyId, name: null },
 };
 const PATH = "/contracts/{userId}/scheduled";
+
+const LATER = {
+  id: EXAMPLE.scheduledId,
+  organizationId: EXAMPLE.organizationId,
+  kind: "availability",
+  state: "pending",
+  serviceName: "Tasker",
+  pricingVersion: "1.0.0",
+  availability: "archived",
+  fallback: { subscriptionPlan: "PRO" },
+  overrideReason: null,
+  at: "2026-04-09T09:00:00.000Z",
+  effectiveAt: null,
+  why: null,
+  createdAt: EXAMPLE.createdAt,
+  actor: SCHEDULED.actor,
+};
+
+/** Answer of a call that schedules another availability. */
+export const scheduledLater = { schema: scheduledAvailability, example: LATER };
+
+/** Changes of versions for later. Source: contract custom-terms §5. */
+export const serviceScheduledOperations: readonly Operation[] = [
+  {
+    id: "listServiceScheduled",
+    group: "Services",
+    method: "GET",
+    path: "/services/{serviceName}/scheduled",
+    summary: "List a service's scheduled changes",
+    description: "Lists the newest 100 scheduled archivings and activations of versions in all states, newest first.",
+    answers: { 200: { schema: z.array(scheduledAvailability), example: [LATER] } },
+    errors: { 404: "NOT FOUND: Service with name tasker" },
+  },
+  {
+    id: "cancelServiceScheduled",
+    group: "Services",
+    method: "DELETE",
+    path: "/services/{serviceName}/scheduled/{scheduledId}",
+    summary: "Cancel a scheduled archiving or activation",
+    description: "Cancels a pending change of a version. It stays in the lists as cancelled.",
+    answers: { 204: null },
+    errors: {
+      404: `Scheduled change ${EXAMPLE.scheduledId} not found`,
+      409: `CONFLICT: Scheduled change ${EXAMPLE.scheduledId} is done`,
+    },
+  },
+];
 
 /** Novations of contracts for later. Source: contract custom-terms §4. */
 export const scheduledOperations: readonly Operation[] = [

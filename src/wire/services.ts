@@ -2,6 +2,7 @@ import { z } from "zod";
 import { OVERRIDE, targets } from "./change-bodies.ts";
 import { EXAMPLE, id, limitParameter, message, moment, offsetParameter, pageParameter } from "./common.ts";
 import type { Operation } from "./operation.ts";
+import { scheduledLater } from "./scheduled.ts";
 
 export const serviceChanges = z
   .object({
@@ -332,10 +333,18 @@ export const serviceOperations: readonly Operation[] = [
       "Archives a version and moves its contracts to the newest active one: to the fallback in the body, or to the best fit. Or activates it again. The gate decides.",
     query: z.object({
       availability: z.enum(["active", "archived"]).default("archived").describe("New availability"),
+      at: z.iso
+        .datetime({ offset: true, local: true })
+        .or(z.iso.date())
+        .optional()
+        .describe("Moment of the change. Default: now. An event server carries it out within 2 s"),
       ...OVERRIDE,
     }),
     body: { schema: fallbackSubscription, example: { subscriptionPlan: "PRO" }, required: false },
-    answers: { 200: { schema: service, example: SERVICE } },
+    answers: {
+      200: { schema: service, example: SERVICE },
+      202: { description: "Scheduled", ...scheduledLater },
+    },
     errors: { 404: "Pricing version 1.0.0 not found for service tasker", 409: GATE_CLOSED },
   },
   {

@@ -168,6 +168,7 @@ const CALLS: [title: string, method: string, path: string, body?: string | FormD
   ["overrides", "GET", "/overrides?state=active"],
   ["a contract's overrides", "GET", "/contracts/one/overrides"],
   ["scheduled changes", "GET", "/scheduled"],
+  ["a service's scheduled changes", "GET", "/services/Tasker/scheduled"],
   ["a contract's scheduled changes", "GET", "/contracts/one/scheduled"],
   ["the overview", "GET", "/organizations/{organizationId}/overview"],
   ["denials", "GET", "/organizations/{organizationId}/denials"],

@@ -105,6 +105,8 @@ GET /organizations/{org}/contracts/{userId}/scheduled             K y y y y y M 
 POST /organizations/{org}/contracts/{userId}/scheduled            K y y y y L M U U U
 DELETE /organizations/{org}/contracts/{userId}/scheduled/1 K y y y y L M U U U
 GET /organizations/{org}/scheduled                                K y y y y y M U U U
+GET /organizations/{org}/services/{serviceName}/scheduled                K y y y y y M U U U
+DELETE /organizations/{org}/services/{serviceName}/scheduled/1           K y y y y L M U U U
 GET /organizations/{org}/overrides                                K y y y y y M U U U
 GET /services                                                     K y R R R R R y y y
 POST /services                                                    K R R R R R R y y S
@@ -142,6 +144,8 @@ GET /contracts/{userId}/scheduled                                 K y R R R R R 
 POST /contracts/{userId}/scheduled                                K y R R R R R y y S
 DELETE /contracts/{userId}/scheduled/1                            K y R R R R R y y S
 GET /scheduled                                                    K y R R R R R y y S
+GET /services/{serviceName}/scheduled                                    K R R R R R R y y S
+DELETE /services/{serviceName}/scheduled/1                               K R R R R R R y y S
 GET /overrides                                                    K y R R R R R y y S
 GET /features                                                     K R R R R R R y y y
 POST /features/{userId}                                           K R R R R R R y y y

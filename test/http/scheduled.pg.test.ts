@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { readOutbox } from "../../src/db/queries/outbox.ts";
 import { contextOf } from "../../src/operations/context.ts";
 import { announceExpired, renewDueContracts } from "../../src/operations/contracts/expiry.ts";
+import { sweepAvailability } from "../../src/operations/changes/scheduled-availability.ts";
 import { sweepDueChanges } from "../../src/operations/due-changes.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, type ContractBody, upload } from "../support/contracting.ts";
@@ -273,7 +274,7 @@ describe("scheduling", () => {
     expect(await listed("")).toEqual({ users: ["b", "a"], total: "2" });
     expect(await listed("?state=done&kind=novation")).toEqual({ users: ["c"], total: "1" });
     expect((await listed("?state=due&kind=x")).users).toBe(
-      "Errors where found during validation of query params: Invalid state. Please use one of the following: pending, done, cancelled, blocked | Invalid kind. Please use one of the following: novation, trialEnd",
+      "Errors where found during validation of query params: Invalid state. Please use one of the following: pending, done, cancelled, blocked | Invalid kind. Please use one of the following: novation, trialEnd, availability",
     );
     expect((await listed("?dueBefore=soon")).users).toBe("INVALID DATA: dueBefore must be an ISO 8601 date");
   });
@@ -593,5 +594,265 @@ describe("access", () => {
     expect((await cancel(ada, body.id, other.key)).status).toBe(404);
     expect((await api.call<Change[]>("GET", "/scheduled", { key: other.key })).body).toEqual([]);
     expect((await show(ada)).scheduled?.id).toBe(body.id);
+  });
+});
+
+describe("availability at a date", () => {
+  const version = (name: string, label: string, day: string) =>
+    SAMPLE.replace("saasName: Tasker", `saasName: ${name}`)
+      .replace('version: "1.0.0"', `version: "${label}"`)
+      .replace(/createdAt: .*/, `createdAt: ${day}`);
+  let services = 0;
+  let service: string;
+  let user: string;
+  const set = (label: string, query: string, body: object = {}, given = key) =>
+    api.call<Record<string, unknown> & { error?: string; id: string }>(
+      "PUT",
+      `/services/${service}/pricings/${label}?${query}`,
+      { key: given, body },
+    );
+  const scheduledOf = async () =>
+    (await api.call<Record<string, unknown>[]>("GET", `/services/${service}/scheduled`, { key })).body;
+  const activeOf = async () =>
+    Object.keys(
+      (await api.call<{ activePricings: object }>("GET", `/services/${service}`, { key })).body.activePricings,
+    );
+  const carryOut = () => sweepAvailability(contextOf(api.resources, { kind: "anonymous" }));
+  const at = START + DAY;
+  /** Returns the events about the service that `work` records. */
+  const about = async (work: () => Promise<unknown>) =>
+    (await eventsDuring(work)).filter(
+      ({ details }) => details["serviceName"] === `Dated${services}` || details["userId"] === user,
+    );
+
+  beforeEach(async () => {
+    const name = `Dated${(services += 1)}`;
+    service = name.toLowerCase();
+    user = `${service}-user`;
+    await upload(api, key, version(name, "1.0.0", "2025-05-01"), version(name, "2.0.0", "2025-06-01"));
+    await contract(api, key, user, {
+      contractedServices: { [service]: "1.0.0" },
+      subscriptionPlans: { [service]: "PRO" },
+      subscriptionAddOns: {},
+    });
+  });
+
+  test("25: activations come before archivings of the same moment, in the name of who scheduled them", async () => {
+    expect((await set("2.0.0", "availability=archived", { subscriptionPlan: "PRO" })).status).toBe(200);
+    const active = await set("2_0_0", `availability=active&at=${iso(at)}`, {}, api.callers.management.key);
+    expect(active.status).toBe(202);
+    const archived = await set("1.0.0", `availability=archived&at=${iso(at)}`, { subscriptionPlan: "BUSINESS" });
+    expect([archived.status, archived.body]).toEqual([
+      202,
+      {
+        id: expect.any(String),
+        organizationId: api.callers.organizationId,
+        kind: "availability",
+        state: "pending",
+        serviceName: `Dated${services}`,
+        pricingVersion: "1.0.0",
+        availability: "archived",
+        fallback: { subscriptionPlan: "BUSINESS" },
+        overrideReason: null,
+        at: iso(at),
+        effectiveAt: null,
+        why: null,
+        createdAt: iso(START),
+        actor: { kind: "key", id: api.callers.all.id, name: null },
+      },
+    ]);
+    setNow(at - 1);
+    expect(await carryOut()).toBe(0);
+    setNow(at + 700);
+    await consume(user);
+    expect(await activeOf()).toEqual(["1.0.0"]);
+    const events = await about(() => Promise.all([carryOut(), carryOut()]));
+    expect(events.map(({ code }) => code)).toEqual(["PRICING_ACTIVED", "PRICING_ARCHIVED", "CONTRACT_NOVATED"]);
+    expect(await activeOf()).toEqual(["2.0.0"]);
+    expect(await scheduledOf()).toMatchObject([
+      { pricingVersion: "1.0.0", state: "done", effectiveAt: iso(at + 700) },
+      { pricingVersion: "2.0.0", state: "done", fallback: null, effectiveAt: iso(at + 700) },
+    ]);
+    expect(await show(user)).toMatchObject({ subscriptionPlans: { [service]: "BUSINESS" } });
+    expect((await show(user, `?at=${iso(at + 700)}`)).asOf).toMatchObject({ cause: "archiving", since: iso(at + 700) });
+    const audit = await api.call<{ data: { target: string; actor: { id: string } }[] }>(
+      "GET",
+      "/audit-log?action=pricing.activate",
+      { key },
+    );
+    expect(audit.body.data[0]).toMatchObject({
+      target: `Dated${services} 2.0.0`,
+      actor: { id: api.callers.management.id },
+    });
+  });
+
+  test("26: a second change of the moment conflicts, and one without effect is answered at once", async () => {
+    await set("2.0.0", "availability=archived", { subscriptionPlan: "PRO" });
+    const first = await set("2.0.0", `availability=active&at=${iso(at)}`);
+    const second = await set("2.0.0", `availability=active&at=${iso(at)}`);
+    expect([second.status, second.body.error]).toEqual([
+      409,
+      `CONFLICT: Pricing version 2.0.0 of service ${service} has a change scheduled for ${iso(at)} already: ${first.body.id}`,
+    ]);
+    const already = await set("2.0.0", `availability=active&at=${iso(at + 1_000)}`);
+    expect([already.status, already.body["name"]]).toEqual([200, `Dated${services}`]);
+    expect(await scheduledOf()).toHaveLength(1);
+  });
+
+  test("27: a rule that is broken then blocks, unless that very rule was passed over", async () => {
+    const organization = await api.newOrganization(api.callers.owner);
+    const { owner } = api.callers;
+    const base = `/organizations/${organization.id}`;
+    await upload(
+      api,
+      organization.key,
+      version("Gated", "1.0.0", "2025-05-01"),
+      version("Gated", "2.0.0", "2025-06-01"),
+    );
+    await contract(api, organization.key, "gina", {
+      contractedServices: { gated: "1.0.0" },
+      subscriptionPlans: { gated: "PRO" },
+      subscriptionAddOns: {},
+    });
+    const archive = (query: string) =>
+      api.call<{ id: string; error?: string }>(
+        "PUT",
+        `${base}/services/gated/pricings/1.0.0?availability=archived&${query}`,
+        {
+          key: owner.key,
+          body: { subscriptionPlan: "FREE" },
+        },
+      );
+    const gate = (rules: object[]) => api.call("PUT", `${base}/gate`, { key: owner.key, body: { rules } });
+    const listed = async () =>
+      (await api.call<Record<string, unknown>[]>("GET", `${base}/services/gated/scheduled`, { key: owner.key })).body;
+    expect((await archive(`at=${iso(at)}`)).status).toBe(202);
+    expect((await gate([{ rule: "noFeatureLost" }])).status).toBe(200);
+    setNow(at);
+    const gated = async () =>
+      (await eventsDuring(carryOut)).filter(
+        ({ details }) => details["serviceName"] === "Gated" || details["userId"] === "gina",
+      );
+    const events = await gated();
+    const [blocked] = await listed();
+    expect(blocked).toMatchObject({ state: "blocked", effectiveAt: null });
+    expect(blocked?.["why"]).toMatch(/^CONFLICT: The gate is closed/);
+    expect(events.map(({ code }) => code)).toEqual(["CHANGE_BLOCKED"]);
+    expect(events[0]?.details).toMatchObject({ kind: "availability", serviceName: "Gated", pricingVersion: "1.0.0" });
+    expect((await archive(`at=${iso(at + DAY)}`)).status).toBe(409);
+    const passed = await archive(`at=${iso(at + DAY)}&overrideReason=Agreed`);
+    expect([passed.status, passed.body]).toMatchObject([202, { overrideReason: "Agreed" }]);
+    setNow(at + DAY);
+    expect((await gated()).map(({ code }) => code)).toEqual(["PRICING_ARCHIVED", "CONTRACT_NOVATED"]);
+    expect((await listed())[0]).toMatchObject({ state: "done" });
+  });
+
+  test("refusals are those of a change now, from the versions as they will be", async () => {
+    for (const [label, query, body, status, sentence] of [
+      ["1.0.0", "availability=gone&at=soon", {}, 400, expect.stringMatching(/^Invalid availability status/)],
+      [
+        "1.0.0",
+        "availability=archived&at=soon",
+        { subscriptionPlan: 5 },
+        422,
+        "The subscriptionPlan field must be a string",
+      ],
+      ["1.0.0", "availability=archived&at=soon", {}, 400, "INVALID DATA: at must be an ISO 8601 date"],
+      ["1.0.0", `availability=archived&at=${iso(START)}`, {}, 400, "INVALID DATA: at must be in the future"],
+      [
+        "9.0.0",
+        `availability=archived&at=${iso(at)}`,
+        {},
+        404,
+        `Pricing version 9.0.0 not found for service ${"SERVICE"}`,
+      ],
+      ["1.0.0", `availability=archived&at=${iso(at)}`, {}, 400, expect.stringMatching(/must provide a fallback/)],
+      [
+        "1.0.0",
+        `availability=archived&at=${iso(at)}`,
+        { subscriptionPlan: "GOLD" },
+        404,
+        expect.stringMatching(/GOLD/),
+      ],
+    ] as const) {
+      const answer = await set(label, query, body);
+      const expected = typeof sentence === "string" ? sentence.replace("SERVICE", service) : sentence;
+      expect([answer.status, answer.body.error], query).toEqual([status, expected]);
+    }
+    expect((await set("1.0.0", `availability=archived&at=${iso(at)}`, { subscriptionPlan: "PRO" })).status).toBe(202);
+    const last = await set("2.0.0", `availability=archived&at=${iso(at + 1)}`, { subscriptionPlan: "PRO" });
+    expect([last.status, last.body.error]).toEqual([
+      400,
+      `You cannot archive the last active pricing for service ${service}`,
+    ]);
+    for (let i = 1; i < 20; i += 1) {
+      const change = i % 2 === 1 ? "active" : "archived";
+      expect(
+        (await set("1.0.0", `availability=${change}&at=${iso(at + i * DAY)}`, { subscriptionPlan: "PRO" })).status,
+      ).toBe(202);
+    }
+    expect(
+      (await set("1.0.0", `availability=archived&at=${iso(at + 30 * DAY)}`, { subscriptionPlan: "PRO" })).body.error,
+    ).toBe("INVALID DATA: A service cannot have more than 20 availability changes scheduled");
+  });
+
+  test("is listed, cancelled, and cancelled with its version and service", async () => {
+    const first = await set("2.0.0", `availability=archived&at=${iso(at)}`, { subscriptionPlan: "PRO" });
+    const place = `/services/${service}/scheduled`;
+    const events = await about(() =>
+      api.call("DELETE", `${place}/${first.body.id}`, { key: api.callers.management.key }),
+    );
+    expect(events.map(({ code, details }) => [code, details["why"]])).toEqual([["CHANGE_CANCELLED", "Cancelled"]]);
+    expect((await api.call("DELETE", `${place}/${first.body.id}`, { key })).body["error"]).toBe(
+      `CONFLICT: Scheduled change ${first.body.id} is cancelled`,
+    );
+    expect((await api.call("DELETE", `${place}/nope`, { key })).body["error"]).toBe("Scheduled change nope not found");
+    expect((await api.call("GET", "/services/none/scheduled", { key })).body["error"]).toBe(
+      "NOT FOUND: Service with name none",
+    );
+    await set("2.0.0", "availability=archived", { subscriptionPlan: "PRO" });
+    await set("2.0.0", `availability=active&at=${iso(at)}`);
+    const all = await api.call<Record<string, unknown>[]>("GET", "/scheduled?kind=availability&limit=100", { key });
+    expect(all.body.filter(({ serviceName }) => serviceName === `Dated${services}`)).toHaveLength(1);
+    const deleted = await about(() => api.call("DELETE", `/services/${service}/pricings/2.0.0`, { key }));
+    expect(deleted.map(({ details }) => details["why"])).toEqual(["The version was deleted"]);
+    expect(await scheduledOf()).toMatchObject([
+      { state: "cancelled", why: "The version was deleted", pricingVersion: "2.0.0" },
+      { state: "cancelled" },
+    ]);
+  });
+
+  test("is cancelled with its service, disabled or removed for good", async () => {
+    await set("2.0.0", `availability=archived&at=${iso(at)}`, { subscriptionPlan: "PRO" });
+    const removed = await about(() => api.call("DELETE", `/services/${service}`, { key }));
+    expect(removed.filter(({ code }) => code === "CHANGE_CANCELLED").map(({ details }) => details["why"])).toEqual([
+      "The service was removed",
+    ]);
+    const organization = await api.newOrganization(api.callers.owner);
+    await upload(
+      api,
+      organization.key,
+      version("Pruned", "1.0.0", "2025-05-01"),
+      version("Pruned", "2.0.0", "2025-06-01"),
+    );
+    await api.call("PUT", `/services/pruned/pricings/1.0.0?availability=archived&at=${iso(at)}`, {
+      key: organization.key,
+      body: { subscriptionPlan: "PRO" },
+    });
+    await api.call("DELETE", "/services", { key: organization.key });
+    const left = await api.call<Record<string, unknown>[]>("GET", "/scheduled?state=cancelled", {
+      key: organization.key,
+    });
+    expect(left.body).toMatchObject([
+      { serviceName: "Pruned", pricingVersion: "1.0.0", why: "The service was removed" },
+    ]);
+  });
+
+  test("a version that is so already is done, without an event", async () => {
+    await set("2.0.0", `availability=archived&at=${iso(at)}`, { subscriptionPlan: "PRO" });
+    await set("2.0.0", "availability=archived", { subscriptionPlan: "PRO" });
+    setNow(at);
+    expect(await about(carryOut)).toEqual([]);
+    expect(await scheduledOf()).toMatchObject([{ state: "done", why: "The version was archived already" }]);
   });
 });

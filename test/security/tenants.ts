@@ -12,6 +12,8 @@ export interface Tenant {
   pricingVersion: string;
   userId: string;
   scheduledId: string;
+  /** Id of a scheduled change of the service. */
+  serviceScheduledId: string;
   groupId: string;
   username: string;
   apiKeyId: string;
@@ -73,6 +75,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       username: "nobody",
       apiKeyId: ABSENT,
       scheduledId: ABSENT,
+      serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
       featureId: "nowhere-board",
@@ -130,6 +133,12 @@ async function fillTenant(
     },
   });
   if (scheduled.status !== 201) throw new Error(JSON.stringify(scheduled.body));
+  const dated = await api.call<{ id: string }>(
+    "PUT",
+    `/services/${name}/pricings/0.9.0?availability=active&at=2030-01-01`,
+    { key, body: {} },
+  );
+  if (dated.status !== 202) throw new Error(JSON.stringify(dated.body));
   const hook = await api.call<{ id: string }>("POST", "/webhooks", {
     key,
     body: { url: `https://${name.toLowerCase()}.example/hook` },
@@ -150,6 +159,7 @@ async function fillTenant(
     pricingVersion: "0.9.0",
     userId,
     scheduledId: scheduled.body.id,
+    serviceScheduledId: dated.body.id,
     groupId,
     username: given.username,
     apiKeyId: keys.body.apiKeys.at(-1)?.id ?? "",
@@ -258,7 +268,9 @@ export function sampleOf(operation: Operation, target: Tenant, caller: { usernam
 
 /** Path of an operation about the rows of `target`. */
 export function pathOf(operation: Operation, target: Tenant): string {
-  const values: Record<string, string> = { ...target, key: target.featureId, ...OVERRIDDEN };
+  const ofService = operation.path.includes("{serviceName}/scheduled/");
+  const scheduledId = ofService ? target.serviceScheduledId : target.scheduledId;
+  const values: Record<string, string> = { ...target, key: target.featureId, ...OVERRIDDEN, scheduledId };
   return operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = values[name];
     if (value === undefined) throw new Error(`no tenant has a ${name}, which ${operation.path} needs`);

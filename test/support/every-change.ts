@@ -263,6 +263,12 @@ export async function changeServices(
       body,
     });
   }
+  const dated = await step("PUT /services/:serviceName/pricings/:pricingVersion", ["schedule.create"], {
+    path: "/services/:serviceName/pricings/:pricingVersion?availability=archived&at=2030-01-01",
+    body: { subscriptionPlan: "BASIC" },
+  });
+  ids["scheduledId"] = dated.id ?? "";
+  await step("DELETE /services/:serviceName/scheduled/:scheduledId", ["schedule.cancel"]);
   await step("PUT /services/:serviceName/pricings/:pricingVersion", ["pricing.archive"], {
     path: "/services/:serviceName/pricings/:pricingVersion?availability=archived",
     body: { subscriptionPlan: "PRO" },

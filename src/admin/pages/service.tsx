@@ -11,6 +11,7 @@ import { draftsOf } from "../drafts.ts";
 import { formatDay, formatNumber } from "../format.ts";
 import { PricingTabs } from "../parts/pricing-tabs.tsx";
 import { ServiceChanges } from "../parts/service-changes.tsx";
+import { ServiceUpcoming } from "../parts/upcoming.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { byDate, serviceKey, useContractCount } from "../services.ts";
 import { useHere } from "../here.tsx";
@@ -75,6 +76,7 @@ export function ServicePage() {
                           }
                         />
                       )}
+                      <ServiceUpcoming serviceName={data.name} />
                       <ServiceChanges service={data} />
                     </>
                   );

@@ -81,12 +81,18 @@ export function UpcomingPage() {
 }
 
 /** Occasion of a change, or its distance. */
-const whenOf = ({ kind, atPeriodEnd }: ScheduledChange, distance: string): string =>
-  kind === "trialEnd" ? t.endOfTrial : atPeriodEnd ? t.atPeriodEnd : distance;
+function whenOf(change: ScheduledChange, distance: string): string {
+  if (change.kind === "trialEnd") return t.endOfTrial;
+  return change.kind === "novation" && change.atPeriodEnd ? t.atPeriodEnd : distance;
+}
 
 function Row({ change }: { change: ScheduledChange }) {
   const now = useNow();
-  const { cancel, mayCancel } = useCancel(change.userId);
+  const { cancel, mayCancel } = useCancel(change);
+  const [about, to] =
+    change.kind === "availability"
+      ? [change.serviceName, path`../services/${change.serviceName}`]
+      : [change.userId, path`../contracts/${change.userId}`];
   return (
     <tr>
       <th scope="row" title={formatMoment(change.at)}>
@@ -94,8 +100,8 @@ function Row({ change }: { change: ScheduledChange }) {
         <p className="hint">{whenOf(change, formatDistance(change.at, now))}</p>
       </th>
       <td>
-        <Link to={path`../contracts/${change.userId}`}>
-          <b className="strong">{change.userId}</b>
+        <Link to={to}>
+          <b className="strong">{about}</b>
         </Link>
       </td>
       <td>{plansThen(change)}</td>
@@ -105,13 +111,13 @@ function Row({ change }: { change: ScheduledChange }) {
       </td>
       <td>{describeChange(change)}</td>
       <td>
-        {change.state === "pending" && change.kind === "novation" && mayCancel ? (
+        {mayCancel ? (
           <button
             type="button"
             className="b small"
-            aria-label={t.cancelOf(change.userId)}
+            aria-label={t.cancelOf(about)}
             disabled={cancel.isPending}
-            onClick={() => cancel.mutate(change.id)}
+            onClick={() => cancel.mutate(undefined)}
           >
             {t.cancel}
           </button>

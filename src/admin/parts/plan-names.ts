@@ -17,5 +17,8 @@ export function plansAfter(then: Trial["then"]): string {
 }
 
 /** Names what a scheduled change leads to. */
-export const plansThen = (change: ScheduledChange): string =>
-  change.kind === "trialEnd" ? plansAfter(change.then) : plansOf(change);
+export function plansThen(change: ScheduledChange): string {
+  if (change.kind === "trialEnd") return plansAfter(change.then);
+  if (change.kind === "novation") return plansOf(change);
+  return texts.upcoming.become[change.availability](change.pricingVersion);
+}

@@ -2,41 +2,48 @@ import { CalendarX2 } from "lucide-react";
 import type { Contract, ScheduledChange } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Delta } from "../design/change.tsx";
-import { Failed, Section } from "../design/page.tsx";
+import { Failed, Note, Section } from "../design/page.tsx";
 import { formatDay, formatDistance, formatMoment } from "../format.ts";
 import { useHere } from "../here.tsx";
-import { useChange } from "../queries.ts";
+import { useAsk, useChange } from "../queries.ts";
 import { texts } from "../texts.ts";
 import { actorName } from "./custom-terms.tsx";
-import { plansAfter, plansOf } from "./plan-names.ts";
+import { plansAfter, plansOf, plansThen } from "./plan-names.ts";
 import { useNow } from "./usage-bar.tsx";
 
 const t = texts.upcoming;
 
-/** Cancels pending changes. Undefined if this user may not. */
-export function useCancel(userId: string) {
+/** Cancels a pending change. Nobody may cancel the end of a trial. */
+export function useCancel(change: ScheduledChange) {
   const { base, may } = useHere();
-  const placeOf = (id: string) => path`/contracts/${userId}/scheduled/${id}`;
+  const place =
+    change.kind === "availability"
+      ? path`/services/${change.serviceName}/scheduled/${change.id}`
+      : path`/contracts/${change.userId}/scheduled/${change.id}`;
   const cancel = useChange({
-    change: (id: string, key) => call("DELETE", base + placeOf(id), { key }),
-    touches: () => [`${base}/contracts`, `${base}/scheduled`],
+    change: (_: undefined, key) => call("DELETE", base + place, { key }),
+    touches: () => [`${base}/contracts`, `${base}/services`, `${base}/scheduled`],
     done: () => t.cancelled,
   });
-  return { cancel, mayCancel: may("DELETE", placeOf("x")) };
+  return { cancel, mayCancel: change.state === "pending" && change.kind !== "trialEnd" && may("DELETE", place) };
 }
 
 /** A line under a change: when it comes, why, and who scheduled it. */
-export function describeChange({ reason, ...change }: ScheduledChange): string {
+export function describeChange(change: ScheduledChange): string {
+  const reason = change.kind === "availability" ? change.overrideReason : change.reason;
   const by = t.by(actorName(change));
   return reason === null ? by : `“${reason}”, ${by}`;
 }
 
 /** The pending change of a contract, with its way back. Nothing without one. */
 export function Upcoming({ contract }: { contract: Contract }) {
-  const now = useNow();
   const { scheduled } = contract;
-  const { cancel, mayCancel } = useCancel(contract.userContact.userId);
-  if (scheduled === undefined) return null;
+  return scheduled === undefined ? null : <Pending contract={contract} scheduled={scheduled} />;
+}
+
+function Pending({ contract, scheduled }: { contract: Contract; scheduled: NonNullable<Contract["scheduled"]> }) {
+  const now = useNow();
+  const { cancel, mayCancel } = useCancel(scheduled);
   return (
     <Section
       title={t.section}
@@ -46,7 +53,7 @@ export function Upcoming({ contract }: { contract: Contract }) {
             type="button"
             className="b plain small"
             disabled={cancel.isPending}
-            onClick={() => cancel.mutate(scheduled.id)}
+            onClick={() => cancel.mutate(undefined)}
           >
             <CalendarX2 />
             {t.cancel}
@@ -87,5 +94,54 @@ export function TrialTerms({ contract }: { contract: Contract }) {
         <p className="small soft">{t.trialEnds(formatDistance(trial.until, now))}</p>
       </div>
     </Section>
+  );
+}
+
+/** The pending archivings and activations of a service, each with its way back. Nothing without one. */
+export function ServiceUpcoming({ serviceName }: { serviceName: string }) {
+  const { base, may } = useHere();
+  const place = path`/services/${serviceName}/scheduled`;
+  const changes = useAsk<ScheduledChange[]>(may("GET", place) ? base + place : undefined);
+  const pending = (changes.data ?? []).filter(({ state }) => state === "pending" || state === "blocked");
+  if (pending.length === 0) return null;
+  return (
+    <Section title={t.title}>
+      {pending.map((change) => (
+        <ServiceChange key={change.id} change={change} />
+      ))}
+    </Section>
+  );
+}
+
+function ServiceChange({ change }: { change: ScheduledChange }) {
+  const now = useNow();
+  const { cancel, mayCancel } = useCancel(change);
+  return (
+    <div className="term">
+      <div className="row between">
+        <b className="strong" title={formatMoment(change.at)}>
+          {formatDay(change.at)}
+        </b>
+        <span className="row">
+          {plansThen(change)}
+          {mayCancel ? (
+            <button
+              type="button"
+              className="b plain small"
+              disabled={cancel.isPending}
+              onClick={() => cancel.mutate(undefined)}
+            >
+              <CalendarX2 />
+              {t.cancel}
+            </button>
+          ) : null}
+        </span>
+      </div>
+      {change.state === "blocked" ? <Note tone="bad">{change.why}</Note> : null}
+      <p className="small soft">
+        {formatDistance(change.at, now)}. {describeChange(change)}
+      </p>
+      <Failed error={cancel.error} />
+    </div>
   );
 }

@@ -71,7 +71,18 @@ export interface ScheduledTrialEnd extends CommonChange {
   readonly then: AfterTrial;
 }
 
-export type ScheduledChange = ScheduledNovation | ScheduledTrialEnd;
+/** Another availability of a version at a later moment. */
+export interface ScheduledAvailability extends Omit<CommonChange, "userId" | "atPeriodEnd" | "reason"> {
+  readonly kind: "availability";
+  readonly serviceName: string;
+  readonly pricingVersion: string;
+  readonly availability: "active" | "archived";
+  /** Targets of contracts, as they were sent; null to activate. */
+  readonly fallback: object | null;
+  readonly overrideReason: string | null;
+}
+
+export type ScheduledChange = ScheduledNovation | ScheduledTrialEnd | ScheduledAvailability;
 
 /** Selects scheduled changes to list. All conditions must hold. */
 export interface ScheduledQuery extends Paging {
@@ -87,5 +98,5 @@ export function isScheduledNovation(value: unknown): value is ScheduledNovation 
 }
 
 export function isScheduledChange(value: unknown): value is ScheduledChange {
-  return isObject(value) && typeof value["atPeriodEnd"] === "boolean" && typeof value["createdAt"] === "string";
+  return isObject(value) && typeof value["kind"] === "string" && typeof value["createdAt"] === "string";
 }

@@ -66,6 +66,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/organizations/*/services/*/novations", methods: ["POST"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/services/*/decisions", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/offer", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/services/*/scheduled", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/services/*/scheduled/*", ["DELETE"], USER_KEYS, []),
   { pattern: "/organizations/*/public-offer", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/public-offer", methods: ["PUT"], access: USER_KEYS, members: REMOVERS },
   { pattern: "/organizations/*/gate", methods: ["GET"], access: USER_KEYS, members: READERS },
@@ -110,6 +112,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   },
   { pattern: "/services/*/pricings/*/public-url", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
 
+  { pattern: "/services/*/scheduled", methods: ["GET"], access: { users: [], keys: MANAGING } },
+  { pattern: "/services/*/scheduled/*", methods: ["DELETE"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*/offer", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/services/*/diff", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/services/*/diff", methods: ["POST"], access: { users: [], keys: MANAGING } },

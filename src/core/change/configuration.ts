@@ -8,6 +8,14 @@ export interface Configuration {
   readonly addOns: Readonly<Record<string, number>>;
 }
 
+/** Target of the contracts with one configuration. */
+export interface GroupTarget {
+  /** Their current version. Default: any. */
+  pricingVersion?: string | undefined;
+  configuration: Configuration;
+  target: Configuration;
+}
+
 /** Creates a configuration. `plan` is undefined for a pricing without plans. */
 export function configurationOf(plan: string | undefined, addOns: Readonly<Record<string, number>>): Configuration {
   return plan === undefined ? { addOns } : { plan, addOns };

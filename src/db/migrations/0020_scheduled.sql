@@ -14,6 +14,9 @@ CREATE TABLE "scheduled_changes" (
 	"kind" text NOT NULL,
 	"state" text NOT NULL,
 	"contract_id" text,
+	"service_id" text,
+	"pricing_id" text,
+	"availability" json,
 	"at" timestamp (3) with time zone NOT NULL,
 	"at_period_end" boolean DEFAULT false NOT NULL,
 	"ends_contract" boolean DEFAULT false NOT NULL,
@@ -48,12 +51,16 @@ ALTER TABLE "given_trials" ADD CONSTRAINT "given_trials_organization_fk" FOREIGN
 ALTER TABLE "given_trials" ADD CONSTRAINT "given_trials_service_fk" FOREIGN KEY ("service_id") REFERENCES "public"."services"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "scheduled_changes" ADD CONSTRAINT "scheduled_changes_organization_fk" FOREIGN KEY ("organization_id") REFERENCES "public"."organizations"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "scheduled_changes" ADD CONSTRAINT "scheduled_changes_contract_fk" FOREIGN KEY ("contract_id") REFERENCES "public"."contracts"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "scheduled_changes" ADD CONSTRAINT "scheduled_changes_service_fk" FOREIGN KEY ("service_id") REFERENCES "public"."services"("id") ON DELETE set null ON UPDATE no action;--> statement-breakpoint
+ALTER TABLE "scheduled_changes" ADD CONSTRAINT "scheduled_changes_pricing_fk" FOREIGN KEY ("pricing_id") REFERENCES "public"."pricings"("id") ON DELETE set null ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "scheduled_subscriptions" ADD CONSTRAINT "scheduled_subscriptions_change_fk" FOREIGN KEY ("change_id") REFERENCES "public"."scheduled_changes"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "scheduled_subscriptions" ADD CONSTRAINT "scheduled_subscriptions_service_fk" FOREIGN KEY ("service_id") REFERENCES "public"."services"("id") ON DELETE set null ON UPDATE no action;--> statement-breakpoint
 ALTER TABLE "scheduled_subscriptions" ADD CONSTRAINT "scheduled_subscriptions_pricing_fk" FOREIGN KEY ("pricing_id") REFERENCES "public"."pricings"("id") ON DELETE set null ON UPDATE no action;--> statement-breakpoint
 CREATE INDEX "given_trials_service_idx" ON "given_trials" USING btree ("service_id");--> statement-breakpoint
 CREATE UNIQUE INDEX "scheduled_changes_pending_unique" ON "scheduled_changes" USING btree ("contract_id") WHERE "scheduled_changes"."state" = 'pending';--> statement-breakpoint
 CREATE INDEX "scheduled_changes_contract_idx" ON "scheduled_changes" USING btree ("contract_id","id");--> statement-breakpoint
+CREATE INDEX "scheduled_changes_service_idx" ON "scheduled_changes" USING btree ("service_id","id");--> statement-breakpoint
+CREATE INDEX "scheduled_changes_pricing_idx" ON "scheduled_changes" USING btree ("pricing_id");--> statement-breakpoint
 CREATE INDEX "scheduled_changes_organization_idx" ON "scheduled_changes" USING btree ("organization_id","state","at","id");--> statement-breakpoint
 CREATE INDEX "scheduled_changes_state_idx" ON "scheduled_changes" USING btree ("state","at","id");--> statement-breakpoint
 CREATE INDEX "scheduled_changes_reminder_idx" ON "scheduled_changes" USING btree ("remind_at") WHERE "scheduled_changes"."state" = 'pending' and "scheduled_changes"."remind_at" is not null;--> statement-breakpoint

@@ -55,7 +55,7 @@ export interface ContractView {
   /** Overrides that have not ended, if there are any. Added by operations/contract-views.ts. */
   overrides?: OverrideView[];
   /** The pending scheduled change, if there is one. Added by operations/contract-views.ts. */
-  scheduled?: ScheduledView;
+  scheduled?: Extract<ScheduledView, { kind: "novation" }>;
   /** The trial, while it lasts. */
   trial?: TrialView;
 }
@@ -100,7 +100,7 @@ export interface ReadContract {
   /** In display order. */
   overrides: readonly StoredOverride[];
   /** The pending novation and the trial; null without one. A contract has at most one of them. */
-  scheduled: ReadScheduled | null;
+  scheduled: Extract<ReadScheduled, { kind: "novation" }> | null;
   trial: TrialView | null;
 }
 
@@ -144,7 +144,8 @@ export async function readContracts(db: Database, named: readonly { id: string }
 }
 
 function pendingIn(change: ReadScheduled | null): Pick<ReadContract, "scheduled" | "trial"> {
-  if (change?.kind !== "trialEnd") return { scheduled: change, trial: null };
+  if (change?.kind === "novation") return { scheduled: change, trial: null };
+  if (change?.kind !== "trialEnd") return { scheduled: null, trial: null };
   return { scheduled: null, trial: { until: change.at, then: change.then } };
 }
 

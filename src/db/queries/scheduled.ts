@@ -3,7 +3,9 @@ import {
   afterTrial,
   type AfterTrial,
   type CancelReason,
+  type ContractChange,
   chosenIn,
+  type ScheduledAvailability,
   type ScheduledKind,
   type ScheduledService,
   type ScheduledState,
@@ -42,8 +44,17 @@ interface TrialEndView extends CommonView {
   readonly then: AfterTrial;
 }
 
-/** A scheduled change in the form that every endpoint returns. Source: contract custom-terms §4. */
-export type ScheduledView = (NovationView | TrialEndView) & { readonly actor: Actor };
+interface AvailabilityView extends Omit<CommonView, "userId" | "atPeriodEnd" | "reason"> {
+  readonly kind: "availability";
+  readonly serviceName: string;
+  readonly pricingVersion: string;
+  readonly availability: "active" | "archived";
+  readonly fallback: object | null;
+  readonly overrideReason: string | null;
+}
+
+/** A scheduled change in the form that every endpoint returns. Source: contract custom-terms §4, §5. */
+export type ScheduledView = (NovationView | TrialEndView | AvailabilityView) & { readonly actor: Actor };
 
 /** A trial in the form that contracts show it. Source: contract custom-terms §6. */
 export interface TrialView {
@@ -62,13 +73,20 @@ export type ScheduledJson = Omit<CommonView, "at" | "effectiveAt" | "createdAt">
   createdAt: string;
   endsContract: boolean;
   autoRenew: boolean | null;
+  availability: ScheduledAvailability | null;
+  /** Current names of the service and the version of an availability. */
+  serviceName: string | null;
+  pricingVersion: string | null;
   services: readonly VersionedService[] | null;
   actorKind: Actor["kind"];
   actorId: string | null;
 };
 
 /** A scheduled change, still without the name of who scheduled it. */
-export type ReadScheduled = (NovationView | TrialEndView) & { actorKind: Actor["kind"]; actorId: string | null };
+export type ReadScheduled = (NovationView | TrialEndView | AvailabilityView) & {
+  actorKind: Actor["kind"];
+  actorId: string | null;
+};
 
 /** SQL expression: the services of the change `s` as a JSON list. */
 const SUBSCRIPTIONS_JSON = `(
@@ -86,7 +104,10 @@ const CHANGE_JSON = `json_build_object(
         'id', s.id, 'organizationId', s.organization_id, 'kind', s.kind, 'state', s.state, 'userId', c.user_id,
         'at', s.at, 'atPeriodEnd', s.at_period_end, 'endsContract', s.ends_contract, 'autoRenew', s.auto_renew,
         'reason', s.reason, 'effectiveAt', s.effective_at, 'why', s.why, 'createdAt', s.created_at,
-        'actorKind', s.actor_kind, 'actorId', s.actor_id, 'services', ${SUBSCRIPTIONS_JSON})`;
+        'actorKind', s.actor_kind, 'actorId', s.actor_id, 'availability', s.availability,
+        'serviceName', (select v.name from services v where v.id = s.service_id),
+        'pricingVersion', (select p.version from pricings p where p.id = s.pricing_id),
+        'services', ${SUBSCRIPTIONS_JSON})`;
 
 /** SQL expression: the pending change of contract `c`; null without one. Read it with {@link scheduledIn}. */
 export const PENDING_JSON = sql.raw(`(case when c.change_at is not null then (
@@ -103,8 +124,9 @@ export const trialIn = (trial: StoredTrial | null): TrialView | null =>
 
 /** Reads a change that {@link PENDING_JSON} built. */
 export function scheduledIn(json: ScheduledJson): ReadScheduled {
-  const { services, at, effectiveAt, createdAt, kind, autoRenew, endsContract, actorKind, actorId, ...rest } = json;
-  const change = {
+  const { services, at, effectiveAt, createdAt, kind, autoRenew, endsContract, actorKind, actorId, ...all } = json;
+  const { availability, serviceName, pricingVersion, userId, atPeriodEnd, reason, ...rest } = all;
+  const common = {
     ...rest,
     at: new Date(at),
     effectiveAt: effectiveAt === null ? null : new Date(effectiveAt),
@@ -112,22 +134,37 @@ export function scheduledIn(json: ScheduledJson): ReadScheduled {
     actorKind,
     actorId,
   };
+  if (availability !== null) {
+    return {
+      ...common,
+      kind: "availability",
+      serviceName: serviceName ?? availability.serviceName,
+      pricingVersion: pricingVersion ?? availability.version,
+      availability: availability.availability,
+      fallback: availability.fallback,
+      overrideReason: availability.overrideReason,
+    };
+  }
+  const change = { ...common, userId, atPeriodEnd, reason };
   if (kind === "trialEnd") return { ...change, kind, then: afterTrial({ endsContract, services }) };
   const list = services ?? [];
   return {
     ...change,
-    kind,
+    kind: "novation",
     contractedServices: Object.fromEntries(list.map(({ key, version }) => [key, version])),
     ...chosenIn(list),
     autoRenew,
   };
 }
 
+/** All changes, those of contracts with theirs. */
+const WITH_CONTRACTS = sql`${scheduledChanges} s left join ${contracts} c on c.id = s.contract_id`;
+/** Changes of contracts only. */
 const THEIR_CONTRACTS = sql`${scheduledChanges} s join ${contracts} c on c.id = s.contract_id`;
 
 async function readChanges(db: Database, rest: SQL): Promise<ReadScheduled[]> {
   const rows = await db.execute<{ change: ScheduledJson }>(
-    sql`select ${sql.raw(CHANGE_JSON)} as change from ${THEIR_CONTRACTS} ${rest}`,
+    sql`select ${sql.raw(CHANGE_JSON)} as change from ${WITH_CONTRACTS} ${rest}`,
   );
   return rows.map(({ change }) => scheduledIn(change));
 }
@@ -141,6 +178,11 @@ export function listChangesOf(db: Database, contractId: string, limit: number): 
 export async function readChange(db: Database, contractId: string, id: string): Promise<ReadScheduled | undefined> {
   const [change] = await readChanges(db, sql`where s.contract_id = ${contractId} and s.id = ${id}`);
   return change;
+}
+
+/** Reads changes by their ids, newest first. */
+export function readChangesById(db: Database, ids: readonly string[]): Promise<ReadScheduled[]> {
+  return readChanges(db, sql`where ${isAnyOf(sql`s.id`, ids)} order by s.id desc`);
 }
 
 /** Conditions on changes; undefined matches everything. */
@@ -164,7 +206,7 @@ export async function pageChanges(
     dueBefore === undefined ? undefined : sql`s.at < ${dueBefore.toISOString()}::timestamptz`,
   );
   const [counted] = await db.execute<{ total: number }>(
-    sql`select count(*)::integer as total from ${THEIR_CONTRACTS} where ${where}`,
+    sql`select count(*)::integer as total from ${scheduledChanges} s where ${where}`,
   );
   const changes = await readChanges(
     db,
@@ -198,7 +240,7 @@ export async function insertChange(
 /** A pending change with everything that it needs to be applied. */
 export interface PendingChange {
   id: string;
-  kind: ScheduledKind;
+  kind: ContractChange;
   organizationId: string;
   contractId: string;
   userId: string;
@@ -281,7 +323,7 @@ export async function cancelPending(
   tx: Database,
   contractIds: readonly string[],
   why: CancelReason,
-  kind?: ScheduledKind,
+  kind?: ContractChange,
 ): Promise<PendingChange[]> {
   const all = await readPending(tx, contractIds);
   const pending = kind === undefined ? all : all.filter((change) => change.kind === kind);
@@ -393,7 +435,7 @@ export async function removePendingServices(
 
 /** A configuration that pending changes of one kind give a service, with the version that it is of. */
 export interface PendingConfiguration {
-  kind: ScheduledKind;
+  kind: ContractChange;
   pricingId: string;
   plan: string | null;
   addOns: Record<string, number> | null;
@@ -407,7 +449,7 @@ export interface PendingConfiguration {
 export async function listPendingConfigurations(
   tx: Database,
   { serviceId, pricingIds }: { serviceId: string; pricingIds: readonly string[] },
-  kinds: readonly ScheduledKind[],
+  kinds: readonly ContractChange[],
 ): Promise<PendingConfiguration[]> {
   const rows = await tx.execute<
     Omit<PendingConfiguration, "addOns"> & { addOns: string | null } & Record<string, unknown>
@@ -443,7 +485,7 @@ export async function countPendingOf(db: Database, serviceId: string): Promise<n
 export async function rewritePending(
   tx: Database,
   input: {
-    kind: ScheduledKind;
+    kind: ContractChange;
     contractIds: readonly string[];
     serviceId: string;
     to: { id: string; version: string };

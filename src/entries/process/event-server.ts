@@ -19,6 +19,7 @@ import {
   announceExpired,
   renewDueContracts,
 } from "../../operations/contracts/expiry.ts";
+import { sweepAvailability } from "../../operations/changes/scheduled-availability.ts";
 import { sweepDueChanges } from "../../operations/due-changes.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
@@ -131,6 +132,9 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     isSweeping = true;
     await sweepDueChanges(contextOf(resources, { kind: "anonymous" })).catch((error: unknown) =>
       log("warn", "scheduled changes could not be applied yet", error),
+    );
+    await sweepAvailability(contextOf(resources, { kind: "anonymous" })).catch((error: unknown) =>
+      log("warn", "scheduled availabilities could not be carried out yet", error),
     );
     await announceEndingTrials(resources.db, resources.now()).catch((error: unknown) =>
       log("warn", "ending trials could not be announced yet", error),

@@ -1,7 +1,8 @@
 import type { z } from "zod";
 import type { targets } from "../../wire/change-bodies.ts";
 import { configurationOf } from "../../core/change/configuration.ts";
-import type { GroupTarget, Targets } from "../../operations/policy/change-plan.ts";
+import type { GroupTarget } from "../../core/change/configuration.ts";
+import type { Targets } from "../../operations/policy/change-plan.ts";
 import { Failure } from "../../operations/errors.ts";
 import {
   fetchPricing,

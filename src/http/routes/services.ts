@@ -1,5 +1,7 @@
 import { type Handler, Hono } from "hono";
-import { type FallbackSubscription, setAvailability } from "../../operations/changes/availability.ts";
+import type { FallbackSubscription } from "../../core/scheduled.ts";
+import { setAvailability } from "../../operations/changes/availability.ts";
+import * as later from "../../operations/changes/scheduled-availability.ts";
 import { clampPageSize } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
@@ -9,19 +11,22 @@ import { fallbackSubscription, serviceChanges } from "../../wire/services.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson } from "../reply.ts";
-import { leadingInteger, organizationOf, queryParameter, scope } from "../params.ts";
+import { instantOf, leadingInteger, organizationOf, queryParameter, scope } from "../params.ts";
 import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, uploadOf } from "./change-bodies.ts";
+
+interface Fallback {
+  fallback: FallbackSubscription;
+  /** True if the body had any key. */
+  fallbackGiven: boolean;
+  fallbackFailure?: Failure;
+}
 
 /**
  * Reads the fallback of an archiving. A body without keys counts as missing. The operation decides if a wrong shape
  * matters.
  */
-function fallbackOf(body: unknown): {
-  fallback: FallbackSubscription;
-  fallbackGiven: boolean;
-  fallbackFailure?: Failure;
-} {
+function fallbackOf(body: unknown): Fallback {
   const fallbackGiven = typeof body === "object" && body !== null && Object.keys(body).length > 0;
   if (!fallbackGiven) return { fallback: {}, fallbackGiven };
   const read = fallbackSubscription.safeParse(body);
@@ -112,7 +117,8 @@ export const serviceRoutes = new Hono<AppEnv>()
   .put("/:serviceName/pricings/:pricingVersion", async (c) => {
     const availability = queryParameter(c, "availability") ?? "archived";
     // Activation ignores the body that clients send.
-    const body = availability === "active" ? { fallback: {}, fallbackGiven: false } : fallbackOf(c.get("body"));
+    const body: Fallback =
+      availability === "active" ? { fallback: {}, fallbackGiven: false } : fallbackOf(c.get("body"));
     if (availability !== "active" && availability !== "archived") {
       throw (
         body.fallbackFailure ??
@@ -125,12 +131,30 @@ export const serviceRoutes = new Hono<AppEnv>()
       );
     }
     const overrideReason = overrideReasonOf(c);
+    if (queryParameter(c, "at") !== undefined) return scheduleAt(c, { availability, overrideReason, ...body });
     return json(c, await setAvailability(context(c), { ...addressed(c), availability, overrideReason, ...body }));
+  })
+  .get("/:serviceName/scheduled", async (c) => json(c, await later.listServiceChanges(context(c), addressed(c))))
+  .delete("/:serviceName/scheduled/:scheduledId", async (c) => {
+    await later.cancelServiceChange(context(c), { ...addressed(c), id: c.req.param("scheduledId") });
+    return reply(c, null, 204);
   })
   .delete("/:serviceName/pricings/:pricingVersion", async (c) => {
     await pricings.deletePricing(context(c), addressed(c));
     return reply(c, null, 204);
   });
+
+/** Schedules another availability of a version, or answers with the service that will have it anyway. */
+async function scheduleAt(
+  c: AppContext,
+  { fallbackFailure, ...change }: Pick<later.LaterAvailability, "availability" | "overrideReason"> & Fallback,
+): Promise<Response> {
+  if (fallbackFailure !== undefined) throw fallbackFailure;
+  const at = instantOf(c, "at") ?? c.get("resources").now();
+  const body = change.fallbackGiven ? (c.get("body") as object) : null;
+  const answer = await later.scheduleAvailability(context(c), { ...addressed(c), ...change, at, body });
+  return "service" in answer ? json(c, answer.service) : json(c, answer.scheduled, 202);
+}
 
 /** Serves the text of an uploaded pricing, unchanged and without a key. */
 export const publicPricing: Handler<AppEnv> = async (c) => {

@@ -4,7 +4,7 @@ import { parseJsonSteps, stringifySteps } from "../../core/json-steps.ts";
 import type { Pricing } from "../../core/pricing/model.ts";
 import { pricingToWire } from "../../core/pricing/wire.ts";
 import { violates } from "../../db/postgres/connect.ts";
-import { recordEvent } from "../../db/queries/outbox.ts";
+import { recordEvent, recordEvents } from "../../db/queries/outbox.ts";
 import {
   hashModelText,
   listVersions,
@@ -18,6 +18,7 @@ import { deletedPricings, pricings } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
+import { cancelRemoved } from "../removed-availability.ts";
 import { inSlices } from "../state/analysis.ts";
 import { insertPricing, type PricingSource, readPricing, readUpload, type UploadReport } from "./pricing-source.ts";
 import {
@@ -255,22 +256,21 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
   try {
     await transaction(ctx, async (ctx) => {
       const service = await requireService(ctx, input, "update");
-      const [gone] = await ctx.db
-        .delete(pricings)
-        .where(
-          and(
-            eq(pricings.serviceId, service.id),
-            eq(pricings.versionKey, versionKey(input.version)),
-            eq(pricings.availability, "archived"),
-          ),
-        )
-        .returning({
-          id: pricings.id,
-          serviceId: pricings.serviceId,
-          version: pricings.version,
-          model: pricings.model,
-          modelHash: pricings.modelHash,
-        });
+      const isDoomed = and(
+        eq(pricings.serviceId, service.id),
+        eq(pricings.versionKey, versionKey(input.version)),
+        eq(pricings.availability, "archived"),
+      );
+      const [doomed] = await ctx.db.select({ id: pricings.id }).from(pricings).where(isDoomed);
+      const where = { serviceIds: [service.id], pricingId: doomed?.id ?? "" };
+      const cancelled = await cancelRemoved(ctx, where, "The version was deleted");
+      const [gone] = await ctx.db.delete(pricings).where(isDoomed).returning({
+        id: pricings.id,
+        serviceId: pricings.serviceId,
+        version: pricings.version,
+        model: pricings.model,
+        modelHash: pricings.modelHash,
+      });
       if (gone === undefined) {
         throw new Failure(
           "notFound",
@@ -286,6 +286,7 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
         target: `${service.name} ${gone.version}`,
         before: { version: gone.version, availability: "archived" },
       });
+      await recordEvents(ctx.db, cancelled);
     });
   } catch (error) {
     if (violates(error, "contract_services_pricing_fk")) {

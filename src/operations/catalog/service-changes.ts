@@ -7,6 +7,7 @@ import { recordStates } from "../../db/queries/contract-states.ts";
 import { lockSubscribers, recordServiceRemoval } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingOverrides } from "../../db/queries/overrides.ts";
+import { moveAvailability } from "../../db/queries/scheduled-availability.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, members, organizations, scheduledChanges, services } from "../../db/schema.ts";
@@ -147,6 +148,7 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
   const staying = new Set(sharing.map((row) => row.id));
   const moving = holders.filter((row) => !staying.has(row.id));
   await takeAlong(ctx, moving, targetId);
+  await moveAvailability(ctx.db, service.id, targetId);
   const theirs = moving.map((row) => row.id);
   return [
     ...(await leavePending(ctx, staysBehind(service.id, targetId))),

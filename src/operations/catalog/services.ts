@@ -12,6 +12,7 @@ import { type Context, newId, transaction } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { isService, leavePending } from "../pending-changes.ts";
+import { cancelRemoved } from "../removed-availability.ts";
 import { insertPricing, type PricingSource, readUpload, type UploadReport } from "./pricing-source.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "../service-address.ts";
@@ -180,7 +181,8 @@ export async function disableService(
     const operationId = newId(now);
     const left = await leavePending(ctx, isService(serviceIds));
     const removed = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
-    const ended = [...removed, ...left];
+    const cancelled = await cancelRemoved(ctx, { serviceIds }, "The service was removed");
+    const ended = [...removed, ...left, ...cancelled];
     await keepDecision(ctx, decision);
     await audit(ctx, {
       action: "service.disable",
@@ -220,7 +222,8 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const operationId = newId(now);
     const left = await leavePending(ctx, isService(serviceIds));
     const removed = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
-    const ended = [...removed, ...left];
+    const cancelled = await cancelRemoved(ctx, { serviceIds }, "The service was removed");
+    const ended = [...removed, ...left, ...cancelled];
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     await auditAll(
       ctx,

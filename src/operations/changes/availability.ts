@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
 import type { PrivateEvent, RecordedEvent } from "../../core/event-messages.ts";
-import { SCHEDULED_KINDS } from "../../core/scheduled.ts";
+import { CONTRACT_CHANGES, type FallbackSubscription } from "../../core/scheduled.ts";
 import { type CompiledPricing, trackedLimits } from "../../core/pricing/compile.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { batchesOf, lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
@@ -18,26 +18,22 @@ import { listPendingConfigurations, lockContractsWithPending } from "../../db/qu
 import { pricings, services } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/change-decision.ts";
-import type { GroupTarget, Targets } from "../policy/change-plan.ts";
+import type { Targets } from "../policy/change-plan.ts";
 import { type Context, newId } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { movePending, type PendingMove } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
-import { type PricingAddress, requireService, versionNotFound, viewService } from "../service-address.ts";
+import {
+  type PricingAddress,
+  requireService,
+  type ServiceAddress,
+  versionNotFound,
+  viewService,
+} from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
-/** Target subscription for contracts of an archived version. */
-export interface FallbackSubscription {
-  subscriptionPlan?: string | undefined;
-  subscriptionAddOns?: Record<string, number> | undefined;
-  /** Targets per configuration. A configuration without any target gets its best fit. */
-  groups?: readonly GroupTarget[] | undefined;
-  /** New plan by previous plan. Default: the renames that the newest version declares. */
-  renames?: Readonly<Record<string, string>> | undefined;
-}
-
-interface AvailabilityChange extends PricingAddress {
+export interface AvailabilityChange extends PricingAddress {
   availability: "active" | "archived";
   fallback: FallbackSubscription;
   /** True if the body had any key: `{}` and an unusable body are rejected with different messages. */
@@ -46,10 +42,12 @@ interface AvailabilityChange extends PricingAddress {
   fallbackFailure?: Failure | undefined;
   /** Reason for overriding a gate rule. */
   overrideReason?: string | undefined;
+  /** The gate's rules that the reason was given for, of a change that was scheduled; see decideChange. */
+  passedOver?: readonly string[] | undefined;
 }
 
 /** A validated change of one version's availability. */
-interface AvailabilityPlan {
+export interface AvailabilityPlan {
   readonly service: ServiceRow;
   readonly target: VersionRow;
   readonly isArchiving: boolean;
@@ -81,7 +79,7 @@ export async function setAvailability(ctx: Context, input: AvailabilityChange): 
  * Validates the change, in the contract's order. Returns undefined if the version has the requested availability.
  * @throws Failure
  */
-function planAvailability(
+export function planAvailability(
   service: ServiceRow,
   versions: readonly VersionRow[],
   input: AvailabilityChange,
@@ -90,24 +88,11 @@ function planAvailability(
   if (target?.state === input.availability) return undefined;
   if (input.fallbackFailure !== undefined) throw input.fallbackFailure;
   const isArchiving = input.availability === "archived";
-  if (isArchiving && target !== undefined && versions.every((row) => row === target || row.state === "archived")) {
-    throw new Failure("invalid", `You cannot archive the last active pricing for service ${input.serviceName}`);
-  }
-  if (isArchiving && !input.fallbackGiven) {
-    throw new Failure(
-      "invalid",
-      `Invalid request: Archiving pricing version ${input.version} of service ${input.serviceName} cannot be completed. To proceed, you must provide a fallback subscription in the request body. All active contracts will be novated to this new version upon archiving.`,
-    );
-  }
+  if (isArchiving) requireAnother(input, versions, target);
+  if (isArchiving) requireFallback(input);
   if (target === undefined) throw versionNotFound(input);
+  if (isArchiving) requireTargets(input);
   const { subscriptionPlan, subscriptionAddOns, groups } = input.fallback;
-  const isForAll = subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
-  if (isArchiving && !isForAll && groups === undefined) {
-    throw new Failure(
-      "invalid",
-      "Invalid request: In order to novate contracts to the latest version, the provided fallback subscription must contain at least a subscriptionPlan (if the pricing has plans), and optionally a subset of add-ons. If the pricing do not have plans, the set of add-ons is mandatory.",
-    );
-  }
   const fallback = configurationOf(subscriptionPlan, subscriptionAddOns ?? {});
   return {
     service,
@@ -115,12 +100,47 @@ function planAvailability(
     isArchiving,
     newest: versions.find((row) => row !== target && row.state === "active"),
     fallback,
-    targets: { fallback: isForAll ? fallback : undefined, groups: groups ?? [], renames: input.fallback.renames },
+    targets: {
+      fallback: isForAll(input.fallback) ? fallback : undefined,
+      groups: groups ?? [],
+      renames: input.fallback.renames,
+    },
     isAssessed: groups !== undefined,
   };
 }
 
-async function applyAvailability(
+const isForAll = ({ subscriptionPlan, subscriptionAddOns }: FallbackSubscription): boolean =>
+  subscriptionPlan !== undefined || subscriptionAddOns !== undefined;
+
+function requireFallback({ fallbackGiven, version, serviceName }: AvailabilityChange): void {
+  if (fallbackGiven) return;
+  throw new Failure(
+    "invalid",
+    `Invalid request: Archiving pricing version ${version} of service ${serviceName} cannot be completed. To proceed, you must provide a fallback subscription in the request body. All active contracts will be novated to this new version upon archiving.`,
+  );
+}
+
+/** @throws Failure invalid for an archiving without a fallback, or with one that names no target. */
+export function requireTargets(input: AvailabilityChange): void {
+  requireFallback(input);
+  if (isForAll(input.fallback) || input.fallback.groups !== undefined) return;
+  throw new Failure(
+    "invalid",
+    "Invalid request: In order to novate contracts to the latest version, the provided fallback subscription must contain at least a subscriptionPlan (if the pricing has plans), and optionally a subset of add-ons. If the pricing do not have plans, the set of add-ons is mandatory.",
+  );
+}
+
+/** @throws Failure invalid for archiving the last active version. */
+export function requireAnother(
+  { serviceName }: ServiceAddress,
+  versions: readonly VersionRow[],
+  target: VersionRow | undefined,
+): void {
+  if (target === undefined || versions.some((row) => row !== target && row.state === "active")) return;
+  throw new Failure("invalid", `You cannot archive the last active pricing for service ${serviceName}`);
+}
+
+export async function applyAvailability(
   ctx: Context,
   plan: AvailabilityPlan,
   input: AvailabilityChange,
@@ -131,6 +151,7 @@ async function applyAvailability(
     service,
     change: isArchiving ? { action: "archive", pricingVersion, targets } : { action: "activate", pricingVersion },
     overrideReason: input.overrideReason,
+    passedOver: input.passedOver,
     isAssessed: plan.isAssessed,
   });
   await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
@@ -174,7 +195,7 @@ async function rewriteToNewest(
   const { service, target: archived, newest, fallback } = plan;
   if (moves === undefined) await lockContractsWithPending(ctx.db, sql`x.pricing_id = ${archived.id}`);
   const where = { serviceId: service.id, pricingIds: [archived.id] };
-  const pending = await listPendingConfigurations(ctx.db, where, SCHEDULED_KINDS);
+  const pending = await listPendingConfigurations(ctx.db, where, CONTRACT_CHANGES);
   if (pending.length === 0) return [];
   if (newest === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
   if (moves !== undefined) return movePending(ctx, { serviceId: service.id, to: newest, moves });
@@ -183,7 +204,7 @@ async function rewriteToNewest(
   return movePending(ctx, { serviceId: service.id, to: newest, moves: all });
 }
 
-async function compiledVersion(ctx: Context, { id, hash }: VersionRow): Promise<CompiledPricing> {
+export async function compiledVersion(ctx: Context, { id, hash }: VersionRow): Promise<CompiledPricing> {
   const pricing = (await compiledPricings(ctx, [{ pricingId: id, hash }])).get(hash);
   if (pricing === undefined) throw new Error(`pricing ${id} has no model`);
   return pricing;

@@ -67,12 +67,16 @@ export async function decideChange(
     change: ChangeAction;
     overrideReason: string | undefined;
     isAssessed?: boolean;
+    /** Rules that somebody has passed over already, as ruleKey names them. Only they may be broken, if given. */
+    passedOver?: readonly string[] | undefined;
+    /** Versions in the states of the moment of the change. Default: those of now. */
+    versions?: readonly VersionRow[] | undefined;
   },
 ): Promise<Decision | undefined> {
   const { service, change } = input;
   const rules = await loadGateRules(ctx, service.organizationId);
   if (rules.length === 0 && input.isAssessed !== true) return undefined;
-  const plan = await planChange(ctx, service, change);
+  const plan = await planChange(ctx, service, change, input.versions);
   await lockSubscribers(ctx.db, plan.holders);
   if (change.action === "archive" && plan.version !== undefined) {
     await lockContractsWithPending(ctx.db, sql`x.pricing_id = ${plan.version.id}`);
@@ -85,7 +89,7 @@ export async function decideChange(
   );
   const gate = holdAgainst(rules, assessment);
   const report = viewImpact(plan, assessment);
-  const overrideReason = gate.passed ? null : await overrideOf(ctx, service, input.overrideReason, { ...gate, report });
+  const overrideReason = gate.passed ? null : await overrideOf(ctx, input, { ...gate, report });
   return { plan, moves, pendingMoves, gate, overrideReason, report };
 }
 
@@ -105,15 +109,25 @@ async function assessLocked(ctx: Context, plan: ChangePlan): Promise<Assessment>
   }
 }
 
+/** Identifies a rule of a gate. */
+export const ruleKey = (rule: GateRule): string => JSON.stringify(rule);
+
 async function overrideOf(
   ctx: Context,
-  service: ServiceRow,
-  reason: string | undefined,
+  input: { service: ServiceRow; overrideReason: string | undefined; passedOver?: readonly string[] | undefined },
   gate: GateView & { report: ImpactView },
 ): Promise<string> {
-  if (reason === undefined) {
-    const broken = gate.rules.filter(({ passed }) => !passed).map((result) => result.reason);
-    throw new Failure("conflict", `CONFLICT: The gate is closed: ${broken.join("; ")}`, { gate });
+  const { service, overrideReason: reason, passedOver } = input;
+  const broken = gate.rules.filter(({ passed }) => !passed);
+  if (
+    reason !== undefined &&
+    passedOver !== undefined &&
+    broken.every(({ rule }) => passedOver.includes(ruleKey(rule)))
+  )
+    return reason;
+  if (reason === undefined || passedOver !== undefined) {
+    const reasons = broken.map((result) => result.reason);
+    throw new Failure("conflict", `CONFLICT: The gate is closed: ${reasons.join("; ")}`, { gate });
   }
   const isOwner =
     isPlatformAdmin(ctx.caller) ||
@@ -199,7 +213,7 @@ export async function keepDecision(ctx: Context, decision: Decision | undefined)
     version: about?.version ?? null,
     action: plan.action,
     at: ctx.resources.now(),
-    ...authorOf(ctx.caller),
+    ...(ctx.author ?? authorOf(ctx.caller)),
     rules: [...gate.rules],
     overrideReason,
     report,

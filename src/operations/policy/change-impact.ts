@@ -1,4 +1,4 @@
-import { SCHEDULED_KINDS } from "../../core/scheduled.ts";
+import { CONTRACT_CHANGES } from "../../core/scheduled.ts";
 import type { Proposal } from "../../core/change/best-fit/best-fit.ts";
 import { countSubscribers, listConfigurations, readSubscribers } from "../../db/queries/subscribers.ts";
 import { countPendingOf, listPendingConfigurations, type PendingConfiguration } from "../../db/queries/scheduled.ts";
@@ -91,7 +91,7 @@ export async function assessChange(
 async function pendingOf(ctx: Context, { action, service, holders }: ChangePlan): Promise<PendingConfiguration[]> {
   const { pricingIds = [] } = holders;
   if (holders.contractIds !== undefined || (action !== "archive" && action !== "novation")) return [];
-  const kinds = action === "archive" ? SCHEDULED_KINDS : (["trialEnd"] as const);
+  const kinds = action === "archive" ? CONTRACT_CHANGES : (["trialEnd"] as const);
   return listPendingConfigurations(ctx.db, { serviceId: service.id, pricingIds }, kinds);
 }
 

@@ -1,17 +1,9 @@
-import { type Configuration, configurationKey } from "../../core/change/configuration.ts";
+import { type Configuration, configurationKey, type GroupTarget } from "../../core/change/configuration.ts";
 import { listVersions, type ServiceRow, type VersionRow, versionKey } from "../../db/queries/pricings.ts";
 import type { SubscriberFilter } from "../../db/queries/subscribers.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { versionNotFound } from "../service-address.ts";
-
-/** Target of the contracts with one configuration. */
-export interface GroupTarget {
-  /** Their current version. Default: any. */
-  pricingVersion?: string | undefined;
-  configuration: Configuration;
-  target: Configuration;
-}
 
 /** Targets of moved contracts. A configuration's own target comes first, then the fallback, the renamed plan, the best fit. */
 export interface Targets {
@@ -58,12 +50,17 @@ export interface ChangePlan {
 const NO_TARGETS: Targets = { groups: [] };
 
 /**
- * Resolves the versions of a change.
+ * Resolves the versions of a change, with the states of `given` if there are some.
  * @throws Failure notFound for an unknown version; invalid for a version that contracts cannot move to, and for
  * archiving the last active one.
  */
-export async function planChange(ctx: Context, service: ServiceRow, change: ChangeAction): Promise<ChangePlan> {
-  const versions = await listVersions(ctx.db, service.id);
+export async function planChange(
+  ctx: Context,
+  service: ServiceRow,
+  change: ChangeAction,
+  given?: readonly VersionRow[],
+): Promise<ChangePlan> {
+  const versions = given ?? (await listVersions(ctx.db, service.id));
   const find = (version: string): VersionRow => {
     const found = versions.find(({ key }) => key === versionKey(version));
     if (found === undefined) {

@@ -10,7 +10,7 @@ import { findPlan } from "../../core/pricing/compile.ts";
 import type { LimitValue } from "../../core/pricing/model.ts";
 import { isApplicable, type Override } from "../../core/pricing/overrides.ts";
 import { checkSubscription } from "../../core/pricing/subscription.ts";
-import type { ScheduledKind } from "../../core/scheduled.ts";
+import type { ContractChange } from "../../core/scheduled.ts";
 import type { ServiceRow, VersionRow } from "../../db/queries/pricings.ts";
 import type { Subscriber } from "../../db/queries/subscribers.ts";
 import type { Context } from "../context.ts";
@@ -52,7 +52,7 @@ export interface Assessment {
   /** The version that contracts move to. */
   readonly after: Side | undefined;
   /** Groups by the pending changes that must follow; `contractIds` are theirs. */
-  readonly pending: readonly { group: Group; kind: ScheduledKind; contractIds: readonly string[] }[];
+  readonly pending: readonly { group: Group; kind: ContractChange; contractIds: readonly string[] }[];
   /** Number of pending changes that would be rewritten or lose a service. */
   readonly scheduled: number;
 }

@@ -54,6 +54,9 @@ const CHUNK = 8;
 const SEARCH_MS = 1_000;
 const CALL_MS = 90_000;
 
+/** The sentence of a change that is to be tried again. */
+export const CONTRACTS_CHANGING = "CONFLICT: The contracts of the service are changing at the moment. Try again";
+
 /** Cancellation by the waiting client, and what it sees meanwhile. */
 export interface Waiting {
   signal?: AbortSignal | undefined;
@@ -144,7 +147,7 @@ export async function proposeFirst<T>(
       const attempt = (attempts.get(step) ?? 0) + 1;
       attempts.set(step, attempt);
       if (attempt === MAX_ATTEMPTS) {
-        throw new Failure("conflict", "CONFLICT: The contracts of the service are changing at the moment. Try again");
+        throw new Failure("conflict", CONTRACTS_CHANGING);
       }
       await answerQuestions(ctx, error, answers, waiting);
     }
