@@ -61,3 +61,46 @@ test("a change now can cancel the one for later", async () => {
   await section().waitFor({ state: "detached" });
   expect(own.complaints).toEqual([]);
 });
+
+test("a version is archived on a day, and its page says so until then", async () => {
+  const { page } = own;
+  await own.upload(own.sample("tasker").replace('version: "1.0.0"', 'version: "2.0.0"'), "Tasker");
+  await own.open("/services/Tasker/archive/2.0.0", "Archive");
+  await page.getByRole("button", { name: /^Archive 2.0.0/ }).click();
+  await page.getByLabel("On a day").fill("2098-06-01");
+  await page.getByRole("dialog").getByRole("textbox").last().fill("2.0.0");
+  await expectAccessible(page);
+  await page
+    .getByRole("dialog")
+    .getByRole("button", { name: /^Archive 2.0.0/ })
+    .click();
+  await page.getByText("2.0.0 archived").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByText("Scheduled change cancelled").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a contract begins with a trial, and shows what follows", async () => {
+  const { page } = own;
+  await own.call(
+    "POST",
+    "/contracts",
+    {
+      userContact: { userId: "tria", username: "tria" },
+      contractedServices: { tasker: "1.0.0" },
+      subscriptionPlans: { tasker: "BUSINESS" },
+      subscriptionAddOns: {},
+      trial: { days: 14, then: { subscriptionPlans: { tasker: "FREE" }, subscriptionAddOns: {} } },
+    },
+    own.key,
+  );
+  await own.open("/contracts/tria", "tria");
+  const trial = page.locator("section", { has: page.getByRole("heading", { level: 2, name: "Trial" }) }).last();
+  await trial.getByText("FREE").waitFor();
+  await trial.getByText(/Ends by itself/).waitFor();
+  await own.open("/contracts", "Contracts");
+  await page.getByRole("row", { name: /tria .*Trial/ }).waitFor();
+  await own.open("/upcoming", "Upcoming");
+  await page.getByRole("row", { name: /End of the trial tria FREE Pending/ }).waitFor();
+  expect(own.complaints).toEqual([]);
+});

@@ -1,14 +1,15 @@
 import { useState } from "react";
-import { Link } from "react-router";
+import { Link, useNavigate } from "react-router";
 import type { Configuration, DecisionPage, Impact, ImpactGroup, ImpactReport } from "../answers.ts";
 import { call, path, Refused } from "../api.ts";
-import { formatNumber } from "../format.ts";
+import { formatDay, formatNumber, momentOf } from "../format.ts";
 import { type ChangeRequest, groupKey, type GroupTarget as Target, type Progress, useImpact } from "../impact.ts";
 import { useChange } from "../queries.ts";
 import { usePricing } from "../services.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { Confirm } from "../design/dialog.tsx";
+import { Field } from "../design/field.tsx";
 import { GateOverride, GateResults, useMayOverride } from "./gate-verdict.tsx";
 import { Counts, GroupTarget, nameOf, WhoLink } from "./group-target.tsx";
 import { Failed, Loaded, Section, Skeleton } from "../design/page.tsx";
@@ -239,15 +240,21 @@ function Execute(
   const { base } = useHere();
   const mayOverride = useMayOverride();
   const [reason, setReason] = useState("");
+  const [day, setDay] = useState("");
+  const { organization } = useHere();
+  const go = useNavigate();
+  const at = momentOf(day);
   const place = base + path`/services/${service}`;
   const execute = useChange({
     change: (_: undefined, key) => {
-      const query = { overrideReason: reason.trim() };
+      const query = { overrideReason: reason.trim(), ...(at === undefined ? {} : { at }) };
       return perform({ place, change, groups, query, key, impact });
     },
-    touches: () => [`${base}/services`, `${base}/contracts`],
+    touches: () => [`${base}/services`, `${base}/contracts`, `${base}/scheduled`],
+    done: () => (at === undefined ? undefined : texts.upcoming.savedVersion(nameFor(props), formatDay(at))),
     gone: change.action === "disable" ? place : undefined,
-    after: props.onDone,
+    after: (report) =>
+      at === undefined ? props.onDone(report) : void go(`/o/${organization.id}${path`/services/${service}`}`),
   });
   const refused = execute.error instanceof Refused ? execute.error.gate : undefined;
   const gate = refused ?? impact.gate;
@@ -266,6 +273,9 @@ function Execute(
         <p>{t.confirmLead(formatNumber(impact.counts.contracts))}</p>
       )}
       {gate.passed ? null : <GateOverride gate={gate} reason={reason} onReason={setReason} />}
+      {change.action === "archive" || change.action === "activate" ? (
+        <Field label={texts.upcoming.onDay} hint={texts.upcoming.onDayHint} type="date" value={day} onChange={setDay} />
+      ) : null}
       {execute.isPending ? (
         <label>
           {t.doing} <progress />
@@ -280,7 +290,7 @@ async function perform(input: {
   place: string;
   change: ChangeRequest;
   groups: readonly Target[];
-  query: { overrideReason: string };
+  query: { overrideReason: string; at?: string };
   key: string;
   impact: Impact;
 }): Promise<ImpactReport> {
@@ -296,7 +306,7 @@ async function perform(input: {
     const body = action === "archive" ? { groups } : undefined;
     const to = place + path`/pricings/${pricingVersion}`;
     await call("PUT", to, { key, query: { ...query, availability }, body });
-    if (action === "archive") {
+    if (action === "archive" && query.at === undefined) {
       const { data } = await call<DecisionPage>("GET", `${place}/decisions`, {
         key,
         query: { pricingVersion, limit: 1 },

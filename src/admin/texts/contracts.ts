@@ -272,6 +272,8 @@ export const upcoming = {
   now: "Now",
   atPeriodEnd: "At the end of the period",
   onDay: "On a day",
+  onDayHint: "Empty: now",
+  savedVersion: (version: string, day: string) => `${version} scheduled for ${day}`,
   day: "Day",
   customer: "Customer or service",
   change: "Then",

@@ -580,6 +580,8 @@ export const de: Texts = {
     now: "Jetzt",
     atPeriodEnd: "Zum Ende des Zeitraums",
     onDay: "An einem Tag",
+    onDayHint: "Leer: jetzt",
+    savedVersion: (version, day) => `${version} für ${day} eingeplant`,
     day: "Tag",
     customer: "Kunde oder Service",
     change: "Danach",
