@@ -159,7 +159,15 @@ interface Alike {
 async function applyTo(ctx: Context, contractIds: readonly string[], locked: Locked): Promise<Addressed[]> {
   if (contractIds.length === 0) return [];
   const groups = new Map<string, Alike>();
-  for (const change of await readPending(ctx.db, contractIds)) {
+  const pending = await readPending(ctx.db, contractIds);
+  const held = new Set(pending.map(({ contractId }) => contractId));
+  // Nothing but a change of the database by hand leaves a moment without its change. It would be due forever.
+  await settleChanges(
+    ctx.db,
+    contractIds.filter((id) => !held.has(id)),
+    { state: "cancelled" },
+  );
+  for (const change of pending) {
     // Changed between the two locks. Another attempt locks the services that it has now.
     if (change.services.some(({ serviceId }) => serviceId !== null && !locked.ids.has(serviceId))) continue;
     const effectiveAt = new Date(Math.max(change.at.getTime(), change.recordedAt.getTime()));

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readOutbox } from "../../src/db/queries/outbox.ts";
 import { announceEndedOverrides } from "../../src/operations/contracts/expiry.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
+import { allEventsDuring } from "../support/private-events.ts";
 import { contract, type ContractBody, upload } from "../support/contracting.ts";
 
 /* Cases of contract custom-terms §10, by their numbers. */
@@ -78,15 +78,7 @@ const tasks = (amount: number) => ({ body: { "tasker-maxTasks": amount } });
 const limitOf = async (userId: string, query = "") =>
   (await ask(userId, "board", { query })).limit?.["tasker-maxTasks"];
 
-/** Returns the events that `work` records, oldest first. */
-async function eventsDuring(
-  work: () => Promise<unknown>,
-): Promise<{ code: string; details: Record<string, unknown> }[]> {
-  const read = (after: number) => readOutbox(api.resources.db, { after, filter: {}, limit: 1000 });
-  const last = (await read(0)).at(-1)?.id ?? 0;
-  await work();
-  return (await read(last)).map(({ code, details }) => ({ code, details }));
-}
+const eventsDuring = (work: () => Promise<unknown>) => allEventsDuring(api, work);
 
 let ada: string;
 beforeEach(async () => {

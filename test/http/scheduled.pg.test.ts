@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readOutbox } from "../../src/db/queries/outbox.ts";
 import { contextOf } from "../../src/operations/context.ts";
 import { announceExpired, renewDueContracts } from "../../src/operations/contracts/expiry.ts";
 import { sweepAvailability } from "../../src/operations/changes/scheduled-availability.ts";
 import { sweepDueChanges } from "../../src/operations/due-changes.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
+import { allEventsDuring } from "../support/private-events.ts";
 import { contract, type ContractBody, upload } from "../support/contracting.ts";
 
 /* Cases of contract custom-terms §10, by their numbers. */
@@ -27,7 +27,6 @@ interface Change {
   error?: string;
 }
 type Scheduled = ContractBody & { scheduled?: Change; error?: string };
-type Event = { code: string; details: Record<string, unknown> };
 
 let api: TestApi;
 let key: string;
@@ -79,14 +78,7 @@ const consume = async (userId: string, amount = 0) =>
   ).body;
 const sweep = () => sweepDueChanges(contextOf(api.resources, { kind: "anonymous" }));
 
-/** Returns the events that `work` records, oldest first. */
-async function eventsDuring(work: () => Promise<unknown>): Promise<Event[]> {
-  const read = (after: number) => readOutbox(api.resources.db, { after, filter: {}, limit: 1000 });
-  let last = 0;
-  for (let page = await read(0); page.length > 0; page = await read(last)) last = page.at(-1)?.id ?? last;
-  await work();
-  return (await read(last)).map(({ code, details }) => ({ code, details }));
-}
+const eventsDuring = (work: () => Promise<unknown>) => allEventsDuring(api, work);
 /** Returns the codes of the events about one end user. */
 const codesDuring = async (userId: string, work: () => Promise<unknown>) =>
   (await eventsDuring(work)).filter(({ details }) => details["userId"] === userId).map(({ code }) => code);

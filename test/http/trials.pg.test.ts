@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readOutbox } from "../../src/db/queries/outbox.ts";
 import { contextOf } from "../../src/operations/context.ts";
 import { announceEndingTrials, announceExpired, renewDueContracts } from "../../src/operations/contracts/expiry.ts";
 import { sweepDueChanges } from "../../src/operations/due-changes.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
+import { allEventsDuring } from "../support/private-events.ts";
 import { type ContractBody, contractFor, upload } from "../support/contracting.ts";
 
 /* Cases of contract custom-terms §10 about trials, by their numbers. */
@@ -20,7 +20,6 @@ type Shown = ContractBody & {
   error?: string;
   asOf?: { cause: string };
 };
-type Event = { code: string; details: Record<string, unknown> };
 
 let api: TestApi;
 let key: string;
@@ -69,15 +68,8 @@ const sweep = async () => {
 };
 
 /** Returns the events about one end user that `work` records, oldest first. */
-async function eventsDuring(userId: string, work: () => Promise<unknown>): Promise<Event[]> {
-  const read = (after: number) => readOutbox(api.resources.db, { after, filter: {}, limit: 1000 });
-  let last = 0;
-  for (let page = await read(0); page.length > 0; page = await read(last)) last = page.at(-1)?.id ?? last;
-  await work();
-  return (await read(last))
-    .map(({ code, details }) => ({ code, details }))
-    .filter(({ details }) => details["userId"] === userId);
-}
+const eventsDuring = async (userId: string, work: () => Promise<unknown>) =>
+  (await allEventsDuring(api, work)).filter(({ details }) => details["userId"] === userId);
 const auditOf = async (action: string, userId: string) =>
   (
     await api.call<{ data: { target: string; after: Record<string, unknown> }[] }>(

@@ -64,29 +64,26 @@ const hasNoDueChange = (now: Date) =>
  * Records CONTRACT_OVERRIDE_ENDED once for each override whose end has passed. Returns their number. Safe to run in several
  * processes at once. Source: contract custom-terms §8.
  */
-export async function announceEndedOverrides(db: Database, now: Date): Promise<number> {
+export function announceEndedOverrides(db: Database, now: Date): Promise<number> {
+  return announce(db, ENDS_AT_ONCE, (tx) => takeEndedOverrides(tx, now));
+}
+
+/** Records what `take` marks as announced, in transactions of at most `atOnce` events. Returns their number. */
+async function announce(db: Database, atOnce: number, take: (tx: Database) => Promise<Addressed[]>): Promise<number> {
   for (let announced = 0; ;) {
     const found = await db.transaction(async (tx) => {
-      const events = await takeEndedOverrides(tx, now);
+      const events = await take(tx);
       if (events.length > 0) await recordEvents(tx, events);
       return events.length;
     });
     announced += found;
-    if (found < ENDS_AT_ONCE) return announced;
+    if (found < atOnce) return announced;
   }
 }
 
 /** Records TRIAL_ENDING for trials whose reminder is due. Returns their number. Safe to run in several processes at once. */
-export async function announceEndingTrials(db: Database, now: Date): Promise<number> {
-  for (let announced = 0; ;) {
-    const found = await db.transaction(async (tx) => {
-      const events = await takeReminders(tx, now);
-      if (events.length > 0) await recordEvents(tx, events);
-      return events.length;
-    });
-    announced += found;
-    if (found < REMINDED_AT_ONCE) return announced;
-  }
+export function announceEndingTrials(db: Database, now: Date): Promise<number> {
+  return announce(db, REMINDED_AT_ONCE, (tx) => takeReminders(tx, now));
 }
 
 /**
