@@ -49,39 +49,40 @@ export interface UserContact {
 }
 
 /** One end user's contract. Moments are ISO 8601 texts in UTC. */
-export interface Contract extends Subscription {
-  readonly id: string;
-  readonly userContact: UserContact;
-  readonly billingPeriod: {
-    readonly startDate: string;
-    readonly endDate: string;
-    readonly autoRenew: boolean;
-    readonly renewalDays: number;
-  };
-  /** Per service and limit. Only limits that renew have `resetTimeStamp`, in ISO 8601. */
-  readonly usageLevels: Readonly<
-    Record<string, Readonly<Record<string, { readonly consumed: number; readonly resetTimeStamp?: string }>>>
-  >;
-  readonly organizationId: string;
-  readonly groupId?: string;
-  /** Former subscriptions, oldest first. */
-  readonly history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
-  /** Overrides that have not ended, if there are any. */
-  readonly overrides?: readonly Override[];
-  /** The pending change of the subscription, if there is one. */
-  readonly scheduled?: ScheduledNovation;
-  /** The trial, while it lasts. */
-  readonly trial?: Trial;
-}
+export type Contract = Subscription &
+  Readonly<{
+    id: string;
+    userContact: UserContact;
+    billingPeriod: {
+      readonly startDate: string;
+      readonly endDate: string;
+      readonly autoRenew: boolean;
+      readonly renewalDays: number;
+    };
+    /** Per service and limit. Only limits that renew have `resetTimeStamp`, in ISO 8601. */
+    usageLevels: Readonly<
+      Record<string, Readonly<Record<string, { readonly consumed: number; readonly resetTimeStamp?: string }>>>
+    >;
+    organizationId: string;
+    groupId?: string;
+    /** Former subscriptions, oldest first. */
+    history: readonly (Subscription & { readonly startDate: string; readonly endDate: string })[];
+    /** Overrides that have not ended, if there are any. */
+    overrides?: readonly Override[];
+    /** The pending change of the subscription, if there is one. */
+    scheduled?: ScheduledNovation;
+    /** The trial, while it lasts. */
+    trial?: Trial;
+  }>;
 
 /** State of the contract from which a past answer was computed. Moments are ISO 8601 texts in UTC. */
-export interface AsOf {
-  readonly at: string;
+export type AsOf = Readonly<{
+  at: string;
   /** Begin of that state, the change that caused it, and its end; `until` is null while it lasts. */
-  readonly since: string;
-  readonly cause: string;
-  readonly until: string | null;
-}
+  since: string;
+  cause: string;
+  until: string | null;
+}>;
 
 /** A new contract. */
 export interface NewContract extends Subscription {
@@ -105,43 +106,46 @@ export interface NovateOptions extends CallOptions {
   readonly cancelScheduled?: boolean | undefined;
 }
 
+/** Every field may be absent or undefined. */
+export type Optional<Fields> = { readonly [Name in keyof Fields]?: Fields[Name] | undefined };
+
 /** Changes of a billing period. Absent fields stay as they are. */
-export interface BillingChanges {
+export type BillingChanges = Optional<{
   /** ISO 8601. */
-  readonly endDate?: string | undefined;
-  readonly autoRenew?: boolean | undefined;
-  readonly renewalDays?: number | undefined;
-}
+  endDate: string;
+  autoRenew: boolean;
+  renewalDays: number;
+}>;
 
 /** Selects contracts to list. All conditions must hold. */
-export interface ContractQuery {
+export type ContractQuery = Optional<{
   /** Matches any part of the name, ignoring case; so do the next three. */
-  readonly username?: string | undefined;
-  readonly firstName?: string | undefined;
-  readonly lastName?: string | undefined;
-  readonly email?: string | undefined;
-  readonly groupId?: string | undefined;
-  readonly sort?: "username" | "firstName" | "lastName" | "email" | undefined;
-  readonly order?: "asc" | "desc" | undefined;
+  username: string;
+  firstName: string;
+  lastName: string;
+  email: string;
+  groupId: string;
+  sort: "username" | "firstName" | "lastName" | "email";
+  order: "asc" | "desc";
   /** Contracts with any of these services, or any of their versions, plans or add-ons. */
-  readonly filters?:
-    | {
-        readonly services?: readonly string[] | Readonly<Record<string, readonly string[]>>;
-        readonly plans?: Readonly<Record<string, readonly string[]>>;
-        readonly addOns?: Readonly<Record<string, readonly string[]>>;
-      }
-    | undefined;
+  readonly filters?: {
+    readonly services?: readonly string[] | Readonly<Record<string, readonly string[]>>;
+    readonly plans?: Readonly<Record<string, readonly string[]>>;
+    readonly addOns?: Readonly<Record<string, readonly string[]>>;
+  };
   /** State in the billing period. `renewing`: renews automatically. `ending`: ends within a week. */
-  readonly state?: "active" | "renewing" | "ending" | "expired" | undefined;
+  state: "active" | "renewing" | "ending" | "expired";
   /** End users that have used at least this share of a limit: above 0, up to 1. */
-  readonly near?: number | undefined;
-}
+  near: number;
+  /** True for contracts in a trial only. */
+  trial: boolean;
+}>;
 
 /** One page of a list. `page` starts at 1; `limit` is at most 100. Default: 20. */
-export interface Paging {
-  readonly page?: number | undefined;
-  readonly limit?: number | undefined;
-}
+export type Paging = Optional<{
+  page: number;
+  limit: number;
+}>;
 
 /**
  * Limits to reset: the named one in every service that has it; otherwise all that renew, and with `all` every limit.

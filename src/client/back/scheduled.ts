@@ -1,5 +1,6 @@
 import { isObject } from "../pricing-token.ts";
-import type { Novation, Paging } from "./contracts.ts";
+import type { Novation, Paging, Subscription } from "./contracts.ts";
+import type { Override } from "./overrides.ts";
 
 /** A novation for later. */
 export interface NewScheduledChange extends Novation {
@@ -10,12 +11,7 @@ export interface NewScheduledChange extends Novation {
 }
 
 /** Continuation after a trial: the end of the contract, or other plans and add-ons of the same services. */
-export type AfterTrial =
-  | "end"
-  | {
-      readonly subscriptionPlans: Readonly<Record<string, string>>;
-      readonly subscriptionAddOns: Readonly<Record<string, Readonly<Record<string, number>>>>;
-    };
+export type AfterTrial = "end" | Omit<Subscription, "contractedServices">;
 
 /** A trial, while it lasts. `until` is ISO 8601, in UTC. */
 export interface Trial {
@@ -48,19 +44,12 @@ interface CommonChange {
   /** Why it was cancelled or blocked. */
   readonly why: string | null;
   readonly createdAt: string;
-  readonly actor: {
-    readonly kind: "user" | "key" | "anonymous";
-    readonly id: string | null;
-    readonly name: string | null;
-  };
+  readonly actor: Override["actor"];
 }
 
 /** A change of a subscription that is kept until its moment. Moments are ISO 8601 texts in UTC. */
-export interface ScheduledNovation extends CommonChange {
+export interface ScheduledNovation extends CommonChange, Subscription {
   readonly kind: "novation";
-  readonly contractedServices: Readonly<Record<string, string>>;
-  readonly subscriptionPlans: Readonly<Record<string, string>>;
-  readonly subscriptionAddOns: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** Null: as before. */
   readonly autoRenew: boolean | null;
 }
