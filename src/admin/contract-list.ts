@@ -13,7 +13,13 @@ export const CONTRACT_STATES = ["renewing", "active", "ending", "expired"] as co
 /** A contract's state in its billing period. */
 export type ContractState = (typeof CONTRACT_STATES)[number];
 /** States offered as filters; `near` comes from the overview's count of users close to a limit. */
-export const CHOSEN_STATES = [...CONTRACT_STATES, "near"] as const;
+export const CHOSEN_STATES = [...CONTRACT_STATES, "near", "trial"] as const;
+
+/** Translates a chosen state into the server's query. */
+function stateQuery(state: ContractChoice["state"]): NonNullable<Call["query"]> {
+  if (state === "near") return { near: NEAR };
+  return state === "trial" ? { trial: true } : { state };
+}
 
 /** Filters and sort order of the contract list, as the page's URL holds them. */
 export interface ContractChoice {
@@ -59,7 +65,7 @@ export function queryOf(choice: ContractChoice): NonNullable<Call["query"]> {
   return {
     q: choice.text,
     groupId: choice.group,
-    ...(choice.state === "near" ? { near: NEAR } : { state: choice.state }),
+    ...stateQuery(choice.state),
     sort: choice.sort,
     order: choice.order,
     page: choice.page,

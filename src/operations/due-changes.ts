@@ -44,7 +44,7 @@ export async function applyDueChanges(ctx: Context, where?: SQL): Promise<void> 
     await transaction(ctx, async (ctx) => {
       const ids = await findDue(ctx, where);
       const lockedServices = await lockServicesOf(ctx, ids);
-      const rows = await lockDue(ctx, ids, {});
+      const rows = await lockDue(ctx, ids, undefined);
       await recordEvents(ctx.db, await applyTo(ctx, rows, lockedServices));
     });
   }
@@ -81,7 +81,7 @@ export async function applyDueNow(
   ctx: Context,
   contractIds: readonly string[],
 ): Promise<{ contractIds: ReadonlySet<string>; events: Addressed[] }> {
-  const due = await lockDue(ctx, contractIds, {});
+  const due = await lockDue(ctx, contractIds, undefined);
   return { contractIds: new Set(due), events: await applyTo(ctx, due, await lockServicesOf(ctx, due)) };
 }
 
@@ -111,7 +111,11 @@ async function findDue(ctx: Context, where: SQL | undefined): Promise<string[]> 
 }
 
 /** Locks contracts that are still due, in id order. */
-async function lockDue(ctx: Context, ids: readonly string[], options: { skipLocked?: true }): Promise<string[]> {
+async function lockDue(
+  ctx: Context,
+  ids: readonly string[],
+  options: { skipLocked: true } | undefined,
+): Promise<string[]> {
   const rows = await ctx.db
     .select({ id: contracts.id })
     .from(contracts)

@@ -100,6 +100,9 @@ test("a contract begins with a trial, and shows what follows", async () => {
   await trial.getByText(/Ends by itself/).waitFor();
   await own.open("/contracts", "Contracts");
   await page.getByRole("row", { name: /tria .*Trial/ }).waitFor();
+  await own.open("/contracts?state=trial", "Contracts");
+  await page.getByText("1 contract", { exact: false }).first().waitFor();
+  await page.getByRole("row", { name: /tria .*Trial/ }).waitFor();
   await own.open("/upcoming", "Upcoming");
   await page.getByRole("row", { name: /End of the trial tria FREE Pending/ }).waitFor();
   expect(own.complaints).toEqual([]);

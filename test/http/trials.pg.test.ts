@@ -315,6 +315,19 @@ describe("a trial", () => {
     expect((await create(ada, null)).body).not.toHaveProperty("trial");
   });
 
+  test("lists can be restricted to contracts in a trial", async () => {
+    await create(ada, TRIAL);
+    const bob = fresh();
+    await create(bob, undefined);
+    const listed = async (query: string) =>
+      (await api.call<Shown[]>("GET", `/contracts?limit=100&${query}`, { key })).body.map(
+        ({ userContact }) => userContact.userId,
+      );
+    expect(await listed("trial=true")).toContain(ada);
+    expect(await listed("trial=true")).not.toContain(bob);
+    expect(await listed("trial=1")).toContain(bob);
+  });
+
   test("late is on time", async () => {
     const onTime = fresh();
     for (const userId of [ada, onTime]) {

@@ -57,7 +57,7 @@ export function ContractFilters({ choice }: { choice: ContractChoice }) {
           label={t.inState}
           value={choice.state}
           onChange={(state) => set({ state })}
-          options={CHOSEN_STATES.map((state) => [state, state === "near" ? t.near : t.renewal[state]] as const)}
+          options={CHOSEN_STATES.map((state) => [state, nameOf(state)] as const)}
         />
         {isFiltered ? (
           <button type="button" className="b plain" onClick={() => setSearch({})}>
@@ -68,4 +68,9 @@ export function ContractFilters({ choice }: { choice: ContractChoice }) {
       </div>
     </div>
   );
+}
+
+function nameOf(state: (typeof CHOSEN_STATES)[number]): string {
+  if (state === "near") return t.near;
+  return state === "trial" ? texts.upcoming.trial : t.renewal[state];
 }

@@ -128,6 +128,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       order: query("order"),
       filters: filtersOf(c),
       state: query("state"),
+      inTrial: query("trial") === "true",
       near: nearOf(c),
     });
     c.get("request").headers["X-Total-Count"] = String(listed.total);

@@ -43,6 +43,8 @@ export interface ContractQuery extends PageQuery {
   filters: SubscriptionFilters;
   /** A contract state, as the overview counts them. */
   state: string | undefined;
+  /** True for contracts in a trial only. */
+  inTrial: boolean;
   /** Minimum consumed share of a limit; requires an organization. */
   near: number | undefined;
 }
@@ -75,6 +77,7 @@ async function readPage(
     plansCondition(query.filters.plans),
     addOnsCondition(query.filters.addOns),
     state === undefined ? undefined : isInState(state, ctx.resources.now()),
+    query.inTrial ? IN_TRIAL : undefined,
     await nearCondition(ctx, query),
   );
   const by = sql`${COLUMNS[sort]} collate "C"`;
@@ -145,6 +148,10 @@ function having(condition: SQL): SQL {
     where cs.contract_id = ${contracts.id} and (${condition})
   )`;
 }
+
+const IN_TRIAL = sql`(${contracts.changeAt} is not null and exists (
+  select 1 from scheduled_changes s
+  where s.contract_id = ${contracts.id} and s.state = 'pending' and s.kind = 'trialEnd'))`;
 
 const NOTHING = sql`false`;
 
