@@ -29,6 +29,9 @@ import {
   type Transport,
 } from "./transport.ts";
 
+/** Every field may be absent or undefined. */
+export type Optional<Fields> = { readonly [Name in keyof Fields]?: Fields[Name] | undefined };
+
 /** Contracted versions, plans and add-ons by service. Responses have service names in lower case. Source: contract contracts §2. */
 export interface Subscription {
   /** Pricing version per service. */
@@ -39,14 +42,8 @@ export interface Subscription {
 }
 
 /** Contact data of an end user. */
-export interface UserContact {
-  readonly userId: string;
-  readonly username: string;
-  readonly firstName?: string | undefined;
-  readonly lastName?: string | undefined;
-  readonly email?: string | undefined;
-  readonly phone?: string | undefined;
-}
+export type UserContact = Readonly<{ userId: string; username: string }> &
+  Optional<{ firstName: string; lastName: string; email: string; phone: string }>;
 
 /** One end user's contract. Moments are ISO 8601 texts in UTC. */
 export type Contract = Subscription &
@@ -106,9 +103,6 @@ export interface NovateOptions extends CallOptions {
   readonly cancelScheduled?: boolean | undefined;
 }
 
-/** Every field may be absent or undefined. */
-export type Optional<Fields> = { readonly [Name in keyof Fields]?: Fields[Name] | undefined };
-
 /** Changes of a billing period. Absent fields stay as they are. */
 export type BillingChanges = Optional<{
   /** ISO 8601. */
@@ -128,7 +122,7 @@ export type ContractQuery = Optional<{
   sort: "username" | "firstName" | "lastName" | "email";
   order: "asc" | "desc";
   /** Contracts with any of these services, or any of their versions, plans or add-ons. */
-  readonly filters?: {
+  filters: {
     readonly services?: readonly string[] | Readonly<Record<string, readonly string[]>>;
     readonly plans?: Readonly<Record<string, readonly string[]>>;
     readonly addOns?: Readonly<Record<string, readonly string[]>>;
@@ -444,12 +438,18 @@ const novateQuery = ({ cancelScheduled }: NovateOptions) => (cancelScheduled ===
 
 const pathOf = (userId: string) => `/contracts${segment("userId", userId)}`;
 
-/** Formats a moment for the service. */
+/**
+ * Formats a moment for the service.
+ * @internal
+ */
 export function instant(at: Date | string): string {
   return typeof at === "string" ? at : at.toISOString();
 }
 
-/** Returns true for an answer about a past moment. An older service answers about the present. */
+/**
+ * Returns true for an answer about a past moment. An older service answers about the present.
+ * @internal
+ */
 export function hasAsOf(value: unknown): value is { asOf: AsOf } {
   return isObject(value) && isObject(value["asOf"]);
 }

@@ -1,5 +1,5 @@
 import type { Override } from "./overrides.ts";
-import { type AsOf, type Contract, hasAsOf, instant } from "./contracts.ts";
+import { type AsOf, type Contract, hasAsOf, instant, type Optional, type Paging } from "./contracts.ts";
 import type { FeatureId } from "../feature-id.ts";
 import { isUnlock } from "../ask.ts";
 import type { Unlock } from "../offer.ts";
@@ -91,17 +91,16 @@ export interface FeatureOptions extends EvaluationOptions, CountedOptions {
 }
 
 /** Selects features to list. */
-export interface FeatureQuery {
-  /** Matches any part of the name, ignoring case; so do the next two. */
-  readonly featureName?: string | undefined;
-  readonly serviceName?: string | undefined;
-  readonly pricingVersion?: string | undefined;
-  readonly show?: "active" | "archived" | "all" | undefined;
-  readonly sort?: "serviceName" | "featureName" | undefined;
-  readonly order?: "asc" | "desc" | undefined;
-  readonly page?: number | undefined;
-  readonly limit?: number | undefined;
-}
+export type FeatureQuery = Paging &
+  Optional<{
+    /** Matches any part of the name, ignoring case; so do the next two. */
+    featureName: string;
+    serviceName: string;
+    pricingVersion: string;
+    show: "active" | "archived" | "all";
+    sort: "serviceName" | "featureName";
+    order: "asc" | "desc";
+  }>;
 
 /** A feature of one version of a pricing. */
 export interface ListedFeature {

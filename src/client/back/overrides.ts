@@ -1,4 +1,4 @@
-import type { Paging } from "./contracts.ts";
+import type { Optional, Paging } from "./contracts.ts";
 import { isObject } from "../pricing-token.ts";
 import { segment } from "./transport.ts";
 
@@ -24,43 +24,47 @@ export interface OverrideChange {
 }
 
 /** Exception of one contract to what its plan and add-ons grant. Moments are ISO 8601 texts in UTC. */
-export interface Override {
-  readonly organizationId: string;
-  readonly userId: string;
+export type Override = Readonly<{
+  organizationId: string;
+  userId: string;
   /** Name of the service in lower case. */
-  readonly service: string;
-  readonly kind: "features" | "usageLimits";
-  readonly name: string;
-  readonly mode: "set" | "add";
-  readonly value: OverrideValue;
-  readonly from: string;
+  service: string;
+  kind: "features" | "usageLimits";
+  name: string;
+  mode: "set" | "add";
+  value: OverrideValue;
+  from: string;
   /** Null: it never ends. */
-  readonly until: string | null;
-  readonly reason: string;
+  until: string | null;
+  reason: string;
   /** `inapplicable`: the contracted version has no element of this name and type. */
-  readonly state: "active" | "inapplicable" | "upcoming" | "ended";
+  state: "active" | "inapplicable" | "upcoming" | "ended";
   /** The value that plan and add-ons give, and the value that expressions read; null for none. */
-  readonly granted: OverrideValue | null;
-  readonly effective: OverrideValue | null;
-  readonly setAt: string;
-  readonly actor: {
+  granted: OverrideValue | null;
+  effective: OverrideValue | null;
+  setAt: string;
+  actor: {
     readonly kind: "user" | "key" | "anonymous";
     readonly id: string | null;
     readonly name: string | null;
   };
-}
+}>;
 
 /** Selects overrides to list. All conditions must hold. */
-export interface OverrideQuery extends Paging {
-  /** Whole name of the service. */
-  readonly service?: string | undefined;
-  /** Name of the feature or usage limit. */
-  readonly name?: string | undefined;
-  readonly state?: Override["state"] | undefined;
-  readonly endsBefore?: Date | string | undefined;
-}
+export type OverrideQuery = Paging &
+  Optional<{
+    /** Whole name of the service. */
+    service: string;
+    /** Name of the feature or usage limit. */
+    name: string;
+    state: Override["state"];
+    endsBefore: Date | string;
+  }>;
 
-/** Path of an element below its contract. */
+/**
+ * Path of an element below its contract.
+ * @internal
+ */
 export function elementPath(element: OverrideElement): string {
   const [kind, name] =
     "feature" in element
@@ -69,6 +73,7 @@ export function elementPath(element: OverrideElement): string {
   return `/overrides${segment("service", element.service)}/${kind}${name}`;
 }
 
+/** @internal */
 export function isOverride(value: unknown): value is Override {
   return isObject(value) && typeof value["effective"] !== "undefined" && typeof value["setAt"] === "string";
 }

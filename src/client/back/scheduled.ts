@@ -1,5 +1,5 @@
 import { isObject } from "../pricing-token.ts";
-import type { Novation, Paging, Subscription } from "./contracts.ts";
+import type { Novation, Optional, Paging, Subscription } from "./contracts.ts";
 import type { Override } from "./overrides.ts";
 
 /** A novation for later. */
@@ -29,23 +29,23 @@ export type NewTrial = {
 } & ({ readonly days: number } | { readonly until: Date | string });
 
 /** Fields of every scheduled change. */
-interface CommonChange {
-  readonly id: string;
-  readonly organizationId: string;
+type CommonChange = Readonly<{
+  id: string;
+  organizationId: string;
   /** All states but `pending` are final. */
-  readonly state: "pending" | "done" | "cancelled" | "blocked";
-  readonly userId: string;
-  readonly at: string;
+  state: "pending" | "done" | "cancelled" | "blocked";
+  userId: string;
+  at: string;
   /** True if `at` follows the end of the billing period. */
-  readonly atPeriodEnd: boolean;
-  readonly reason: string | null;
+  atPeriodEnd: boolean;
+  reason: string | null;
   /** From when on the change holds; null until it is done. */
-  readonly effectiveAt: string | null;
+  effectiveAt: string | null;
   /** Why it was cancelled or blocked. */
-  readonly why: string | null;
-  readonly createdAt: string;
-  readonly actor: Override["actor"];
-}
+  why: string | null;
+  createdAt: string;
+  actor: Override["actor"];
+}>;
 
 /** A change of a subscription that is kept until its moment. Moments are ISO 8601 texts in UTC. */
 export interface ScheduledNovation extends CommonChange, Subscription {
@@ -74,18 +74,23 @@ export interface ScheduledAvailability extends Omit<CommonChange, "userId" | "at
 export type ScheduledChange = ScheduledNovation | ScheduledTrialEnd | ScheduledAvailability;
 
 /** Selects scheduled changes to list. All conditions must hold. */
-export interface ScheduledQuery extends Paging {
-  /** Default: pending. */
-  readonly state?: ScheduledChange["state"] | undefined;
-  readonly kind?: ScheduledChange["kind"] | undefined;
-  readonly dueBefore?: Date | string | undefined;
-}
+export type ScheduledQuery = Paging &
+  Optional<{
+    /** Default: pending. */
+    state: ScheduledChange["state"];
+    kind: ScheduledChange["kind"];
+    dueBefore: Date | string;
+  }>;
 
-/** Recognizes a scheduled novation. */
+/**
+ * Recognizes a scheduled novation.
+ * @internal
+ */
 export function isScheduledNovation(value: unknown): value is ScheduledNovation {
   return isScheduledChange(value) && value.kind === "novation";
 }
 
+/** @internal */
 export function isScheduledChange(value: unknown): value is ScheduledChange {
   return isObject(value) && typeof value["kind"] === "string" && typeof value["createdAt"] === "string";
 }

@@ -35,9 +35,13 @@ export interface CountedOptions extends CallOptions {
   idempotencyKey?: string | undefined;
 }
 
+/** @internal */
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** One call of the HTTP interface. */
+/**
+ * One call of the HTTP interface.
+ * @internal
+ */
 export interface Call {
   method: "GET" | "POST" | "PUT" | "DELETE";
   /** Path below /api/v1, with segments encoded by `segment`. */
@@ -49,20 +53,32 @@ export interface Call {
   idempotencyKey?: string | undefined;
 }
 
-/** Recognizes an answer by the parts that fail first. The service sends complete answers or errors. */
+/**
+ * Recognizes an answer by the parts that fail first. The service sends complete answers or errors.
+ * @internal
+ */
 export type Guard<T> = (value: unknown) => value is T;
 
-/** Recognizes a list. */
+/**
+ * Recognizes a list.
+ * @internal
+ */
 export function listOf<T>(isIt: Guard<T>): Guard<T[]> {
   return (value): value is T[] => Array.isArray(value) && value.every(isIt);
 }
 
-/** Recognizes an object by its values. */
+/**
+ * Recognizes an object by its values.
+ * @internal
+ */
 export function recordOf<T>(isIt: Guard<T>): Guard<Record<string, T>> {
   return (value): value is Record<string, T> => isObject(value) && Object.values(value).every(isIt);
 }
 
-/** Returns the body of an answer that `isIt` recognizes; see Transport.ask. */
+/**
+ * Returns the body of an answer that `isIt` recognizes; see Transport.ask.
+ * @internal
+ */
 export function expected<T>({ status, body }: ServiceAnswer, isIt: Guard<T>): T {
   if (isIt(body)) return body;
   throw new ServiceRequestError("BAD_RESPONSE", "The answer is not what was asked for.", { status, body });
@@ -92,6 +108,7 @@ export class Transport {
    * Sends a call and returns its 2xx answer. A retry waits for `Retry-After`, or exponentially longer with full jitter.
    * It does not start if the deadline would pass first.
    * @throws ServiceRequestError of the last attempt.
+   * @internal
    */
   async send(call: Call, options: CallOptions = {}): Promise<ServiceAnswer> {
     const { timeoutMs = 5_000, deadlineMs = 15_000, retries = 3 } = this.options;
@@ -113,6 +130,7 @@ export class Transport {
   /**
    * Returns the body of the answer.
    * @throws ServiceRequestError with the code BAD_RESPONSE if `isIt` does not recognize it, such as a proxy's page.
+   * @internal
    */
   async ask<T>(call: Call, isIt: Guard<T>, options?: CallOptions): Promise<T> {
     return expected(await this.send(call, options), isIt);
@@ -146,6 +164,7 @@ export class Transport {
 /**
  * Encodes a text as one path segment.
  * @throws Error for texts that URLs cannot have there: empty, `.` and `..`.
+ * @internal
  */
 export function segment(name: string, value: string): string {
   if (typeof value !== "string" || /^(\s*|\.\.?)$/.test(value)) {
