@@ -1,7 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { rolldown } from "rolldown";
+import { shortenDeclarations } from "./declarations.ts";
+import { reactGuard } from "./guard.ts";
 
 /*
  * Writes the npm package to dist/package: ESM, CommonJS and declarations, file by file as in src. Bundlers can then
@@ -12,9 +14,11 @@ import { rolldown } from "rolldown";
 const ROOT = join(import.meta.dirname, "..");
 const TARGET = join(ROOT, "dist/package");
 
+type Conditions = Record<"import" | "require", { types: string; default: string }>;
+
 interface Manifest {
   [field: string]: unknown;
-  exports: object;
+  exports: Record<string, string | Conditions>;
   bin: Record<string, string>;
   dependencies: Record<string, string>;
   peerDependencies: Record<string, string>;
@@ -33,17 +37,9 @@ for (const format of ["esm", "cjs"]) {
   if (tsc.status !== 0) process.exit(1);
 }
 
-// The compiler rewrites extensions only in JavaScript, and older compilers do not find `x.d.ts` behind `./x.ts`. It
-// indents by four spaces, a tenth of what applications download.
-for (const file of filesOf(".d.ts")) {
-  const text = readFileSync(file, "utf8");
-  const found = text.replace(/(from |import\()"(\.\.?\/[^"]+)\.tsx?"/g, '$1"$2.js"');
-  const indented = found.replace(/^( {4})+/gm, (indent) => "\t".repeat(indent.length / 4));
-  writeFileSync(file, indented.replace(/^(export )?declare class [^]*?^\}/gm, withoutPrivates));
-}
-
 const root: Manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-const { name, version, description, license, engines, peerDependencies, peerDependenciesMeta } = root;
+const { name, version, description, keywords, homepage, license, repository } = root;
+const { engines, peerDependencies, peerDependenciesMeta } = root;
 const dependencies: Record<string, string> = {};
 for (const file of filesOf(".js").filter((path) => path.startsWith(join(TARGET, "esm")))) {
   for (const [, imported = ""] of readFileSync(file, "utf8").matchAll(
@@ -56,26 +52,58 @@ for (const file of filesOf(".js").filter((path) => path.startsWith(join(TARGET, 
     dependencies[dependency] = wanted;
   }
 }
-for (const format of ["esm", "cjs"]) pruneDeclarations(format);
+for (const format of ["esm", "cjs"]) {
+  const declared = [...JSON.stringify(root.exports).matchAll(/"\.\/dist\/package\/(\w+)\/([^"]+\.d\.ts)"/g)];
+  const entries = declared.flatMap(([, of, path = ""]) => (of === format ? [path] : []));
+  shortenDeclarations(join(TARGET, format), entries);
+}
 const bin: Record<string, string> = {};
 for (const [command, source] of Object.entries(root.bin)) bin[command] = await bundleCommand(command, source);
-const exports: unknown = JSON.parse(JSON.stringify(root.exports).replaceAll("./dist/package/", "./"));
+const exports: Manifest["exports"] = JSON.parse(JSON.stringify(root.exports).replaceAll("./dist/package/", "./"));
+const main = classicFields(".", "");
 write("package.json", {
   name,
   version,
   description,
+  keywords,
+  homepage,
+  bugs: homepage?.toString().replace(/#.*/, "/issues"),
   license,
+  repository,
   type: "module",
   engines,
+  publishConfig: { access: "public", provenance: true },
   sideEffects: false,
   bin,
+  ...main,
   exports,
   dependencies,
   peerDependencies,
   peerDependenciesMeta,
 });
 write("cjs/package.json", { type: "commonjs", sideEffects: false });
+// Compilers and bundlers that do not read `exports` look for a folder of the entry's name.
+for (const entry of Object.keys(exports).filter((path) => path !== "." && path !== "./package.json")) {
+  write(`${entry}/package.json`, {
+    sideEffects: false,
+    ...classicFields(entry, "../".repeat(entry.split("/").length - 1)),
+  });
+}
 copyFileSync(join(ROOT, "LICENSE"), join(TARGET, "LICENSE"));
+copyFileSync(join(import.meta.dirname, "README.md"), join(TARGET, "README.md"));
+// Beside the package: a link that is not followed finds the application's React first.
+const guard = join(TARGET, "../node_modules/react");
+mkdirSync(guard, { recursive: true });
+for (const [file, text] of Object.entries(reactGuard())) writeFileSync(join(guard, file), text);
+
+/** Returns an entry's files for resolution without `exports`. `up` is the way from the folder to the package. */
+function classicFields(entry: string, up: string): { main: string; module: string; types: string } {
+  const conditions = exports[entry];
+  if (conditions === undefined || typeof conditions === "string") throw new Error(`package.json exports no ${entry}`);
+  const path = (file: string) => (up === "" ? file : up + file.slice(2));
+  const { import: esm, require: cjs } = conditions;
+  return { main: path(cjs.default), module: path(esm.default), types: path(cjs.types) };
+}
 
 /** Bundles the command line with its libraries, so that users of the client library do not install them. */
 async function bundleCommand(command: string, source: string): Promise<string> {
@@ -92,33 +120,7 @@ async function bundleCommand(command: string, source: string): Promise<string> {
   const path = `bin/${command}.js`;
   const text = `#!/usr/bin/env node\n${code.replace(/^#!.*\n/, "")}${licences.join("")}`;
   writeFileSync(join(TARGET, path), text, { mode: 0o755 });
-  return `./${path}`;
-}
-
-/** Keeps one private member: it makes a class compatible with itself only. The others tell applications nothing. */
-function withoutPrivates(declaration: string): string {
-  let isFirst = true;
-  return declaration.replace(/^(\t\/\*\*(?:(?!\*\/)[^])*\*\/\n)?\tprivate [^;\n]*;\n/gm, () => {
-    const kept = isFirst ? "\t#private;\n" : "";
-    isFirst = false;
-    return kept;
-  });
-}
-
-/** Removes declarations that no entry imports. */
-function pruneDeclarations(format: string): void {
-  const reached = new Set<string>();
-  const reach = (file: string) => {
-    if (reached.has(file)) return;
-    reached.add(file);
-    for (const [, next = ""] of readFileSync(file, "utf8").matchAll(/(?:from |import\()"(\.\.?\/[^"]+)\.js"/g)) {
-      reach(join(file, "..", `${next}.d.ts`));
-    }
-  };
-  for (const [, entry] of JSON.stringify(root.exports).matchAll(/"\.\/dist\/package\/(\w+\/[^"]+\.d\.ts)"/g)) {
-    if (entry?.startsWith(format) === true) reach(join(TARGET, entry));
-  }
-  for (const file of filesOf(".d.ts")) if (file.startsWith(join(TARGET, format)) && !reached.has(file)) rmSync(file);
+  return path;
 }
 
 function filesOf(extension: string): string[] {
@@ -127,5 +129,6 @@ function filesOf(extension: string): string[] {
 }
 
 function write(path: string, content: object): void {
+  mkdirSync(dirname(join(TARGET, path)), { recursive: true });
   writeFileSync(join(TARGET, path), `${JSON.stringify(content, null, 2)}\n`);
 }

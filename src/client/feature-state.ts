@@ -1,23 +1,35 @@
-import { type FeatureError, isObject, ownValue, type PricingTokenPayload, type UsageFigure } from "./pricing-token.ts";
-
-/** Selects the sub-component: the feature is on or off, its token is loading, or there is no answer. */
-export type FeatureStatus = "on" | "off" | "loading" | "error";
+import {
+  type FeatureError,
+  isObject,
+  ownValue,
+  type PricingTokenPayload,
+  type TokenFeature,
+  type UsageFigure,
+} from "./pricing-token.ts";
 
 /** Reason for a missing answer. `bad-entry`: the token's entry has no boolean `eval`. */
 export type FeatureReason = "invalid-id" | "no-token" | "expired" | "not-found" | "bad-entry";
 
-/** Answer for one feature. The object stays identical while nothing in it changes. */
-export interface FeatureState {
-  readonly status: FeatureStatus;
-  /** True if `status` is `on`. */
-  readonly enabled: boolean;
+interface Figures {
   readonly limit: UsageFigure;
   readonly used: UsageFigure;
   /** Error that the server reported for the evaluation. */
   readonly error: FeatureError | null;
-  /** Null unless `status` is `error`. */
-  readonly reason: FeatureReason | null;
 }
+
+type State<Status, Enabled, Reason = null> = Readonly<{ status: Status; enabled: Enabled; reason: Reason }> & Figures;
+
+/** An answered feature: on or off. */
+export type AnsweredFeature = State<"on", true> | State<"off", false>;
+
+/**
+ * Answer for one feature. The object stays identical while nothing in it changes. A check of `status` narrows the rest:
+ * `reason` is null unless the status is `error`.
+ */
+export type FeatureState = AnsweredFeature | State<"loading", false> | State<"error", false, FeatureReason>;
+
+/** Selects the sub-component: the feature is on or off, its token is loading, or there is no answer. */
+export type FeatureStatus = FeatureState["status"];
 
 /** Usage of a feature's limit. */
 export interface Usage {
@@ -32,14 +44,16 @@ export interface Usage {
   readonly exceeded: boolean;
 }
 
-const without = (status: FeatureStatus, reason: FeatureReason | null): FeatureState =>
-  Object.freeze({ status, enabled: false, limit: null, used: null, error: null, reason });
+const without = <Status extends "loading" | "error", Reason extends FeatureReason | null>(
+  status: Status,
+  reason: Reason,
+) => Object.freeze({ status, enabled: false as const, limit: null, used: null, error: null, reason });
 
 /** Answers that need no token. Each is always the same object. */
-export const LOADING = without("loading", null);
-export const INVALID_ID = without("error", "invalid-id");
-export const NO_TOKEN = without("error", "no-token");
-export const EXPIRED = without("error", "expired");
+export const LOADING: FeatureState = without("loading", null);
+export const INVALID_ID: FeatureState = without("error", "invalid-id");
+export const NO_TOKEN: FeatureState = without("error", "no-token");
+export const EXPIRED: FeatureState = without("error", "expired");
 const NOT_FOUND = without("error", "not-found");
 const BAD_ENTRY = without("error", "bad-entry");
 
@@ -57,26 +71,31 @@ export function featureState(payload: PricingTokenPayload, id: string): FeatureS
   if (!isObject(entry) || typeof entry["eval"] !== "boolean") return BAD_ENTRY;
   let state = states.get(entry);
   if (state === undefined) {
-    const enabled = entry["eval"];
     const { limit = null, used = null, error = null } = payload.features[id] ?? {};
-    state = Object.freeze({ status: enabled ? "on" : "off", enabled, limit, used, error, reason: null });
+    const figures = { limit, used, error, reason: null };
+    state = Object.freeze(
+      entry["eval"] ? { status: "on", enabled: true, ...figures } : { status: "off", enabled: false, ...figures },
+    );
     states.set(entry, state);
   }
   return state;
 }
 
-/** Returns the figures of the limit with the least left. Accepts both forms that servers send. */
-export function usageOf(feature: Pick<FeatureState, "limit" | "used">): Usage {
+/**
+ * Returns the figures of the limit with the least left. Accepts a state, or an entry of a token's `features`, in both forms
+ * that servers send. A missing entry has no limit.
+ */
+export function usageOf(feature: Pick<TokenFeature, "limit" | "used"> | undefined): Usage {
   let limit: number | null = null;
   let used: number | null = null;
-  for (const [id, consumed] of figures(feature.used)) {
-    const value = figures(feature.limit).find(([other]) => other === id)?.[1] ?? null;
+  for (const [id, consumed] of figures(feature?.used)) {
+    const value = figures(feature?.limit).find(([other]) => other === id)?.[1] ?? null;
     if (used === null || (value !== null && (limit === null || value - consumed < limit - used))) {
       limit = value;
       used = consumed;
     }
   }
-  if (limit === null) return { limit: figures(feature.limit)[0]?.[1] ?? null, used, ...UNLIMITED };
+  if (limit === null) return { limit: figures(feature?.limit)[0]?.[1] ?? null, used, ...UNLIMITED };
   const left = limit - (used ?? 0);
   return {
     limit,
@@ -90,8 +109,8 @@ export function usageOf(feature: Pick<FeatureState, "limit" | "used">): Usage {
 const UNLIMITED = { remaining: null, ratio: null, exceeded: false };
 
 /** Returns the numbers of a figure per usage limit. A plain number has the empty name. */
-function figures(figure: UsageFigure): [string, number][] {
-  if (figure === null) return [];
+function figures(figure: UsageFigure | undefined): [string, number][] {
+  if (figure === null || figure === undefined) return [];
   if (typeof figure === "number") return [["", figure]];
   return Object.entries(figure).filter((pair): pair is [string, number] => typeof pair[1] === "number");
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env -S node --import tsx
 import { readFile, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { runCli } from "../cli/cli.ts";
 import { CliFailure } from "../cli/command.ts";
 import manifest from "../../package.json" with { type: "json" };
@@ -22,7 +23,9 @@ process.exitCode = await runCli(process.argv.slice(2), {
     try {
       await writeFile(path, text);
     } catch (error) {
-      throw new CliFailure(`${path} cannot be written: ${String(error)}`, { cause: error });
+      const isFolderMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
+      const reason = isFolderMissing ? `the folder ${dirname(path)} does not exist. Create it first.` : String(error);
+      throw new CliFailure(`${path} cannot be written: ${reason}`, { cause: error });
     }
   },
   out: (text) => void process.stdout.write(text),

@@ -1,5 +1,4 @@
 import {
-  ErrorCode,
   type EvaluationContext,
   GeneralError,
   InvalidContextError,
@@ -40,6 +39,7 @@ const LAST_RETRY_MS = 60_000;
  *
  * READY: a valid token exists; answers have the reason CACHED.
  * CONFIGURATION_CHANGED: a newer token answers differently; the event lists the flags.
+ * INVALID_CONTEXT: the service knows no contract of the user in `targetingKey`.
  * STALE: the event channel is lost, a refresh failed, or the token has expired; answers are the last known ones.
  * Source: OpenFeature specification §2, §5; contract clients §1.7 to §1.10, §3.3.
  */
@@ -57,6 +57,8 @@ export class FaregateWebProvider implements Provider {
   /** Last valid token of the current user. */
   private shown: PricingTokenPayload | null = null;
   private condition: Condition = "error";
+  /** Why there will be no token for the current context; undefined while one may still come. */
+  private rejection: InvalidContextError | TargetingKeyMissingError | undefined;
   /** Context changes in flight; the SDK announces their outcome itself. */
   private changes = 0;
   private isChannelLost = false;
@@ -75,11 +77,13 @@ export class FaregateWebProvider implements Provider {
       throw new Error("config.tokenSource is needed, or config.url and config.apiKey.");
     }
     this.options = options;
-    const source = () => {
-      this.sourceContext = this.context;
-      return tokenSource?.(this.context) ?? Promise.reject(new Error("There is no token source."));
-    };
-    this.client = new ServiceClient({ url, apiKey, fetch, tokenSource: tokenSource && source });
+    const source =
+      tokenSource &&
+      (() => {
+        this.sourceContext = this.context;
+        return tokenSource(this.context);
+      });
+    this.client = new ServiceClient({ url, apiKey, fetch, tokenSource: source });
   }
 
   async initialize(context: EvaluationContext = {}): Promise<void> {
@@ -106,12 +110,11 @@ export class FaregateWebProvider implements Provider {
   }
 
   resolveBooleanEvaluation(flagKey: string, defaultValue: boolean): BooleanDetails {
-    if (this.isNobody(this.context)) {
-      return failure(defaultValue, ErrorCode.TARGETING_KEY_MISSING, "targetingKey must be the userId of a contract.");
-    }
     const valid = this.ownPayload();
-    const isStale = valid === null || this.condition === "stale";
-    return tokenDetails(valid ?? this.shown, flagKey, defaultValue, isStale);
+    const payload = valid ?? this.shown;
+    const { rejection } = this;
+    if (!payload && rejection) return failure(defaultValue, rejection.code, rejection.message);
+    return tokenDetails(payload, flagKey, defaultValue, valid === null || this.condition === "stale");
   }
 
   resolveStringEvaluation(flagKey: string, defaultValue: string): ResolutionDetails<string> {
@@ -147,13 +150,13 @@ export class FaregateWebProvider implements Provider {
     const isSameUser = context.targetingKey === this.context.targetingKey;
     this.context = context;
     if (!isSameUser) this.shown = null;
-    this.sourceContext = undefined;
+    this.sourceContext = this.rejection = undefined;
     this.changes += 1;
     clearTimeout(this.retry);
     try {
       if (this.isNobody(context)) {
         this.reset();
-        throw new TargetingKeyMissingError("targetingKey must be the userId of a contract.");
+        throw (this.rejection = new TargetingKeyMissingError("targetingKey must be the userId of a contract."));
       }
       this.release ??= client.retain(this.options.url !== undefined);
       if (this.options.tokenSource !== undefined) await this.loadFromSource(isSameUser);
@@ -162,7 +165,10 @@ export class FaregateWebProvider implements Provider {
     } catch (error) {
       this.condition = "error";
       if (this.options.tokenSource === undefined && isTransient(error)) this.retryIn(FIRST_RETRY_MS);
-      throw providerError(error);
+      const failed = providerError(error);
+      // A newer context may have replaced the one that failed.
+      if (failed instanceof InvalidContextError && context === this.context) this.rejection = failed;
+      throw failed;
     } finally {
       this.changes -= 1;
     }

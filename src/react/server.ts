@@ -1,7 +1,8 @@
 /** Exports for server components (`faregate/react/server`): no React context, no browser API. */
-export * from "../client/feature-id.ts";
+export type * from "../client/feature-id.ts";
 export { type InvalidTokenReason, InvalidPricingTokenError } from "../client/invalid-pricing-token-error.ts";
 export {
+  type AnsweredFeature,
   type FeatureReason,
   type FeatureState,
   type FeatureStatus,

@@ -1,6 +1,6 @@
 import { useCallback, useDebugValue, useSyncExternalStore } from "react";
 import type { FeatureId } from "../client/feature-id.ts";
-import { type FeatureReason, type FeatureState, LOADING } from "../client/feature-state.ts";
+import { type AnsweredFeature, type FeatureReason, LOADING } from "../client/feature-state.ts";
 import type { TokenService } from "../client/front/token-service.ts";
 import { useTokenService } from "./hooks.ts";
 
@@ -16,9 +16,6 @@ export class FeatureUnavailableError extends Error {
     this.reason = reason;
   }
 }
-
-/** An answered feature: on or off. */
-export type AnsweredFeature = FeatureState & { readonly status: "on" | "off" };
 
 /**
  * Like useFeature, but suspends while the first token of a user loads, and throws without an answer. Requests nothing
@@ -51,12 +48,8 @@ export function useSuspenseFeature(id: FeatureId): AnsweredFeature {
   );
   useDebugValue(state);
   if (state.status === "loading") throw nextAnswer(tokens);
-  if (isAnswered(state)) return state;
-  throw new FeatureUnavailableError(id, state.reason ?? "bad-entry");
-}
-
-function isAnswered(state: FeatureState): state is AnsweredFeature {
-  return state.status === "on" || state.status === "off";
+  if (state.status === "error") throw new FeatureUnavailableError(id, state.reason);
+  return state;
 }
 
 /** Token services whose provider effects have run: every component has had its chance to request a token. */

@@ -1,5 +1,15 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -12,6 +22,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const PACKAGE = join(ROOT, "dist/package");
+/** Entries that bundles are measured of. */
 const ENTRIES = [
   "pricing",
   "client",
@@ -21,6 +32,13 @@ const ENTRIES = [
   "react/server",
   "testing",
 ] as const;
+/** Every import that applications write. The last ones are shorter or longer names of those above. */
+const IMPORTS = [
+  ...ENTRIES.map((entry) => `faregate/${entry}`),
+  "faregate",
+  "faregate/server",
+  "faregate/react/testing",
+];
 const SOURCES: Record<(typeof ENTRIES)[number], string> = {
   pricing: "core/pricing",
   client: "client/client",
@@ -75,9 +93,9 @@ test("publint finds nothing", async () => {
   expect(messages).toEqual([]);
 }, 30_000);
 
-test("attw resolves the types of every entry for import and require", () => {
+test("attw resolves the types of every entry for import, for require, and without `exports`", () => {
   const attw = join(ROOT, "node_modules/@arethetypeswrong/cli/dist/index.js");
-  const report = execFileSync(process.execPath, [attw, "--pack", PACKAGE, "--profile", "node16", "--format", "json"], {
+  const report = execFileSync(process.execPath, [attw, "--pack", PACKAGE, "--format", "json"], {
     encoding: "utf8",
   });
   expect(JSON.parse(report)).toMatchObject({ analysis: { packageName: "faregate" } });
@@ -162,6 +180,14 @@ describe("sizes, compressed", () => {
     ).toHaveLength(4);
   });
 
+  test("no client boundary has `export *` of values, which Next rejects", () => {
+    const boundaries = readdirSync(join(PACKAGE, "esm"), { recursive: true, encoding: "utf8" }).filter(
+      (file) => file.endsWith(".js") && readFileSync(join(PACKAGE, "esm", file), "utf8").startsWith('"use client"'),
+    );
+    expect(boundaries).toContain("react/react.js");
+    for (const file of boundaries) expect(readFileSync(join(PACKAGE, "esm", file), "utf8")).not.toMatch(/^export \*/m);
+  });
+
   test("development messages are not in production builds", async () => {
     const chunks = await bundle(`export * from "./esm/react/react.js";`);
     expect(chunks.map(({ code }) => code).join()).not.toMatch(/gates nothing|is shown|not recognised/);
@@ -216,21 +242,29 @@ describe("sizes, compressed", () => {
   });
 });
 
-describe("the entries load", () => {
-  const run = (code: string, type: "module" | "commonjs") =>
-    execFileSync(process.execPath, [`--input-type=${type}`, "-e", code], { cwd: PACKAGE, encoding: "utf8" }).trim();
+test("npm would publish the package without a warning, with provenance", () => {
+  const published = spawnSync("npm", ["publish", "--dry-run", "--no-provenance"], { cwd: PACKAGE, encoding: "utf8" });
+  expect(published).toMatchObject({ status: 0, stdout: expect.stringMatching(/^\+ faregate@/m) });
+  const warnings = published.stderr.split("\n").filter((line) => line.startsWith("npm warn"));
+  // Nobody is signed in where tests run.
+  expect(warnings.filter((line) => !line.includes("This command requires you to be logged in"))).toEqual([]);
+  const manifest = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8"));
+  expect(manifest).toMatchObject({ license: "MIT", publishConfig: { access: "public", provenance: true } });
+  expect(manifest.repository.url).toBe(`git+${manifest.homepage.replace("#readme", "")}.git`);
+  expect(manifest.keywords.length).toBeGreaterThan(3);
+});
 
-  test.each(ENTRIES)("faregate/%s with import and with require, in plain Node", (entry) => {
-    const names = run(`console.log(Object.keys(await import("faregate/${entry}")).sort().join())`, "module");
-    const required = run(`console.log(Object.keys(require("faregate/${entry}")).sort().join())`, "commonjs");
-    const ignored = (name: string) => name !== "__esModule" && name !== "default" && name !== "module.exports";
-    expect(names.split(",").filter(ignored)).toEqual(required.split(",").filter(ignored));
-    expect(names).not.toBe("");
-  });
+test("the README links to files that exist, and names every entry", () => {
+  const readme = readFileSync(join(PACKAGE, "README.md"), "utf8");
+  const links = [...readme.matchAll(/\/(?:blob|tree)\/main\/([^)]+)\)/g)].map(([, path = ""]) => path);
+  expect(links.length).toBeGreaterThan(2);
+  for (const link of links) expect(existsSync(join(ROOT, link)), link).toBe(true);
+  for (const name of IMPORTS) expect(readme).toContain(`\`${name}\``);
+});
 
+describe("the formats", () => {
   test("R21, N10: require gets CommonJS, which runtimes that cannot require ES modules load as well", () => {
-    const require = createRequire(join(PACKAGE, "package.json"));
-    const path = require.resolve("faregate/react");
+    const path = createRequire(join(PACKAGE, "package.json")).resolve("faregate/react");
     expect(path).toBe(join(PACKAGE, "cjs/react/react.js"));
     expect(readFileSync(path, "utf8")).toMatch(/^"use strict";\s+"use client";/);
     expect(JSON.parse(readFileSync(join(PACKAGE, "cjs/package.json"), "utf8"))).toMatchObject({ type: "commonjs" });
@@ -272,8 +306,46 @@ describe("the tarball, installed in a project of its own", () => {
     const install = ["install", "--prefer-offline", "--no-audit", "--no-fund", "--silent", `./${packed.trim()}`];
     execFileSync("npm", install, { cwd: project });
     copyFileSync(join(ROOT, "src/samples/tasker.yml"), join(project, "tasker.yml"));
+    // The peers, as the application's own.
+    for (const peer of ["react", "@openfeature"]) {
+      symlinkSync(join(ROOT, "node_modules", peer), join(project, "node_modules", peer));
+    }
   }, 60_000);
   afterAll(() => rmSync(project, { recursive: true }));
+
+  const namesOf = (type: "module" | "commonjs", code: string) => {
+    const args = [`--input-type=${type}`, "-e", `console.log(Object.keys(${code}).sort().join())`];
+    const names = execFileSync(process.execPath, args, { cwd: project, encoding: "utf8" }).trim().split(",");
+    return names.filter((name) => !["__esModule", "default", "module.exports"].includes(name));
+  };
+
+  test.each(IMPORTS)("%s loads with import and with require, in plain Node", (name) => {
+    const imported = namesOf("module", `await import("${name}")`);
+    expect(imported).toEqual(namesOf("commonjs", `require("${name}")`));
+    expect(imported).not.toEqual([]);
+  });
+
+  test("a folder that is linked instead refuses React's entries with a sentence, and never brings a second React", () => {
+    const linked = mkdtempSync(join(tmpdir(), "faregate-linked-"));
+    mkdirSync(join(linked, "node_modules"));
+    symlinkSync(PACKAGE, join(linked, "node_modules/faregate"));
+    symlinkSync(join(ROOT, "node_modules/react"), join(linked, "node_modules/react"));
+    const load = (type: string, code: string, ...options: string[]) =>
+      spawnSync(process.execPath, [...options, `--input-type=${type}`, "-e", code], { cwd: linked, encoding: "utf8" });
+    for (const run of [
+      load("module", `await import("faregate/react")`),
+      load("commonjs", `require("faregate/react")`),
+    ]) {
+      expect(run).toMatchObject({
+        status: 1,
+        stderr: expect.stringContaining("Error: faregate is linked as a folder"),
+      });
+    }
+    expect(load("commonjs", `require("faregate")`)).toMatchObject({ status: 0, stderr: "" });
+    const kept = load("commonjs", `require("faregate/react")`, "--preserve-symlinks");
+    expect(kept).toMatchObject({ status: 0, stderr: "" });
+    rmSync(linked, { recursive: true });
+  });
 
   test("npx faregate types writes a declaration with which only the pricing's ids compile", () => {
     const version: string = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).version;
@@ -315,7 +387,10 @@ export const answer = features.evaluate("ada", "${id}", { consumption: { "tasker
       status: 2,
       stderr: expect.stringContaining("cannot be read"),
     });
-    expect(faregate("types", "tasker.yml", "--out", "no/such/folder.d.ts")).toMatchObject({ status: 2 });
+    expect(faregate("types", "tasker.yml", "--out", "no/such/ids.d.ts")).toMatchObject({
+      status: 2,
+      stderr: "faregate: no/such/ids.d.ts cannot be written: the folder no/such does not exist. Create it first.\n",
+    });
   }, 60_000);
 
   test("the command line is one file that runs on Bun too, with the licences of what is in it", () => {

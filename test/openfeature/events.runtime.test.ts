@@ -114,3 +114,17 @@ test("a provider that was closed can be used again", async () => {
   }
   expect(provider.resolveBooleanEvaluation("boolean-flag", false)).toMatchObject({ value: false, reason: "ERROR" });
 });
+
+test("a page that changes to a user without a contract answers INVALID_CONTEXT, and recovers with a known user", async () => {
+  await Web.setContext("page", { targetingKey: "nobody" });
+  expect(page.providerStatus).toBe("ERROR");
+  expect(page.getBooleanDetails("boolean-flag", true)).toMatchObject({
+    value: true,
+    reason: "ERROR",
+    errorCode: "INVALID_CONTEXT",
+    errorMessage: expect.stringContaining("nobody"),
+  });
+  expect(page.getNumberDetails("boolean-flag", 7)).toMatchObject({ value: 7, errorCode: "INVALID_CONTEXT" });
+  await Web.setContext("page", ada);
+  expect(page.getBooleanDetails("boolean-flag", false)).toMatchObject({ value: true, reason: "CACHED" });
+});

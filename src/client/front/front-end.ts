@@ -1,6 +1,13 @@
-/** Front-end half of `faregate/client`; `faregate/react` exports it too. */
-export * from "../feature-id.ts";
-export { type FeatureReason, type FeatureState, type FeatureStatus, type Usage, usageOf } from "../feature-state.ts";
+/** Front-end half of `faregate/client`. `faregate/react` exports the same names. */
+export type * from "../feature-id.ts";
+export {
+  type AnsweredFeature,
+  type FeatureReason,
+  type FeatureState,
+  type FeatureStatus,
+  type Usage,
+  usageOf,
+} from "../feature-state.ts";
 export { type InvalidTokenReason, InvalidPricingTokenError } from "../invalid-pricing-token-error.ts";
 export type * from "../offer.ts";
 export { publicOffer } from "../public-offer.ts";

@@ -13,8 +13,11 @@ import {
   useSuspenseFeature,
   useUsage,
 } from "faregate/react";
-import type { FeatureId as ServerFeatureId } from "faregate/react/server";
+import { type FeatureId as ServerFeatureId, parsePricingToken, type Usage, usageOf } from "faregate/react/server";
 import { createTestToken, TestServiceProvider } from "faregate/testing";
+import { Faregate as FromRoot } from "faregate";
+import { createTestToken as sameCreateTestToken } from "faregate/react/testing";
+import { usageOf as sameUsageOf } from "faregate/server";
 
 /* With a declaration only its feature ids are accepted, whichever entry they come through. */
 
@@ -54,6 +57,24 @@ export const tested = (
     status="ready"
   />
 );
+/* An entry of a token may be missing, and its figures may be. */
+export const usage: Usage = usageOf(parsePricingToken(createTestToken()).features["gazette-news"]);
+export const same: [typeof usageOf, typeof createTestToken] = [sameUsageOf, sameCreateTestToken];
+export const root: Faregate = new FromRoot({ url: "http://localhost", apiKey: "key" });
+
+export function Narrowed() {
+  const state = useFeature("gazette-news");
+  if (state.status === "error") return <p>{state.reason.toUpperCase()}</p>;
+  const reason: null = state.reason;
+  if (state.status === "loading") return <p>{String(reason)}</p>;
+  if (state.enabled) {
+    const on: "on" = state.status;
+    return <p>{on}</p>;
+  }
+  const off: "off" = state.status;
+  return <p>{off}</p>;
+}
+
 export const token: string = createTestToken({ features: { "gazette-news": false } });
 
 const client = new ServiceClient({ url: "http://localhost" });
