@@ -24,6 +24,7 @@ import { organizationRoutes } from "./routes/organizations.ts";
 import { contractOverrideRoutes, overrideRoutes } from "./routes/overrides.ts";
 import { contractScheduledRoutes, scheduledRoutes } from "./routes/scheduled.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
+import { snapshotRoutes } from "./routes/snapshot.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { userRoutes } from "./routes/users.ts";
@@ -35,6 +36,9 @@ const SLOW_SECONDS = 1;
 
 /** Final segments that are literal where other routes have a parameter. */
 export const API_ENDINGS = ["/pricing-token"] as const;
+
+/** True for calls that change no contract, key or service. */
+const isEvaluation = (path: string) => path.startsWith(`${API_PREFIX}/features`) || path === `${API_PREFIX}/snapshot`;
 
 /** Kept as one object literal: V8 creates it five times faster than a spread, and every request needs it. */
 const securityHeaders = (requestId: string): Record<string, string> => ({
@@ -135,7 +139,7 @@ export function createApp(options: {
       return authorize(c);
     });
     const { method } = c.req;
-    const isChange = method !== "GET" && method !== "HEAD" && !c.req.path.startsWith(`${API_PREFIX}/features`);
+    const isChange = method !== "GET" && method !== "HEAD" && !isEvaluation(c.req.path);
     if (admitted === undefined && !isChange) return next();
     return (async () => {
       await admitted;
@@ -166,6 +170,7 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
+  app.route(`${API_PREFIX}/snapshot`, snapshotRoutes);
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
   app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);

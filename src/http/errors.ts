@@ -17,6 +17,9 @@ const STATUS: Record<FailureCode, ContentfulStatusCode> = {
   unavailable: 503,
 };
 
+/** Returns the status of a failure's answer. */
+export const statusOf = ({ code }: Failure): ContentfulStatusCode => STATUS[code];
+
 /** Public message of every unexpected error. Internal messages are only logged. */
 export const UNEXPECTED = "Internal server error";
 
@@ -45,7 +48,7 @@ export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody =
     } else if (failure.code === "unavailable") logRequest(c, "warn", "the database is unavailable", failure.cause);
     if (failure.retryAfterSeconds !== undefined)
       c.get("request").headers["Retry-After"] = String(failure.retryAfterSeconds);
-    return json(c, bodyOf(failure, c), STATUS[failure.code]);
+    return json(c, bodyOf(failure, c), statusOf(failure));
   }
   if (error instanceof HTTPException && error.status < 500) {
     return answerError(

@@ -12,6 +12,7 @@ import { overrideOperations } from "./overrides.ts";
 import { organizationOperations } from "./organizations.ts";
 import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts";
 import { serviceOperations } from "./services.ts";
+import { snapshotOperations } from "./snapshot.ts";
 import { systemOperations } from "./system.ts";
 import { userOperations } from "./users.ts";
 import { webhookOperations } from "./webhooks.ts";
@@ -36,6 +37,7 @@ const insideOrganization = (operation: Operation): Operation => ({
 export const OPERATIONS: readonly Operation[] = [
   ...featureOperations,
   ...unlockOperations,
+  ...snapshotOperations,
   ...contractDetailOperations,
   ...contractOperations,
   ...contractOperations.map(insideOrganization),

@@ -151,6 +151,7 @@ GET /features                                                     K R R R R R R 
 POST /features/{userId}                                           K R R R R R R y y y
 POST /features/{userId}/pricing-token                             K R R R R R R y y y
 POST /features/{userId}/{featureId}                               K R R R R R R y y y
+POST /snapshot                                                    K R R R R R R y y y
 PUT /features                                                     K R R R R R R 4 4 S
 DELETE /features                                                  K R R R R R R 4 4 S
 POST /ofrep/v1/evaluate/flags                                     K R R R R R R y y y

@@ -112,6 +112,7 @@ DELETE /organizations/{organizationId}/services/{serviceName}/scheduled/{schedul
 GET /organizations/{organizationId}/services/{serviceName}/scheduled                     kkksfssssfff kkknfnnnnfff kkksffffffff kkknfnnnnfff
 GET /organizations/{organizationId}/services/{serviceName}/offer                         kkksfssssfff kkknfnnnnfff kkksffffffff kkknfnnnnfff
 GET /public-offers/{organizationId}/{serviceName}                                        skksssssssss nkknnnnnnnnn nkknnnnnnnnn nkknnnnnnnnn
+POST /snapshot                                                                           kkkffffffsss kkkffffffsss - kkkffffffsss
 POST /pricing-tokens/verify                                                              kkksssssssss kkksssssssss - kkksssssssss
 DELETE /services                                                                         kkksfffffsff kkksfffffsff - kkksfffffsff
 GET /services                                                                            kkksfffffsss kkksfffffsss - kkksfffffsss

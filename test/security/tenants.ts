@@ -236,6 +236,7 @@ const SAMPLES: Record<string, Build> = {
   "POST /features/{userId}/{featureId}/unlock": ({ serviceName }) => ({
     body: { amounts: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 } },
   }),
+  "POST /snapshot": ({ userId }) => ({ body: { users: [{ userId }] } }),
   "PUT /organizations/{organizationId}/public-offer": ({ serviceName }) => ({ body: { services: [serviceName] } }),
   "POST /ofrep/v1/evaluate/flags": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),
   "POST /ofrep/v1/evaluate/flags/{key}": ({ userId }) => ({ body: { context: { targetingKey: userId } } }),

@@ -134,6 +134,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/features", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
+  { pattern: "/snapshot", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
 
   // OFREP runs the same evaluations under its own paths, and never consumes usage.
   {

@@ -3,6 +3,7 @@ import { PgDialect } from "drizzle-orm/pg-core";
 import type postgres from "postgres";
 import type { TimedOverride } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
+import { textArray } from "../postgres/lists.ts";
 import type { usageLevels } from "../schema.ts";
 
 /** A contracted service, with the hash that addresses its compiled pricing. */
@@ -136,6 +137,17 @@ export async function loadSnapshot(
 ): Promise<ContractSnapshot | undefined> {
   const rows = await db.execute<SnapshotRow>(selectSnapshots(sql`array[${organizationId}]`, sql`array[${userId}]`));
   return rows[0] === undefined ? undefined : toSnapshot(rows[0]);
+}
+
+/** Reads snapshots of an organization's end users in one round trip, by user id. Missing contracts are missing. */
+export async function loadSnapshots(
+  db: Database,
+  organizationId: string,
+  userIds: readonly string[],
+): Promise<Map<string, ContractSnapshot>> {
+  const organizationIds = userIds.map(() => organizationId);
+  const rows = await db.execute<SnapshotRow>(selectSnapshots(textArray(organizationIds), textArray(userIds)));
+  return new Map(rows.map((row) => [row.user_id, toSnapshot(row)]));
 }
 
 const SELECT_SNAPSHOTS = new PgDialect().sqlToQuery(selectSnapshots(sql.raw("$1"), sql.raw("$2"))).sql;

@@ -100,10 +100,27 @@ class ChangeDue extends Error {}
  * Locks the contract until `work` and its transaction end. Balances, plan and versions are current under the lock, and
  * all writes of `work` are atomic.
  */
-export async function withLockedContract<T>(
+export function withLockedContract<T>(
   ctx: Context,
   name: EndUserName,
   work: (ctx: Context, prepared: Prepared) => Promise<T>,
+): Promise<T> {
+  return withRenewedContract(ctx, name, async (ctx, contract, now) => {
+    const { contractId, levels } = contract;
+    const renewed = await renewDue(ctx.db, contractId, levels, { operationId: newId(now), now });
+    return work(ctx, await prepare(ctx, { ...contract, levels: renewed }, now));
+  });
+}
+
+/** Applies the scheduled change and renews the billing period, if due. Resets no balance. */
+export function renewBillingPeriod(ctx: Context, name: EndUserName): Promise<void> {
+  return withRenewedContract(ctx, name, async () => {});
+}
+
+async function withRenewedContract<T>(
+  ctx: Context,
+  name: EndUserName,
+  work: (ctx: Context, contract: ContractSnapshot, now: Date) => Promise<T>,
 ): Promise<T> {
   for (;;) {
     try {
@@ -119,7 +136,7 @@ export async function withLockedContract<T>(
 function lockAndWork<T>(
   ctx: Context,
   { organizationId, userId }: EndUserName,
-  work: (ctx: Context, prepared: Prepared) => Promise<T>,
+  work: (ctx: Context, contract: ContractSnapshot, now: Date) => Promise<T>,
 ): Promise<T> {
   return transaction(ctx, async (ctx) => {
     // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
@@ -129,8 +146,7 @@ function lockAndWork<T>(
     if (contract === undefined) throw contractNotFound(userId);
     if (isChangeDue(contract, now)) throw new ChangeDue();
     const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;
-    const levels = await renewDue(ctx.db, contract.contractId, contract.levels, { operationId: newId(now), now });
-    const result = await work(ctx, await prepare(ctx, { ...renewed, levels }, now));
+    const result = await work(ctx, renewed, now);
     if (renewed !== contract) {
       await recordEvent(ctx.db, organizationId, {
         code: "CONTRACT_RENEWED",
@@ -154,11 +170,16 @@ function preparedOf(contract: ContractSnapshot, at: Date, evaluation: Evaluation
   return { contract, at, evaluation, usage: usageOf(contract) };
 }
 
-function isOver(contract: ContractSnapshot, now: Date): boolean {
+/** True after the end of the billing period. */
+export function isOver(contract: Pick<ContractSnapshot, "endDate">, now: Date): boolean {
   return now.getTime() > contract.endDate.getTime();
 }
 
-function isExpired(contract: ContractSnapshot, now: Date): boolean {
+/**
+ * True if the contract is to be renewed before anything else.
+ * @throws Failure invalid for an expired contract that does not renew.
+ */
+export function isExpired(contract: ContractSnapshot, now: Date): boolean {
   if (!isOver(contract, now)) return false;
   if (!contract.autoRenew) throw new Failure("invalid", EXPIRED);
   return true;
@@ -242,7 +263,11 @@ function holdingAt(contract: ContractSnapshot, at: Date): Holding {
   return holding;
 }
 
-function evaluationOf(
+/**
+ * Returns the evaluation of a contract at that moment, from the cache if possible.
+ * @throws Failure with which every evaluation of this contract is refused.
+ */
+export function evaluationOf(
   ctx: Pick<Context, "db" | "resources">,
   contract: ContractSnapshot,
   at: Date,
