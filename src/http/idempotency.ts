@@ -16,11 +16,16 @@ interface Answer {
 
 /**
  * Runs `work` and answers with its result. With an `Idempotency-Key` header, `work` runs once: a retry with the same
- * key, method, path, query and body within 24 hours gets the first answer and `Idempotent-Replayed: true`.
+ * key, method, path, query and body within 24 hours gets the first answer and `Idempotent-Replayed: true`. An answer
+ * with a `secret` is encrypted until then.
  */
-export function answerOnce(c: AppContext, work: (ctx: Context) => MaybePromise<Answer>): MaybePromise<Response> {
+export function answerOnce(
+  c: AppContext,
+  work: (ctx: Context) => MaybePromise<Answer>,
+  content?: "secret",
+): MaybePromise<Response> {
   const key = c.req.header("idempotency-key")?.trim();
-  if (key !== undefined) return answerByKey(c, key, work);
+  if (key !== undefined) return answerByKey(c, key, work, content === "secret");
   return chain(work(context(c)), ({ status, value }) =>
     respond(c, status, value === undefined ? null : JSON.stringify(value)),
   );
@@ -30,13 +35,14 @@ async function answerByKey(
   c: AppContext,
   key: string,
   work: (ctx: Context) => MaybePromise<Answer>,
+  isSecret: boolean,
 ): Promise<Response> {
   if (key === "" || key.length > MAX_KEY_LENGTH) {
     throw new Failure("invalid", `INVALID DATA: The Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
   }
   const answer = await doOnce(
     context(c),
-    { key, fingerprint: await fingerprintOf(c), organizationId: scope(c) },
+    { key, fingerprint: await fingerprintOf(c), organizationId: scope(c), isSecret },
     async (ctx) => {
       const { status, value } = await work(ctx);
       return { status, body: value === undefined ? null : JSON.stringify(value) };

@@ -1,6 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import { idempotencyKeys } from "../db/schema.ts";
 import { type Context, transaction } from "./context.ts";
+import { type Keyring, readApiKey, sealSecret } from "./credentials.ts";
 import { Failure } from "./errors.ts";
 
 /** Retention of a stored answer. */
@@ -20,20 +21,23 @@ export interface StoredAnswer {
  * calls with the key block until that commits, then return the same answer. A failure stores nothing, because nothing
  * was changed: the next call with the key runs `work` again. Keys are scoped to the organization. Locks the key's row
  * before any contract, so a blocked call holds no other lock.
+ * A stored answer with a secret is encrypted.
  * @throws Failure unprocessable when the key was used with a different request.
  */
 export async function doOnce(
   ctx: Context,
-  request: { key: string; fingerprint: string; organizationId: string | undefined },
+  request: { key: string; fingerprint: string; organizationId: string | undefined; isSecret: boolean },
   work: (ctx: Context) => Promise<StoredAnswer>,
 ): Promise<StoredAnswer & { replayed: boolean }> {
   const { key, fingerprint } = request;
+  const { keyring } = ctx.resources;
   const scope = scopeOf(ctx, request.organizationId);
   return transaction(ctx, async (ctx) => {
     const ofKey = and(eq(idempotencyKeys.scope, scope), eq(idempotencyKeys.key, key));
     if (await claim(ctx, scope, key, fingerprint)) {
       const answer = await work(ctx);
-      await ctx.db.update(idempotencyKeys).set(answer).where(ofKey);
+      const body = request.isSecret && answer.body !== null ? await sealSecret(keyring, answer.body) : answer.body;
+      await ctx.db.update(idempotencyKeys).set({ status: answer.status, body }).where(ofKey);
       return { ...answer, replayed: false };
     }
     const [held] = await ctx.db.select().from(idempotencyKeys).where(ofKey);
@@ -49,8 +53,16 @@ export async function doOnce(
     if (held.fingerprint !== fingerprint) {
       throw new Failure("unprocessable", "This Idempotency-Key was already used for a different request");
     }
-    return { status: held.status, body: held.body, replayed: true };
+    const body = request.isSecret && held.body !== null ? await openAnswer(keyring, held.body) : held.body;
+    return { status: held.status, body, replayed: true };
   });
+}
+
+/** @throws Failure conflict after the server's secret was replaced. */
+async function openAnswer(keyring: Keyring, sealed: string): Promise<string> {
+  const body = await readApiKey(keyring, sealed);
+  if (body !== undefined) return body;
+  throw new Failure("conflict", "CONFLICT: The first answer to this Idempotency-Key can no longer be read");
 }
 
 function scopeOf(ctx: Context, organizationId: string | undefined): string {

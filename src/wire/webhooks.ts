@@ -117,6 +117,7 @@ export const webhookOperations: readonly Operation[] = [
     summary: "Create a webhook",
     description:
       "Sends events to an https address from now on, signed as Standard Webhooks defines it. Only this answer contains the secret.",
+    idempotent: true,
     body: { schema: newWebhook, example: { url: "https://example.com/hooks/faregate", description: "billing" } },
     answers: { 201: { schema: webhookWithSecret, example: WITH_SECRET } },
     errors: {

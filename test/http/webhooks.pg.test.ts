@@ -45,6 +45,25 @@ it("the secret is not in the database in clear", async () => {
   expect(row?.["sealed"]).not.toContain(body.secret.slice(6, 20));
 });
 
+it("a creation with an Idempotency-Key makes one webhook, and a retry gets its secret", async () => {
+  const { key } = api.callers.management;
+  const headers = { "idempotency-key": "hook of billing" };
+  const send = (body: object) => api.call<Created>("POST", "/webhooks", { key, headers, body });
+  const answers = await Promise.all(Array.from({ length: 8 }, () => send({ url, description: "once" })));
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201));
+  expect(new Set(answers.map(({ body }) => `${body.id} ${body.secret}`)).size).toBe(1);
+  expect(answers.filter(({ headers }) => headers.get("idempotent-replayed") === null)).toHaveLength(1);
+  const listed = await api.call<WebhookView[]>("GET", "/webhooks", { key });
+  expect(listed.body.filter(({ description }) => description === "once")).toHaveLength(1);
+  expect(await send({ url, description: "another" })).toMatchObject({
+    status: 422,
+    body: { error: "This Idempotency-Key was already used for a different request" },
+  });
+  const [stored] = await api.database.connection.client`
+    select body from idempotency_keys where key = 'hook of billing'`;
+  expect(stored?.["body"]).toMatch(/^v1\$/);
+});
+
 const NOT_HTTPS =
   "INVALID DATA: The url must begin with https://. WEBHOOK_ALLOWED_HOSTS of the server allows local receivers";
 

@@ -5,7 +5,9 @@ import * as deliveries from "../../operations/messaging/deliveries.ts";
 import * as webhooks from "../../operations/messaging/webhooks.ts";
 import { newWebhook, webhookChanges } from "../../wire/webhooks.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
+import type { Context } from "../../operations/context.ts";
 import { bodyOf } from "../body.ts";
+import { answerOnce } from "../idempotency.ts";
 import { json } from "../reply.ts";
 import { leadingInteger, organizationOf, queryParameter } from "../params.ts";
 
@@ -40,7 +42,12 @@ export const webhookRoutes = new Hono<AppEnv>()
   .get("/", async (c) => json(c, await webhooks.listWebhooks(context(c), organizationOf(c))))
   .post("/", async (c) => {
     const choice = bodyOf(c, newWebhook);
-    return json(c, await webhooks.createWebhook(context(c), { organizationId: organizationOf(c), choice }), 201);
+    const organizationId = organizationOf(c);
+    const create = async (ctx: Context) => ({
+      status: 201 as const,
+      value: await webhooks.createWebhook(ctx, { organizationId, choice }),
+    });
+    return answerOnce(c, create, "secret");
   })
   .get("/:webhookId", async (c) => json(c, await webhooks.showWebhook(context(c), addressOf(c))))
   .put("/:webhookId", async (c) => {
