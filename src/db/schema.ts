@@ -202,6 +202,8 @@ export const pricings = pgTable(
     yamlPath: text("yaml_path"),
     /** Uploaded text, unchanged. */
     source: text("source").notNull(),
+    /** Text of the expectations, unchanged; null without any. */
+    expectations: text("expectations"),
     model: json("model").$type<Pricing>().notNull(),
     /** SHA-256 of the stored model, the cache key of its compiled form. */
     modelHash: text("model_hash").notNull(),

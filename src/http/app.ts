@@ -20,7 +20,7 @@ import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
 import { gateRoutes } from "./routes/gate.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
 import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
-import { organizationRoutes } from "./routes/organizations.ts";
+import { keyOrganizationRoute, organizationRoutes } from "./routes/organizations.ts";
 import { contractOverrideRoutes, overrideRoutes } from "./routes/overrides.ts";
 import { contractScheduledRoutes, scheduledRoutes } from "./routes/scheduled.ts";
 import { publicPricing, serviceRoutes } from "./routes/services.ts";
@@ -150,6 +150,7 @@ export function createApp(options: {
   });
 
   app.route(`${API_PREFIX}/users`, userRoutes);
+  app.route(`${API_PREFIX}/organization`, keyOrganizationRoute);
   app.route(`${API_PREFIX}/organizations`, organizationRoutes);
   app.route(`${API_PREFIX}/services`, serviceRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/services`, serviceRoutes);

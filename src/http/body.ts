@@ -6,7 +6,7 @@ import { maxPricingBytes } from "../operations/catalog/pricing-source.ts";
 import type { AppContext } from "./context.ts";
 
 /** Default maximum size of JSON and form bodies. */
-const MAX_BODY_BYTES = 2 * 1024 * 1024;
+export const MAX_BODY_BYTES = 2 * 1024 * 1024;
 /** Default maximum nesting depth of a body. */
 const MAX_DEPTH = 1000;
 /** Maximum fields of a form. Parsing one costs several times as much as the same bytes of JSON. */
@@ -16,6 +16,8 @@ const MAX_JSON_VALUES = 20_000;
 const JSON_TYPE = "application/json";
 /** Bytes that a multipart body may have beside its file. */
 const WRAPPING_BYTES = 64 * 1024;
+/** Times the size of a pricing that a body with several of them may have. */
+const PRICINGS_OF_BODY = 4;
 const TOO_LARGE = "File too large";
 
 const bodyTooLarge = (limit: number) =>
@@ -139,19 +141,38 @@ function checkStructure(text: string, maxDepth: number): void {
   }
 }
 
+/** Parses a JSON text within the bounds of a body. Returns why it is no JSON otherwise. @throws Failure see checkStructure. */
+function parseJson(text: string, maxDepth: number): { value: unknown } | { cause: unknown } {
+  checkStructure(text, maxDepth);
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch (cause) {
+    return { cause };
+  }
+}
+
 function parseBody(contentType: string, text: string, maxDepth: number): unknown {
   const mediaType = contentType === JSON_TYPE ? JSON_TYPE : contentType.split(";")[0]?.trim().toLowerCase();
   if (mediaType === "application/x-www-form-urlencoded") return parseForm(text);
   if (mediaType !== JSON_TYPE || text.trim() === "") return {};
-  checkStructure(text, maxDepth);
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new Failure("invalid", "INVALID DATA: Malformed JSON body", { cause });
+  const parsed = parseJson(text, maxDepth);
+  if ("cause" in parsed) throw new Failure("invalid", "INVALID DATA: Malformed JSON body", parsed);
+  if (typeof parsed.value !== "object" || parsed.value === null) {
+    throw new Failure("invalid", "INVALID DATA: Malformed JSON body");
   }
-  if (typeof value !== "object" || value === null) throw new Failure("invalid", "INVALID DATA: Malformed JSON body");
-  return value;
+  return parsed.value;
+}
+
+/**
+ * Makes the JSON text in a field of a form the body of the request.
+ * @throws Failure unprocessable for a missing field, or one that is no JSON.
+ */
+export function useJsonField(c: AppContext, name: string, field: FormField | undefined): void {
+  const text = field?.text ?? field?.files[0];
+  if (text === undefined) throw new Failure("unprocessable", `The ${name} field is required`);
+  const parsed = parseJson(text, c.get("server").settings.maxBodyDepth ?? MAX_DEPTH);
+  if ("cause" in parsed) throw new Failure("unprocessable", `The ${name} field must be JSON`, parsed);
+  c.set("body", parsed.value);
 }
 
 async function parseArriving(
@@ -173,7 +194,7 @@ export function readBody(c: AppContext): MaybePromise<void> {
   const declared = Number(length ?? 0);
   const isMultipart = contentType !== JSON_TYPE && /^multipart\/form-data\b/i.test(contentType);
   const { maxBodyBytes: limit = MAX_BODY_BYTES, maxBodyDepth = MAX_DEPTH } = c.get("server").settings;
-  if (declared > (isMultipart ? maxPricingBytes({ resources: c.get("resources") }) + WRAPPING_BYTES : limit)) {
+  if (declared > (isMultipart ? maxMultipartBytes(c) : limit)) {
     throw new Failure("tooLarge", isMultipart ? TOO_LARGE : bodyTooLarge(limit));
   }
   if (isMultipart || contentType === "") return c.set("body", {});
@@ -192,40 +213,50 @@ export function readBody(c: AppContext): MaybePromise<void> {
     : parseArriving(c, contentType, readText(streamOf(stream), limit), maxBodyDepth);
 }
 
-/** Field of a form: its file's text, exactly as sent, or its plain text. */
+/** Predictions take several pricings; every other form has one. */
+const takesSeveral = (c: AppContext) => c.req.path.endsWith("/impact");
+
+function maxMultipartBytes(c: AppContext): number {
+  const pricings = takesSeveral(c) ? PRICINGS_OF_BODY : 1;
+  return pricings * maxPricingBytes({ resources: c.get("resources") }) + WRAPPING_BYTES;
+}
+
+/** Field of a form: the texts of its files, exactly as sent, or its plain text. */
 export interface FormField {
-  file?: string;
+  files: string[];
   text?: string;
 }
 
 /**
- * Reads fields of a multipart body into memory. `maxBytes` bounds the file of each field. Undefined for other content
+ * Reads fields of a multipart body into memory. `maxBytes` bounds each file of a field. Undefined for other content
  * types.
- * @throws Failure invalid for a file in another field, a second file in one, a file that is not UTF-8, or a malformed
- *   body; tooLarge for a file above its bound.
+ * @throws Failure invalid for a file in another field, a second file in one (unless it is `repeated`), a file that is
+ *   not UTF-8, or a malformed body; tooLarge for a file above its bound.
  */
 export async function readMultipart<Name extends string>(
   c: AppContext,
   maxBytes: Readonly<Record<Name, number>>,
+  repeated?: NoInfer<Name>,
 ): Promise<Partial<Record<Name, FormField>> | undefined> {
   const contentType = c.req.header("content-type") ?? "";
   const stream = c.req.raw.body;
   if (!/^multipart\/form-data\b/i.test(contentType)) return undefined;
   // readBody has already rejected a larger Content-Length.
-  const most = Math.max(...Object.values<number>(maxBytes)) + WRAPPING_BYTES;
+  const most =
+    repeated === undefined ? Math.max(...Object.values<number>(maxBytes)) + WRAPPING_BYTES : maxMultipartBytes(c);
   const bytes = stream === null ? new Uint8Array() : await received(readBytes(streamOf(stream), most, TOO_LARGE));
   const fields: Partial<Record<Name, FormField>> = {};
   const isWanted = (name: string | undefined): name is Name => name !== undefined && Object.hasOwn(maxBytes, name);
   for (const part of partsOf(bytes, contentType, most)) {
     const { name } = part;
-    const field = isWanted(name) ? (fields[name] ??= {}) : undefined;
+    const field = isWanted(name) ? (fields[name] ??= { files: [] }) : undefined;
     // An empty file input sends a file without name and content.
     if (part.isFile && (part.filename !== "" || part.size > 0)) {
-      if (!isWanted(name) || field === undefined || field.file !== undefined) {
+      if (!isWanted(name) || field === undefined || (field.files.length > 0 && name !== repeated)) {
         throw new Failure("invalid", "Unexpected field");
       }
       if (part.size > maxBytes[name]) throw new Failure("tooLarge", TOO_LARGE);
-      field.file = exactText(part);
+      field.files.push(exactText(part));
     } else if (!part.isFile && field !== undefined) {
       field.text ??= part.text;
     }

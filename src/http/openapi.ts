@@ -141,11 +141,34 @@ function answerOf(operation: Operation, status: string, answer: DocumentedAnswer
   };
 }
 
+/** Documents a form with the JSON body as text in one field, and drafts beside it. */
+function draftsForm(field: string, example: unknown): Json {
+  return {
+    schema: {
+      type: "object",
+      properties: {
+        [field]: { type: "string", description: "The JSON body as text" },
+        pricing: {
+          type: "array",
+          maxItems: 20,
+          items: { type: "string", format: "binary", description: "A Pricing2Yaml file" },
+        },
+      },
+      required: [field],
+    },
+    example: { [field]: JSON.stringify(example) },
+  };
+}
+
 function bodyOf(body: DocumentedBody | "pricing" | "upload", schemas: Schemas): Json {
   if (typeof body === "string") return pricingBody(body === "upload");
+  const schema = schemas.schemaOf(body.schema, "input");
   return {
     required: body.required ?? true,
-    content: { "application/json": { schema: schemas.schemaOf(body.schema, "input"), example: body.example } },
+    content: {
+      "application/json": { schema, example: body.example },
+      ...(body.asField === undefined ? {} : { "multipart/form-data": draftsForm(body.asField, body.example) }),
+    },
   };
 }
 

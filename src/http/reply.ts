@@ -64,3 +64,10 @@ export async function replyConditionally(
   const all = { ...headers, ETag: await entityTag(text) };
   return isNamed(all.ETag, c.req.header("if-none-match")) ? reply(c, null, 304, all) : replyJson(c, text, 200, all);
 }
+
+/** Answers with a YAML text. Its ETag is the SHA-256; a client that names it gets 304. */
+export function replyYaml(c: AppContext, { text, sha256 }: { text: string; sha256: string }): Response {
+  const headers = { ETag: `"${sha256}"`, "Cache-Control": "private, no-cache" };
+  if (isNamed(headers.ETag, c.req.header("if-none-match"))) return reply(c, null, 304, headers);
+  return reply(c, text, 200, { ...headers, "Content-Type": "text/yaml; charset=utf-8" });
+}

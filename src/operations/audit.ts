@@ -24,6 +24,7 @@ export const AUDIT_ACTIONS = [
   "service.disable",
   "service.delete",
   "pricing.create",
+  "pricing.expectations",
   "pricing.archive",
   "pricing.activate",
   "pricing.novate",

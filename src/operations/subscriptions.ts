@@ -197,6 +197,15 @@ async function findVersions(ctx: Context, serviceIds: readonly string[], version
     .where(and(isAnyOf(pricings.serviceId, serviceIds), isAnyOf(pricings.versionKey, versions.map(versionKey))));
 }
 
+/** Compiles a model and caches the result by the model's hash. */
+export async function compileModel(
+  { resources }: Pick<Context, "resources">,
+  { hash, text }: { hash: string; text: string },
+): Promise<CompiledPricing> {
+  const model = (await inSlices(parseJsonSteps(text))) as Pricing;
+  return resources.pricingCache.put(hash, await inSlices(compileSteps(model)), text.length);
+}
+
 /** Returns compiled pricings by model hash; uncached ones take one query. */
 export async function compiledPricings(
   ctx: Pick<Context, "db" | "resources">,
@@ -222,10 +231,7 @@ export async function compiledPricings(
       const columns = { hash: modelHash, model: sql<string>`${model}::text` };
       models.push(...(await ctx.db.select(columns).from(deletedPricings).where(isAnyOf(id, gone))));
     }
-    for (const { hash, model: text } of models) {
-      const model = (await inSlices(parseJsonSteps(text))) as Pricing;
-      compiled.set(hash, pricingCache.put(hash, await inSlices(compileSteps(model)), text.length));
-    }
+    for (const { hash, model: text } of models) compiled.set(hash, await compileModel(ctx, { hash, text }));
   }
   return compiled;
 }

@@ -332,14 +332,14 @@ export const changeOperations: readonly Operation[] = [
     path: "/services/{serviceName}/impact",
     summary: "Predict what a change does",
     description:
-      "Predicts the effect of archiving, activating, disabling or a mass novation on each contract, and changes nothing. As application/x-ndjson it streams progress, then the report.",
+      "Predicts the effect of archiving, activating, disabling or a mass novation on each contract, and changes nothing. A form may add up to 20 drafts, which count as active versions uploaded last. As application/x-ndjson it streams progress, then the report.",
     query: z.object({
       certificate: z.boolean().default(false).describe("Adds the certificate of each group's best fit"),
     }),
-    body: { schema: change, example: { action: "archive", pricingVersion: "1.0.0" } },
+    body: { schema: change, example: { action: "archive", pricingVersion: "1.0.0" }, asField: "change" },
     alsoAs: "application/x-ndjson",
     answers: { 200: { schema: impact, example: IMPACT } },
-    errors: { 404: NO_SERVICE },
+    errors: { 404: NO_SERVICE, 413: "File too large" },
   },
   {
     id: "novateContracts",

@@ -34,6 +34,8 @@ export interface DocumentedBody {
   example: unknown;
   /** False where the call works without a body. Default: true. */
   required?: boolean;
+  /** Also accepted as a form: the body as JSON text in the field with this name, and pricing files as drafts. */
+  asField?: string;
 }
 
 /** One operation of the HTTP interface. Routes validate with its schemas, and the OpenAPI document is made from it. */

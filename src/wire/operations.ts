@@ -15,6 +15,7 @@ import { serviceOperations } from "./services.ts";
 import { snapshotOperations } from "./snapshot.ts";
 import { systemOperations } from "./system.ts";
 import { userOperations } from "./users.ts";
+import { versionFileOperations } from "./version-files.ts";
 import { webhookOperations } from "./webhooks.ts";
 
 /**
@@ -49,6 +50,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...serviceScheduledOperations.map(insideOrganization),
   ...serviceOperations,
   ...serviceOperations.map(insideOrganization),
+  ...versionFileOperations,
+  ...versionFileOperations.map(insideOrganization),
   ...offerOperations,
   ...offerOperations.map(insideOrganization),
   ...publicOfferOperations,

@@ -185,6 +185,8 @@ const KEY = {
 const NOT_FOUND = `Organization with ID ${EXAMPLE.organizationId} not found`;
 const hours = z.int().min(1).max(720).default(24).describe("Hours to look back");
 
+export const keyOrganization = z.strictObject({ id, name: z.string() }).meta({ id: "KeyOrganization" });
+
 /** Organizations, their members and their keys. Source: contract users-organizations §4-§6. */
 export const organizationOperations: readonly Operation[] = [
   {
@@ -200,6 +202,16 @@ export const organizationOperations: readonly Operation[] = [
       limit: limitParameter(10, 50),
     }),
     answers: { 200: { schema: organizationPage, example: { data: [LISTED] } } },
+  },
+  {
+    id: "showKeyOrganization",
+    group: "Organizations",
+    method: "GET",
+    path: "/organization",
+    summary: "Show the organization of a key",
+    description: "Returns the organization that an organization key of any scope belongs to.",
+    answers: { 200: { schema: keyOrganization, example: { id: EXAMPLE.organizationId, name: "Acme" } } },
+    errors: { 404: NOT_FOUND },
   },
   {
     id: "createOrganization",

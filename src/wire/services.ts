@@ -34,6 +34,22 @@ export const service = z
   })
   .meta({ id: "Service" });
 
+/** Number of expectations that a pricing meets, and how much of it they cover. */
+export const uploadedExpectations = z
+  .strictObject({
+    met: z.number(),
+    coverage: z
+      .strictObject({
+        points: z.number(),
+        covered: z.number(),
+        percent: z.number(),
+        missing: z.array(z.string()).describe("The first points without an expectation"),
+      })
+      .nullable()
+      .describe("Points are plans × features × edges of limits; null for too many"),
+  })
+  .meta({ id: "MetExpectations" });
+
 /** A service after an upload, with warnings about its pricing. */
 export const serviceUploaded = service
   .extend({
@@ -50,20 +66,7 @@ export const serviceUploaded = service
       )
       .describe("Valid but useless parts of the pricing"),
     warningsComplete: z.literal(false).optional().describe("False: time ran out, so warnings may be missing"),
-    expectations: z
-      .strictObject({
-        met: z.number(),
-        coverage: z
-          .strictObject({
-            points: z.number(),
-            covered: z.number(),
-            percent: z.number(),
-            missing: z.array(z.string()).describe("The first points without an expectation"),
-          })
-          .nullable()
-          .describe("Points are plans × features × edges of limits; null for too many"),
-      })
-      .optional(),
+    expectations: uploadedExpectations.optional(),
   })
   .meta({ id: "UploadedService" });
 

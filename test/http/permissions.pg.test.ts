@@ -78,6 +78,10 @@ GET /organizations/{org}/services/{serviceName}/pricings          K y y y y y M 
 POST /organizations/{org}/services/{serviceName}/pricings         K y y y y L M U U U
 GET /organizations/{org}/services/{serviceName}/pricings/{version}    K y y y y y M U U U
 GET /organizations/{org}/services/{serviceName}/pricings/{version}/public-url  K y y y y y M U U U
+GET /organizations/{org}/services/{serviceName}/versions  K y y y y y M U U U
+GET /organizations/{org}/services/{serviceName}/pricings/{version}/source  K y y y y y M U U U
+GET /organizations/{org}/services/{serviceName}/pricings/{version}/expectations  K y y y y y M U U U
+PUT /organizations/{org}/services/{serviceName}/pricings/{version}/expectations  K y y y y L M U U U
 PUT /organizations/{org}/services/{serviceName}/pricings/{version}    K y y y y L M U U U
 DELETE /organizations/{org}/services/{serviceName}/pricings/{version} K y y y L L M U U U
 GET /organizations/{org}/services/{serviceName}/diff              K y y y y y M U U U
@@ -108,6 +112,7 @@ GET /organizations/{org}/scheduled                                K y y y y y M 
 GET /organizations/{org}/services/{serviceName}/scheduled                K y y y y y M U U U
 DELETE /organizations/{org}/services/{serviceName}/scheduled/1           K y y y y L M U U U
 GET /organizations/{org}/overrides                                K y y y y y M U U U
+GET /organization                                                 K R R R R R R y y y
 GET /services                                                     K y R R R R R y y y
 POST /services                                                    K R R R R R R y y S
 DELETE /services                                                  K y R R R R R y S S
@@ -118,6 +123,10 @@ GET /services/{serviceName}/pricings                              K R R R R R R 
 POST /services/{serviceName}/pricings                             K R R R R R R y y S
 GET /services/{serviceName}/pricings/{version}                    K R R R R R R y y y
 GET /services/{serviceName}/pricings/{version}/public-url         K R R R R R R y y y
+GET /services/{serviceName}/versions                              K R R R R R R y y y
+GET /services/{serviceName}/pricings/{version}/source             K R R R R R R y y y
+GET /services/{serviceName}/pricings/{version}/expectations       K R R R R R R y y y
+PUT /services/{serviceName}/pricings/{version}/expectations       K R R R R R R y y S
 PUT /services/{serviceName}/pricings/{version}                    K R R R R R R y y S
 DELETE /services/{serviceName}/pricings/{version}                 K R R R R R R y S S
 GET /services/{serviceName}/diff                                  K R R R R R R y y y

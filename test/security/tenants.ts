@@ -35,6 +35,9 @@ export interface Tenants {
 /** The element that each tenant's contract has an override of. */
 const OVERRIDDEN = { kind: "usageLimits", name: "maxTasks" };
 
+/** Body of expectations that the tenants' versions meet. */
+const EXPECTATIONS = { expectations: "expectations:\n  - { plan: PRO, features: { darkMode: true } }\n" };
+
 const ABSENT = "f".repeat(24);
 
 /** Fills the organization of the test's callers, and another one that only the platform ADMIN may see. */
@@ -106,6 +109,11 @@ async function fillTenant(
   const { id, key, owner, name, userId } = given;
   const groupId = `${userId}-group`;
   await upload(api, key, tasker({ name, version: "0.9.0" }), tasker({ name }));
+  const { status } = await api.call("PUT", `/services/${name}/pricings/0.9.0/expectations`, {
+    key,
+    body: EXPECTATIONS,
+  });
+  if (status !== 200) throw new Error(`the expectations of ${name} were answered with ${status}`);
   const archived = await api.call("PUT", `/services/${name}/pricings/0.9.0?availability=archived`, {
     key,
     body: { subscriptionPlan: "BASIC" },
@@ -209,6 +217,7 @@ const SAMPLES: Record<string, Build> = {
   "POST /services/{serviceName}/novations": () => ({ body: { pricingVersion: "1.0.0", from: ["1.0.0"] } }),
   "PUT /organizations/{organizationId}/gate": () => ({ body: { rules: [] } }),
   "POST /services/{serviceName}/impact": () => ({ body: { action: "disable" } }),
+  "PUT /services/{serviceName}/pricings/{pricingVersion}/expectations": () => ({ body: EXPECTATIONS }),
   "PUT /services/{serviceName}/pricings/{pricingVersion}": () => ({ query: "?availability=active", body: {} }),
   "POST /contracts": (target) => ({
     body: {

@@ -193,6 +193,14 @@ export async function changeServices(
     body: yamlUpload(tasker({ version: "2.0.0", createdAt: "2025-02-01" })),
     entry: { organizationId: id, target: "Tasker 2.0.0" },
   });
+  await step("PUT /services/:serviceName/pricings/:pricingVersion/expectations", ["pricing.expectations"], {
+    body: { expectations: "expectations:\n  - { plan: PRO, features: { darkMode: true } }\n" },
+    entry: {
+      target: "Tasker 1.0.0",
+      before: { bytes: null },
+      after: { bytes: 62 },
+    },
+  });
   await step("POST /contracts", ["contract.create"], {
     body: contractFor("ada", { groupId: "g" }),
     entry: {

@@ -942,6 +942,7 @@ export const de: Texts = {
       "service.disable": "Service abgeschaltet",
       "service.delete": "Service gelöscht",
       "pricing.create": "Version hinzugefügt",
+      "pricing.expectations": "Erwartungen geändert",
       "pricing.archive": "Version archiviert",
       "pricing.activate": "Version aktiviert",
       "pricing.novate": "Verträge in eine Version umgezogen",

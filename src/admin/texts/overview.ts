@@ -129,6 +129,7 @@ export const audit = {
     "service.disable": "Service disabled",
     "service.delete": "Service deleted",
     "pricing.create": "Version added",
+    "pricing.expectations": "Expectations changed",
     "pricing.archive": "Version archived",
     "pricing.activate": "Version activated",
     "pricing.novate": "Contracts moved to a version",

@@ -61,6 +61,9 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/services/*/pricings", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/pricings/*", ["PUT", "PATCH"]),
   ...insideOrganization("/organizations/*/services/*/pricings/*/public-url", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/services/*/versions", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/services/*/pricings/*/source", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/services/*/pricings/*/expectations", ["PUT"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/diff", ["POST"], USER_KEYS, []),
   { pattern: "/organizations/*/services/*/impact", methods: ["POST"], access: USER_KEYS, members: WRITERS },
   { pattern: "/organizations/*/services/*/novations", methods: ["POST"], access: USER_KEYS, members: WRITERS },
@@ -89,6 +92,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/organizations/*/audit-log", methods: ["GET"], access: USER_KEYS, members: REMOVERS },
   { pattern: "/organizations/**", methods: ALL_METHODS, access: USER_KEYS },
 
+  { pattern: "/organization", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+
   { pattern: "/services", methods: ["GET"], access: { users: ["ADMIN"], keys: EVERY_SCOPE } },
   { pattern: "/services", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
@@ -111,6 +116,10 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
     adminNamingOrganization: true,
   },
   { pattern: "/services/*/pricings/*/public-url", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*/versions", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*/pricings/*/source", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*/pricings/*/expectations", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/services/*/pricings/*/expectations", methods: ["PUT"], access: { users: [], keys: MANAGING } },
 
   { pattern: "/services/*/scheduled", methods: ["GET"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*/scheduled/*", methods: ["DELETE"], access: { users: [], keys: MANAGING } },

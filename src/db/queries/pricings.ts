@@ -46,6 +46,10 @@ export interface VersionRow {
   key: string;
   state: "active" | "archived";
   hash: string;
+  /** `createdAt` of the file. */
+  declaredAt: Date;
+  /** Model of a draft as JSON text. The database has no row of a draft. */
+  draft?: string;
 }
 
 /** Lists a service's versions, newest `createdAt` of the file first: contracts of an archived version move to the first. */
@@ -57,6 +61,7 @@ export function listVersions(db: Database, serviceId: string): Promise<VersionRo
       key: pricings.versionKey,
       state: pricings.availability,
       hash: pricings.modelHash,
+      declaredAt: pricings.declaredAt,
     })
     .from(pricings)
     .where(eq(pricings.serviceId, serviceId))

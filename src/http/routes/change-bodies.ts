@@ -10,7 +10,7 @@ import {
   maxPricingBytes,
   type PricingSource,
 } from "../../operations/catalog/pricing-source.ts";
-import { type FormField, readMultipart } from "../body.ts";
+import { type FormField, MAX_BODY_BYTES, readMultipart, useJsonField } from "../body.ts";
 import { context, fieldOf, type AppContext } from "../context.ts";
 import { queryParameter } from "../params.ts";
 
@@ -51,7 +51,8 @@ export async function pricingOf(c: AppContext): Promise<PricingSource> {
 }
 
 function sourceOf(c: AppContext, part: FormField | undefined): PricingSource | Promise<PricingSource> {
-  if (part?.file !== undefined) return { text: part.file };
+  const [text] = part?.files ?? [];
+  if (text !== undefined) return { text };
   const given = part?.text ?? fieldOf(c.get("body"), "pricing");
   if (given === undefined || given === null || given === "") {
     throw new Failure("invalid", "No file or URL provided");
@@ -59,10 +60,27 @@ function sourceOf(c: AppContext, part: FormField | undefined): PricingSource | P
   return fetchPricing(context(c), given);
 }
 
+/** Maximum drafts of one prediction. */
+const MAX_DRAFTS = 20;
+
+/**
+ * Reads the drafts of a multipart body, whose field `change` becomes the body. Undefined for other content types.
+ * @throws Failure unprocessable without a change; invalid for too many drafts.
+ */
+export async function draftsOf(c: AppContext): Promise<readonly PricingSource[] | undefined> {
+  const { maxBodyBytes: change = MAX_BODY_BYTES } = c.get("server").settings;
+  const parts = await readMultipart(c, { change, pricing: maxPricingBytes(context(c)) }, "pricing");
+  if (parts === undefined) return undefined;
+  useJsonField(c, "change", parts.change);
+  const { files = [] } = parts.pricing ?? {};
+  if (files.length > MAX_DRAFTS) throw new Failure("invalid", `INVALID DATA: At most ${MAX_DRAFTS} drafts`);
+  return files.map((text) => ({ text }));
+}
+
 /** Reads an upload: the pricing, and the text of the optional field `expectations`. */
 export async function uploadOf(c: AppContext): Promise<PricingSource> {
   const parts = await readMultipart(c, { pricing: maxPricingBytes(context(c)), expectations: MAX_EXPECTATIONS_BYTES });
-  const given = parts?.expectations?.file ?? parts?.expectations?.text ?? fieldOf(c.get("body"), "expectations");
+  const given = parts?.expectations?.files[0] ?? parts?.expectations?.text ?? fieldOf(c.get("body"), "expectations");
   if (given !== undefined && given !== null && typeof given !== "string") {
     throw new Failure("invalid", "INVALID DATA: The expectations field must be a file or a text");
   }

@@ -7,13 +7,14 @@ import { listDecisions } from "../../operations/changes/gates.ts";
 import { type ImpactAnswer, openImpact } from "../../operations/changes/impact.ts";
 import { novateHolders } from "../../operations/contracts/mass-novation.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
+import { readDrafts } from "../../operations/catalog/version-files.ts";
 import { change, massNovationBody } from "../../wire/changes.ts";
 import { UNEXPECTED } from "../errors.ts";
 import { type AppContext, type AppEnv, context, logRequest } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson } from "../reply.ts";
 import { cursorPage, organizationOf, queryParameter } from "../params.ts";
-import { overrideReasonOf, pricingOf, targetsOf } from "./change-bodies.ts";
+import { draftsOf, overrideReasonOf, pricingOf, targetsOf } from "./change-bodies.ts";
 
 function changeOf(body: z.infer<typeof change>): ChangeAction {
   const { action, pricingVersion, from } = body;
@@ -131,7 +132,9 @@ export const changeRoutes = new Hono<AppEnv>()
   })
   .post("/:serviceName/impact", async (c) => {
     const includesCertificates = queryParameter(c, "certificate") === "true";
-    const wanted = { ...addressed(c), change: changeOf(bodyOf(c, change)), includesCertificates };
+    const sources = await draftsOf(c);
+    const drafts = sources && (await readDrafts(context(c), addressed(c), sources));
+    const wanted = { ...addressed(c), change: changeOf(bodyOf(c, change)), includesCertificates, drafts };
     const run = await openImpact(context(c), wanted);
     if (/\bapplication\/x-ndjson\b/i.test(c.req.header("accept") ?? "")) {
       return c.body(lines(c, run), 200, {

@@ -13,6 +13,7 @@ import {
   createOrganization,
   deleteOrganization,
   listOrganizations,
+  showKeyOrganization,
   showOrganization,
   updateOrganization,
 } from "../../operations/accounts/organizations.ts";
@@ -26,7 +27,7 @@ import {
   newOrganization,
   organizationChange,
 } from "../../wire/organizations.ts";
-import { leadingInteger, momentOf, nearOf, queryParameter } from "../params.ts";
+import { leadingInteger, momentOf, nearOf, organizationOf, queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 /** Reads `hours`: the period for which reached limits are counted. */
@@ -50,6 +51,11 @@ function organizationIdOf(c: AppContext): string {
 function pageNumber(given: string | undefined, byDefault: number): number {
   return given === undefined ? byDefault : (leadingInteger(given) ?? Number.NaN);
 }
+
+/** The organization of the calling key. Source: contract files-and-migration, Clarifications. */
+export const keyOrganizationRoute = new Hono<AppEnv>().get("/", async (c) =>
+  json(c, await showKeyOrganization(context(c), organizationOf(c))),
+);
 
 /** Organizations, their members and their keys. Source: contract users-organizations §4-§6. */
 export const organizationRoutes = new Hono<AppEnv>()

@@ -7,10 +7,12 @@ import { Failure } from "../../operations/errors.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
 import { updateService } from "../../operations/catalog/service-changes.ts";
 import * as services from "../../operations/catalog/services.ts";
+import * as files from "../../operations/catalog/version-files.ts";
 import { fallbackSubscription, serviceChanges } from "../../wire/services.ts";
+import { newExpectations } from "../../wire/version-files.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { json, reply, replyJson } from "../reply.ts";
+import { json, reply, replyJson, replyYaml } from "../reply.ts";
 import { instantOf, leadingInteger, organizationOf, queryParameter, scope } from "../params.ts";
 import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, uploadOf } from "./change-bodies.ts";
@@ -114,6 +116,16 @@ export const serviceRoutes = new Hono<AppEnv>()
     const base = c.get("resources").settings.publicUrl ?? new URL(c.req.url).origin;
     return json(c, { path, url: `${base}${path}` });
   })
+  .get("/:serviceName/versions", async (c) => json(c, await files.listVersionFiles(context(c), addressed(c))))
+  .get("/:serviceName/pricings/:pricingVersion/source", async (c) =>
+    replyYaml(c, await files.showSource(context(c), addressed(c))),
+  )
+  .get("/:serviceName/pricings/:pricingVersion/expectations", async (c) =>
+    replyYaml(c, await files.showExpectations(context(c), addressed(c))),
+  )
+  .put("/:serviceName/pricings/:pricingVersion/expectations", async (c) =>
+    json(c, await files.setExpectations(context(c), { ...addressed(c), ...bodyOf(c, newExpectations) })),
+  )
   .put("/:serviceName/pricings/:pricingVersion", async (c) => {
     const availability = queryParameter(c, "availability") ?? "archived";
     // Activation ignores the body that clients send.

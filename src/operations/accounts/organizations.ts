@@ -24,6 +24,19 @@ import {
   type OrganizationView,
 } from "./organization-view.ts";
 
+/**
+ * Returns the organization of an organization key.
+ * @throws Failure notFound once it is deleted.
+ */
+export async function showKeyOrganization(ctx: Context, organizationId: string): Promise<{ id: string; name: string }> {
+  const [row] = await ctx.db
+    .select({ id: organizations.id, name: organizations.name })
+    .from(organizations)
+    .where(eq(organizations.id, organizationId));
+  if (row === undefined) throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  return row;
+}
+
 export interface OrganizationPage {
   offset: number;
   limit: number;

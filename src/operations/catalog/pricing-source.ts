@@ -7,6 +7,7 @@ import { hashModelText, type ServiceRow, versionKey } from "../../db/queries/pri
 import { pricings } from "../../db/schema.ts";
 import { type Context, newId } from "../context.ts";
 import { Failure } from "../errors.ts";
+import type { PricingAddress, ServiceAddress } from "../service-address.ts";
 
 /** An uploaded pricing: its text, and the address if it was fetched from a URL. */
 export interface PricingSource {
@@ -102,6 +103,23 @@ export async function readUpload(
 }
 
 /**
+ * Reads an upload to a service.
+ * @throws Failure invalid if the pricing names another service.
+ */
+export async function readNamed(ctx: Context, { organizationId, serviceName }: ServiceAddress, source: PricingSource) {
+  const read = await readUpload(ctx, organizationId, source);
+  const { saasName } = read.pricing;
+  if (saasName === serviceName) return read;
+  throw new Failure(
+    "invalid",
+    `Invalid request: The service name in the pricing file (${saasName}) does not match the service name in the URL (${serviceName})`,
+  );
+}
+
+export const duplicateVersion = ({ version, serviceName }: PricingAddress) =>
+  new Failure("invalid", `Pricing version ${version} already exists for service ${serviceName}`);
+
+/**
  * Fetches a pricing once, at upload; the stored text never changes. Source: contract services-pricings §7.
  * @throws Failure invalid when the address is not allowed, times out, or responds with anything but 2xx.
  */
@@ -128,7 +146,8 @@ export async function insertPricing(
   input: { service: ServiceRow; pricing: Pricing; source: PricingSource },
 ): Promise<void> {
   const { service, pricing, source } = input;
-  const id = newId(ctx.resources.now());
+  const now = ctx.resources.now();
+  const id = newId(now);
   let yamlPath: string | null = null;
   if (source.url === undefined) {
     const stem = `/static/pricings/${pathPart(service.organizationId)}-${pathPart(service.name)}-${pathPart(pricing.version)}`;
@@ -151,8 +170,10 @@ export async function insertPricing(
     url: source.url ?? null,
     yamlPath,
     source: source.text,
+    expectations: source.expectations ?? null,
     model: sql`${model}::json`,
     modelHash: await hashModelText(model),
     declaredAt: new Date(pricing.createdAt),
+    createdAt: now,
   });
 }

@@ -20,7 +20,14 @@ import { type Context, transaction } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { cancelRemoved } from "../removed-availability.ts";
 import { inSlices } from "../state/analysis.ts";
-import { insertPricing, type PricingSource, readPricing, readUpload, type UploadReport } from "./pricing-source.ts";
+import {
+  duplicateVersion,
+  insertPricing,
+  type PricingSource,
+  readNamed,
+  readPricing,
+  type UploadReport,
+} from "./pricing-source.ts";
 import {
   type PricingAddress,
   requireService,
@@ -209,15 +216,8 @@ export async function addPricing(
   ctx: Context,
   input: { organizationId: string; serviceName: string; source: PricingSource },
 ): Promise<ServiceView & UploadReport> {
-  const { pricing, keyRefusal, refusal, report } = await readUpload(ctx, input.organizationId, input.source);
-  if (pricing.saasName !== input.serviceName) {
-    throw new Failure(
-      "invalid",
-      `Invalid request: The service name in the pricing file (${pricing.saasName}) does not match the service name in the URL (${input.serviceName})`,
-    );
-  }
-  const duplicate = () =>
-    new Failure("invalid", `Pricing version ${pricing.version} already exists for service ${input.serviceName}`);
+  const { pricing, keyRefusal, refusal, report } = await readNamed(ctx, input, input.source);
+  const duplicate = () => duplicateVersion({ ...input, version: pricing.version });
   if (refusal !== undefined) throw refusal;
   try {
     return await transaction(ctx, async (ctx) => {

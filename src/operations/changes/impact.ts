@@ -1,6 +1,7 @@
 import { assessChange, type ImpactView, viewImpact, type Watch } from "../policy/change-impact.ts";
 import { type ChangeAction, planChange } from "../policy/change-plan.ts";
 import { type GateView, holdAgainst, loadGateRules } from "../policy/change-decision.ts";
+import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import { countSubscribers } from "../../db/queries/subscribers.ts";
 import { type Context, transactionOnce } from "../context.ts";
 import { answerQuestions, type Answers, MissingAnswers } from "../policy/proposals.ts";
@@ -20,16 +21,29 @@ function withoutCertificates(view: ImpactView) {
   return { ...view, groups };
 }
 
+/** Adds drafts as the latest uploads, in the order of listVersions: newest `createdAt` of the file first. */
+function withDrafts(versions: readonly VersionRow[], drafts: readonly VersionRow[]): readonly VersionRow[] {
+  // The sort is stable: of one moment, the earlier upload comes first.
+  return [...versions, ...drafts].sort((one, other) => other.declaredAt.getTime() - one.declaredAt.getTime());
+}
+
 /**
  * Computes the effect of a change on every contract of a service, and the gate's result. Changes nothing. It validates
  * the change immediately; the returned function computes the answer. Failures as in planChange and assessChange.
  */
 export async function openImpact(
   ctx: Context,
-  input: ServiceAddress & { change: ChangeAction; includesCertificates: boolean },
+  input: ServiceAddress & {
+    change: ChangeAction;
+    includesCertificates: boolean;
+    /** Drafts that count as uploaded, see readDrafts. */
+    drafts?: readonly VersionRow[] | undefined;
+  },
 ): Promise<(watch: Watch) => Promise<ImpactAnswer>> {
   await applyDueChangesOf(ctx, { organizationId: input.organizationId });
-  const plan = await planChange(ctx, await requireService(ctx, input), input.change);
+  const service = await requireService(ctx, input);
+  const versions = withDrafts(await listVersions(ctx.db, service.id), input.drafts ?? []);
+  const plan = await planChange(ctx, service, input.change, versions);
   const rules = await loadGateRules(ctx, plan.service.organizationId);
   return async (watch) => {
     const answers: Answers = new Map();

@@ -16,7 +16,7 @@ import type { Subscriber } from "../../db/queries/subscribers.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { inSlices } from "../state/analysis.ts";
-import { compiledPricings } from "../subscriptions.ts";
+import { compiledPricings, compileModel } from "../subscriptions.ts";
 import { type ChangePlan, targetKey } from "./change-plan.ts";
 import { type Answers, type Question, questionKey, type QuestionsAbout } from "./proposals.ts";
 
@@ -64,9 +64,12 @@ export async function loadSide(
   row: VersionRow | undefined,
 ): Promise<Side | undefined> {
   if (row === undefined) return undefined;
-  const compiled = await compiledPricings(ctx, [{ pricingId: row.id, hash: row.hash }]);
-  const pricing = compiled.get(row.hash);
-  if (pricing === undefined) throw new Error(`pricing ${row.id} has no model`);
+  const { id: pricingId, hash, draft } = row;
+  const pricing =
+    draft === undefined
+      ? (await compiledPricings(ctx, [{ pricingId, hash }])).get(hash)
+      : (ctx.resources.pricingCache.peek(hash) ?? (await compileModel(ctx, { hash, text: draft })));
+  if (pricing === undefined) throw new Error(`pricing ${pricingId} has no model`);
   return inSlices(sideSteps(pricing, service.nameKey));
 }
 

@@ -73,8 +73,8 @@ export async function answerQuestions(
 ): Promise<void> {
   const { service, proposes, certifies } = about;
   const models = new Map<string, HashedModel>();
-  const load = async ({ id, hash }: VersionRow): Promise<HashedModel> => {
-    const model = models.get(hash) ?? { hash, text: await modelText(ctx.db, id) };
+  const load = async ({ id, hash, draft }: VersionRow): Promise<HashedModel> => {
+    const model = models.get(hash) ?? { hash, text: draft ?? (await modelText(ctx.db, id)) };
     models.set(hash, model);
     return model;
   };

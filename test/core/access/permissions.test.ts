@@ -55,6 +55,15 @@ const GATE = `
 /services/s/pricings/1                       PUT PATCH                  K R R - - S
 /services/s/pricings/1                       DELETE                     K R R - S S
 /services/s/pricings/1/public-url            GET                        K R R - - -
+/services/s/versions                         GET                        K R R - - -
+/services/s/versions                         POST PUT PATCH DELETE      X X X X X X
+/services/s/pricings/1/source                GET                        K R R - - -
+/services/s/pricings/1/source                POST PUT PATCH DELETE      X X X X X X
+/services/s/pricings/1/expectations          GET                        K R R - - -
+/services/s/pricings/1/expectations          PUT                        K R R - - S
+/services/s/pricings/1/expectations          POST PATCH DELETE          X X X X X X
+/organization                                GET                        K R R - - -
+/organization                                POST PUT PATCH DELETE      X X X X X X
 /services/s/pricings/1/public-url            POST PUT PATCH DELETE      X X X X X X
 /contracts                                   GET POST PUT               K - R - - S
 /contracts                                   DELETE                     K - R - S S
