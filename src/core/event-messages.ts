@@ -26,13 +26,22 @@ export type TrialOutcome = "converted" | "ended" | "blocked" | "novated" | "remo
 
 /** Events about one end user. Sent only to streams and webhooks of the organization, never to the public channel. */
 export type PrivateEvent =
-  | { code: "CONTRACT_CREATED"; details: { contractId: string; userId: string } }
-  /** `scheduledId` names the scheduled change that novated the contract. */
-  | { code: "CONTRACT_NOVATED"; details: { contractId: string; userId: string; scheduledId?: string } }
+  | { code: "CONTRACT_CREATED"; details: { contractId: string; userId: string; before: null; after: ContractFacts } }
+  | {
+      code: "CONTRACT_NOVATED";
+      /** `scheduledId` names the scheduled change that novated the contract. */
+      details: {
+        contractId: string;
+        userId: string;
+        scheduledId?: string;
+        before: ContractFacts;
+        after: ContractFacts;
+      };
+    }
   | {
       code: "CONTRACT_RENEWED" | "CONTRACT_EXPIRED";
-      /** `endDate` is the end of the billing period after the event, ISO 8601. */
-      details: { contractId: string; userId: string; endDate: string };
+      /** `endDate` is the end of the billing period after the event, ISO 8601. An expiry changes no facts. */
+      details: { contractId: string; userId: string; endDate: string; before: ContractFacts; after: ContractFacts };
     }
   | {
       code: "USAGE_LIMIT_REACHED";

@@ -1,5 +1,6 @@
 import { and, asc, count, eq, type SQL, sql } from "drizzle-orm";
 import { chosenIn } from "../core/scheduled.ts";
+import { changeEvents, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
 import { recordStates } from "../db/queries/contract-states.ts";
 import {
   appendHistory,
@@ -210,6 +211,7 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
   for (const [contractId, levels] of await loadDueLevels(ctx.db, contractIds, effectiveAt)) {
     await renewDue(ctx.db, contractId, levels, { operationId, now: effectiveAt });
   }
+  const before = await readFacts(ctx.db, contractIds);
   await appendHistory(ctx.db, contractIds, effectiveAt);
   const ended = await replaceSubscriptions(ctx.db, { contractIds, next, now: effectiveAt, operationId });
   await settleChanges(ctx.db, contractIds, { state: "done", effectiveAt });
@@ -231,10 +233,11 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
       };
     }),
   );
-  const novated = changes.map(({ id, organizationId, contractId, userId }): Addressed => ({
-    organizationId,
-    event: { code: "CONTRACT_NOVATED", details: { contractId, userId, scheduledId: id } },
-  }));
+  const novated = namedEvents(
+    changes.map(({ id, contractId }) => ({ code: "CONTRACT_NOVATED", contractId, fields: { scheduledId: id } })),
+    before,
+    await readFacts(ctx.db, contractIds),
+  );
   return [...novated, ...ended, ...(isTrial ? changes.map((change) => trialEvent(change, "converted")) : [])];
 }
 
@@ -242,6 +245,7 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
 async function endTrials(ctx: Context, { changes, effectiveAt }: Alike, why?: string): Promise<Addressed[]> {
   const contractIds = changes.map(({ contractId }) => contractId);
   const outcome = why === undefined ? "ended" : "blocked";
+  const before = await readFacts(ctx.db, contractIds);
   await settleChanges(
     ctx.db,
     contractIds,
@@ -262,7 +266,8 @@ async function endTrials(ctx: Context, { changes, effectiveAt }: Alike, why?: st
       author: change,
     })),
   );
-  return changes.map((change) => trialEvent(change, outcome, why));
+  const updated = changeEvents(before, await readFacts(ctx.db, contractIds));
+  return [...updated, ...changes.map((change) => trialEvent(change, outcome, why))];
 }
 
 async function block(ctx: Context, changes: readonly PendingChange[], why: string): Promise<Addressed[]> {

@@ -2,7 +2,16 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { announceExpired } from "../../src/operations/contracts/expiry.ts";
 import { OUTBOX_CHANNEL } from "../../src/db/queries/outbox.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { consume, contract, contractFor, show, tasker, upload } from "../support/contracting.ts";
+import {
+  consume,
+  contract,
+  type ContractBody,
+  contractFor,
+  factsOf,
+  show,
+  tasker,
+  upload,
+} from "../support/contracting.ts";
 
 let api: TestApi;
 let key: string;
@@ -36,27 +45,32 @@ async function recorded(): Promise<{ code: string; details: Record<string, unkno
   }));
 }
 const event = (code: string, details: object) => ({ code, details, mine: true });
+type Facts = ReturnType<typeof factsOf>;
+/** An event with the facts before and after it. */
+const changed = (code: string, before: Facts | null, after: Facts, fields: object = {}) =>
+  event(code, { contractId: after.id, userId: after.userContact["userId"], ...fields, before, after });
+const created = (made: ContractBody) => changed("CONTRACT_CREATED", null, factsOf(made));
+const shown = async (userId: string) => factsOf(await show(api, key, userId));
 
 it("a contract that is created and novated, alone or with its group, is recorded; one that is refused is not", async () => {
   const one = await contract(api, key, "one", { groupId: "g" });
   const two = await contract(api, key, "two", { groupId: "g" });
   expect((await api.call("POST", "/contracts", { key, body: { userContact: {} } })).status).toBe(422);
   expect((await api.call("POST", "/contracts", { key, body: contractFor("one") })).status).toBe(409);
-  expect(await recorded()).toEqual([
-    event("CONTRACT_CREATED", { contractId: one.id, userId: "one" }),
-    event("CONTRACT_CREATED", { contractId: two.id, userId: "two" }),
-  ]);
+  expect(await recorded()).toEqual([created(one), created(two)]);
   const novation = {
     contractedServices: { tasker: "2.0.0" },
     subscriptionPlans: { tasker: "BASIC" },
     subscriptionAddOns: {},
   };
   expect((await api.call("PUT", "/contracts/one", { key, body: novation })).status).toBe(200);
+  const between = await shown("one");
+  api.setNow(new Date("2025-06-16T10:00:00.000Z"));
   expect((await api.call("PUT", "/contracts?groupId=g", { key, body: novation })).status).toBe(200);
   expect(await recorded()).toEqual([
-    event("CONTRACT_NOVATED", { contractId: one.id, userId: "one" }),
-    event("CONTRACT_NOVATED", { contractId: one.id, userId: "one" }),
-    event("CONTRACT_NOVATED", { contractId: two.id, userId: "two" }),
+    changed("CONTRACT_NOVATED", factsOf(one), between),
+    changed("CONTRACT_NOVATED", between, await shown("one")),
+    changed("CONTRACT_NOVATED", factsOf(two), await shown("two")),
   ]);
   expect(notified).toEqual([]);
 });
@@ -72,7 +86,7 @@ it("archiving a version records the archiving and each contract that it moved, i
   const events = await recorded();
   expect(events).toEqual([
     event("PRICING_ARCHIVED", { serviceName: "Tasker", pricingVersion: "1.0.0" }),
-    event("CONTRACT_NOVATED", { contractId: moved.id, userId: "moved" }),
+    changed("CONTRACT_NOVATED", factsOf(moved), await shown("moved")),
   ]);
   await expect.poll(() => notified).toEqual([String(after)]);
 });
@@ -107,10 +121,10 @@ it("a contract that renews itself is recorded with its new end, once, by whoever
   await recorded();
   api.setNow(new Date("2025-07-01T10:00:00.000Z"));
   await Promise.all(Array.from({ length: 5 }, () => consume(api, key, "renewing", {})));
-  const { billingPeriod } = await show(api, key, "renewing");
-  expect(await recorded()).toEqual([
-    event("CONTRACT_RENEWED", { contractId: made.id, userId: "renewing", endDate: billingPeriod.endDate }),
-  ]);
+  const after = await shown("renewing");
+  const { endDate } = after.billingPeriod;
+  expect(endDate).not.toBe(made.billingPeriod.endDate);
+  expect(await recorded()).toEqual([changed("CONTRACT_RENEWED", factsOf(made), after, { endDate })]);
 });
 
 it("a contract that ends is recorded once for each end, however many look for it", async () => {
@@ -129,7 +143,8 @@ it("a contract that ends is recorded once for each end, however many look for it
     announceExpired(db, late),
   ]);
   expect(announced.reduce((sum, one) => sum + one)).toBe(1);
-  expect(await recorded()).toEqual([event("CONTRACT_EXPIRED", { contractId: made.id, userId: "ending", endDate })]);
+  const facts = factsOf(made);
+  expect(await recorded()).toEqual([changed("CONTRACT_EXPIRED", facts, facts, { endDate })]);
   const prolonged = "2025-08-01T00:00:00.000Z";
   await api.call("PUT", "/contracts/ending/billingPeriod", { key, body: { endDate: prolonged } });
   expect(await announceExpired(db, late)).toBe(0);
@@ -137,6 +152,6 @@ it("a contract that ends is recorded once for each end, however many look for it
   const again = (await recorded()).filter(({ details }) => details["userId"] === "ending");
   expect(again).toEqual([
     expect.objectContaining({ code: "CONTRACT_UPDATED" }),
-    event("CONTRACT_EXPIRED", { contractId: made.id, userId: "ending", endDate: prolonged }),
+    changed("CONTRACT_EXPIRED", await shown("ending"), await shown("ending"), { endDate: prolonged }),
   ]);
 });

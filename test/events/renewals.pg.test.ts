@@ -44,7 +44,11 @@ it("a contract is extended once its end has passed, by whole periods, without an
   api.setNow(late);
   expect(await sweep(late)).toBe(1);
   const endDate = new Date(end.getTime() + 30 * DAY_MS).toISOString();
-  expect(await renewals()).toEqual([{ contractId: id, userId: "quiet", endDate }]);
+  const before = { billingPeriod };
+  const after = { billingPeriod: { ...billingPeriod, endDate } };
+  const renewed = await renewals();
+  expect(renewed).toMatchObject([{ contractId: id, userId: "quiet", endDate, before, after }]);
+  expect(Object.keys(renewed[0] ?? {})).toEqual(["contractId", "userId", "endDate", "before", "after"]);
   expect((await show(api, key, "quiet")).billingPeriod).toEqual({ ...billingPeriod, endDate });
   expect((await consume(api, key, "quiet")).status).toBe(200);
   expect(await sweep(late)).toBe(0);

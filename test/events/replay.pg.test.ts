@@ -5,6 +5,7 @@ import { recordEvent, recordEvents } from "../../src/db/queries/outbox.ts";
 import { HandshakeError } from "../../src/events/handshake.ts";
 import { pruneOutbox } from "../../src/events/retention.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { createdEvent } from "../support/private-events.ts";
 import { disableServices, type InProcessServer, openInProcess } from "./in-process.ts";
 import { openPricings, openRaw, until } from "./raw-client.ts";
 
@@ -191,7 +192,7 @@ it("what concerns end users is never on the channel, whatever a client asks for;
   await until(() => clients.every(({ all }) => all.length === 1), "the positions");
   await database.connection.db.transaction((tx) =>
     recordEvents(tx, [
-      { organizationId: "mine", event: { code: "CONTRACT_CREATED", details: { contractId: "c", userId: "u" } } },
+      { organizationId: "mine", event: createdEvent("u") },
       {
         organizationId: "mine",
         event: { code: "PRICING_CREATED", details: { serviceName: "S", pricingVersion: "1" } },

@@ -5,6 +5,7 @@ import { openApiKey } from "../../src/operations/credentials.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
+import { createdEvent } from "../support/private-events.ts";
 import { openDeaf } from "./deaf-client.ts";
 import { HANDSHAKE } from "./in-process.ts";
 import { openPricings, openRaw, until } from "./raw-client.ts";
@@ -133,12 +134,7 @@ describe.each(["Node", "Bun"] as const)("the event server's process on %s", (run
       .client`select secret_sealed as s from webhook_endpoints where id = ${allowed.id}`;
     expect(await openApiKey(keyring, String(row?.["s"]))).toBe(allowed.secret);
     await api.database.connection.db.transaction((tx) =>
-      recordEvents(tx, [
-        {
-          organizationId: api.callers.organizationId,
-          event: { code: "CONTRACT_CREATED", details: { contractId: "c", userId: "u" } },
-        },
-      ]),
+      recordEvents(tx, [{ organizationId: api.callers.organizationId, event: createdEvent("u") }]),
     );
     await until(() => receiver.received.length === 1, "the webhook");
     await expect

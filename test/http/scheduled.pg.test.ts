@@ -134,7 +134,15 @@ describe("scheduling", () => {
         code: "CHANGE_SCHEDULED",
         details: { scheduledId: id, kind: "novation", at: iso(END), ...named },
       },
-      { code: "CONTRACT_NOVATED", details: { scheduledId: id, ...named } },
+      {
+        code: "CONTRACT_NOVATED",
+        details: {
+          scheduledId: id,
+          ...named,
+          before: expect.objectContaining({ id: expect.any(String), subscriptionPlans: { tasker: "PRO" } }),
+          after: expect.objectContaining({ id: expect.any(String), subscriptionPlans: { tasker: "FREE" } }),
+        },
+      },
     ]);
     const after = await show(ada);
     expect(after).not.toHaveProperty("scheduled");

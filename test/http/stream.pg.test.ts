@@ -4,6 +4,7 @@ import { createLog } from "../../src/events/log.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { RecordedEvent } from "../../src/core/event-messages.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
+import { createdEvent } from "../support/private-events.ts";
 
 let api: TestApi;
 const streams: { close(): Promise<void> }[] = [];
@@ -21,10 +22,6 @@ const newest = async () =>
 const pricing = (serviceName: string): RecordedEvent => ({
   code: "PRICING_CREATED",
   details: { serviceName, pricingVersion: "1.0" },
-});
-const contracted = (userId: string): RecordedEvent => ({
-  code: "CONTRACT_CREATED",
-  details: { contractId: "0123456789abcdef01234567", userId },
 });
 
 /** Records events for an organization in one transaction. Returns the id of the last one. */
@@ -124,8 +121,8 @@ it("Last-Event-ID, as a header or in the query, is where it goes on, in order an
 it("who may know what: the public, keys by their scope, members, and nobody else", async () => {
   const { organizationId, all, management, evaluation, evaluator, outsider, platformAdmin } = api.callers;
   const before = await newest();
-  await record(organizationId, pricing("Mine"), contracted("u"));
-  await record("ffffffffffffffffffffffff", pricing("Theirs"), contracted("v"));
+  await record(organizationId, pricing("Mine"), createdEvent("u"));
+  await record("ffffffffffffffffffffffff", pricing("Theirs"), createdEvent("v"));
   const last = await record(organizationId, pricing("End"));
   const inside = `?organizationId=${organizationId}`;
   const seen = async (options: Parameters<typeof open>[0]) => {
@@ -169,7 +166,7 @@ it("a comment and the position come while nothing happens; a full process turns 
   });
   const first = await open({ app, lastEventId: await newest() });
   // Events of other organizations, which the stream must skip without reading them again.
-  const passed = await record("o", contracted("u"));
+  const passed = await record("o", createdEvent("u"));
   await first.until(`:\nid: ${passed}\n\n`);
   await open({ app });
   const refused = await open({ app });
@@ -233,10 +230,10 @@ it("a stream ends with the key that opened it, and what happens then is not told
   const { id, key } = made.body.apiKeys.at(-1) ?? { id: "", key: "" };
   const stream = await open({ key });
   await stream.until("retry");
-  const told = await record(organizationId, contracted("before"));
+  const told = await record(organizationId, createdEvent("before"));
   await stream.until(`id: ${told}\n`);
   expect((await api.call("DELETE", `${path}/${id}`, { key: owner.key })).status).toBe(200);
-  await record(organizationId, contracted("afterwards"));
+  await record(organizationId, createdEvent("afterwards"));
   await stream.ended;
   expect(stream.text()).toContain("before");
   expect(stream.text()).not.toContain("afterwards");
@@ -258,13 +255,13 @@ it.each([
   }
   const stream = await open({ key: reader.key, query: `?organizationId=${organizationId}` });
   await stream.until("retry");
-  const told = await record(organizationId, contracted("before"));
+  const told = await record(organizationId, createdEvent("before"));
   await stream.until(`id: ${told}\n`);
   const left = isAdmin
     ? await changeRole("USER")
     : await api.call("DELETE", `${members}/${reader.username}`, { key: owner.key });
   expect(left.status).toBe(200);
-  await record(organizationId, contracted("afterwards"));
+  await record(organizationId, createdEvent("afterwards"));
   await stream.ended;
   expect(stream.text()).toContain("before");
   expect(stream.text()).not.toContain("afterwards");

@@ -159,6 +159,8 @@ describe("a trial", () => {
       await announceExpired(api.resources.db, new Date(UNTIL + 1));
     });
     expect(events.map(({ code, details }) => [code, details["outcome"]])).toEqual([
+      // It renews no more.
+      ["CONTRACT_UPDATED", undefined],
       ["TRIAL_ENDED", "ended"],
       ["CONTRACT_EXPIRED", undefined],
     ]);

@@ -138,6 +138,14 @@ export async function contract(
   return made.body;
 }
 
+/** Returns a contract without its use, history and custom terms, as events carry it. */
+export function factsOf(
+  contract: ContractBody & { trial?: object; scheduled?: object },
+): Omit<ContractBody, "usageLevels" | "history"> {
+  const { usageLevels: _, history: __, trial: ___, scheduled: ____, ...facts } = contract;
+  return facts;
+}
+
 /** Returns the contract as GET responds with it. */
 export async function show(api: TestApi, key: string, userId: string): Promise<ContractBody> {
   const shown = await api.call<ContractBody>("GET", `/contracts/${encodeURIComponent(userId)}`, { key });

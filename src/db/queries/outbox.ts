@@ -23,6 +23,13 @@ export interface Addressed {
   event: RecordedEvent;
 }
 
+/** An event with its details as JSON text. */
+export interface SerializedEvent {
+  organizationId: string | null;
+  code: RecordedEvent["code"];
+  details: string;
+}
+
 /** Records one event; see recordEvents. A null organization means the whole instance. */
 export function recordEvent(tx: Database, organizationId: string | null, event: RecordedEvent): Promise<void> {
   return recordEvents(tx, [{ organizationId, event }]);
@@ -35,17 +42,35 @@ export function recordEvent(tx: Database, organizationId: string | null, event: 
  * Only public events NOTIFY, because NOTIFY takes a server-wide lock until commit; polling finds the others. A notification
  * is only a hint to read the rows.
  */
-export async function recordEvents(tx: Database, events: readonly Addressed[]): Promise<void> {
-  for (let at = 0; at < events.length; at += MAX_PER_STATEMENT)
-    await recordSome(tx, events.slice(at, at + MAX_PER_STATEMENT));
+export function recordEvents(tx: Database, events: readonly Addressed[]): Promise<void> {
+  return recordSerialized(tx, events.map(serialized));
 }
+
+/** Records serialized events, and takes them as it writes them; see recordEvents. */
+export async function recordSerialized(tx: Database, events: Iterable<SerializedEvent>): Promise<void> {
+  let some: SerializedEvent[] = [];
+  for (const event of events) {
+    some.push(event);
+    if (some.length < MAX_PER_STATEMENT) continue;
+    await recordSome(tx, some);
+    some = [];
+  }
+  if (some.length > 0) await recordSome(tx, some);
+}
+
+/** Returns the event as it is stored. */
+export const serialized = ({ organizationId, event }: Addressed): SerializedEvent => ({
+  organizationId,
+  code: event.code,
+  details: JSON.stringify(event.details),
+});
 
 /** Serializing more events at once would block the event loop for longer than 10 ms. */
 const MAX_PER_STATEMENT = 2_000;
 
-async function recordSome(tx: Database, events: readonly Addressed[]): Promise<void> {
+async function recordSome(tx: Database, events: readonly SerializedEvent[]): Promise<void> {
   const rows = rowsOf(events);
-  const announce = events.some(({ event }) => isPublicCode(event.code));
+  const announce = events.some(({ code }) => isPublicCode(code));
   const [recorded] = await tx.execute<{ last_id: string }>(sql`
     with bumped as (
       update outbox_counter set last_id = last_id + ${events.length}::integer returning last_id
@@ -70,21 +95,18 @@ export async function recordPrivately(tx: TransactionSql, events: readonly Addre
     insert into outbox (id, organization_id, code, details)
     select bumped.last_id - ${events.length - 1}::integer + given.position,
       given.organization_id, given.code, given.details
-    from bumped, json_to_recordset(${rowsOf(events)}::text::json)
+    from bumped, json_to_recordset(${rowsOf(events.map(serialized))}::text::json)
       as given (position integer, organization_id text, code text, details json)
     returning id`;
   if (recorded.length !== events.length) throw notMigrated();
 }
 
-function rowsOf(events: readonly Addressed[]): string {
-  return JSON.stringify(
-    events.map(({ organizationId, event }, position) => ({
-      position,
-      organization_id: organizationId,
-      code: event.code,
-      details: event.details,
-    })),
+function rowsOf(events: readonly SerializedEvent[]): string {
+  const rows = events.map(
+    ({ organizationId, code, details }, position) =>
+      `{"position":${position},"organization_id":${JSON.stringify(organizationId)},"code":"${code}","details":${details}}`,
   );
+  return `[${rows.join(",")}]`;
 }
 
 function notMigrated(): Error {

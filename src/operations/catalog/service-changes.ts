@@ -2,7 +2,7 @@ import { and, eq, sql, type SQL } from "drizzle-orm";
 import { actorOf, denyMoveService } from "../../core/access/membership.ts";
 import { checkPermission, findRule } from "../../core/access/permissions.ts";
 import { violates } from "../../db/postgres/connect.ts";
-import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
+import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { lockSubscribers, recordServiceRemoval } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
@@ -51,7 +51,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
       const isMoved = target !== undefined && target !== service.organizationId;
       const decision = isMoved ? await decideMove(ctx, service, target, input.overrideReason) : undefined;
       const isRenamed = name !== "" && serviceKey(name) !== service.nameKey;
-      const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map<string, string>();
+      const before = isMoved || isRenamed ? await readHolders(ctx, service) : new Map();
       const ended = isMoved ? await moveContracts(ctx, service, target) : [];
       const [changed] = await ctx.db
         .update(services)
@@ -82,7 +82,7 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         ...(isMoved ? [{ ...change, organizationId: after.organizationId }] : []),
       ]);
       const answer = await viewService(ctx, after);
-      await recordChanges(ctx.db, before, ended);
+      await recordChanges(ctx.db, before, { first: ended });
       return answer;
     });
   } catch (error) {
@@ -118,7 +118,7 @@ async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string
 }
 
 /** Locks the contracts with the service, and returns their facts. */
-async function readHolders(ctx: Context, service: ServiceRow): Promise<Map<string, string>> {
+async function readHolders(ctx: Context, service: ServiceRow): Promise<FactsById> {
   const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   return readFacts(
     ctx.db,

@@ -3,7 +3,7 @@ import { violates } from "../../db/postgres/connect.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { lockSubscribers, removeServicesFromContracts } from "../../db/queries/contracts.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import { recordEvent } from "../../db/queries/outbox.ts";
+import { type Addressed, recordEvent } from "../../db/queries/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../../db/queries/pricings.ts";
 import { pricings, services } from "../../db/schema.ts";
 import { audit, auditAll } from "../audit.ts";
@@ -191,13 +191,11 @@ export async function disableService(
       before: { name: service.name, disabled: false },
       after: { name: service.name, disabled: true, ...auditOf(decision) },
     });
-    await recordChanges(ctx.db, before, [
-      {
-        organizationId: service.organizationId,
-        event: { code: "SERVICE_DISABLED", details: { serviceName: service.name } },
-      },
-      ...ended,
-    ]);
+    const disabled: Addressed = {
+      organizationId: service.organizationId,
+      event: { code: "SERVICE_DISABLED", details: { serviceName: service.name } },
+    };
+    await recordChanges(ctx.db, before, { first: [disabled, ...ended] });
   });
 }
 
@@ -234,7 +232,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
         before: { name },
       })),
     );
-    await recordChanges(ctx.db, before, ended);
+    await recordChanges(ctx.db, before, { first: ended });
     return serviceIds.length;
   });
 }

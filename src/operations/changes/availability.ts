@@ -1,12 +1,13 @@
 import { eq, sql } from "drizzle-orm";
 import { configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
-import type { PrivateEvent, RecordedEvent } from "../../core/event-messages.ts";
+import type { RecordedEvent } from "../../core/event-messages.ts";
 import { CONTRACT_CHANGES, type FallbackSubscription } from "../../core/scheduled.ts";
 import { type CompiledPricing, trackedLimits } from "../../core/pricing/compile.ts";
+import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { batchesOf, lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
-import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
+import type { Addressed } from "../../db/queries/outbox.ts";
 import {
   listVersions,
   type ServiceRow,
@@ -155,14 +156,18 @@ export async function applyAvailability(
     isAssessed: plan.isAssessed,
   });
   await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
-  let novated: PrivateEvent[] = [];
+  let novated: FactsById = new Map();
   let rewritten: Addressed[] = [];
   if (isArchiving) {
     await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
     const affected = await lockSubscribers(ctx.db, { serviceIds: [service.id], pricingIds: [target.id] });
     const moves = decision?.moves;
     rewritten = await rewriteToNewest(ctx, plan, decision?.pendingMoves);
-    novated = await novateToNewest(ctx, { service, affected, target: plan.newest, fallback, moves });
+    novated = await readFacts(
+      ctx.db,
+      affected.map(({ id }) => id),
+    );
+    await novateToNewest(ctx, { service, affected, target: plan.newest, fallback, moves });
   }
   await keepDecision(ctx, decision);
   await audit(ctx, {
@@ -172,7 +177,7 @@ export async function applyAvailability(
     before: { availability: target.state },
     after: {
       availability: input.availability,
-      ...(isArchiving ? { fallback: { ...input.fallback }, novatedContracts: novated.length } : {}),
+      ...(isArchiving ? { fallback: { ...input.fallback }, novatedContracts: novated.size } : {}),
       ...auditOf(decision),
     },
   });
@@ -182,7 +187,7 @@ export async function applyAvailability(
     details: { serviceName: service.name, pricingVersion: target.version },
   };
   const { organizationId } = service;
-  await recordEvents(ctx.db, [...[event, ...novated].map((event) => ({ organizationId, event })), ...rewritten]);
+  await recordChanges(ctx.db, novated, { novated: true, first: [{ organizationId, event }], last: rewritten });
   return answer;
 }
 
@@ -210,20 +215,20 @@ export async function compiledVersion(ctx: Context, { id, hash }: VersionRow): P
   return pricing;
 }
 
-/** Moves every contract off an archived version, and returns the events to record. Source: services-pricings §5. */
+/** Moves every contract off an archived version. Source: services-pricings §5. */
 async function novateToNewest(
   ctx: Context,
   input: {
     service: ServiceRow;
     /** The locked contracts on the archived version. */
-    affected: readonly { id: string; userId: string }[];
+    affected: readonly { id: string }[];
     target: VersionRow | undefined;
     fallback: Configuration;
     moves: readonly Move[] | undefined;
   },
-): Promise<PrivateEvent[]> {
+): Promise<void> {
   const { service, affected, target } = input;
-  if (affected.length === 0) return [];
+  if (affected.length === 0) return;
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
   const pricing = await compiledVersion(ctx, target);
   const everybody = affected.map((row) => row.id);
@@ -244,5 +249,4 @@ async function novateToNewest(
     const contractIds = batch.flatMap((move) => move.contractIds);
     await recordStates(ctx.db, { contractIds, cause: "archiving", now });
   }
-  return affected.map(({ id, userId }) => ({ code: "CONTRACT_NOVATED", details: { contractId: id, userId } }));
 }

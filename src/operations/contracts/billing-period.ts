@@ -1,5 +1,5 @@
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
+import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { type ContractView, lockContracts } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
@@ -36,16 +36,17 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
 
 /**
  * Updates the billing periods of locked contracts, and audits the previous values. A change scheduled for the end follows
- * it; one that becomes due is applied. Returns the events of those.
+ * it; one that becomes due is applied. Returns the events of those, and the facts before them.
  */
 async function changeBilling(
   ctx: Context,
   rows: readonly ContractRow[],
   changes: BillingChanges,
-): Promise<Addressed[]> {
+): Promise<{ after: FactsById; last: Addressed[] }> {
   const ids = rows.map((row) => row.id);
   await applyBilling(ctx, ids, changes);
   if (changes.endDate !== undefined) await followPeriodEnds(ctx.db, ids);
+  const facts = await readFacts(ctx.db, ids);
   // A change that this call makes due is the contract's next recorded state.
   const changed = await applyDueNow(ctx, ids);
   await recordStates(ctx.db, {
@@ -60,7 +61,7 @@ async function changeBilling(
     "contract.billing",
     rows.map((row) => ({ ...row, before: billingOf(row), after: { ...billingOf(row), ...after } })),
   );
-  return changed.events;
+  return { after: facts, last: changed.events };
 }
 
 const endsTooEarly = (row: ContractRow, changes: BillingChanges) =>
@@ -77,9 +78,9 @@ export async function updateBillingPeriod(
     const row = await findContract(ctx, input, "change");
     if (endsTooEarly(row, input.changes)) throw new Failure("invalid", END_BEFORE_START);
     const before = await readFacts(ctx.db, [row.id]);
-    const events = await changeBilling(ctx, [row], input.changes);
+    const changed = await changeBilling(ctx, [row], input.changes);
     const view = await viewOne(ctx, row.id);
-    await recordChanges(ctx.db, before, events);
+    await recordChanges(ctx.db, before, changed);
     return view;
   });
 }
@@ -112,9 +113,9 @@ export async function updateGroupBillingPeriod(
     }
     const ids = rows.map((row) => row.id);
     const before = await readFacts(ctx.db, ids);
-    const events = await changeBilling(ctx, rows, input.changes);
+    const changed = await changeBilling(ctx, rows, input.changes);
     const views = await viewByUsername(ctx, ids);
-    await recordChanges(ctx.db, before, events);
+    await recordChanges(ctx.db, before, changed);
     return views;
   });
 }

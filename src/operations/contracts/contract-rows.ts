@@ -1,7 +1,6 @@
 import { and, asc, eq, type SQL, sql } from "drizzle-orm";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import type { ContractView } from "../../db/queries/contracts.ts";
-import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { contracts } from "../../db/schema.ts";
 import type { Context } from "../context.ts";
 import { showContracts } from "../contract-views.ts";
@@ -29,18 +28,4 @@ export async function viewByUsername(ctx: Context, ids: readonly string[]): Prom
     .where(isAnyOf(contracts.id, ids))
     .orderBy(asc(sql`${contracts.username} collate "C"`), asc(contracts.id));
   return showContracts(ctx, rows);
-}
-
-/** Records contract events, and then others. Must be the last statement of the transaction. */
-export function recordContracts(
-  ctx: Context,
-  code: "CONTRACT_CREATED" | "CONTRACT_NOVATED",
-  views: readonly ContractView[],
-  others: readonly Addressed[] = [],
-): Promise<void> {
-  const theirs = views.map(({ id, organizationId, userContact: { userId } }): Addressed => ({
-    organizationId,
-    event: { code, details: { contractId: id, userId } },
-  }));
-  return recordEvents(ctx.db, [...theirs, ...others]);
 }

@@ -2,9 +2,10 @@ import { eq, sql } from "drizzle-orm";
 import { addPeriod } from "../../core/period.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { violates } from "../../db/postgres/connect.ts";
-import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
+import { namedEvents, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { addSubscriptions, type ContractView, lockContracts, USUAL_RENEWAL_DAYS } from "../../db/queries/contracts.ts";
+import { recordEvents } from "../../db/queries/outbox.ts";
 import { contracts, organizations } from "../../db/schema.ts";
 import { type Context, newId, snapshot, transaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
@@ -12,7 +13,7 @@ import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
 import { auditContracts, billingOf, contactOf, factsOf } from "../contract-audit.ts";
-import { inGroup, recordContracts, viewOne } from "./contract-rows.ts";
+import { inGroup, viewOne } from "./contract-rows.ts";
 import { beginTrial, checkTrial, type NewTrial, requireAgainAllowed } from "./trials.ts";
 
 export interface NewContract extends Subscription {
@@ -97,7 +98,8 @@ export async function createContract(
           after: { ...factsOf(view), ...(view.trial === undefined ? {} : { trial: view.trial }) },
         },
       ]);
-      await recordContracts(ctx, "CONTRACT_CREATED", [view]);
+      const facts = await readFacts(ctx.db, [id]);
+      await recordEvents(ctx.db, namedEvents([{ code: "CONTRACT_CREATED", contractId: id }], new Map(), facts));
       return view;
     });
   } catch (error) {

@@ -1,6 +1,7 @@
 import { and, eq, lt, sql } from "drizzle-orm";
 import { renewedEnd } from "../../core/period.ts";
 import type { Database } from "../../db/postgres/connect.ts";
+import { type NamedChange, namedEvents, readFacts } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { isAnyOf, textArray } from "../../db/postgres/lists.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
@@ -18,12 +19,7 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
   for (let announced = 0; ;) {
     const found = await db.transaction(async (tx) => {
       const rows = await tx
-        .select({
-          id: contracts.id,
-          userId: contracts.userId,
-          organizationId: contracts.organizationId,
-          endDate: contracts.endDate,
-        })
+        .select({ id: contracts.id, endDate: contracts.endDate })
         .from(contracts)
         .where(
           and(
@@ -42,12 +38,14 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
         .update(contracts)
         .set({ expiryAnnounced: sql`${contracts.endDate}` })
         .where(isAnyOf(contracts.id, ids));
+      const facts = await readFacts(tx, ids);
       await recordEvents(
         tx,
-        rows.map(({ id, userId, organizationId, endDate }) => ({
-          organizationId,
-          event: { code: "CONTRACT_EXPIRED", details: { contractId: id, userId, endDate: endDate.toISOString() } },
-        })),
+        namedEvents(
+          rows.map((row) => ended("CONTRACT_EXPIRED", row)),
+          facts,
+          facts,
+        ),
       );
       return rows.length;
     });
@@ -55,6 +53,12 @@ export async function announceExpired(db: Database, now: Date): Promise<number> 
     if (found < BATCH) return announced;
   }
 }
+
+/** The event at the end of a billing period, with the end afterwards. */
+const ended = (
+  code: "CONTRACT_EXPIRED" | "CONTRACT_RENEWED",
+  { id, endDate }: { id: string; endDate: Date },
+): NamedChange => ({ code, contractId: id, fields: { endDate: endDate.toISOString() } });
 
 /** SQL condition: no scheduled change comes first, which may give the contract another billing period. */
 const hasNoDueChange = (now: Date) =>
@@ -103,8 +107,6 @@ async function renewBatch(tx: Database, now: Date): Promise<number> {
   const rows = await tx
     .select({
       id: contracts.id,
-      userId: contracts.userId,
-      organizationId: contracts.organizationId,
       endDate: contracts.endDate,
       renewalDays: contracts.renewalDays,
     })
@@ -115,36 +117,32 @@ async function renewBatch(tx: Database, now: Date): Promise<number> {
     .limit(BATCH)
     .for("no key update", { skipLocked: true });
   if (rows.length === 0) return 0;
-  const renewals = await renewContracts(tx, rows, now);
-  await recordEvents(
-    tx,
-    renewals.map(({ renewed }) => renewed),
-  );
+  const { events } = await renewContracts(tx, rows, now);
+  await recordEvents(tx, events);
   return rows.length;
 }
 
-type RenewableRow = Pick<typeof contracts.$inferSelect, "id" | "userId" | "organizationId" | "endDate" | "renewalDays">;
+type RenewableRow = Pick<typeof contracts.$inferSelect, "id" | "endDate" | "renewalDays">;
 
-/** Renews locked contracts whose billing period has ended. Returns the new end and the event of each. */
+/** Renews locked contracts whose billing period has ended. Returns the new end of each, and the events. */
 export async function renewContracts(
   tx: Database,
   rows: readonly RenewableRow[],
   now: Date,
-): Promise<{ endDate: Date; renewed: Addressed }[]> {
-  const ended = rows.map((row) => ({ ...row, endDate: renewedEnd(row.endDate, row.renewalDays, now) }));
-  const ends = ended.map(({ endDate }) => endDate.toISOString());
+): Promise<{ endDates: Date[]; events: Addressed[] }> {
+  const renewed = rows.map(({ id, endDate, renewalDays }) => ({ id, endDate: renewedEnd(endDate, renewalDays, now) }));
+  const ends = renewed.map(({ endDate }) => endDate.toISOString());
   const contractIds = rows.map(({ id }) => id);
+  const before = await readFacts(tx, contractIds);
   await tx.execute(sql`
     update contracts set end_date = due.end_date, updated_at = ${now.toISOString()}::timestamptz
     from unnest(${textArray(contractIds)}, ${textArray(ends)}::timestamptz[]) as due (id, end_date)
     where contracts.id = due.id
   `);
   await recordStates(tx, { contractIds, cause: "renewal", now });
-  return ended.map(({ id, userId, organizationId, endDate }) => ({
-    endDate,
-    renewed: {
-      organizationId,
-      event: { code: "CONTRACT_RENEWED", details: { contractId: id, userId, endDate: endDate.toISOString() } },
-    },
-  }));
+  const changes = renewed.map((row) => ended("CONTRACT_RENEWED", row));
+  return {
+    endDates: renewed.map(({ endDate }) => endDate),
+    events: namedEvents(changes, before, await readFacts(tx, contractIds)),
+  };
 }

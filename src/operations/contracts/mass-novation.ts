@@ -1,4 +1,5 @@
 import { trackedLimits } from "../../core/pricing/compile.ts";
+import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import {
   appendHistory,
@@ -7,7 +8,6 @@ import {
   restartBilling,
   viewSubscriptions,
 } from "../../db/queries/contracts.ts";
-import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import { audit } from "../audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";
 import type { ImpactView } from "../policy/change-impact.ts";
@@ -49,6 +49,7 @@ export async function novateHolders(
     const contractIds = moves.flatMap((move) => move.contractIds);
     const tracked = trackedLimits(pricing);
     const operationId = newId(now);
+    const before = await readFacts(ctx.db, contractIds);
     const events = await movePending(ctx, { serviceId: service.id, to: target, moves: pendingMoves });
     for (const batch of batchesOf(moves)) {
       const ids = batch.flatMap((move) => move.contractIds);
@@ -66,19 +67,14 @@ export async function novateHolders(
       await recordStates(ctx.db, { contractIds: ids, cause: "novation", now });
     }
     await keepDecision(ctx, decision);
-    const moved = await auditMoved(ctx, contractIds);
+    await auditMoved(ctx, contractIds);
     await audit(ctx, {
       action: "pricing.novate",
       organizationId: service.organizationId,
       target: `${service.name} ${target.version}`,
       after: { novatedContracts: contractIds.length, ...auditOf(decision) },
     });
-    const { organizationId } = service;
-    const novated = moved.map((details): Addressed => ({
-      organizationId,
-      event: { code: "CONTRACT_NOVATED", details },
-    }));
-    await recordEvents(ctx.db, [...novated, ...events]);
+    await recordChanges(ctx.db, before, { novated: true, last: events });
     return { ...report, gate, overrideReason, novatedContracts: contractIds.length };
   };
   await applyDueChangesOf(ctx, { organizationId: input.organizationId });
@@ -86,12 +82,8 @@ export async function novateHolders(
 }
 
 /** Writes one audit entry per contract, in pages: full contracts take more memory than ids. */
-async function auditMoved(ctx: Context, ids: readonly string[]): Promise<{ contractId: string; userId: string }[]> {
-  const moved: { contractId: string; userId: string }[] = [];
+async function auditMoved(ctx: Context, ids: readonly string[]): Promise<void> {
   for (let at = 0; at < ids.length; at += PAGE) {
-    const views = await viewSubscriptions(ctx.db, ids.slice(at, at + PAGE));
-    await auditNovations(ctx, views);
-    for (const { id, userContact } of views) moved.push({ contractId: id, userId: userContact.userId });
+    await auditNovations(ctx, await viewSubscriptions(ctx.db, ids.slice(at, at + PAGE)));
   }
-  return moved;
 }

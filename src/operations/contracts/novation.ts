@@ -1,4 +1,5 @@
 import { eq, type SQL } from "drizzle-orm";
+import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import {
   appendHistory,
@@ -18,7 +19,7 @@ import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
 import { auditContracts, auditNovations } from "../contract-audit.ts";
-import { inGroup, recordContracts, viewByUsername, viewOne } from "./contract-rows.ts";
+import { inGroup, viewByUsername, viewOne } from "./contract-rows.ts";
 import { decideGroupNovations, keepGroupDecisions } from "./group-decisions.ts";
 
 export interface Novation extends Subscription {
@@ -34,21 +35,21 @@ interface ImmediateNovation extends Novation {
 /**
  * Novates all matching contracts: validates all of them, then writes. The number of statements grows with the
  * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write.
- * @returns the contract ids, empty if none match once the locks are held; and the events of overrides that ended and of
- * cancelled changes.
+ * @returns the contract ids, empty if none match once the locks are held, and their facts before; and the events of
+ * overrides that ended and of cancelled changes.
  */
 async function applyNovation(
   ctx: Context,
   where: SQL | undefined,
   novation: ImmediateNovation,
   gate?: { overrideReason: string | undefined },
-): Promise<{ contractIds: string[]; events: Addressed[] }> {
+): Promise<{ contractIds: string[]; before: FactsById; events: Addressed[] }> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
     .where(where)
     .then((rows) => rows.map((row) => row.id));
-  if (organizationIds.length === 0) return { contractIds: [], events: [] };
+  if (organizationIds.length === 0) return { contractIds: [], before: new Map(), events: [] };
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
   const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
@@ -65,13 +66,14 @@ async function applyNovation(
   // request.
   const now = ctx.resources.now();
   const operationId = newId(now);
+  const before = await readFacts(ctx.db, contractIds);
   await appendHistory(ctx.db, contractIds, now);
   const events = await cancelScheduled(ctx, contractIds, novation);
   for (const plan of planned) events.push(...(await replaceSubscriptions(ctx.db, { ...plan, now, operationId })));
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
   await keepGroupDecisions(ctx, decisions);
-  return { contractIds, events };
+  return { contractIds, before, events };
 }
 
 /** Ends the trials of locked contracts, cancels their pending changes if asked to, and returns the events. */
@@ -106,12 +108,12 @@ export async function novateContract(
   await applyDueChangesOf(ctx, input);
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input);
-    const { contractIds, events } = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
+    const { contractIds, before, events } = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
     const [novated] = contractIds;
     if (novated === undefined) throw contractNotFound(input.userId);
     const view = await viewOne(ctx, novated);
     await auditNovations(ctx, [view]);
-    await recordContracts(ctx, "CONTRACT_NOVATED", [view], events);
+    await recordChanges(ctx.db, before, { novated: true, last: events });
     return view;
   });
 }
@@ -133,7 +135,7 @@ export async function novateGroup(
   await applyDueChanges(ctx, where);
   return proposeFirst(ctx, async (ctx) => {
     const { overrideReason } = input;
-    const { contractIds, events } = await applyNovation(ctx, where, input.novation, { overrideReason });
+    const { contractIds, before, events } = await applyNovation(ctx, where, input.novation, { overrideReason });
     if (contractIds.length === 0) {
       throw new Failure(
         "notFound",
@@ -142,7 +144,7 @@ export async function novateGroup(
     }
     const views = await viewByUsername(ctx, contractIds);
     await auditNovations(ctx, views);
-    await recordContracts(ctx, "CONTRACT_NOVATED", views, events);
+    await recordChanges(ctx.db, before, { novated: true, last: events });
     return views;
   });
 }

@@ -54,8 +54,8 @@ export async function scheduleChange(
     const row = await findContract(ctx, { ...address, organizationId }, "change");
     const now = ctx.resources.now();
     const isOver = row.autoRenew && row.endDate.getTime() < now.getTime();
-    const renewals = isOver ? await renewContracts(ctx.db, [row], now) : [];
-    const endDate = renewals[0]?.endDate ?? row.endDate;
+    const renewals = isOver ? await renewContracts(ctx.db, [row], now) : { endDates: [], events: [] };
+    const endDate = renewals.endDates[0] ?? row.endDate;
     await requireNonePending(ctx, row);
     if (change.at === "periodEnd" && endDate.getTime() <= now.getTime()) {
       throw new Failure("invalid", `INVALID DATA: The billing period of ${row.userId} has ended: at must be a date`);
@@ -81,7 +81,7 @@ export async function scheduleChange(
     const view = await viewChange(ctx, row.id, scheduled.id);
     await audit(ctx, { action: "schedule.create", organizationId, target: row.userId, after: view });
     await recordEvents(ctx.db, [
-      ...renewals.map(({ renewed }) => renewed),
+      ...renewals.events,
       changeEvent("CHANGE_SCHEDULED", { ...scheduled, userId: row.userId }),
     ]);
     return view;

@@ -5,7 +5,8 @@ import { findPlan } from "../../core/pricing/compile.ts";
 import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../../core/pricing/evaluate.ts";
 import { holdsAt, withOverrides } from "../../core/pricing/overrides.ts";
 import { grant } from "../../core/pricing/subscription.ts";
-import { recordEvent } from "../../db/queries/outbox.ts";
+import { namedEvents, readFacts } from "../../db/queries/contract-facts.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import {
   type ContractSnapshot,
   type EndUserName,
@@ -145,14 +146,11 @@ function lockAndWork<T>(
     const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
     if (contract === undefined) throw contractNotFound(userId);
     if (isChangeDue(contract, now)) throw new ChangeDue();
-    const renewed = isExpired(contract, now) ? await renewContract(ctx, contract, now) : contract;
+    const { renewed, events } = isExpired(contract, now)
+      ? await renewContract(ctx, contract, now)
+      : { renewed: contract, events: [] };
     const result = await work(ctx, renewed, now);
-    if (renewed !== contract) {
-      await recordEvent(ctx.db, organizationId, {
-        code: "CONTRACT_RENEWED",
-        details: { contractId: contract.contractId, userId, endDate: renewed.endDate.toISOString() },
-      });
-    }
+    await recordEvents(ctx.db, events);
     return result;
   });
 }
@@ -185,11 +183,19 @@ export function isExpired(contract: ContractSnapshot, now: Date): boolean {
   return true;
 }
 
-async function renewContract(ctx: Context, contract: ContractSnapshot, now: Date): Promise<ContractSnapshot> {
+async function renewContract(
+  ctx: Context,
+  contract: ContractSnapshot,
+  now: Date,
+): Promise<{ renewed: ContractSnapshot; events: Addressed[] }> {
+  const { contractId } = contract;
   const endDate = renewedEnd(contract.endDate, contract.renewalDays, now);
-  await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, contract.contractId));
-  await recordStates(ctx.db, { contractIds: [contract.contractId], cause: "renewal", now });
-  return { ...contract, endDate };
+  const before = await readFacts(ctx.db, [contractId]);
+  await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, contractId));
+  await recordStates(ctx.db, { contractIds: [contractId], cause: "renewal", now });
+  const change = { code: "CONTRACT_RENEWED", contractId, fields: { endDate: endDate.toISOString() } } as const;
+  const events = namedEvents([change], before, await readFacts(ctx.db, [contractId]));
+  return { renewed: { ...contract, endDate }, events };
 }
 
 /**
