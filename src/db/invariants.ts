@@ -7,7 +7,13 @@ export interface Invariant {
   violations: string;
 }
 
-/** Every balance equals the sum of its ledger rows. */
+/** Amounts of open holds as rows. */
+const OPEN_AMOUNTS = `
+  select h.contract_id, a."serviceId" as service_id, a."limitName" as limit_name, a.amount, h.until
+  from holds h cross join lateral json_to_recordset(h.amounts) as a ("serviceId" text, "limitName" text, amount numeric)
+  where h.state = 'open'`;
+
+/** Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. */
 export const LEDGER_INVARIANTS: readonly Invariant[] = [
   {
     rule: "each balance equals the sum of its movements",
@@ -36,9 +42,30 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       where not exists (select from contracts c where c.id = l.contract_id)
       group by l.contract_id, l.service_id, l.limit_name`,
   },
+  {
+    rule: "what is held of each limit equals the sum of its open holds",
+    violations: `
+      select u.contract_id, u.service_id, u.limit_name, u.held as consumed, coalesce(sum(o.amount), 0) as moved
+      from usage_levels u
+      left join (${OPEN_AMOUNTS}) o using (contract_id, service_id, limit_name)
+      group by u.contract_id, u.service_id, u.limit_name
+      having u.held <> coalesce(sum(o.amount), 0) or u.open_holds <> count(o.amount) or u.hold_due > min(o.until)`,
+  },
+  {
+    rule: "no open hold is of a balance that is gone",
+    violations: `
+      select o.contract_id, o.service_id, o.limit_name, 0 as consumed, sum(o.amount) as moved
+      from (${OPEN_AMOUNTS}) o
+      left join usage_levels u using (contract_id, service_id, limit_name)
+      where u.contract_id is null
+      group by o.contract_id, o.service_id, o.limit_name`,
+  },
 ];
 
-/** A balance that differs from the sum of its ledger rows. Amounts are decimal texts. */
+/**
+ * A balance that differs from the sum of its ledger rows, or an amount held from that of open holds. Amounts are decimal
+ * texts.
+ */
 export interface LedgerViolation {
   rule: string;
   contractId: string;

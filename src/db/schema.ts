@@ -18,6 +18,7 @@ import {
 } from "drizzle-orm/pg-core";
 import type { GateRule, GateResult } from "../core/change/impact/gate.ts";
 import type { EventDetails } from "../core/event-messages.ts";
+import type { HeldAmount, HoldKind, HoldState, OnExpiry } from "../core/holds.ts";
 import type { OffReason } from "../core/ofrep.ts";
 import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
 import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
@@ -566,6 +567,12 @@ export const usageLevels = pgTable(
     limitName: text("limit_name").notNull(),
     position: integer("position").notNull(),
     consumed: amount("consumed").notNull().default(0),
+    /** Sum of what open holds hold of this limit; see db/queries/holds.ts. */
+    held: amount("held").notNull().default(0),
+    /** Number of these holds. */
+    openHolds: integer("open_holds").notNull().default(0),
+    /** None of them ends before this moment. Null without open holds. */
+    holdDue: moment("hold_due"),
     /** Start of the first period. Boundaries are anchor + n periods, so that month ends do not drift. Null: never resets. */
     anchor: moment("anchor"),
     resetAt: moment("reset_at"),
@@ -580,10 +587,56 @@ export const usageLevels = pgTable(
       foreignColumns: [contractServices.contractId, contractServices.serviceId],
     }).onDelete("cascade"),
     check("usage_levels_consumed_not_negative", sql`${t.consumed} >= 0`),
+    check("usage_levels_held_not_negative", sql`${t.held} >= 0`),
+    check("usage_levels_held_whole", sql`(${t.openHolds} = 0) = (${t.holdDue} is null)`),
     check(
       "usage_levels_renewable_whole",
       sql`(${t.anchor} is null) = (${t.resetAt} is null) and (${t.resetAt} is null) = (${t.periodUnit} is null) and (${t.periodUnit} is null) = (${t.periodValue} is null)`,
     ),
+  ],
+);
+
+/**
+ * Amounts of one feature's limits set aside for a contract, until they are settled, released or expire. The row of each
+ * level repeats the sums of its open holds. An ended hold never changes again.
+ */
+export const holds = pgTable(
+  "holds",
+  {
+    id: text("id").primaryKey(),
+    contractId: text("contract_id").notNull(),
+    kind: text("kind").$type<HoldKind>().notNull().default("hold"),
+    /** `<service>-<feature>`; follows renames of the service while the hold is open. */
+    featureId: text("feature_id").notNull(),
+    /** In the order of the request. */
+    amounts: json("amounts").$type<HeldAmount[]>().notNull(),
+    onExpiry: text("on_expiry").$type<OnExpiry>().notNull(),
+    /** `open` until the end is written, which may be after `until`. */
+    state: text("state").$type<HoldState>().notNull(),
+    createdAt: moment("created_at").notNull(),
+    until: moment("until").notNull(),
+    endedAt: moment("ended_at"),
+    /** By limit id: what was counted at the end. Null if nothing was. */
+    counted: json("counted").$type<Record<string, number>>(),
+  },
+  (t) => [
+    foreignKey({
+      name: "holds_contract_fk",
+      columns: [t.contractId],
+      foreignColumns: [contracts.id],
+    }).onDelete("cascade"),
+    index("holds_contract_idx").on(t.contractId, t.id),
+    index("holds_open_idx")
+      .on(t.contractId, t.until)
+      .where(sql`${t.state} = 'open'`),
+    // Partial index of ends to write, which the sweep looks for every second.
+    index("holds_due_idx")
+      .on(t.until)
+      .where(sql`${t.state} = 'open'`),
+    check("holds_kind_known", sql`${t.kind} in ('hold', 'lease')`),
+    check("holds_state_known", sql`${t.state} in ('open', 'settled', 'released', 'expired')`),
+    check("holds_expiry_known", sql`${t.onExpiry} in ('release', 'consume')`),
+    check("holds_ended_whole", sql`(${t.state} = 'open') = (${t.endedAt} is null)`),
   ],
 );
 

@@ -2,7 +2,13 @@ import { asc, lte } from "drizzle-orm";
 import type { Database } from "../db/postgres/connect.ts";
 import { outboxRange } from "../db/queries/outbox.ts";
 import { pruneRates } from "../db/queries/rate-counters.ts";
-import { compactLedger, pruneAuditLog, pruneDenials, pruneIdempotencyKeys } from "../db/queries/retention.ts";
+import {
+  compactLedger,
+  pruneAuditLog,
+  pruneDenials,
+  pruneHolds,
+  pruneIdempotencyKeys,
+} from "../db/queries/retention.ts";
 import { outbox, webhookCursor } from "../db/schema.ts";
 import { pruneDeliveries } from "./webhook-rows.ts";
 
@@ -62,6 +68,7 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
   await pruneRates(db, now);
   await pruneAuditLog(db, now, days.audit);
   await compactLedger(db, now, days.ledger);
+  await pruneHolds(db, now, days.ledger);
 }
 
 /** Prunes all growing tables every minute. Returns a function that stops it. */

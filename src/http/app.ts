@@ -18,6 +18,7 @@ import { documentationRoutes, type ReadAsset } from "./routes/documentation.ts";
 import { featureRoutes } from "./routes/features.ts";
 import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
 import { gateRoutes } from "./routes/gate.ts";
+import { contractHoldRoutes, holdRoutes } from "./routes/holds.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
 import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
 import { keyOrganizationRoute, organizationRoutes } from "./routes/organizations.ts";
@@ -38,7 +39,8 @@ const SLOW_SECONDS = 1;
 export const API_ENDINGS = ["/pricing-token"] as const;
 
 /** True for calls that change no contract, key or service. */
-const isEvaluation = (path: string) => path.startsWith(`${API_PREFIX}/features`) || path === `${API_PREFIX}/snapshot`;
+const isEvaluation = (path: string) =>
+  ["/features", "/holds"].some((start) => path.startsWith(API_PREFIX + start)) || path === `${API_PREFIX}/snapshot`;
 
 /** Kept as one object literal: V8 creates it five times faster than a spread, and every request needs it. */
 const securityHeaders = (requestId: string): Record<string, string> => ({
@@ -168,6 +170,9 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/overrides`, overrideRoutes);
   app.route(`${API_PREFIX}/contracts`, contractScheduledRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractScheduledRoutes);
+  app.route(`${API_PREFIX}/contracts`, contractHoldRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractHoldRoutes);
+  app.route(`${API_PREFIX}/holds`, holdRoutes);
   app.route(`${API_PREFIX}/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);

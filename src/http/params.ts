@@ -64,11 +64,17 @@ export function nearOf(c: AppContext): number | undefined {
   throw new Failure("invalid", "INVALID DATA: near must be a number above 0 and up to 1");
 }
 
+/** Reads the size of a page with a cursor. */
+export function pageLimit(c: AppContext): number {
+  const number = leadingInteger(queryParameter(c, "limit") ?? "20") ?? 0;
+  if (number < 1 || number > 100) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 100");
+  return number;
+}
+
 /** Reads the cursor of a list with the newest entry first: at most `limit` entries older than the id `before`. */
 export function cursorPage(c: AppContext): { before: number | undefined; limit: number } {
   const before = queryParameter(c, "before");
-  const number = leadingInteger(queryParameter(c, "limit") ?? "20") ?? 0;
-  if (number < 1 || number > 100) throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 100");
+  const number = pageLimit(c);
   if (before !== undefined && !/^\d{1,15}$/.test(before)) {
     throw new Failure("invalid", "INVALID DATA: before must be the id of an entry");
   }

@@ -7,7 +7,7 @@ import type { EventLog } from "../db/queries/outbox.ts";
 import type { SnapshotCache } from "../db/queries/snapshot-cache.ts";
 import { retrySerializationFailures } from "../db/postgres/retry.ts";
 import type { CompareBcrypt, Keyring } from "./credentials.ts";
-import type { FeatureAnswer, QueuedEvaluation } from "./evaluation/request.ts";
+import type { AnswerTo, QueuedRequest } from "./evaluation/request.ts";
 import type { Analysis } from "./state/analysis.ts";
 import type { CallLimits } from "./state/call-limits.ts";
 import type { CallCounter } from "./state/call-counter.ts";
@@ -33,8 +33,11 @@ export interface Resources {
   settings: Settings;
   /** The only clock: operations never read the system time themselves. */
   now: () => Date;
-  /** Batches consumption across callers. Never call it inside a transaction: its own transactions would wait for it. */
-  consume: (request: QueuedEvaluation) => Promise<FeatureAnswer>;
+  /**
+   * Batches consumption, taking and settling of holds across callers. Never call it inside a transaction: its own
+   * transactions would wait for it.
+   */
+  consume: <Request extends QueuedRequest>(request: Request) => Promise<AnswerTo<Request>>;
   /** Compares a password with an imported hash in another thread. Default: on the event loop, in slices of 100 ms. */
   compareBcrypt?: CompareBcrypt | undefined;
   /**

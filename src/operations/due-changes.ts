@@ -9,6 +9,7 @@ import {
   type SubscribedService,
   viewSubscriptions,
 } from "../db/queries/contracts.ts";
+import { expireHolds } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import {
   changeEvent,
@@ -25,6 +26,7 @@ import { auditAll } from "./audit.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { isAtAddress } from "./contract-address.ts";
 import { factsOf } from "./contract-audit.ts";
+import { expireDueHolds } from "./due-holds.ts";
 import { Failure } from "./errors.ts";
 import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
@@ -37,7 +39,7 @@ import { type LockedServices, resolveSubscription, type Subscription } from "./s
 const BATCH = 200;
 
 /**
- * Applies what is due of the matching contracts; every contract of the organization, or of the instance, if none are given.
+ * Applies scheduled changes that are due of the matching contracts, and writes the ends of holds that are; every contract of the organization, or of the instance, if none are given.
  * Call it before an operation on contracts begins its transaction. Costs one query on a partial index if nothing is due.
  */
 export async function applyDueChanges(ctx: Context, where?: SQL): Promise<void> {
@@ -49,6 +51,7 @@ export async function applyDueChanges(ctx: Context, where?: SQL): Promise<void> 
       await recordEvents(ctx.db, await applyTo(ctx, rows, lockedServices));
     });
   }
+  await expireDueHolds(ctx, where);
 }
 
 /** Applies what is due of the contract at this address, or of every contract in an organization. */
@@ -208,6 +211,7 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
     return isTrial ? endTrials(ctx, group, error.message) : block(ctx, changes, error.message);
   }
   const operationId = newId(effectiveAt);
+  await expireHolds(ctx.db, { contractIds, operationId, now: effectiveAt });
   for (const [contractId, levels] of await loadDueLevels(ctx.db, contractIds, effectiveAt)) {
     await renewDue(ctx.db, contractId, levels, { operationId, now: effectiveAt });
   }

@@ -171,7 +171,14 @@ export const contract = z
     }),
     usageLevels: z.record(
       z.string(),
-      z.record(z.string(), z.strictObject({ resetTimeStamp: moment.optional(), consumed: z.number() })),
+      z.record(
+        z.string(),
+        z.strictObject({
+          resetTimeStamp: moment.optional(),
+          consumed: z.number(),
+          held: z.number().optional().describe("What open holds hold, where it is above 0"),
+        }),
+      ),
     ),
     organizationId: id,
     groupId: z.string().optional(),

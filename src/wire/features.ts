@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { amounts, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
+import { amounts, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import { asOfContract, AT } from "./contracts.ts";
 import type { Operation } from "./operation.ts";
 import { feature } from "./services.ts";
@@ -32,12 +32,43 @@ export const featureResult = z
     error: evaluationError.nullable(),
   })
   .meta({ id: "FeatureResult" });
-/** One feature's result. The last fields are present with `strict`, `dryRun`, `explain` or `at`. */
+const limitStep = z
+  .union([
+    z.strictObject({ from: z.literal("plan"), name: z.string(), value: z.union([z.number(), z.boolean()]) }),
+    z.strictObject({ from: z.literal("default"), value: z.union([z.number(), z.boolean()]) }),
+    z.strictObject({
+      from: z.literal("addOn"),
+      name: z.string(),
+      quantity: z.number(),
+      value: z.union([z.number(), z.boolean()]),
+    }),
+    z.strictObject({ from: z.literal("addOn"), name: z.string(), quantity: z.number(), adds: z.number() }),
+    z.strictObject({ from: z.literal("override"), value: z.union([z.number(), z.boolean()]) }),
+    z.strictObject({ from: z.literal("override"), adds: z.number() }),
+  ])
+  .meta({ id: "LimitStep" });
+
+/** One feature's result. The last fields are present with `strict`, `dryRun`, `explain`, `hold` or `at`. */
 export const featureAnswer = z
   .strictObject({
     ...featureResult.shape,
     remaining: z.record(z.string(), z.number().nullable()).nullable().optional(),
     resetAt: z.record(z.string(), moment.nullable()).nullable().optional(),
+    reason: z
+      .enum(["GRANTED", "LIMIT_REACHED", "NOT_GRANTED", ...evaluationError.shape.code.options])
+      .optional()
+      .describe("Why the feature is on or off"),
+    held: amounts.nullable().optional().describe("How much of the usage open holds hold"),
+    sources: z
+      .record(z.string(), z.array(limitStep))
+      .nullable()
+      .optional()
+      .describe("Steps that make each limit: one with `value` sets it, one with `adds` adds to it"),
+    hold: z
+      .strictObject({ id, until: moment })
+      .nullable()
+      .optional()
+      .describe("The hold that the call took; null if nothing is held"),
     asOf: asOfContract.optional(),
   })
   .meta({ id: "FeatureAnswer" });
@@ -104,12 +135,25 @@ export const featureOperations: readonly Operation[] = [
       latest: flag("With `revert`: only the latest consumption"),
       strict: flag("Denies amounts that would exceed a limit; adds the remaining amounts"),
       dryRun: flag("Returns the verdict without counting; adds the remaining amounts"),
-      explain: flag("Adds the remaining amounts and reset times"),
+      explain: flag("Adds the remaining amounts and reset times, the reason, and where limits come from"),
+      hold: z
+        .string()
+        .optional()
+        .describe("Sets the amounts aside for so long instead of counting them, from `PT1S` to `PT24H`; strict"),
+      onExpiry: z
+        .enum(["release", "consume"])
+        .default("release")
+        .describe("With `hold`: what becomes of the amounts if nobody ends the hold"),
       ...AT,
     }),
     body: { schema: expectedConsumption, example: { "tasker-maxTasks": 1 }, required: false },
     answers: { 200: { schema: featureAnswer, example: RESULT }, 204: null },
-    errors: { 404: NO_CONTRACT },
+    errors: {
+      400: "INVALID DATA: hold must be an ISO 8601 duration from PT1S to PT24H",
+      404: NO_CONTRACT,
+      409: "CONFLICT: The contract has 1000 open holds: settle or release some first",
+      422: "A hold needs amounts for the limits of the feature",
+    },
   },
   {
     id: "listFeatures",

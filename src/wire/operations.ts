@@ -5,6 +5,7 @@ import { contractDetailOperations, contractOperations } from "./contracts.ts";
 import { eventOperations } from "./events.ts";
 import { featureOperations } from "./features.ts";
 import { gateOperations } from "./gate.ts";
+import { contractHoldOperations, holdOperations } from "./holds.ts";
 import { offerOperations, publicOfferOperations, unlockOperations } from "./offers.ts";
 import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
@@ -39,11 +40,14 @@ export const OPERATIONS: readonly Operation[] = [
   ...featureOperations,
   ...unlockOperations,
   ...snapshotOperations,
+  ...holdOperations,
   ...contractDetailOperations,
   ...contractOperations,
   ...contractOperations.map(insideOrganization),
   ...overrideOperations,
   ...overrideOperations.map(insideOrganization),
+  ...contractHoldOperations,
+  ...contractHoldOperations.map(insideOrganization),
   ...scheduledOperations,
   ...scheduledOperations.map(insideOrganization),
   ...serviceScheduledOperations,

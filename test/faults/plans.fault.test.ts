@@ -36,6 +36,7 @@ const LARGE = new Set([
   "deleted_pricings",
   "usage_resets",
   "usage_levels",
+  "holds",
   "usage_ledger",
   "outbox",
   "audit_log",
@@ -93,6 +94,9 @@ async function seed(): Promise<void> {
   await spread(sql, { organizations: ORGANIZATIONS, contracts: CONTRACTS });
   await sql`insert into usage_ledger (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
     select 'contract-' || n, 'service-' || (n % ${ORGANIZATIONS} + 1), 'maxExports', 'consume', 'tasker-bulk', 'seeded', 0, now()
+    from generate_series(1, ${CONTRACTS}) n`;
+  await sql`insert into holds (id, contract_id, feature_id, amounts, on_expiry, state, created_at, until, ended_at)
+    select 'hold-' || n, 'contract-' || n, 'tasker-bulk', '[]', 'release', 'released', now(), now(), now()
     from generate_series(1, ${CONTRACTS}) n`;
   await sql`insert into contract_history
       (contract_id, start_date, end_date, contracted_services, subscription_plans, subscription_add_ons)

@@ -27,6 +27,8 @@ const ELSEWHERE = [
   "POST /features/:userId/pricing-token",
   "POST /features/:userId/:featureId",
   "POST /features/:userId/:featureId/unlock",
+  "POST /holds/:holdId",
+  "DELETE /holds/:holdId",
   "POST /pricing-tokens/verify",
   ...["", "/organizations/:organizationId"].flatMap((below) => [
     `POST ${below}/services/:serviceName/diff`,

@@ -687,9 +687,15 @@ describe("calls that ask for more", () => {
       error: null,
       remaining: null,
       resetAt: null,
+      reason: "GRANTED",
+      held: null,
+      sources: null,
     });
     expect((await one("?explain=true", { "tasker-maxTasks": 3 })).body).toEqual({
       ...balance,
+      reason: "GRANTED",
+      held: { "tasker-maxTasks": 0 },
+      sources: { "tasker-maxTasks": [{ from: "plan", name: "PRO", value: 20 }] },
       eval: true,
       used: { "tasker-maxTasks": 3 },
       remaining: { "tasker-maxTasks": 17 },

@@ -108,6 +108,7 @@ DELETE /organizations/{org}/contracts/{userId}/overrides/tasker/usageLimits/maxT
 GET /organizations/{org}/contracts/{userId}/scheduled             K y y y y y M U U U
 POST /organizations/{org}/contracts/{userId}/scheduled            K y y y y L M U U U
 DELETE /organizations/{org}/contracts/{userId}/scheduled/1 K y y y y L M U U U
+GET /organizations/{org}/contracts/{userId}/holds                 K y y y y y M U U U
 GET /organizations/{org}/scheduled                                K y y y y y M U U U
 GET /organizations/{org}/services/{serviceName}/scheduled                K y y y y y M U U U
 DELETE /organizations/{org}/services/{serviceName}/scheduled/1           K y y y y L M U U U
@@ -152,6 +153,9 @@ DELETE /contracts/{userId}/overrides/tasker/usageLimits/maxTasks  K y R R R R R 
 GET /contracts/{userId}/scheduled                                 K y R R R R R y y S
 POST /contracts/{userId}/scheduled                                K y R R R R R y y S
 DELETE /contracts/{userId}/scheduled/1                            K y R R R R R y y S
+GET /contracts/{userId}/holds                                     K y R R R R R y y S
+POST /holds/1                                                     K R R R R R R y y y
+DELETE /holds/1                                                   K R R R R R R y y y
 GET /scheduled                                                    K y R R R R R y y S
 GET /services/{serviceName}/scheduled                                    K R R R R R R y y S
 DELETE /services/{serviceName}/scheduled/1                               K R R R R R R y y S

@@ -12,6 +12,7 @@ export interface Tenant {
   pricingVersion: string;
   userId: string;
   scheduledId: string;
+  holdId: string;
   /** Id of a scheduled change of the service. */
   serviceScheduledId: string;
   groupId: string;
@@ -78,6 +79,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       username: "nobody",
       apiKeyId: ABSENT,
       scheduledId: ABSENT,
+      holdId: ABSENT,
       serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
@@ -141,6 +143,12 @@ async function fillTenant(
     },
   });
   if (scheduled.status !== 201) throw new Error(JSON.stringify(scheduled.body));
+  const taken = await api.call<{ hold: { id: string } }>(
+    "POST",
+    `/features/${userId}/${name.toLowerCase()}-board?hold=P1D`,
+    { key, body: { [`${name.toLowerCase()}-maxTasks`]: 1 } },
+  );
+  if (taken.status !== 200) throw new Error(JSON.stringify(taken.body));
   const dated = await api.call<{ id: string }>(
     "PUT",
     `/services/${name}/pricings/0.9.0?availability=active&at=2030-01-01`,
@@ -167,6 +175,7 @@ async function fillTenant(
     pricingVersion: "0.9.0",
     userId,
     scheduledId: scheduled.body.id,
+    holdId: taken.body.hold.id,
     serviceScheduledId: dated.body.id,
     groupId,
     username: given.username,
@@ -242,6 +251,7 @@ const SAMPLES: Record<string, Build> = {
   "POST /features/{userId}/{featureId}": ({ serviceName }) => ({
     body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 },
   }),
+  "POST /holds/{holdId}": ({ serviceName }) => ({ body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 } }),
   "POST /features/{userId}/{featureId}/unlock": ({ serviceName }) => ({
     body: { amounts: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 } },
   }),
@@ -298,6 +308,7 @@ const TABLES = [
   "pricings",
   "contracts",
   "contract_services",
+  "holds",
   "contract_overrides",
   "scheduled_changes",
   "scheduled_subscriptions",

@@ -81,6 +81,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/contracts/*/overrides/**", ["PUT"]),
   ...insideOrganization("/organizations/*/overrides", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/contracts/*/holds", [], USER_KEYS, []),
   // Cancelling is managing: the row stays.
   ...insideOrganization("/organizations/*/contracts/*/scheduled", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled/*", ["DELETE"], USER_KEYS, []),
@@ -144,6 +145,9 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/features/**", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
   { pattern: "/snapshot", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
+
+  // Ending a hold is part of consuming.
+  { pattern: "/holds/*", methods: ["POST", "DELETE"], access: { users: [], keys: EVERY_SCOPE } },
 
   // OFREP runs the same evaluations under its own paths, and never consumes usage.
   {

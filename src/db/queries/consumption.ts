@@ -1,4 +1,7 @@
+import type { SQL } from "drizzle-orm";
+import { PgDialect } from "drizzle-orm/pg-core";
 import type { Connection } from "../postgres/connect.ts";
+import { endStatement, type HoldEnd, type NewHold, takeStatement } from "./holds.ts";
 import { type Addressed, recordPrivately } from "./outbox.ts";
 import {
   columnsOf,
@@ -26,6 +29,9 @@ export interface Decision {
   /** The snapshot that the decision is based on. */
   contract: ContractSnapshot;
   consumptions: readonly Consumption[];
+  /** Holds taken and ended. */
+  takes: readonly NewHold[];
+  ends: readonly HoldEnd[];
   events: readonly Addressed[];
 }
 
@@ -45,18 +51,54 @@ export async function countIfUnchanged(
   decisions: readonly Decision[],
   now: Date,
 ): Promise<Outcome[]> {
-  const events = decisions.some((decision) => decision.events.length > 0);
-  if (!events) return count(client, decisions, now);
+  const isPlain = decisions.every(({ events, takes, ends }) => events.length + takes.length + ends.length === 0);
+  if (isPlain) return count(client, decisions, now);
   return client.begin(async (tx) => {
     const outcomes = await count(tx, decisions, now);
-    const due = decisions.flatMap((one, i) => (outcomes[i]?.kind === "counted" ? one.events : []));
-    // Last statement: event ids come from one counter whose row lock all transactions share.
-    if (due.length > 0) await recordPrivately(tx, due);
+    await writeRest(
+      tx,
+      decisions.filter((_, i) => outcomes[i]?.kind === "counted"),
+    );
     return outcomes;
   });
 }
 
+/** Thrown, and everything rolled back, when holds to end have ended since they were read. */
+export class EndedMeanwhile extends Error {
+  /** Ids of the holds. */
+  readonly ended: ReadonlySet<string>;
+
+  constructor(ended: ReadonlySet<string>) {
+    super("holds have ended meanwhile");
+    this.ended = ended;
+  }
+}
+
+/** Writes holds and events of decisions whose consumption is counted. */
+async function writeRest(tx: TransactionSql, decisions: readonly Decision[]): Promise<void> {
+  const ends = decisions.flatMap((decision) => decision.ends);
+  const takes = decisions.flatMap((decision) => decision.takes);
+  const events = decisions.flatMap((decision) => decision.events);
+  if (ends.length > 0) {
+    const ended = new Set((await run<{ id: string }>(tx, endStatement(ends))).map(({ id }) => id));
+    const missed = ends.flatMap(({ hold: { id } }) => (ended.has(id) ? [] : [id]));
+    if (missed.length > 0) throw new EndedMeanwhile(new Set(missed));
+  }
+  if (takes.length > 0) await run(tx, takeStatement(takes));
+  // Last statement: event ids come from one counter whose row lock all transactions share.
+  if (events.length > 0) await recordPrivately(tx, events);
+}
+
+const dialect = new PgDialect();
+
+function run<Row extends Record<string, unknown>>(tx: TransactionSql, statement: SQL) {
+  const { sql, params } = dialect.sqlToQuery(statement);
+  return tx.unsafe<Row[]>(sql, params as string[], { prepare: true });
+}
+
 const OUTCOMES: Readonly<Record<string, Outcome["kind"]>> = { b: "busy", c: "changed", u: "counted" };
+
+const isMoving = ({ consumptions, takes, ends }: Decision) => consumptions.length + takes.length + ends.length > 0;
 
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
   const consumptions = decisions.flatMap((decision) => decision.consumptions);
@@ -64,7 +106,7 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
     select outcomes, transaction from faregate_consume(
       ${decisions.map(({ contract }) => contract.contractId)}::text[],
       ${decisions.map(({ contract }) => versionTag(contract))}::text[],
-      ${decisions.flatMap((one) => (one.consumptions.length > 0 ? [one.contract.contractId] : []))}::text[],
+      ${decisions.flatMap((one) => (isMoving(one) ? [one.contract.contractId] : []))}::text[],
       ${consumptions.length === 0 ? null : JSON.stringify(consumptions)}::text::json,
       ${now.toISOString()}::text::timestamptz
     )`;
@@ -89,8 +131,7 @@ export async function countUnderLock<T>(
     const { result, decisions } = await decide(contracts);
     const outcomes = await count(tx, decisions, now);
     if (outcomes.some(({ kind }) => kind !== "counted")) throw new Error("a locked contract changed");
-    const events = decisions.flatMap((decision) => decision.events);
-    if (events.length > 0) await recordPrivately(tx, events);
+    await writeRest(tx, decisions);
     return { result };
   });
   return done.result;

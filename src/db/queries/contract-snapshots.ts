@@ -22,8 +22,23 @@ export interface SnapshotService {
 /** Balance of one tracked limit, with its renewal calendar. */
 export type Level = Pick<
   typeof usageLevels.$inferSelect,
-  "serviceId" | "limitName" | "consumed" | "anchor" | "resetAt" | "periodValue" | "periodUnit"
+  | "serviceId"
+  | "limitName"
+  | "consumed"
+  | "held"
+  | "openHolds"
+  | "holdDue"
+  | "anchor"
+  | "resetAt"
+  | "periodValue"
+  | "periodUnit"
 >;
+
+/** Sums of the open holds of a level. */
+export type LevelHolds = Pick<Level, "held" | "openHolds" | "holdDue">;
+
+/** Most levels have no open holds. */
+export const NO_HOLDS: LevelHolds = { held: 0, openHolds: 0, holdDue: null };
 
 /** A level with its row version (`xmin`), which changes on every update. */
 export type SeenLevel = Level & { version: string };
@@ -54,7 +69,12 @@ export interface EndUserName {
   userId: string;
 }
 
-type LevelJson = Omit<SeenLevel, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null };
+/** `holds` is null for a level without open holds. */
+type LevelJson = Omit<SeenLevel, "anchor" | "resetAt" | keyof LevelHolds> & {
+  anchor: string | null;
+  resetAt: string | null;
+  holds: (Omit<LevelHolds, "holdDue"> & { holdDue: string }) | null;
+};
 
 interface SnapshotRow extends Record<string, unknown> {
   organization_id: string;
@@ -88,7 +108,9 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
     ${SERVICES_JSON} as services,
     (select json_agg(json_build_object(
         'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
-        'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit, 'version', u.xmin::text)
+        'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit, 'version', u.xmin::text,
+        'holds', case when u.hold_due is not null
+          then json_build_object('held', u.held, 'openHolds', u.open_holds, 'holdDue', u.hold_due) end)
         order by u.position, u.service_id collate "C")
       from usage_levels u where u.contract_id = c.id) as levels,
     (select json_agg(json_build_object(
@@ -113,8 +135,9 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
     renewalDays: row.renewal_days,
     changeAt: dateOf(row.change_at),
     services: row.services ?? [],
-    levels: (row.levels ?? []).map((level) => ({
+    levels: (row.levels ?? []).map(({ holds, ...level }) => ({
       ...level,
+      ...(holds === null ? NO_HOLDS : { ...holds, holdDue: dateOf(holds.holdDue) }),
       anchor: dateOf(level.anchor),
       resetAt: dateOf(level.resetAt),
     })),
@@ -188,8 +211,11 @@ export type KnownVersions = Pick<ContractSnapshot, "contractId" | "version" | "l
 interface BalancesRow {
   id: string;
   version: string;
-  /** Row version, consumed and reset moment of each level, in the order of `ContractSnapshot.levels`. */
-  levels: [string, number, string | null][] | null;
+  /**
+   * Row version, consumed and reset moment of each level, in the order of `ContractSnapshot.levels`. With open holds also
+   * the amount held, their number, and when the first may end.
+   */
+  levels: [string, number, string | null, number?, number?, string?][] | null;
 }
 
 /**
@@ -210,8 +236,21 @@ export async function readBalances(
     result.set(
       contractId,
       levels.map((level, i) => {
-        const [seen, consumed, resetAt] = row.levels?.[i] ?? [level.version, level.consumed, null];
-        return seen === level.version ? level : { ...level, version: seen, consumed, resetAt: dateOf(resetAt) };
+        const [seen, consumed, resetAt, held = 0, openHolds = 0, holdDue = null] = row.levels?.[i] ?? [
+          level.version,
+          level.consumed,
+          null,
+        ];
+        if (seen === level.version) return level;
+        return {
+          ...level,
+          version: seen,
+          consumed,
+          held,
+          openHolds,
+          holdDue: dateOf(holdDue),
+          resetAt: dateOf(resetAt),
+        };
       }),
     );
   }

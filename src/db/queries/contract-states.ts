@@ -1,7 +1,8 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
-import { type Level, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import { type Level, NO_HOLDS, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import { MAX_HOLD_MS } from "../../core/holds.ts";
 import type { StoredTrial } from "../../core/scheduled.ts";
 import { TRIAL_JSON, trialIn, type TrialView } from "./scheduled.ts";
 import { OVERRIDES_JSON, type OverrideJson, overridesIn, type StoredOverride } from "./overrides.ts";
@@ -89,7 +90,12 @@ interface Row extends Record<string, unknown> {
   auto_renew: boolean;
   renewal_days: number;
   services: SnapshotService[];
-  levels: (Omit<Level, "anchor" | "resetAt"> & { anchor: string | null; resetAt: string | null })[] | null;
+  levels:
+    | (Omit<Level, "anchor" | "resetAt" | "openHolds" | "holdDue"> & {
+        anchor: string | null;
+        resetAt: string | null;
+      })[]
+    | null;
   overrides: OverrideJson[] | null;
   trial: StoredTrial | null;
   is_complete: boolean;
@@ -104,6 +110,10 @@ const dateOf = (text: string | null) => (text === null ? null : new Date(text));
 export async function readRecord(db: Database, contractId: string, at: Date): Promise<ContractRecord | undefined> {
   const moment = sql`${at.toISOString()}::timestamptz`;
   const ofLevel = sql`l.contract_id = ${contractId} and l.service_id = s."serviceId" and l.limit_name = s."limitName"`;
+  // Ids ascend with their moments, so an index finds the holds that may have been open.
+  const oldestHold = Math.max(0, at.getTime() - MAX_HOLD_MS)
+    .toString(16)
+    .padStart(12, "0");
   const toZero = sql`l.kind in ('reset', 'renew', 'remove')`;
   const [row] = await db.execute<Row>(sql`
     select first.since as first_since, first.cause as first_cause,
@@ -113,6 +123,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
       (select json_agg(json_build_object(
           'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
           'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
+          'held', coalesce(held.sum, 0),
           'resetAt', case when s."resetAt" is not null and coalesce(zero.created_at, gone.at) >= state.since
             then coalesce(zero.reset_at, gone.reset_at, s."resetAt") else s."resetAt" end) order by s.place)
         from rows from (json_to_recordset(state.levels) as ("serviceId" text, "limitName" text, "resetAt" timestamptz,
@@ -138,6 +149,13 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
           select sum(l.delta) as sum from usage_ledger l
           where ${ofLevel} and l.operation_id = 'carried' and zero.id is null
         ) carried on true
+        left join lateral (
+          select sum(a.amount) as sum
+          from holds h cross join lateral json_to_recordset(h.amounts) as a ("serviceId" text, "limitName" text, amount numeric)
+          where h.contract_id = ${contractId} and h.id >= ${oldestHold} and h.created_at <= ${moment} and h.until > ${moment}
+            and coalesce(h.ended_at > ${moment}, true) and h.kind = 'hold'
+            and a."serviceId" = s."serviceId" and a."limitName" = s."limitName"
+        ) held on true
       ) as levels,
       following.id is not null or (
         select state.start_date = c.start_date and state.end_date = c.end_date and state.auto_renew = c.auto_renew
@@ -172,6 +190,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
             renewalDays: row.renewal_days,
             services: row.services,
             levels: (row.levels ?? []).map((level) => ({
+              ...NO_HOLDS,
               ...level,
               anchor: dateOf(level.anchor),
               resetAt: dateOf(level.resetAt),

@@ -13,6 +13,7 @@ import {
   type OverrideView,
   type StoredOverride,
 } from "./overrides.ts";
+import { expireHolds, followLevels } from "./holds.ts";
 import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
@@ -39,7 +40,8 @@ export interface ContractView {
     phone?: string;
   };
   billingPeriod: { startDate: Date; endDate: Date; autoRenew: boolean; renewalDays: number };
-  usageLevels: Record<string, Record<string, { resetTimeStamp?: Date; consumed: number }>>;
+  /** `held` only where open holds hold something. */
+  usageLevels: Record<string, Record<string, { resetTimeStamp?: Date; consumed: number; held?: number }>>;
   organizationId: string;
   groupId?: string;
   contractedServices: Record<string, string>;
@@ -75,7 +77,8 @@ function userContact(row: ContractRow): ContractView["userContact"] {
 const c = alias(contracts, "c");
 
 const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
-    'service', s.name_key, 'limit', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at)
+    'service', s.name_key, 'limit', u.limit_name, 'consumed', u.consumed, 'held', u.held,
+    'resetAt', u.reset_at)
     order by cs.position, u.position)
   from usage_levels u
   join contract_services cs using (contract_id, service_id)
@@ -177,7 +180,7 @@ const pastOf = (entry: HistoryJson): Belongings["past"][number] => ({
 /** Services, levels and history of a contract, each list in display order. */
 interface Belongings {
   contracted: readonly Pick<SnapshotService, "key" | "version" | "plan" | "addOns">[];
-  levels: readonly { service: string; limit: string; consumed: number; resetAt: Date | null }[];
+  levels: readonly { service: string; limit: string; consumed: number; held: number; resetAt: Date | null }[];
   past: readonly ContractView["history"][number][];
 }
 
@@ -211,10 +214,10 @@ export function viewOf(row: ContractRow, { contracted, levels, past }: Belonging
     if (plan !== null) define(view.subscriptionPlans, key, plan);
     if (addOns !== null) define(view.subscriptionAddOns, key, addOns);
   }
-  for (const { service, limit, consumed, resetAt } of levels) {
+  for (const { service, limit, consumed, held, resetAt } of levels) {
     if (!Object.hasOwn(view.usageLevels, service)) define(view.usageLevels, service, {});
     const level = resetAt === null ? { consumed } : { resetTimeStamp: resetAt, consumed };
-    define(view.usageLevels[service] ?? {}, limit, level);
+    define(view.usageLevels[service] ?? {}, limit, held > 0 ? { ...level, held } : level);
   }
   return view;
 }
@@ -313,6 +316,7 @@ export async function replaceSubscriptions(
 ): Promise<Addressed[]> {
   const { next } = input;
   const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
+  await expireHolds(tx, input);
   await dropLevels(tx, { ...input, of: ofThese });
   // Update rows of retained services instead of deleting them: the deletion would cascade to their levels.
   const staying = isAnyOf(
@@ -322,6 +326,7 @@ export async function replaceSubscriptions(
   const ended = await endLeavingOverrides(tx, { ...input, leaving: sql`not ${staying}` });
   await tx.execute(sql`delete from contract_services where ${ofThese} and not ${staying}`);
   await addSubscriptions(tx, input);
+  await followLevels(tx, input);
   return ended;
 }
 
@@ -470,6 +475,7 @@ export async function moveToVersion(
   const next = [{ serviceId, pricingId, plan: null, addOns: null, tracked }];
   const levelsOf = (ids: readonly string[]) => sql`${isAnyOf(sql`contract_id`, ids)} and service_id = ${serviceId}`;
   let changing: readonly string[] = contractIds;
+  await expireHolds(tx, { contractIds, now, operationId });
   if (input.usage === "reset") {
     await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
     await tx.execute(sql`delete from usage_levels where ${levelsOf(contractIds)}`);
@@ -497,6 +503,7 @@ export async function moveToVersion(
     where cs.contract_id = c.id and cs.service_id = ${serviceId}
   `);
   await putLevels(tx, { contractIds: changing, next, now });
+  await followLevels(tx, { contractIds: changing, now });
 }
 
 /** Default length of a billing period, in days. */
@@ -588,10 +595,12 @@ export async function removeServicesFromContracts(
   if (contractIds.length === 0) return [];
   await appendHistory(tx, contractIds, now);
   const ended = await endLeavingOverrides(tx, { contractIds, leaving: isAnyOf(sql`service_id`, serviceIds), now });
+  await expireHolds(tx, input);
   await recordServiceRemoval(tx, input);
   await tx
     .delete(contractServices)
     .where(and(isAnyOf(contractServices.contractId, contractIds), isAnyOf(contractServices.serviceId, serviceIds)));
+  await followLevels(tx, input);
   await restartBilling(tx, { contractIds, autoRenew: undefined, now });
   await tx.execute(sql`
     update contracts c set end_date = start_date, auto_renew = false, renewal_days = 0

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
+import { deleteEndedHolds } from "./holds.ts";
 
 /*
  * Retention of everything but events and webhook deliveries. Deletes in small transactions, so that locks are short;
@@ -64,4 +65,9 @@ export function pruneIdempotencyKeys(db: Database, now: Date): Promise<number> {
       ) returning 1`);
     return gone.length;
   });
+}
+
+/** Deletes holds that ended more than `days` ago. Returns the number deleted. */
+export function pruneHolds(db: Database, now: Date, days: number): Promise<number> {
+  return untilDone(() => deleteEndedHolds(db, new Date(before(now, days)), BATCH));
 }

@@ -12,6 +12,7 @@ import {
   type ContractSnapshot,
   type EndUserName,
 } from "./contract-snapshots.ts";
+import { findHolds, type FoundHold } from "./holds.ts";
 
 export interface OrganizationKeyRow {
   keyId: string;
@@ -43,6 +44,8 @@ export interface SnapshotCache {
   snapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
   /** Returns the end user's contract with possibly stale balances; synchronously if cached. */
   cachedSnapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
+  /** Reads a hold with the address of its contract. Never cached. */
+  hold(id: string): Promise<FoundHold | null>;
   /** Replaces the cached snapshot if it is still `before`; evicts it if `after` is undefined. */
   replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
 }
@@ -54,7 +57,7 @@ const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
 
 /** Creates the cache. Without `changes`, which edge runtimes cannot subscribe to, it stores nothing. */
-export function createSnapshotCache({ client }: Connection, changes?: Invalidations): SnapshotCache {
+export function createSnapshotCache({ client, db }: Connection, changes?: Invalidations): SnapshotCache {
   const store = createCacheStore(changes);
   /** Creates a batched lookup that reads all distinct key hashes of a batch in one statement. */
   const byHash = <Row extends { hash: string }, Found extends object>(
@@ -79,6 +82,10 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
   const balances = createBatch<ContractSnapshot, SeenLevel[] | null>(async (snapshots) => {
     const found = await readBalances(client, snapshots);
     return snapshots.map(({ contractId }) => found.get(contractId) ?? null);
+  }, BATCHING);
+  const readHolds = createBatch<string, FoundHold | null>(async (ids) => {
+    const found = new Map((await findHolds(db, [...new Set(ids)])).map((one) => [one.hold.id, one]));
+    return ids.map((id) => found.get(id) ?? null);
   }, BATCHING);
   const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {
     const levels = await balances(cached);
@@ -116,6 +123,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
       return cached.levels.length === 0 ? cached : withBalances(name, key, cached);
     },
     cachedSnapshot: (name) => store.get(endUserKey(name)) ?? readWhole(name),
+    hold: readHolds,
     replaceCached: (name, before, after) => store.replace(endUserKey(name), before, after),
   };
 }

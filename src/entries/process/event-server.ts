@@ -20,6 +20,7 @@ import {
   renewDueContracts,
 } from "../../operations/contracts/expiry.ts";
 import { sweepAvailability } from "../../operations/changes/scheduled-availability.ts";
+import { expireDueHolds } from "../../operations/due-holds.ts";
 import { sweepDueChanges } from "../../operations/due-changes.ts";
 import { databaseOf } from "./config.ts";
 import type { Process } from "./lifecycle.ts";
@@ -132,6 +133,9 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     isSweeping = true;
     await sweepDueChanges(contextOf(resources, { kind: "anonymous" })).catch((error: unknown) =>
       log("warn", "scheduled changes could not be applied yet", error),
+    );
+    await expireDueHolds(contextOf(resources, { kind: "anonymous" })).catch((error: unknown) =>
+      log("warn", "ends of holds could not be written yet", error),
     );
     await sweepAvailability(contextOf(resources, { kind: "anonymous" })).catch((error: unknown) =>
       log("warn", "scheduled availabilities could not be carried out yet", error),

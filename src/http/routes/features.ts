@@ -15,6 +15,7 @@ import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { instantOf, leadingInteger, nonEmpty, queryParameter } from "../params.ts";
 import { json } from "../reply.ts";
+import { durationOf } from "./holds.ts";
 
 const flag = (c: AppContext, name: string) => queryParameter(c, name) === "true";
 const mode = (c: AppContext) => ({ server: flag(c, "server") });
@@ -78,19 +79,40 @@ export const featureRoutes = new Hono<AppEnv>()
     const input = { userId: userId(c), featureId: c.req.param("featureId"), mode: mode(c) };
     const dryRun = flag(c, "dryRun");
     const at = instantOf(c, "at");
+    const hold = holdOf(c, at);
     if (flag(c, "revert")) {
       if (at !== undefined) throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with 'revert'");
       if (dryRun) throw new Failure("invalid", "INVALID DATA: 'revert' cannot be combined with 'dryRun'");
       return revert(c, { ...input, latest: flag(c, "latest") });
     }
     const expected = isEmpty(c.get("body")) ? {} : bodyOf(c, expectedConsumption);
-    const request = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, ...input };
+    if (hold !== undefined && isEmpty(expected)) {
+      throw new Failure("unprocessable", "A hold needs amounts for the limits of the feature");
+    }
+    const request = { expected, strict: flag(c, "strict"), explain: flag(c, "explain"), dryRun, hold, ...input };
     if (at === undefined) return evaluate(c, request);
     if (!dryRun && Object.keys(expected).length > 0) {
       throw new Failure("invalid", "INVALID DATA: 'at' cannot be combined with consumption, except in a dry run");
     }
     return chain(evaluateOneAt(context(c), { ...request, at }), (answer) => json(c, answer));
   });
+
+/**
+ * Reads the hold that a call asks for; undefined if it asks for none.
+ * @throws Failure invalid for a malformed one, and for one that is not for now.
+ */
+function holdOf(c: AppContext, at: Date | undefined): EvaluationRequest["hold"] {
+  const durationMs = durationOf(c, "hold");
+  if (durationMs === undefined) return undefined;
+  const onExpiry = queryParameter(c, "onExpiry") ?? "release";
+  if (onExpiry !== "release" && onExpiry !== "consume") {
+    throw new Failure("invalid", "INVALID DATA: onExpiry must be release or consume");
+  }
+  if (flag(c, "revert") || flag(c, "dryRun") || at !== undefined) {
+    throw new Failure("invalid", "INVALID DATA: hold cannot be combined with revert, dryRun or at");
+  }
+  return { durationMs, onExpiry };
+}
 
 /** Updates the counter after the commit, because the transaction may be retried. */
 async function revert(c: AppContext, input: Parameters<typeof usage.revertConsumption>[1]): Promise<Response> {

@@ -5,6 +5,7 @@ import { violates } from "../../db/postgres/connect.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { lockSubscribers, recordServiceRemoval } from "../../db/queries/contracts.ts";
+import { expireHolds, followLevels, renameInHolds } from "../../db/queries/holds.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingOverrides } from "../../db/queries/overrides.ts";
 import { moveAvailability } from "../../db/queries/scheduled-availability.ts";
@@ -107,13 +108,9 @@ async function renameInLedger(ctx: Context, service: ServiceRow, nameKey: string
   const holders = await lockSubscribers(ctx.db, { serviceIds: [service.id] });
   const contractIds = holders.map((row) => row.id);
   const now = ctx.resources.now();
-  await relabelFeatures(ctx.db, {
-    contractIds,
-    serviceId: service.id,
-    from: service.nameKey,
-    to: nameKey,
-    since: new Date(now.getTime() - REVERT_WINDOW_MS),
-  });
+  const renaming = { contractIds, serviceId: service.id, from: service.nameKey, to: nameKey };
+  await relabelFeatures(ctx.db, { ...renaming, since: new Date(now.getTime() - REVERT_WINDOW_MS) });
+  await renameInHolds(ctx.db, renaming);
   await recordStates(ctx.db, { contractIds, cause: "rename", now });
 }
 
@@ -190,12 +187,15 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
   if (contractIds.length === 0) return [];
   const now = ctx.resources.now();
   const ended = await endLeavingOverrides(ctx.db, { contractIds, leaving: sql`service_id = ${serviceId}`, now });
-  await recordServiceRemoval(ctx.db, { contractIds, serviceIds: [serviceId], now, operationId: newId(now) });
+  const input = { contractIds, now, operationId: newId(now) };
+  await expireHolds(ctx.db, input);
+  await recordServiceRemoval(ctx.db, { ...input, serviceIds: [serviceId] });
   const theirs: SQL | undefined = and(
     isAnyOf(contractServices.contractId, contractIds),
     eq(contractServices.serviceId, serviceId),
   );
   await ctx.db.delete(contractServices).where(theirs);
+  await followLevels(ctx.db, input);
   await recordStates(ctx.db, { contractIds, cause: "move", now });
   return ended;
 }

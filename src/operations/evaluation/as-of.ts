@@ -95,7 +95,13 @@ function viewAt({ row, state }: Past, past: ContractView["history"] = []): Contr
       levels: state.services.flatMap(({ key, serviceId }) =>
         state.levels
           .filter((level) => level.serviceId === serviceId)
-          .map(({ limitName, consumed, resetAt }) => ({ service: key, limit: limitName, consumed, resetAt })),
+          .map(({ limitName, consumed, held, resetAt }) => ({
+            service: key,
+            limit: limitName,
+            consumed,
+            held,
+            resetAt,
+          })),
       ),
       past,
     },
@@ -171,7 +177,7 @@ export async function evaluateOneAt(
   { at, ...request }: EvaluationRequest & { at: Date },
 ): Promise<FeatureAnswer & { asOf: AsOfContract }> {
   const prepared = await prepareAt(ctx, request.userId, at);
-  const answer = explained(prepared, decide(prepared, request).result, { ...request, explain: true }, prepared.usage);
+  const answer = explained(prepared, decide(prepared, request).result, { ...request, strict: true }, prepared.usage);
   return { ...answer, asOf: prepared.asOf };
 }
 

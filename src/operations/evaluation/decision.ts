@@ -1,4 +1,5 @@
 import type { PrivateEvent } from "../../core/event-messages.ts";
+import { sum } from "../../core/exact.ts";
 import type { OffReason } from "../../core/ofrep.ts";
 import {
   checkExpectedConsumption,
@@ -7,13 +8,17 @@ import {
   type FeatureResult,
   involvedLimits,
 } from "../../core/pricing/evaluate.ts";
+import { holdsAt } from "../../core/pricing/overrides.ts";
+import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
+import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
+import { reachedEvents } from "../due-holds.ts";
 import type { Prepared } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
 /** Evaluates a request against the balances as read, and decides if its consumption is counted. */
 export function decide(
   { evaluation, usage }: Pick<Prepared, "evaluation" | "usage">,
-  { featureId, expected, mode, strict }: EvaluationRequest,
+  { featureId, expected, mode, strict, hold }: EvaluationRequest,
 ): { result: FeatureResult; counts: boolean } {
   const result = evaluateFeature(evaluation, featureId, usage, mode);
   if (result.error !== null || Object.keys(expected).length === 0) return { result, counts: false };
@@ -25,14 +30,8 @@ export function decide(
     const limit = result.limit?.[id];
     return typeof limit !== "number" || balance <= limit || (expected[id] ?? 0) === 0;
   });
-  const granted = result.eval && (fits || !strict);
+  const granted = result.eval && (fits || (!strict && hold === undefined));
   return { result: { ...result, eval: granted, used }, counts: granted };
-}
-
-/** Adds without binary rounding noise: 0.1 + 0.2 is 0.3, as in the database. */
-function sum(a: number, b: number): number {
-  const result = a + b;
-  return Number.isInteger(result) ? result : Number(result.toPrecision(15));
 }
 
 /** Returns the usage levels that the feature's expression reads, with their identifiers in it. */
@@ -49,47 +48,87 @@ export function involvedLevels(
 
 /**
  * Returns an event for each balance that this consumption brings to or past its limit. Balances already there yield
- * none. `answer.used` are the balances after the consumption.
+ * none. `answer.used` is the usage after the consumption.
  */
 export function limitsReached(
-  { contract, usage }: Prepared,
-  { userId }: EvaluationRequest,
+  { contract, usage, held }: Prepared,
+  { userId }: Pick<EvaluationRequest, "userId">,
   involved: ReturnType<typeof involvedLevels>,
   answer: FeatureResult,
 ): PrivateEvent[] {
-  return involved.flatMap(({ id, level }): PrivateEvent[] => {
-    const limit = answer.limit?.[id];
-    const consumed = answer.used?.[id] ?? 0;
-    if (typeof limit !== "number" || consumed < limit || (usage.get(id) ?? 0) >= limit) return [];
-    const { contractId, services } = contract;
-    const serviceName = services.find(({ serviceId }) => serviceId === level.serviceId)?.key ?? "";
-    const { limitName } = level;
-    const details = { contractId, userId, serviceName, limitName, limit, consumed };
-    return [{ code: "USAGE_LIMIT_REACHED", details }];
-  });
+  return reachedEvents(
+    contract,
+    userId,
+    involved.map(({ id, level: { serviceId, limitName } }) => {
+      const before = consumedOf(usage.get(id) ?? 0, held.get(id));
+      const after = consumedOf(answer.used?.[id] ?? 0, held.get(id));
+      return { serviceId, limitName, before, after, limit: answer.limit?.[id] };
+    }),
+  );
 }
 
-/** Adds the remaining amounts and reset times to a result, where the request includes them. */
+/** Returns the consumed part of a usage. */
+export const consumedOf = (usage: number, held: number | undefined): number =>
+  held === undefined ? usage : sum(usage, -held);
+
+/** Adds the remaining amounts and reset times to a result, and why it is so, where the request includes them. */
 export function explained(
   prepared: Prepared,
   result: FeatureResult,
-  request: Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "strict" | "dryRun">,
-  balances: ReadonlyMap<string, number>,
+  request: Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "strict" | "dryRun" | "hold">,
+  usage: ReadonlyMap<string, number>,
 ): FeatureAnswer {
-  if (!request.explain && !request.strict && !request.dryRun) return result;
-  if (result.used === null) return { ...result, remaining: null, resetAt: null };
+  const { explain, strict, dryRun, hold } = request;
+  if (!explain && !strict && !dryRun && hold === undefined) return result;
+  const rest = {
+    ...(explain ? reasoned(prepared, result, request) : {}),
+    ...(hold === undefined ? {} : { hold: null }),
+  };
+  if (result.used === null) return { ...result, remaining: null, resetAt: null, ...rest };
   const levels = new Map(involvedLevels(prepared, request).map(({ id, level }) => [id, level]));
   // A dry run reports the balances that it would leave.
-  const after = request.dryRun && result.eval ? result.used : undefined;
+  const after = dryRun && result.eval ? result.used : undefined;
   const remaining: Record<string, number | null> = {};
   const resetAt: Record<string, string | null> = {};
   for (const id of Object.keys(result.used)) {
-    const limit = result.limit?.[id];
-    const balance = after?.[id] ?? balances.get(id) ?? 0;
-    remaining[id] = typeof limit === "number" ? Math.max(0, sum(limit, -balance)) : null;
+    remaining[id] = remainingOf(result.limit?.[id], after?.[id] ?? usage.get(id) ?? 0);
     resetAt[id] = levels.get(id)?.resetAt?.toISOString() ?? null;
   }
-  return { ...result, remaining, resetAt };
+  return { ...result, remaining, resetAt, ...rest };
+}
+
+/** Returns what is left of a limit; null if it is not numeric. */
+export const remainingOf = (limit: unknown, usage: number): number | null =>
+  typeof limit === "number" ? Math.max(0, sum(limit, -usage)) : null;
+
+function reasoned(
+  prepared: Prepared,
+  result: FeatureResult,
+  { featureId, mode }: Pick<EvaluationRequest, "featureId" | "mode">,
+): Required<Pick<FeatureAnswer, "reason" | "held" | "sources">> {
+  const { evaluation, usage, held } = prepared;
+  const onlyAmounts = () => evaluateBoolean(evaluation, featureId, usage, mode);
+  const off = () => (onlyAmounts() ? "LIMIT_REACHED" : offReason(prepared, featureId, result, mode));
+  const reason = result.eval ? "GRANTED" : (result.error?.code ?? off());
+  if (result.used === null) return { reason, held: null, sources: null };
+  const sources = new Map(
+    involvedLevels(prepared, { featureId, mode }).map(({ id, level }) => [id, sourcesOf(prepared, level)]),
+  );
+  return {
+    reason,
+    held: mapValues(result.used, (id) => held.get(id) ?? 0),
+    sources: Object.fromEntries(
+      Object.keys(result.used).map((id) => [id, result.limit?.[id] === null ? [] : (sources.get(id) ?? [])]),
+    ),
+  };
+}
+
+function sourcesOf({ contract, evaluation, at }: Prepared, { serviceId, limitName }: SeenLevel): LimitStep[] {
+  const service = contract.services.find((one) => one.serviceId === serviceId);
+  const pricing = evaluation.services.find(({ serviceName }) => serviceName === service?.key)?.pricing;
+  if (service === undefined || pricing === undefined) return [];
+  const overrides = contract.overrides.filter((override) => override.serviceId === serviceId && holdsAt(override, at));
+  return limitSteps({ ...service, pricing, overrides }, limitName);
 }
 
 export function mapValues<T>(map: Record<string, T>, change: (key: string, value: T) => T): Record<string, T> {

@@ -33,10 +33,15 @@ export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybeProm
   return ctx.resources.consume({ organizationId: evaluatedOrganization(ctx), ...request });
 }
 
-/** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. */
-export function countVerdict(ctx: Context, { featureId, expected }: EvaluationRequest, answer: FeatureAnswer): void {
+/** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. A taken hold is neither. */
+export function countVerdict(
+  ctx: Context,
+  { featureId, expected, hold }: EvaluationRequest,
+  answer: FeatureAnswer,
+): void {
   const { callCounter, now } = ctx.resources;
-  if (Object.keys(expected).length > 0) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
+  const isTaken = hold !== undefined && answer.eval;
+  if (Object.keys(expected).length > 0 && !isTaken) callCounter.totals[answer.eval ? "granted" : "denied"] += 1;
   if (answer.eval || answer.error !== null) return;
   callCounter.countDenial(now(), evaluatedOrganization(ctx), featureId, likelyOffReason(answer));
 }

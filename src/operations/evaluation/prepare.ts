@@ -1,26 +1,21 @@
 import { eq } from "drizzle-orm";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { renewedEnd } from "../../core/period.ts";
-import { findPlan } from "../../core/pricing/compile.ts";
-import { type ContractedService, type Evaluation, prepareEvaluation, readsUsage } from "../../core/pricing/evaluate.ts";
-import { holdsAt, withOverrides } from "../../core/pricing/overrides.ts";
-import { grant } from "../../core/pricing/subscription.ts";
+import { sum } from "../../core/exact.ts";
+import { type Evaluation, readsUsage } from "../../core/pricing/evaluate.ts";
 import { namedEvents, readFacts } from "../../db/queries/contract-facts.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
-import {
-  type ContractSnapshot,
-  type EndUserName,
-  loadSnapshot,
-  type SnapshotOverride,
-} from "../../db/queries/contract-snapshots.ts";
+import { type ContractSnapshot, type EndUserName, loadSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { boundaryAfter, isDue, lockContract, renewDue } from "../../db/queries/usage.ts";
+import { isHoldDue } from "../../db/queries/holds.ts";
+import { boundaryAfter, isDue, lockContract } from "../../db/queries/usage.ts";
 import { contracts } from "../../db/schema.ts";
-import { type Context, newId, transaction } from "../context.ts";
+import { type Context, transaction } from "../context.ts";
 import { contractNotFound } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
+import { applyDueOf, evaluationIfAny } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
-import { compiledPricings } from "../subscriptions.ts";
+import { evaluationOf } from "../evaluations.ts";
 import type { Mode } from "./request.ts";
 
 const EXPIRED =
@@ -32,8 +27,10 @@ export interface Prepared {
   /** The moment of the evaluation, which decides which overrides hold. */
   at: Date;
   evaluation: Evaluation;
-  /** `<service>-<limit>` -> consumed. */
+  /** `<service>-<limit>` -> usage: consumed and held. */
   usage: Map<string, number>;
+  /** `<service>-<limit>` -> how much of its usage is held. Limits of which nothing is held are missing. */
+  held: Map<string, number>;
 }
 
 export function evaluatedOrganization(ctx: Context): string {
@@ -91,7 +88,7 @@ export function isChangeDue({ changeAt }: ContractSnapshot, now: Date): boolean 
 }
 
 function hasDue(contract: ContractSnapshot, now: Date): boolean {
-  return contract.levels.some((level) => isDue(level, now));
+  return contract.levels.some((level) => isDue(level, now) || isHoldDue(level, now));
 }
 
 /** Thrown under the lock of a contract with a due change, whose services must be locked before the contract. */
@@ -107,9 +104,26 @@ export function withLockedContract<T>(
   work: (ctx: Context, prepared: Prepared) => Promise<T>,
 ): Promise<T> {
   return withRenewedContract(ctx, name, async (ctx, contract, now) => {
-    const { contractId, levels } = contract;
-    const renewed = await renewDue(ctx.db, contractId, levels, { operationId: newId(now), now });
-    return work(ctx, await prepare(ctx, { ...contract, levels: renewed }, now));
+    const levels = await applyDueOf(ctx, contract, name, now);
+    return work(ctx, await prepare(ctx, { ...contract, levels }, now));
+  });
+}
+
+/**
+ * Locks a contract with open holds as withLockedContract does, whatever it has become: also an expired contract, or one that
+ * cannot be evaluated, for which `evaluation` is undefined.
+ */
+export function withLockedHolder<T>(
+  ctx: Context,
+  name: EndUserName,
+  work: (
+    ctx: Context,
+    holder: Pick<Prepared, "contract" | "at"> & { evaluation: Evaluation | undefined },
+  ) => Promise<T>,
+): Promise<T> {
+  return withCurrentContract(ctx, name, async (ctx, contract, at) => {
+    const current = { ...contract, levels: await applyDueOf(ctx, contract, name, at) };
+    return work(ctx, { contract: current, at, evaluation: await evaluationIfAny(ctx, contract, at) });
   });
 }
 
@@ -118,34 +132,13 @@ export function renewBillingPeriod(ctx: Context, name: EndUserName): Promise<voi
   return withRenewedContract(ctx, name, async () => {});
 }
 
-async function withRenewedContract<T>(
+/** Locks the contract, and renews its billing period if due. */
+function withRenewedContract<T>(
   ctx: Context,
   name: EndUserName,
   work: (ctx: Context, contract: ContractSnapshot, now: Date) => Promise<T>,
 ): Promise<T> {
-  for (;;) {
-    try {
-      return await lockAndWork(ctx, name, work);
-    } catch (error) {
-      if (!(error instanceof ChangeDue)) throw error;
-      // The rollback, if only to a savepoint, has released the lock.
-      await applyDueChangesOf(ctx, name);
-    }
-  }
-}
-
-function lockAndWork<T>(
-  ctx: Context,
-  { organizationId, userId }: EndUserName,
-  work: (ctx: Context, contract: ContractSnapshot, now: Date) => Promise<T>,
-): Promise<T> {
-  return transaction(ctx, async (ctx) => {
-    // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
-    const found = await lockContract(ctx.db, organizationId, userId);
-    const now = ctx.resources.now();
-    const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
-    if (contract === undefined) throw contractNotFound(userId);
-    if (isChangeDue(contract, now)) throw new ChangeDue();
+  return withCurrentContract(ctx, name, async (ctx, contract, now) => {
     const { renewed, events } = isExpired(contract, now)
       ? await renewContract(ctx, contract, now)
       : { renewed: contract, events: [] };
@@ -153,6 +146,31 @@ function lockAndWork<T>(
     await recordEvents(ctx.db, events);
     return result;
   });
+}
+
+/** Locks the contract, after a scheduled change that is due. */
+async function withCurrentContract<T>(
+  ctx: Context,
+  { organizationId, userId }: EndUserName,
+  work: (ctx: Context, contract: ContractSnapshot, now: Date) => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await transaction(ctx, async (ctx) => {
+        // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
+        const found = await lockContract(ctx.db, organizationId, userId);
+        const now = ctx.resources.now();
+        const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
+        if (contract === undefined) throw contractNotFound(userId);
+        if (isChangeDue(contract, now)) throw new ChangeDue();
+        return await work(ctx, contract, now);
+      });
+    } catch (error) {
+      if (!(error instanceof ChangeDue)) throw error;
+      // The rollback, if only to a savepoint, has released the lock.
+      await applyDueChangesOf(ctx, { organizationId, userId });
+    }
+  }
 }
 
 /** Prepares the contract for an evaluation at that moment. Renewals that are due must have been applied. */
@@ -165,7 +183,7 @@ export function prepare(
 }
 
 function preparedOf(contract: ContractSnapshot, at: Date, evaluation: Evaluation): Prepared {
-  return { contract, at, evaluation, usage: usageOf(contract) };
+  return { contract, at, evaluation, ...usageOf(contract) };
 }
 
 /** True after the end of the billing period. */
@@ -212,117 +230,16 @@ export function asRenewed(contract: ContractSnapshot, at: Date): ContractSnapsho
   };
 }
 
-function usageOf(contract: ContractSnapshot): Map<string, number> {
+function usageOf(contract: ContractSnapshot): Pick<Prepared, "usage" | "held"> {
   const usage = new Map<string, number>();
+  const held = new Map<string, number>();
   for (const service of contract.services) {
     for (const level of contract.levels) {
-      if (level.serviceId === service.serviceId) usage.set(`${service.key}-${level.limitName}`, level.consumed);
+      if (level.serviceId !== service.serviceId) continue;
+      const id = `${service.key}-${level.limitName}`;
+      if (level.held > 0) held.set(id, level.held);
+      usage.set(id, level.held > 0 ? sum(level.consumed, level.held) : level.consumed);
     }
   }
-  return usage;
-}
-
-/** Cache keys by the identity of the services list, which is immutable. */
-const cacheKeys = new WeakMap<ContractSnapshot["services"], string>();
-
-/** Returns the key under which a subscription's evaluation is cached. It contains all inputs, which are immutable. */
-function cacheKeyOf({ services }: ContractSnapshot): string {
-  let key = cacheKeys.get(services);
-  if (key === undefined) {
-    key = JSON.stringify(services.map((s) => [s.key, s.disabled, s.version, s.hash, s.plan, s.addOns]));
-    cacheKeys.set(services, key);
-  }
-  return key;
-}
-
-/** The overrides of a contract that hold during a span of time. */
-interface Holding {
-  readonly services: ContractSnapshot["services"];
-  readonly overrides: readonly SnapshotOverride[];
-  /** They hold from here, in milliseconds, until just before `until`. */
-  readonly from: number;
-  readonly until: number;
-  /** Key under which the evaluation is cached. */
-  readonly key: string;
-}
-
-/** The last span of each list of overrides, which is immutable. */
-const holdings = new WeakMap<readonly SnapshotOverride[], Holding>();
-
-/** Returns the overrides of a contract with some that hold at that moment. */
-function holdingAt(contract: ContractSnapshot, at: Date): Holding {
-  const { services, overrides: all } = contract;
-  const known = holdings.get(all);
-  const moment = at.getTime();
-  if (known?.services === services && known.from <= moment && moment < known.until) return known;
-  const boundaries = all.flatMap(({ from, until }) => [from.getTime(), until?.getTime() ?? Infinity]);
-  const overrides = all.filter((override) => holdsAt(override, at));
-  const values = overrides.map(({ serviceId, kind, name, mode, value }) => [serviceId, kind, name, mode, value]);
-  const holding = {
-    services,
-    overrides,
-    from: Math.max(-Infinity, ...boundaries.filter((boundary) => boundary <= moment)),
-    until: Math.min(Infinity, ...boundaries.filter((boundary) => boundary > moment)),
-    key: overrides.length === 0 ? cacheKeyOf(contract) : `${cacheKeyOf(contract)} ${JSON.stringify(values)}`,
-  };
-  holdings.set(all, holding);
-  return holding;
-}
-
-/**
- * Returns the evaluation of a contract at that moment, from the cache if possible.
- * @throws Failure with which every evaluation of this contract is refused.
- */
-export function evaluationOf(
-  ctx: Pick<Context, "db" | "resources">,
-  contract: ContractSnapshot,
-  at: Date,
-): MaybePromise<Evaluation> {
-  const { pricingCache } = ctx.resources;
-  if (contract.overrides.length > 0) {
-    const { key, overrides } = holdingAt(contract, at);
-    return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, overrides, key);
-  }
-  const key = cacheKeyOf(contract);
-  return pricingCache.evaluation(key) ?? createEvaluation(ctx, contract, [], key);
-}
-
-async function createEvaluation(
-  ctx: Pick<Context, "db" | "resources">,
-  contract: ContractSnapshot,
-  overrides: readonly SnapshotOverride[],
-  key: string,
-): Promise<Evaluation> {
-  const disabled = contract.services.find((service) => service.disabled);
-  if (disabled !== undefined) throw new Failure("notFound", `NOT FOUND: Service with name ${disabled.key}`);
-  const compiled = await compiledPricings(ctx, contract.services);
-  const contracted = contract.services.map((service): ContractedService => {
-    const pricing = compiled.get(service.hash);
-    if (pricing === undefined) {
-      throw new Failure("notFound", `Pricing version ${service.version} not found for service ${service.key}`);
-    }
-    if (service.plan === null && pricing.pricing.plans.length > 0) {
-      throw new Failure(
-        "invalid",
-        `Invalid subscription: No plan found in user subscription for service ${service.key}, whose pricing do have plans`,
-      );
-    }
-    if (service.plan !== null && findPlan(pricing, service.plan) === undefined) {
-      throw new Failure(
-        "notFound",
-        `Plan ${service.plan} not found in pricing for service ${service.key}, whose pricing do have plans.`,
-      );
-    }
-    return {
-      serviceName: service.key,
-      pricing,
-      grant: withOverrides(
-        pricing,
-        grant(pricing, service.plan ?? undefined, service.addOns ?? {}),
-        overrides.filter(({ serviceId }) => serviceId === service.serviceId),
-      ),
-    };
-  });
-  const modelHashes = contract.services.map(({ hash }) => hash);
-  return ctx.resources.pricingCache.keepEvaluation(key, prepareEvaluation(contracted), modelHashes);
+  return { usage, held };
 }

@@ -1,4 +1,8 @@
-import type { FeatureResult } from "../../core/pricing/evaluate.ts";
+import type { HoldState, OnExpiry } from "../../core/holds.ts";
+import type { OffReason } from "../../core/ofrep.ts";
+import type { EvaluationErrorCode, FeatureResult } from "../../core/pricing/evaluate.ts";
+import type { LimitStep } from "../../core/pricing/sources.ts";
+import type { HoldRow } from "../../db/queries/holds.ts";
 
 /** Selects a feature's server or client expression. */
 export interface Mode {
@@ -16,12 +20,64 @@ export interface EvaluationRequest {
   strict: boolean;
   /** Returns the verdict without counting anything. */
   dryRun: boolean;
-  /** Adds the remaining amounts and reset times to the answer. Strict and dry-run calls always include them. */
+  /**
+   * Adds the remaining amounts and reset times to the answer, which strict and dry-run calls always include; and the
+   * reason, what is held, and where limits come from.
+   */
   explain: boolean;
+  /** Sets the amounts aside instead of counting them. Such a call is strict. */
+  hold?: { durationMs: number; onExpiry: OnExpiry } | undefined;
 }
 
-/** One consumption, with the organization of its end user. */
+/** One consumption, or one hold to take, with the organization of its end user. */
 export type QueuedEvaluation = EvaluationRequest & { organizationId: string };
+
+/** Ends a hold by counting amounts of it. */
+export interface SettlementRequest {
+  userId: string;
+  hold: HoldRow;
+  /** By limit id: zero or more, for each limit of the hold. */
+  amounts: Readonly<Record<string, number>>;
+}
+
+/** One settlement, with the organization of the hold. */
+export type QueuedSettlement = SettlementRequest & { organizationId: string };
+
+export type QueuedRequest = QueuedEvaluation | QueuedSettlement;
+export type AnswerTo<Request extends QueuedRequest> = Request extends QueuedSettlement
+  ? SettlementAnswer
+  : FeatureAnswer;
+
+/** Answer of a settlement, about the limits of the hold. */
+export interface SettlementAnswer {
+  /** False if more than the held amounts does not fit: then nothing is changed, and the hold stays open. */
+  readonly eval: boolean;
+  readonly limit: Record<string, number | boolean | null>;
+  readonly used: Record<string, number>;
+  readonly error: null;
+  readonly remaining: Record<string, number | null>;
+  readonly resetAt: Record<string, string | null>;
+  readonly hold: HoldView;
+}
+
+/** A hold in the form that endpoints return. Source: contract usage-records §3. */
+export interface HoldView {
+  readonly id: string;
+  readonly userId: string;
+  readonly featureId: string;
+  readonly amounts: Readonly<Record<string, number>>;
+  readonly state: HoldState;
+  readonly onExpiry: OnExpiry;
+  readonly createdAt: Date;
+  readonly until: Date;
+  /** Null while it is open. */
+  readonly endedAt: Date | null;
+  /** By limit: what was counted; null if nothing was. */
+  readonly counted: Readonly<Record<string, number>> | null;
+}
+
+/** Why a feature is on or off: granted, or the code of its error, or an exhausted limit, or the plan. */
+export type Reason = "GRANTED" | OffReason | EvaluationErrorCode;
 
 /** A feature's result. The additional fields describe the balances after the call. */
 export interface FeatureAnswer extends FeatureResult {
@@ -29,4 +85,11 @@ export interface FeatureAnswer extends FeatureResult {
   readonly remaining?: Record<string, number | null> | null;
   /** By limit: when its balance resets to zero, ISO 8601; null if never. */
   readonly resetAt?: Record<string, string | null> | null;
+  readonly reason?: Reason;
+  /** By limit: how much of its usage is held. */
+  readonly held?: Record<string, number> | null;
+  /** By limit: the steps that make its value. */
+  readonly sources?: Record<string, LimitStep[]> | null;
+  /** Of a call that asks for a hold: the hold, or null if nothing is held. */
+  readonly hold?: { readonly id: string; readonly until: string } | null;
 }

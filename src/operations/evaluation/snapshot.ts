@@ -12,7 +12,8 @@ import { contractNotFound } from "../contract-address.ts";
 import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
-import { evaluatedOrganization, evaluationOf, isChangeDue, isExpired, renewBillingPeriod } from "./prepare.ts";
+import { evaluationOf } from "../evaluations.ts";
+import { evaluatedOrganization, isChangeDue, isExpired, renewBillingPeriod } from "./prepare.ts";
 
 /** Maximum size of an answer. */
 const MAX_BYTES = 4_000_000;

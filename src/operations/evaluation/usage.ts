@@ -4,6 +4,7 @@ import type { ContractView } from "../../db/queries/contracts.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, services } from "../../db/schema.ts";
 import type { Level } from "../../db/queries/contract-snapshots.ts";
+import { expireHolds } from "../../db/queries/holds.ts";
 import {
   boundaryAfter,
   loadLevels,
@@ -72,6 +73,7 @@ export async function changeUsage(
     const contract = await findContract(ctx, input, "change");
     const now = ctx.resources.now();
     const operationId = newId(now);
+    await expireHolds(ctx.db, { contractIds: [contract.id], operationId, now });
     const levels = await loadLevels(ctx.db, contract.id);
     let before: readonly Level[];
     let after: readonly Level[];

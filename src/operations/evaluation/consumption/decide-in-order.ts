@@ -1,26 +1,32 @@
+import { type HeldAmount, OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
 import type { Consumption, Decision } from "../../../db/queries/consumption.ts";
+import type { HoldEnd, NewHold } from "../../../db/queries/holds.ts";
 import {
   type ContractSnapshot,
   endUserKey,
   type EndUserName,
-  type Level,
+  NO_HOLDS,
+  type SeenLevel,
 } from "../../../db/queries/contract-snapshots.ts";
 import type { Addressed } from "../../../db/queries/outbox.ts";
+import { sum } from "../../../core/exact.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { decide, explained, involvedLevels, limitsReached } from "../decision.ts";
+import { consumedOf, decide, explained, involvedLevels, limitsReached } from "../decision.ts";
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
-import type { FeatureAnswer, QueuedEvaluation } from "../request.ts";
+import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
+import { decideSettlement } from "../settlement.ts";
+import { holdTaken, newHold, type TakeRequest } from "./take.ts";
 
 /** The requests of one batch for one contract. */
 export interface ContractRequests {
   key: string;
   endUser: EndUserName;
   /** In order of arrival. */
-  requests: QueuedEvaluation[];
+  requests: QueuedRequest[];
 }
 
-export function groupByContract(requests: readonly QueuedEvaluation[]): ContractRequests[] {
+export function groupByContract(requests: readonly QueuedRequest[]): ContractRequests[] {
   const groups = new Map<string, ContractRequests>();
   for (const request of requests) {
     const key = endUserKey(request);
@@ -31,9 +37,11 @@ export function groupByContract(requests: readonly QueuedEvaluation[]): Contract
   return [...groups.values()];
 }
 
+type Answer = FeatureAnswer | SettlementAnswer | "needsOwnTransaction";
+
 /** The answers to all requests for one contract, and what to write for them. */
 interface OrderedDecision extends Decision {
-  answers: Map<QueuedEvaluation, FeatureAnswer | "needsOwnTransaction" | Error>;
+  answers: Map<QueuedRequest, Answer | Error>;
   /** The snapshot after this consumption; undefined if it cannot be computed exactly. */
   snapshotAfter(version: string): ContractSnapshot | undefined;
 }
@@ -41,39 +49,48 @@ interface OrderedDecision extends Decision {
 /** Collects what the granted requests of one contract write, in order. */
 interface Writes {
   consumptions: Consumption[];
+  takes: NewHold[];
+  ends: HoldEnd[];
   events: Addressed[];
-  /** The balance after the last request, by level. */
-  balances: Map<Level, number>;
+  /** The levels after the last request that changed them, by the level of the snapshot. */
+  levels: Map<SeenLevel, SeenLevel>;
 }
 
 /** Decides the requests for one contract in order of arrival. Each sees the balances that earlier ones left. */
 export async function decideInOrder(
   resources: Resources,
   contract: ContractSnapshot,
-  requests: readonly QueuedEvaluation[],
+  requests: readonly QueuedRequest[],
   now: Date,
 ): Promise<OrderedDecision> {
-  const writes: Writes = { consumptions: [], events: [], balances: new Map() };
+  const writes: Writes = { consumptions: [], takes: [], ends: [], events: [], levels: new Map() };
   const prepared = await prepareUnlessDue(resources, contract, now);
   const answers: OrderedDecision["answers"] = new Map();
   for (const request of requests) {
     const isPrepared = prepared !== "needsOwnTransaction" && !(prepared instanceof Failure);
-    answers.set(request, isPrepared ? decideNext(prepared, request, writes, now) : prepared);
+    if (isPrepared) {
+      const decideOne =
+        "amounts" in request ? settleNext(prepared, request, writes, now) : decideNext(prepared, request, writes, now);
+      answers.set(request, decideOne);
+    } else {
+      // Amounts that are held can be settled whatever the contract has become.
+      answers.set(request, "amounts" in request ? "needsOwnTransaction" : prepared);
+    }
   }
-  const { consumptions, events, balances } = writes;
+  const { levels, ...written } = writes;
   return {
     contract,
     answers,
-    consumptions,
-    events,
+    ...written,
     snapshotAfter: (version) => {
       // Integer sums match the database's. Fractional sums may differ in double precision.
-      if (![...balances.values()].every(Number.isSafeInteger)) return undefined;
-      const levels = contract.levels.map((level) => {
-        const consumed = balances.get(level);
-        return consumed === undefined ? level : { ...level, consumed, version };
-      });
-      return { ...contract, levels };
+      const isExact = ({ consumed, held }: SeenLevel) => Number.isSafeInteger(consumed) && Number.isSafeInteger(held);
+      if (![...levels.values()].every(isExact)) return undefined;
+      const after = (level: SeenLevel) => {
+        const changed = levels.get(level);
+        return changed === undefined ? level : { ...changed, version };
+      };
+      return { ...contract, levels: contract.levels.map(after) };
     },
   };
 }
@@ -93,31 +110,79 @@ async function prepareUnlessDue(
   }
 }
 
-/** Decides one request, and adds its consumption to the balances that the next request sees. */
-function decideNext(prepared: Prepared, request: QueuedEvaluation, writes: Writes, now: Date): FeatureAnswer {
+/** Decides one request, and adds its consumption or hold to the balances that the next request sees. */
+function decideNext(prepared: Prepared, request: QueuedEvaluation, writes: Writes, now: Date): Answer {
   const { result, counts } = decide(prepared, request);
-  const { contract, usage } = prepared;
-  if (counts) {
-    const operationId = newId(now);
-    const involved = involvedLevels(prepared, request);
-    const { contractId } = contract;
-    const { organizationId, featureId, expected } = request;
-    const reached = limitsReached(prepared, request, involved, result);
-    for (const event of reached) writes.events.push({ organizationId, event });
-    for (const { id, level } of involved) {
-      const { serviceId, limitName } = level;
-      const balance = result.used?.[id] ?? 0;
-      writes.consumptions.push({
-        contractId,
-        serviceId,
-        limitName,
-        amount: expected[id] ?? 0,
-        featureId,
-        operationId,
-      });
-      writes.balances.set(level, balance);
-      usage.set(id, balance);
-    }
+  const { usage, held } = prepared;
+  if (!counts) return explained(prepared, result, request, usage);
+  if (request.hold !== undefined) return takeNext(prepared, { ...request, hold: request.hold }, result, writes, now);
+  const operationId = newId(now);
+  const involved = involvedLevels(prepared, request);
+  const { contractId } = prepared.contract;
+  const { organizationId, featureId, expected } = request;
+  const reached = limitsReached(prepared, request, involved, result);
+  for (const event of reached) writes.events.push({ organizationId, event });
+  for (const { id, level } of involved) {
+    const { serviceId, limitName } = level;
+    const after = result.used?.[id] ?? 0;
+    const amount = expected[id] ?? 0;
+    writes.consumptions.push({ contractId, serviceId, limitName, amount, featureId, operationId });
+    changeLevel(writes, level, (now) => ({ ...now, consumed: consumedOf(after, held.get(id)) }));
+    usage.set(id, after);
   }
   return explained(prepared, result, request, usage);
+}
+
+function changeLevel({ levels }: Writes, level: SeenLevel, change: (now: SeenLevel) => SeenLevel): void {
+  levels.set(level, change(levels.get(level) ?? level));
+}
+
+function takeNext(prepared: Prepared, request: TakeRequest, result: FeatureAnswer, writes: Writes, now: Date): Answer {
+  const open = prepared.contract.levels.reduce((total, { openHolds }) => total + openHolds, 0);
+  // A hold of two limits counts twice here, so this is the most that may be open.
+  if (open + writes.takes.length >= OPEN_HOLDS_PER_CONTRACT) return "needsOwnTransaction";
+  const taken = newHold(prepared, request, now);
+  const { until } = taken;
+  writes.takes.push(taken);
+  for (const { id, level } of involvedLevels(prepared, request)) {
+    changeLevel(writes, level, (now) => ({
+      ...now,
+      held: sum(now.held, request.expected[id] ?? 0),
+      openHolds: now.openHolds + 1,
+      holdDue: now.holdDue === null || until < now.holdDue ? until : now.holdDue,
+    }));
+  }
+  return holdTaken(prepared, request, result, taken);
+}
+
+/** Decides one settlement, and takes its hold off the balances that the next request sees. */
+function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Writes, now: Date): Answer {
+  const { hold, organizationId } = request;
+  if (writes.ends.some((end) => end.hold.id === hold.id)) return "needsOwnTransaction";
+  const { contract, evaluation, usage, held } = prepared;
+  const levels = contract.levels.map((level) => writes.levels.get(level) ?? level);
+  // The hold was read before the contract, which may have lost a level since.
+  const isThere = ({ serviceId, limitName }: HeldAmount) =>
+    levels.some((level) => level.serviceId === serviceId && level.limitName === limitName);
+  if (!hold.amounts.every(isThere)) return "needsOwnTransaction";
+  const { answer, end, events } = decideSettlement({ contract: { ...contract, levels }, evaluation }, request, now);
+  if (end === undefined) return answer;
+  writes.ends.push(end);
+  for (const event of events) writes.events.push({ organizationId, event });
+  for (const { id, serviceId, limitName, amount } of hold.amounts) {
+    const level = contract.levels.find((one) => one.serviceId === serviceId && one.limitName === limitName);
+    if (level === undefined) continue;
+    changeLevel(writes, level, (now) => {
+      const consumed = sum(now.consumed, request.amounts[id] ?? 0);
+      const openHolds = now.openHolds - 1;
+      return openHolds > 0
+        ? { ...now, consumed, held: sum(now.held, -amount), openHolds }
+        : { ...now, consumed, ...NO_HOLDS };
+    });
+    const { held: heldNow, consumed } = writes.levels.get(level) ?? level;
+    if (heldNow > 0) held.set(id, heldNow);
+    else held.delete(id);
+    usage.set(id, sum(consumed, heldNow));
+  }
+  return answer;
 }

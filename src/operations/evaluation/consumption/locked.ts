@@ -1,13 +1,13 @@
 import type { Connection } from "../../../db/postgres/connect.ts";
 import { retrySerializationFailures } from "../../../db/postgres/retry.ts";
-import { countUnderLock, type Decision } from "../../../db/queries/consumption.ts";
+import { countUnderLock, type Decision, EndedMeanwhile } from "../../../db/queries/consumption.ts";
 import type { ContractSnapshot } from "../../../db/queries/contract-snapshots.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import type { Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import type { QueuedEvaluation } from "../request.ts";
+import type { QueuedRequest } from "../request.ts";
 import { decideInOrder, groupByContract } from "./decide-in-order.ts";
-import type { Verdict } from "./optimistic.ts";
+import { settlesOneOf, type Verdict } from "./optimistic.ts";
 
 /** How long a call waits for a contract that another transaction has locked. Then it fails as retryable. */
 export const LOCK_WAIT_MS = 3000;
@@ -26,12 +26,12 @@ export function tooBusy(): Failure {
 export async function consumeLocked(
   connection: Connection,
   resources: Resources,
-  requests: readonly QueuedEvaluation[],
+  requests: readonly QueuedRequest[],
 ): Promise<(Verdict | Error)[]> {
   const now = resources.now();
   const groups = groupByContract(requests);
   const decide = async (contracts: ReadonlyMap<string, ContractSnapshot>) => {
-    const verdicts = new Map<QueuedEvaluation, Verdict | Error>();
+    const verdicts = new Map<QueuedRequest, Verdict | Error>();
     const decisions: Decision[] = [];
     for (const group of groups) {
       const contract = contracts.get(group.key);
@@ -46,5 +46,12 @@ export async function consumeLocked(
     return { result: requests.map((request) => verdicts.get(request) ?? "needsOwnTransaction"), decisions };
   };
   const names = groups.map((group) => group.endUser);
-  return retrySerializationFailures(() => countUnderLock(connection, { names, now, lockWaitMs: LOCK_WAIT_MS }, decide));
+  try {
+    return await retrySerializationFailures(() =>
+      countUnderLock(connection, { names, now, lockWaitMs: LOCK_WAIT_MS }, decide),
+    );
+  } catch (error) {
+    if (!(error instanceof EndedMeanwhile)) throw error;
+    return requests.map((request) => (settlesOneOf(request, error.ended) ? "needsOwnTransaction" : "busy"));
+  }
 }

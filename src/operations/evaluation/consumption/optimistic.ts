@@ -1,10 +1,10 @@
 import type { Connection } from "../../../db/postgres/connect.ts";
 import { retrySerializationFailures } from "../../../db/postgres/retry.ts";
-import { countIfUnchanged } from "../../../db/queries/consumption.ts";
+import { countIfUnchanged, EndedMeanwhile, type Outcome } from "../../../db/queries/consumption.ts";
 import type { SnapshotCache } from "../../../db/queries/snapshot-cache.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import type { Resources } from "../../context.ts";
-import type { FeatureAnswer, QueuedEvaluation } from "../request.ts";
+import type { FeatureAnswer, QueuedRequest, SettlementAnswer } from "../request.ts";
 import { type ContractRequests, decideInOrder, groupByContract } from "./decide-in-order.ts";
 
 /** Optimistic attempts per contract before the call blocks on the row lock. */
@@ -14,7 +14,11 @@ const ROUNDS = 2;
  * An answer, or why there is none: the contract is locked or keeps changing, or is due for renewal, which takes a
  * transaction per request.
  */
-export type Verdict = FeatureAnswer | "busy" | "needsOwnTransaction";
+export type Verdict = FeatureAnswer | SettlementAnswer | "busy" | "needsOwnTransaction";
+
+/** True for a settlement of one of these holds. */
+export const settlesOneOf = (request: QueuedRequest, holdIds: ReadonlySet<string>): boolean =>
+  "amounts" in request && holdIds.has(request.hold.id);
 
 /**
  * Decides on cached snapshots, and writes only where the contract is unchanged. The second round rereads changed
@@ -23,9 +27,9 @@ export type Verdict = FeatureAnswer | "busy" | "needsOwnTransaction";
 export async function consumeOptimistically(
   connection: Connection,
   resources: Resources,
-  requests: readonly QueuedEvaluation[],
+  requests: readonly QueuedRequest[],
 ): Promise<(Verdict | Error)[]> {
-  const verdicts = new Map<QueuedEvaluation, Verdict | Error>();
+  const verdicts = new Map<QueuedRequest, Verdict | Error>();
   const attempt = { connection, resources, verdicts, now: resources.now() };
   const { cachedSnapshot, snapshot } = resources.snapshots;
   let open = groupByContract(requests);
@@ -49,7 +53,7 @@ async function consumeRound(
   attempt: {
     connection: Connection;
     resources: Resources;
-    verdicts: Map<QueuedEvaluation, Verdict | Error>;
+    verdicts: Map<QueuedRequest, Verdict | Error>;
     now: Date;
   },
 ): Promise<ContractRequests[]> {
@@ -63,7 +67,13 @@ async function consumeRound(
     }),
   );
   const decided = decisions.filter((decision) => decision !== undefined);
-  const outcomes = await retrySerializationFailures(() => countIfUnchanged(connection, decided, now));
+  let outcomes: Outcome[];
+  try {
+    outcomes = await retrySerializationFailures(() => countIfUnchanged(connection, decided, now));
+  } catch (error) {
+    if (!(error instanceof EndedMeanwhile)) throw error;
+    return groups.map((group) => ({ ...group, requests: withoutEnded(group.requests, error.ended, verdicts) }));
+  }
   const changed: ContractRequests[] = [];
   for (const [i, { group, contract, answers, snapshotAfter }] of decided.entries()) {
     const outcome = outcomes[i];
@@ -74,4 +84,17 @@ async function consumeRound(
     if (outcome?.kind === "changed") changed.push(group);
   }
   return changed;
+}
+
+/** Returns the requests but settlements of holds that have ended, which a transaction of their own answers. */
+function withoutEnded(
+  requests: readonly QueuedRequest[],
+  ended: ReadonlySet<string>,
+  verdicts: Map<QueuedRequest, Verdict | Error>,
+): QueuedRequest[] {
+  return requests.filter((request) => {
+    if (!settlesOneOf(request, ended)) return true;
+    verdicts.set(request, "needsOwnTransaction");
+    return false;
+  });
 }

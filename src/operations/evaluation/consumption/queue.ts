@@ -3,20 +3,21 @@ import { createBatch } from "../../../db/postgres/batch.ts";
 import { type Connection, databaseError } from "../../../db/postgres/connect.ts";
 import { endUserKey } from "../../../db/queries/contract-snapshots.ts";
 import { contextOf, type Resources } from "../../context.ts";
-import type { FeatureAnswer, QueuedEvaluation } from "../request.ts";
+import type { AnswerTo, QueuedRequest } from "../request.ts";
 import { consumeLocked, LOCK_WAIT_MS, tooBusy } from "./locked.ts";
 import { consumeOptimistically, type Verdict } from "./optimistic.ts";
-import { consumeSerially } from "./serial.ts";
+import { consumeSerially, settleSerially } from "./serial.ts";
 
 /*
- * The states of a request that consumes:
+ * The states of a request that consumes, takes a hold or settles one:
  *
  *   state       | when                                              | next state
  *   ------------+---------------------------------------------------+------------------------------------------
  *   queued      | the contract has lock waiters                     | waiting
  *               | otherwise                                         | optimistic
  *   optimistic  | the contract was unchanged                        | answered
- *               | a balance or the contract is due for renewal      | serial
+ *               | the contract, a balance or a hold is due          | serial
+ *               | too many holds are open, or the hold has ended    | serial
  *               | the contract was locked, or changed in each round | waiting; paused if no waiter slot is free
  *   waiting     | the lock was acquired                             | answered
  *               | a balance or the contract is due for renewal      | serial
@@ -37,24 +38,21 @@ const MAX_LOCK_WAITERS = 3;
 const MAX_PAUSE_MS = 50;
 const LOCK_NOT_AVAILABLE = "55P03";
 
-type Shard = (request: QueuedEvaluation) => Promise<Verdict>;
+type Shard = (request: QueuedRequest) => Promise<Verdict>;
 
 /**
  * Batches consumption: calls that arrive during a transaction share the next one. Each call gets its own verdict in
  * order of arrival, over the balances that earlier calls left. One call's error does not affect another's. Contracts
  * due for renewal get their own transaction.
  */
-export function createConsume(
-  connection: Connection,
-  resources: Resources,
-): (request: QueuedEvaluation) => Promise<FeatureAnswer> {
+export function createConsume(connection: Connection, resources: Resources): Resources["consume"] {
   const createShard = (consume: typeof consumeOptimistically): Shard =>
     createBatch((requests) => consume(connection, resources, requests), { maxBatchSize: 200, concurrency: 1 });
   const shards = Array.from({ length: SHARDS }, () => createShard(consumeOptimistically));
   /** By contract: a shard of its own, which exists while requests wait for the contract's lock. */
   const lockWaiters = new Map<string, { shard: Shard; requests: number }>();
 
-  const waitForLock = async (key: string, request: QueuedEvaluation): Promise<Verdict> => {
+  const waitForLock = async (key: string, request: QueuedRequest): Promise<Verdict> => {
     const waiter = lockWaiters.get(key) ?? { shard: createShard(consumeLocked), requests: 0 };
     lockWaiters.set(key, waiter);
     waiter.requests += 1;
@@ -68,7 +66,7 @@ export function createConsume(
     }
   };
 
-  const attempt = async (key: string, request: QueuedEvaluation): Promise<Verdict> => {
+  const attempt = async (key: string, request: QueuedRequest): Promise<Verdict> => {
     // Joins the existing lock waiters of this contract, to preserve the order of arrival.
     if (lockWaiters.has(key)) return waitForLock(key, request);
     const verdict = await shardOf(shards, key)(request);
@@ -77,7 +75,7 @@ export function createConsume(
   };
 
   let queued = 0;
-  return async (request) => {
+  const consume = async (request: QueuedRequest): Promise<AnswerTo<QueuedRequest>> => {
     if (queued >= MAX_QUEUED) throw tooBusy();
     queued += 1;
     try {
@@ -86,7 +84,8 @@ export function createConsume(
       for (let pauseMs = 1; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
         const verdict = await attempt(key, request);
         if (verdict === "needsOwnTransaction") {
-          return await consumeSerially(contextOf(resources, callerOf(request)), request);
+          const ctx = contextOf(resources, callerOf(request));
+          return await ("amounts" in request ? settleSerially(ctx, request) : consumeSerially(ctx, request));
         }
         if (verdict !== "busy") return verdict;
         if (Date.now() > deadline) throw tooBusy();
@@ -96,6 +95,8 @@ export function createConsume(
       queued -= 1;
     }
   };
+  // The answer is the one to this request.
+  return consume as Resources["consume"];
 }
 
 function shardOf(shards: readonly Shard[], key: string): Shard {
@@ -107,6 +108,6 @@ function shardOf(shards: readonly Shard[], key: string): Shard {
 }
 
 /** The caller for a batched request that is evaluated in its own transaction. */
-function callerOf({ organizationId }: QueuedEvaluation): Caller {
+function callerOf({ organizationId }: QueuedRequest): Caller {
   return { kind: "key", keyId: "", organizationId, scope: "EVALUATION" };
 }

@@ -1,18 +1,28 @@
+import { sum } from "../../../core/exact.ts";
+import { OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
+import { countOpenHolds, endHolds, takeHolds } from "../../../db/queries/holds.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
 import { moveLevels } from "../../../db/queries/usage.ts";
 import { type Context, newId } from "../../context.ts";
+import { Failure } from "../../errors.ts";
 import { decide, explained, involvedLevels, limitsReached, mapValues } from "../decision.ts";
-import { evaluatedOrganization, withLockedContract } from "../prepare.ts";
-import type { EvaluationRequest, FeatureAnswer } from "../request.ts";
+import { withOpenHold } from "../open-hold.ts";
+import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
+import type { EvaluationRequest, FeatureAnswer, SettlementAnswer, SettlementRequest } from "../request.ts";
+import { decideSettlement } from "../settlement.ts";
+import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
 
 /**
- * Consumes in its own transaction, or in the caller's. Blocks on the contract's lock, and renews due balances first.
+ * Consumes, or takes a hold, in its own transaction or in the caller's. Blocks on the contract's lock, and writes what is
+ * due first.
  */
 export async function consumeSerially(ctx: Context, request: EvaluationRequest): Promise<FeatureAnswer> {
   const organizationId = evaluatedOrganization(ctx);
   return withLockedContract(ctx, { organizationId, userId: request.userId }, async (ctx, prepared) => {
     const { result, counts } = decide(prepared, request);
     if (!counts) return explained(prepared, result, request, prepared.usage);
+    if (isTake(request)) return takeSerially(ctx, prepared, request, result);
+    const { held } = prepared;
     const now = ctx.resources.now();
     const involved = involvedLevels(prepared, request);
     const levels = await moveLevels(
@@ -21,14 +31,54 @@ export async function consumeSerially(ctx: Context, request: EvaluationRequest):
       involved.map(({ id, level }) => ({ level, delta: request.expected[id] ?? 0 })),
       { kind: "consume", operationId: newId(now), now, featureId: request.featureId },
     );
-    const balances = new Map(involved.map(({ id }, i) => [id, levels[i]?.consumed ?? 0]));
+    const usageAfter = (id: string, consumed: number) => {
+      const heldOfIt = held.get(id);
+      return heldOfIt === undefined ? consumed : sum(consumed, heldOfIt);
+    };
+    const usage = new Map(involved.map(({ id }, i) => [id, usageAfter(id, levels[i]?.consumed ?? 0)]));
     // Taken from the rows: their sums are exact where sums in JavaScript round.
-    const answer = { ...result, used: mapValues(result.used ?? {}, (id, sum) => balances.get(id) ?? sum) };
+    const answer = { ...result, used: mapValues(result.used ?? {}, (id, computed) => usage.get(id) ?? computed) };
     const reached = limitsReached(prepared, request, involved, answer);
     await recordEvents(
       ctx.db,
       reached.map((event) => ({ organizationId, event })),
     );
-    return explained(prepared, answer, request, balances);
+    return explained(prepared, answer, request, usage);
+  });
+}
+
+async function takeSerially(
+  ctx: Context,
+  prepared: Prepared,
+  request: TakeRequest,
+  result: FeatureAnswer,
+): Promise<FeatureAnswer> {
+  const open = await countOpenHolds(ctx.db, prepared.contract.contractId);
+  if (open >= OPEN_HOLDS_PER_CONTRACT) {
+    throw new Failure(
+      "conflict",
+      `CONFLICT: The contract has ${OPEN_HOLDS_PER_CONTRACT} open holds: settle or release some first`,
+    );
+  }
+  const taken = newHold(prepared, request, ctx.resources.now());
+  await takeHolds(ctx.db, [taken]);
+  return holdTaken(prepared, request, result, taken);
+}
+
+/** Settles a hold in its own transaction, or in the caller's. Blocks on the contract's lock. */
+export async function settleSerially(
+  ctx: Context,
+  { hold: { id }, amounts }: Pick<SettlementRequest, "hold" | "amounts">,
+): Promise<SettlementAnswer> {
+  return withOpenHold(ctx, id, async (ctx, { hold, userId, organizationId, contract, evaluation, at }) => {
+    const { answer, end, events } = decideSettlement({ contract, evaluation }, { userId, hold, amounts }, at);
+    if (end !== undefined) {
+      await endHolds(ctx.db, [end]);
+      await recordEvents(
+        ctx.db,
+        events.map((event) => ({ organizationId, event })),
+      );
+    }
+    return answer;
   });
 }

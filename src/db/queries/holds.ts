@@ -1,0 +1,351 @@
+import { and, asc, desc, eq, lt, lte, sql, type SQL } from "drizzle-orm";
+import type { HeldAmount, HoldState } from "../../core/holds.ts";
+import type { Database } from "../postgres/connect.ts";
+import { isAnyOf } from "../postgres/lists.ts";
+import { contracts, holds } from "../schema.ts";
+import type { Level } from "./contract-snapshots.ts";
+import { isDue, loadLevels, renewDue, sameLevel } from "./usage.ts";
+
+/*
+ * Holds, and the sums of open ones in the rows of usage levels: `held`, `open_holds` and `hold_due`. Every change of a hold
+ * changes its levels in the same transaction, so that the version of a contract's levels is also that of its holds. Call
+ * everything that writes with the contract locked.
+ */
+
+export type HoldRow = typeof holds.$inferSelect;
+
+/** A hold to take. */
+export type NewHold = Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "onExpiry" | "createdAt" | "until">;
+
+/** The end of an open hold. */
+export interface HoldEnd {
+  hold: Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts">;
+  state: Exclude<HoldState, "open">;
+  endedAt: Date;
+  /** By limit id; null if nothing is counted. */
+  counted: Readonly<Record<string, number>> | null;
+}
+
+/** SQL expression: the amounts of a JSON column as rows. */
+const amountsOf = (column: string): SQL =>
+  sql`json_to_recordset(${sql.raw(column)}) as a ("serviceId" text, "limitName" text, id text, amount numeric)`;
+
+/** Statement that takes holds of any number of contracts. */
+export function takeStatement(taken: readonly NewHold[]): SQL {
+  return sql`
+    with given as (
+      select * from json_to_recordset(${JSON.stringify(taken)}::text::json) as given
+        (id text, "contractId" text, "featureId" text, "onExpiry" text, "createdAt" timestamptz, until timestamptz, amounts json)
+    ), written as (
+      insert into holds (id, contract_id, feature_id, amounts, on_expiry, state, created_at, until)
+      select id, "contractId", "featureId", amounts, "onExpiry", 'open', "createdAt", until from given
+    )
+    update usage_levels u set
+      held = u.held + m.amount, open_holds = u.open_holds + m.holds, hold_due = least(u.hold_due, m.due)
+    from (
+      select "contractId", "serviceId", "limitName", sum(a.amount) as amount, count(*) as holds, min(until) as due
+      from given cross join lateral ${amountsOf("given.amounts")}
+      group by 1, 2, 3
+    ) m
+    where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"
+  `;
+}
+
+/**
+ * Statement that ends open holds of any number of contracts, and counts amounts of them: each above zero is a movement at
+ * the end of its hold. Returns the ids of the holds that it ended.
+ */
+export function endStatement(ends: readonly HoldEnd[]): SQL {
+  const given = ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted }) => ({
+    id,
+    contractId,
+    featureId,
+    state,
+    endedAt,
+    counted,
+    amounts: amounts.map((amount) => ({ ...amount, counted: counted?.[amount.id] ?? 0 })),
+  }));
+  return sql`
+    with given as (
+      select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given
+        (id text, "contractId" text, "featureId" text, state text, "endedAt" timestamptz, counted json, amounts json)
+    ), ended as (
+      update holds h set state = g.state, ended_at = g."endedAt", counted = nullif(g.counted::text, 'null')::json
+      from given g where h.id = g.id and h.state = 'open'
+      returning h.id, g."contractId", g."featureId", g."endedAt", g.amounts
+    ), amount as (
+      select ended.*, a.* from ended cross join lateral json_to_recordset(ended.amounts)
+        as a ("serviceId" text, "limitName" text, amount numeric, counted numeric)
+    ), written as (
+      insert into usage_ledger
+        (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+      select "contractId", "serviceId", "limitName", 'consume', "featureId", id, counted, "endedAt"
+      from amount where counted > 0 order by "endedAt", id
+    ), changed as (
+      update usage_levels u set
+        consumed = u.consumed + m.counted, held = u.held - m.amount, open_holds = u.open_holds - m.holds,
+        hold_due = case when u.open_holds > m.holds then u.hold_due end
+      from (
+        select "contractId", "serviceId", "limitName", sum(amount) as amount, sum(counted) as counted, count(*) as holds
+        from amount group by 1, 2, 3
+      ) m
+      where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"
+    )
+    select id from ended
+  `;
+}
+
+/** Takes holds. */
+export async function takeHolds(tx: Database, taken: readonly NewHold[]): Promise<void> {
+  await tx.execute(takeStatement(taken));
+}
+
+/** Ends open holds. */
+export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<void> {
+  if (ends.length > 0) await tx.execute(endStatement(ends));
+}
+
+/** Extends an open hold. `hold_due` of its levels stays, as a moment before which no hold ends. */
+export async function extendHold(tx: Database, id: string, until: Date): Promise<void> {
+  await tx.update(holds).set({ until }).where(eq(holds.id, id));
+}
+
+/** Counts a contract's open holds, which is cheap because there are at most a thousand. */
+export async function countOpenHolds(tx: Database, contractId: string): Promise<number> {
+  return tx.$count(holds, and(eq(holds.contractId, contractId), eq(holds.state, "open"), eq(holds.kind, "hold")));
+}
+
+/** True if an open hold of the level may have ended. */
+export const isHoldDue = ({ holdDue }: Pick<Level, "holdDue">, now: Date): boolean =>
+  holdDue !== null && holdDue.getTime() <= now.getTime();
+
+/** Consumption that the end of a hold counted. */
+export interface CountedEnd {
+  serviceId: string;
+  limitName: string;
+  /** Balances of the level before and after all of it. */
+  before: number;
+  after: number;
+}
+
+/**
+ * Writes all that is due of a locked contract: expiries of holds and renewals of levels, in the order of their moments; in
+ * the same millisecond the expiry first, so that it belongs to the period that ends there. Returns all levels, and what
+ * expiries counted. Source: contract usage-records §3.4.
+ */
+export async function applyDue<L extends Level>(
+  tx: Database,
+  contractId: string,
+  levels: readonly L[],
+  entry: { operationId: string; now: Date },
+): Promise<{ levels: L[]; counted: CountedEnd[] }> {
+  if (!levels.some((level) => isHoldDue(level, entry.now))) {
+    return { levels: await renewDue(tx, contractId, levels, entry), counted: [] };
+  }
+  const due = await tx
+    .select()
+    .from(holds)
+    .where(and(eq(holds.contractId, contractId), eq(holds.state, "open"), lte(holds.until, entry.now)))
+    .orderBy(asc(holds.until), asc(holds.id));
+  const counted: CountedEnd[] = [];
+  let current = [...levels];
+  let pending: HoldEnd[] = [];
+  const end = async () => {
+    await endHolds(tx, pending);
+    pending = [];
+  };
+  const read = async () => {
+    const written = await loadLevels(tx, contractId);
+    current = current.map((level) => {
+      const found = written.find((one) => sameLevel(one, level));
+      if (found === undefined) return level;
+      const { serviceId, limitName, consumed: before } = level;
+      const { consumed, held, openHolds, holdDue } = found;
+      if (consumed > before) counted.push({ serviceId, limitName, before, after: consumed });
+      return { ...level, consumed, held, openHolds, holdDue };
+    });
+  };
+  for (const hold of due) {
+    const { until } = hold;
+    if (current.some((level) => isDue(level, until))) {
+      await end();
+      await read();
+      current = await renewDue(tx, contractId, current, { ...entry, now: until });
+    }
+    const amounts = Object.fromEntries(hold.amounts.map(({ id, amount }) => [id, amount]));
+    pending.push({ hold, state: "expired", endedAt: until, counted: hold.onExpiry === "consume" ? amounts : null });
+  }
+  await end();
+  await sumHolds(tx, [contractId]);
+  await read();
+  return { levels: await renewDue(tx, contractId, current, entry), counted };
+}
+
+/** Writes all that is due of those of these locked contracts that have a hold that is due. */
+export async function expireHolds(
+  tx: Database,
+  { contractIds, ...entry }: { contractIds: readonly string[]; operationId: string; now: Date },
+): Promise<void> {
+  const rows = await tx
+    .selectDistinct({ id: holds.contractId })
+    .from(holds)
+    .where(and(isAnyOf(holds.contractId, contractIds), eq(holds.state, "open"), lte(holds.until, entry.now)));
+  for (const { id } of rows) await applyDue(tx, id, await loadLevels(tx, id), entry);
+}
+
+/**
+ * Makes the open holds of locked contracts follow a change of their levels: releases those that hold a level which is gone,
+ * and gives new rows of levels the sums of the others. Source: contract usage-records §3.4.
+ */
+export async function followLevels(
+  tx: Database,
+  { contractIds, now }: { contractIds: readonly string[]; now: Date },
+): Promise<void> {
+  const open = await tx
+    .select()
+    .from(holds)
+    .where(and(isAnyOf(holds.contractId, contractIds), eq(holds.state, "open")));
+  if (open.length === 0) return;
+  const concerned = [...new Set(open.map(({ contractId }) => contractId))];
+  const gone = await tx.execute<{ id: string }>(sql`
+    select h.id from holds h
+    where ${isAnyOf(sql`h.contract_id`, concerned)} and h.state = 'open' and exists (
+      select 1 from ${amountsOf("h.amounts")} where not exists (
+        select 1 from usage_levels u
+        where u.contract_id = h.contract_id and u.service_id = a."serviceId" and u.limit_name = a."limitName"))
+  `);
+  const ids = new Set(gone.map(({ id }) => id));
+  // The sums are made anew below.
+  await tx.execute(sql`
+    update holds set state = 'released', ended_at = ${now.toISOString()}::timestamptz
+    where ${isAnyOf(sql`id`, [...ids])}
+  `);
+  await sumHolds(tx, concerned);
+}
+
+/** Sums the open holds of these contracts in their levels. */
+async function sumHolds(tx: Database, contractIds: readonly string[]): Promise<void> {
+  await tx.execute(sql`
+    update usage_levels u set
+      held = coalesce(open.held, 0), open_holds = coalesce(open.holds, 0), hold_due = open.due
+    from usage_levels l left join (
+      select h.contract_id, a."serviceId" as service_id, a."limitName" as limit_name, sum(a.amount) as held,
+        count(*) as holds, min(h.until) as due
+      from holds h cross join lateral ${amountsOf("h.amounts")}
+      where ${isAnyOf(sql`h.contract_id`, contractIds)} and h.state = 'open'
+      group by 1, 2, 3
+    ) open using (contract_id, service_id, limit_name)
+    where ${isAnyOf(sql`l.contract_id`, contractIds)} and (l.hold_due is not null or open.due is not null)
+      and u.contract_id = l.contract_id and u.service_id = l.service_id and u.limit_name = l.limit_name
+  `);
+}
+
+/** Gives the open holds of locked contracts the new name of their service. */
+export async function renameInHolds(
+  tx: Database,
+  { contractIds, ...input }: { contractIds: readonly string[]; serviceId: string; from: string; to: string },
+): Promise<void> {
+  const rows = await tx
+    .select()
+    .from(holds)
+    .where(and(isAnyOf(holds.contractId, contractIds), eq(holds.state, "open")));
+  const renamed = (text: string) => `${input.to}${text.slice(input.from.length)}`;
+  for (const { id, featureId, amounts } of rows) {
+    if (!amounts.some(({ serviceId }) => serviceId === input.serviceId)) continue;
+    const after = amounts.map((held): HeldAmount =>
+      held.serviceId === input.serviceId ? { ...held, id: `${input.to}-${held.limitName}` } : held,
+    );
+    await tx
+      .update(holds)
+      .set({ featureId: featureId.startsWith(`${input.from}-`) ? renamed(featureId) : featureId, amounts: after })
+      .where(eq(holds.id, id));
+  }
+}
+
+/** A hold with the address of its contract. */
+export interface FoundHold {
+  hold: HoldRow;
+  organizationId: string;
+  userId: string;
+}
+
+/** Finds holds by their ids, in any order. */
+export async function findHolds(db: Database, ids: readonly string[]): Promise<FoundHold[]> {
+  const { organizationId, userId } = contracts;
+  return db
+    .select({ hold: holds, organizationId, userId })
+    .from(holds)
+    .innerJoin(contracts, eq(contracts.id, holds.contractId))
+    .where(and(isAnyOf(holds.id, ids), eq(holds.kind, "hold")));
+}
+
+/** Finds a hold by its id; undefined if there is none of this kind. */
+export async function findHold(db: Database, id: string): Promise<FoundHold | undefined> {
+  return (await findHolds(db, [id]))[0];
+}
+
+/** Lists a contract's holds, newest first. `state` is the one at `now`: an open hold past its end is expired. */
+export async function listHolds(
+  db: Database,
+  query: {
+    contractId: string;
+    state: HoldState | undefined;
+    before: string | undefined;
+    limit: number;
+    now: Date;
+  },
+): Promise<HoldRow[]> {
+  const now = sql`${query.now.toISOString()}::timestamptz`;
+  const inState: Record<HoldState, SQL> = {
+    open: sql`state = 'open' and until > ${now}`,
+    settled: sql`state = 'settled'`,
+    released: sql`state = 'released'`,
+    expired: sql`(state = 'expired' or state = 'open' and until <= ${now})`,
+  };
+  return db
+    .select()
+    .from(holds)
+    .where(
+      and(
+        eq(holds.contractId, query.contractId),
+        eq(holds.kind, "hold"),
+        query.before === undefined ? undefined : lt(holds.id, query.before),
+        query.state === undefined ? undefined : inState[query.state],
+      ),
+    )
+    .orderBy(desc(holds.id))
+    .limit(query.limit);
+}
+
+/** Finds contracts with a hold that is due, oldest first. */
+export async function findDueHolders(
+  db: Database,
+  now: Date,
+  options: { where?: SQL | undefined; limit: number },
+): Promise<{ organizationId: string; userId: string }[]> {
+  const { id, organizationId, userId } = contracts;
+  return db
+    .select({ organizationId, userId })
+    .from(contracts)
+    .where(
+      and(
+        sql`${id} in (select contract_id from holds where state = 'open' and until <= ${now.toISOString()}::timestamptz)`,
+        options.where,
+      ),
+    )
+    .orderBy(asc(id))
+    .limit(options.limit);
+}
+
+/** Deletes up to `batch` holds that ended before `before`. Returns the number deleted. */
+export async function deleteEndedHolds(db: Database, before: Date, batch: number): Promise<number> {
+  // Ids ascend with the moment of creation, so the oldest holds stand first.
+  const gone = await db.execute(sql`
+    delete from holds where id in (
+      select id from holds
+      where id < ${before.getTime().toString(16).padStart(12, "0")} and state <> 'open'
+        and ended_at < ${before.toISOString()}::timestamptz
+      order by id limit ${batch}::integer for update skip locked
+    ) returning 1`);
+  return gone.length;
+}

@@ -1,0 +1,109 @@
+import type { SQL } from "drizzle-orm";
+import type { Evaluation } from "../core/pricing/evaluate.ts";
+import type { PrivateEvent } from "../core/event-messages.ts";
+import { type ContractSnapshot, loadSnapshot, type SeenLevel } from "../db/queries/contract-snapshots.ts";
+import { applyDue, findDueHolders } from "../db/queries/holds.ts";
+import { recordEvents } from "../db/queries/outbox.ts";
+import { lockContract } from "../db/queries/usage.ts";
+import { type Context, newId, transaction } from "./context.ts";
+import { Failure } from "./errors.ts";
+import { evaluationOf } from "./evaluations.ts";
+
+/*
+ * Writes the ends of holds that nobody ended. Whoever relies on an expiry writes it first; the sweep of an event server
+ * writes the others. Source: contract usage-records §3.4.
+ */
+
+/** Contracts that one query of the sweep finds. */
+const BATCH = 200;
+
+/** Change of one balance, with the limit as it is then. */
+export interface BalanceChange {
+  serviceId: string;
+  limitName: string;
+  before: number;
+  after: number;
+  limit: unknown;
+}
+
+/** Returns an event for each balance that these changes bring to or past its limit. */
+export function reachedEvents(
+  { contractId, services }: Pick<ContractSnapshot, "contractId" | "services">,
+  userId: string,
+  changes: readonly BalanceChange[],
+): PrivateEvent[] {
+  return changes.flatMap(({ serviceId, limitName, before, after: consumed, limit }): PrivateEvent[] => {
+    if (typeof limit !== "number" || consumed < limit || before >= limit) return [];
+    const serviceName = services.find((service) => service.serviceId === serviceId)?.key ?? "";
+    const details = { contractId, userId, serviceName, limitName, limit, consumed };
+    return [{ code: "USAGE_LIMIT_REACHED", details }];
+  });
+}
+
+/** Returns what the contract grants of a limit now; undefined for none. */
+export function grantedLimit(
+  { services }: Pick<ContractSnapshot, "services">,
+  evaluation: Evaluation | undefined,
+  { serviceId, limitName }: { serviceId: string; limitName: string },
+): number | boolean | undefined {
+  const key = services.find((service) => service.serviceId === serviceId)?.key;
+  return evaluation?.services.find(({ serviceName }) => serviceName === key)?.grant.usageLimits.get(limitName);
+}
+
+/** Evaluation of a contract that may be one that cannot be evaluated; undefined then. */
+export async function evaluationIfAny(
+  ctx: Context,
+  contract: ContractSnapshot,
+  now: Date,
+): Promise<Evaluation | undefined> {
+  try {
+    return await evaluationOf(ctx, contract, now);
+  } catch (error) {
+    if (error instanceof Failure) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Writes what is due of a locked contract: expiries of holds and renewals of balances. Records the events of what expiries
+ * counted, and returns the levels.
+ */
+export async function applyDueOf(
+  ctx: Context,
+  contract: ContractSnapshot,
+  { organizationId, userId }: { organizationId: string; userId: string },
+  now: Date,
+): Promise<SeenLevel[]> {
+  const { contractId } = contract;
+  const { levels, counted } = await applyDue(ctx.db, contractId, contract.levels, { operationId: newId(now), now });
+  if (counted.length > 0) {
+    const evaluation = await evaluationIfAny(ctx, contract, now);
+    const changes = counted.map((change) => ({ ...change, limit: grantedLimit(contract, evaluation, change) }));
+    const events = reachedEvents(contract, userId, changes);
+    await recordEvents(
+      ctx.db,
+      events.map((event) => ({ organizationId, event })),
+    );
+  }
+  return levels;
+}
+
+/**
+ * Writes the ends of holds that are due, of the matching contracts; of all without a condition. Each contract has its own
+ * transaction. Returns their number. Safe to run in several processes at once. Costs one query on a partial index if
+ * nothing is due.
+ */
+export async function expireDueHolds(ctx: Context, where?: SQL): Promise<number> {
+  for (let expired = 0; ;) {
+    const found = await findDueHolders(ctx.db, ctx.resources.now(), { where, limit: BATCH });
+    for (const name of found) {
+      await transaction(ctx, async (ctx) => {
+        if (!(await lockContract(ctx.db, name.organizationId, name.userId))) return;
+        const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
+        if (contract !== undefined) await applyDueOf(ctx, contract, name, ctx.resources.now());
+      });
+    }
+    expired += found.length;
+    if (found.length < BATCH) return expired;
+  }
+}

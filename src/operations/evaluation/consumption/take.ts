@@ -1,0 +1,46 @@
+import { sum } from "../../../core/exact.ts";
+import type { NewHold } from "../../../db/queries/holds.ts";
+import { newId } from "../../context.ts";
+import { explained, involvedLevels } from "../decision.ts";
+import type { Prepared } from "../prepare.ts";
+import type { EvaluationRequest, FeatureAnswer } from "../request.ts";
+
+/** A request whose amounts are held. */
+export type TakeRequest = EvaluationRequest & { hold: NonNullable<EvaluationRequest["hold"]> };
+
+export const isTake = (request: EvaluationRequest): request is TakeRequest => request.hold !== undefined;
+
+/** Returns the hold that a granted request takes now. */
+export function newHold(prepared: Prepared, request: TakeRequest, now: Date): NewHold {
+  const { featureId, expected, hold } = request;
+  return {
+    id: newId(now),
+    contractId: prepared.contract.contractId,
+    featureId,
+    amounts: involvedLevels(prepared, request).map(({ id, level: { serviceId, limitName } }) => ({
+      serviceId,
+      limitName,
+      id,
+      amount: expected[id] ?? 0,
+    })),
+    onExpiry: hold.onExpiry,
+    createdAt: now,
+    until: new Date(now.getTime() + hold.durationMs),
+  };
+}
+
+/** Adds a hold that was taken to the usage of its contract, and returns the answer. `result` is the granted verdict. */
+export function holdTaken(
+  prepared: Prepared,
+  request: TakeRequest,
+  result: FeatureAnswer,
+  { id, amounts, until }: NewHold,
+): FeatureAnswer {
+  const { usage, held } = prepared;
+  for (const { id: limitId, amount } of amounts) {
+    if (amount === 0) continue;
+    held.set(limitId, sum(held.get(limitId) ?? 0, amount));
+    usage.set(limitId, result.used?.[limitId] ?? 0);
+  }
+  return { ...explained(prepared, result, request, usage), hold: { id, until: until.toISOString() } };
+}

@@ -1,0 +1,88 @@
+import { HOLD_STATES, type HoldState, MAX_HOLD_MS } from "../../core/holds.ts";
+import { endHolds, extendHold, listHolds } from "../../db/queries/holds.ts";
+import { clampPageSize, type Context, isInTransaction } from "../context.ts";
+import { type ContractAddress, findContract } from "../contract-address.ts";
+import { Failure } from "../errors.ts";
+import { settleSerially } from "./consumption/serial.ts";
+import { holdEnded, requireHold, withOpenHold } from "./open-hold.ts";
+import type { HoldView, SettlementAnswer } from "./request.ts";
+import { viewHold } from "./settlement.ts";
+
+/**
+ * Counts amounts of a hold and ends it, all or none. Amounts up to the held ones are always counted; more only within the
+ * limits, else the hold stays open. Source: contract usage-records §3.2.
+ * @throws Failure notFound; conflict if the hold has ended; unprocessable for a missing or an unknown limit.
+ */
+export async function settleHold(
+  ctx: Context,
+  { id, amounts }: { id: string; amounts: Readonly<Record<string, number>> },
+): Promise<SettlementAnswer> {
+  const found = await requireHold(ctx, id);
+  const view = viewHold(found.hold, found.userId, ctx.resources.now());
+  if (view.state !== "open") throw holdEnded(view);
+  for (const { id } of found.hold.amounts) {
+    if (!Object.hasOwn(amounts, id)) throw new Failure("unprocessable", `The ${id} field is required`);
+  }
+  const unknown = Object.keys(amounts).find((name) => !Object.hasOwn(view.amounts, name));
+  if (unknown !== undefined) throw new Failure("unprocessable", `Unknown field: ${unknown}`);
+  const request = { ...found, amounts };
+  return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
+}
+
+/** Counts a settlement for metrics. */
+export function countSettlement(ctx: Context, { eval: granted, hold }: SettlementAnswer): void {
+  const { totals } = ctx.resources.callCounter;
+  if (!granted) totals.denied += 1;
+  else if (hold.state === "settled") totals.granted += 1;
+}
+
+/** Extends an open hold, at most to 24 hours from its creation. An extension never shortens it. */
+export async function extendOpenHold(
+  ctx: Context,
+  { id, durationMs }: { id: string; durationMs: number },
+): Promise<HoldView> {
+  return withOpenHold(ctx, id, async (ctx, { hold, userId, at }) => {
+    const wanted = Math.min(at.getTime() + durationMs, hold.createdAt.getTime() + MAX_HOLD_MS);
+    const until = new Date(Math.max(hold.until.getTime(), wanted));
+    await extendHold(ctx.db, id, until);
+    return viewHold({ ...hold, until }, userId, at);
+  });
+}
+
+/** Gives back what a hold holds. Does nothing for a hold that was released, or expired without counting. */
+export async function releaseHold(ctx: Context, id: string): Promise<void> {
+  await withOpenHold(
+    ctx,
+    id,
+    (ctx, { hold, at }) => endHolds(ctx.db, [{ hold, state: "released", endedAt: at, counted: null }]),
+    (hold) => (hold.counted === null ? { answer: undefined } : undefined),
+  );
+}
+
+/** One page of a contract's holds, newest first. */
+export interface HoldPage {
+  data: HoldView[];
+  /** The `before` of the next page; null for the last one. */
+  next: string | null;
+}
+
+/**
+ * Lists a contract's holds. Source: contract usage-records §3.3.
+ * @throws Failure invalid for an unknown state; notFound without the contract.
+ */
+export async function listContractHolds(
+  ctx: Context,
+  query: ContractAddress & { state: string; before: string | undefined; limit: number },
+): Promise<HoldPage> {
+  const row = await findContract(ctx, query);
+  const limit = clampPageSize(ctx, query.limit);
+  const now = ctx.resources.now();
+  const state = HOLD_STATES.find((each) => each === query.state);
+  const found = await listHolds(ctx.db, { contractId: row.id, state, before: query.before, limit: limit + 1, now });
+  const data = found.slice(0, limit).map((hold) => viewHold(hold, row.userId, now));
+  return { data, next: found.length > limit ? (data.at(-1)?.id ?? null) : null };
+}
+
+/** Returns true for a state of holds, and for all of them. */
+export const isListedState = (text: string): text is HoldState | "all" =>
+  text === "all" || (HOLD_STATES as readonly string[]).includes(text);

@@ -1,0 +1,124 @@
+import { z } from "zod";
+import { HOLD_STATES, ON_EXPIRY } from "../core/holds.ts";
+import { amounts, EXAMPLE, id, moment } from "./common.ts";
+import { expectedConsumption, featureResult } from "./features.ts";
+import type { Operation } from "./operation.ts";
+
+export const hold = z
+  .strictObject({
+    id,
+    userId: z.string(),
+    featureId: z.string(),
+    amounts,
+    state: z.enum(HOLD_STATES),
+    onExpiry: z.enum(ON_EXPIRY).describe("What becomes of the amounts of a hold that nobody ends"),
+    createdAt: moment,
+    until: moment.describe("End of a hold that nobody ends before"),
+    endedAt: moment.nullable().describe("Null while it is open"),
+    counted: amounts.nullable().describe("What was counted; null if nothing was"),
+  })
+  .meta({ id: "Hold" });
+
+export const holdPage = z
+  .strictObject({ data: z.array(hold), next: id.nullable().describe("The `before` of the next page, or null") })
+  .meta({ id: "HoldPage" });
+
+/** Answer of a settlement, about the limits of the hold. */
+export const settlement = z
+  .strictObject({
+    eval: z.boolean(),
+    limit: featureResult.shape.limit.unwrap(),
+    used: amounts,
+    error: z.null(),
+    remaining: z.record(z.string(), z.number().nullable()),
+    resetAt: z.record(z.string(), moment.nullable()),
+    hold,
+  })
+  .meta({ id: "Settlement" });
+
+const HOLD = {
+  id: EXAMPLE.holdId,
+  userId: "ada",
+  featureId: "tasker-board",
+  amounts: { "tasker-maxTasks": 8 },
+  state: "open",
+  onExpiry: "release",
+  createdAt: "2025-06-15T10:00:00.000Z",
+  until: "2025-06-15T10:10:00.000Z",
+  endedAt: null,
+  counted: null,
+};
+const SETTLED = { ...HOLD, state: "settled", endedAt: "2025-06-15T10:03:00.000Z", counted: { "tasker-maxTasks": 5 } };
+const SETTLEMENT = {
+  eval: true,
+  limit: { "tasker-maxTasks": 300 },
+  used: { "tasker-maxTasks": 295 },
+  error: null,
+  remaining: { "tasker-maxTasks": 5 },
+  resetAt: { "tasker-maxTasks": "2025-07-15T10:00:00.000Z" },
+  hold: SETTLED,
+};
+const NOT_FOUND = `Hold ${EXAMPLE.holdId} not found`;
+const ENDED = `CONFLICT: Hold ${EXAMPLE.holdId} was settled at 2025-06-15T10:03:00.000Z`;
+
+/** Settling, extending and releasing. Source: contract usage-records §3. */
+export const holdOperations: readonly Operation[] = [
+  {
+    id: "settleHold",
+    group: "Features",
+    method: "POST",
+    path: "/holds/{holdId}",
+    idempotent: true,
+    summary: "Settle or extend a hold",
+    description:
+      "Counts what the work took and gives back the rest. Amounts up to the held ones are always counted; more only within the limits. Zero for every limit releases the hold. With `extend` it keeps the hold open for longer instead, and answers with the hold.",
+    query: z.object({
+      extend: z.string().optional().describe("Extends to so long from now, at most 24 hours from creation: `PT10M`"),
+    }),
+    body: { schema: expectedConsumption, example: { "tasker-maxTasks": 5 }, required: false },
+    answers: { 200: { schema: z.union([settlement, hold]), example: SETTLEMENT } },
+    errors: {
+      400: "INVALID DATA: extend must be an ISO 8601 duration from PT1S to PT24H",
+      404: NOT_FOUND,
+      409: ENDED,
+      422: "The tasker-maxTasks field is required",
+    },
+  },
+  {
+    id: "releaseHold",
+    group: "Features",
+    method: "DELETE",
+    path: "/holds/{holdId}",
+    idempotent: true,
+    summary: "Release a hold",
+    description: "Gives back everything that the hold holds. Counts nothing. A released hold can be released again.",
+    answers: { 204: null },
+    errors: { 404: NOT_FOUND, 409: ENDED },
+  },
+];
+
+/** Holds of one contract. */
+export const contractHoldOperations: readonly Operation[] = [
+  {
+    id: "listHolds",
+    group: "Contracts",
+    method: "GET",
+    path: "/contracts/{userId}/holds",
+    summary: "List a contract's holds",
+    description:
+      "Lists amounts that are set aside until they are settled, newest first. Ended holds are retained as long as the usage ledger.",
+    query: z.object({
+      state: z
+        .enum([...HOLD_STATES, "all"])
+        .default("open")
+        .describe("State of the holds"),
+      limit: z.int().min(1).max(100).default(20).describe("Rows per page"),
+      before: z.string().optional().describe("Only holds older than the one with this id"),
+    }),
+    answers: { 200: { schema: holdPage, example: { data: [HOLD], next: null } } },
+    errors: {
+      400: "INVALID DATA: state must be open, settled, released, expired or all",
+      404: "Contract with userId ada not found",
+    },
+  },
+];
