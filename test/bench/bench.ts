@@ -8,6 +8,7 @@ import * as events from "./events.ts";
 import * as growth from "./growth.ts";
 import * as hostile from "./hostile.ts";
 import * as offers from "./offers.ts";
+import * as organization from "./organization.ts";
 import * as overrides from "./overrides.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
@@ -26,7 +27,18 @@ import * as usage from "./usage.ts";
 
 const SUITES = { pricing, evaluation, usage, events };
 /** Only when named: a peer, and what takes minutes to fill. */
-const NAMED = { changes, console: consoleInBrowser, growth, hostile, offers, overrides, restore, scheduled, unleash };
+const NAMED = {
+  changes,
+  console: consoleInBrowser,
+  growth,
+  hostile,
+  offers,
+  organization,
+  overrides,
+  restore,
+  scheduled,
+  unleash,
+};
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);
 /** Tolerance for noise of the machine. */
