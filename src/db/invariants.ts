@@ -13,7 +13,7 @@ const OPEN_AMOUNTS = `
   from holds h cross join lateral json_to_recordset(h.amounts) as a ("serviceId" text, "limitName" text, amount numeric)
   where h.state = 'open'`;
 
-/** Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. */
+/** Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. Its share of the limit is current. */
 export const LEDGER_INVARIANTS: readonly Invariant[] = [
   {
     rule: "each balance equals the sum of its movements",
@@ -59,6 +59,24 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       left join usage_levels u using (contract_id, service_id, limit_name)
       where u.contract_id is null
       group by o.contract_id, o.service_id, o.limit_name`,
+  },
+  {
+    rule: "the consumed tenths of a limit follow from balance and limit",
+    violations: `
+      select contract_id, service_id, limit_name, consumed, used_tenths as moved
+      from usage_levels
+      where used_tenths is distinct from faregate_used_tenths(consumed, limit_value)`,
+  },
+  {
+    rule: "contracts with the same version, plan and add-ons have the same limits",
+    violations: `
+      select min(u.contract_id) as contract_id, u.service_id, u.limit_name, min(u.limit_value) as consumed,
+        max(u.limit_value) as moved
+      from usage_levels u
+      join contract_services cs using (contract_id, service_id)
+      where u.limit_value is not null
+      group by u.service_id, u.limit_name, cs.pricing_id, cs.plan, cs.add_ons::text
+      having min(u.limit_value) <> max(u.limit_value)`,
   },
 ];
 

@@ -11,6 +11,7 @@ import {
   json,
   pgTable,
   primaryKey,
+  smallint,
   text,
   timestamp,
   unique,
@@ -578,8 +579,22 @@ export const usageLevels = pgTable(
     resetAt: moment("reset_at"),
     periodValue: amount("period_value"),
     periodUnit: text("period_unit").$type<"SEC" | "MIN" | "HOUR" | "DAY" | "MONTH" | "YEAR">(),
+    /**
+     * Value of the limit in the contract's plan and add-ons, without overrides; Infinity if consumption cannot approach it.
+     * Null until `npm run migrate` fills it in.
+     */
+    limitValue: amount("limit_value"),
+    /** Tenths of `limit_value` that are consumed: 0 to 10. A trigger maintains it; see faregate_used_tenths. */
+    usedTenths: smallint("used_tenths"),
   },
   (t) => [
+    // Finds balances near their limit. Consumption within a tenth stays a HOT update: it changes no indexed column.
+    index("usage_levels_near_idx")
+      .on(t.serviceId, t.usedTenths)
+      .where(sql`${t.usedTenths} > 0`),
+    index("usage_levels_unfilled_idx")
+      .on(t.serviceId)
+      .where(sql`${t.limitValue} is null`),
     primaryKey({ name: "usage_levels_pk", columns: [t.contractId, t.serviceId, t.limitName] }),
     foreignKey({
       name: "usage_levels_contract_service_fk",

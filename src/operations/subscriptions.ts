@@ -1,9 +1,9 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import { parseJsonSteps } from "../core/json-steps.ts";
 import type { Pricing } from "../core/pricing/model.ts";
-import { compileSteps, trackedLimits } from "../core/pricing/compile.ts";
+import { compileSteps } from "../core/pricing/compile.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
-import { checkSubscription } from "../core/pricing/subscription.ts";
+import { checkSubscription, grantedLimits } from "../core/pricing/subscription.ts";
 import type { SubscribedService } from "../db/queries/contracts.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { serviceKey, versionKey } from "../db/queries/pricings.ts";
@@ -104,7 +104,7 @@ export async function resolveSubscription(
       pricingId: row.pricingId,
       plan: plans.get(key) ?? null,
       addOns: null,
-      tracked: trackedLimits(pricing),
+      tracked: [],
     });
   }
   const chosen = new Set([...plans.keys(), ...addOns.keys()]);
@@ -124,6 +124,10 @@ export async function resolveSubscription(
     const checked = checkChoice(pricing, key, row.version, { plan: plans.get(key), addOns: addOns.get(key) }, occasion);
     // Drizzle reads `constructor` of values, which objects without a prototype lack.
     if (addOns.has(key)) target.addOns = { ...checked };
+  }
+  for (const [key, target] of result) {
+    const pricing = compiled.get(resolved.get(key)?.hash ?? "");
+    if (pricing !== undefined) target.tracked = grantedLimits(pricing, target);
   }
   return [...result.values()];
 }

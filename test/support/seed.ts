@@ -93,7 +93,7 @@ export async function spread(
   await sql`insert into contract_services (contract_id, service_id, pricing_id, position, plan)
     select 'contract-' || n, 'service-' || (n % ${organizations}::int + 1), 'pricing-' || (n % ${organizations}::int + 1), 0, plan
     from contract_services, ${ends} where contract_id = ${contract}`;
-  await sql`insert into usage_levels (contract_id, service_id, limit_name, position)
-    select 'contract-' || n, 'service-' || (n % ${organizations}::int + 1), limit_name, position
+  await sql`insert into usage_levels (contract_id, service_id, limit_name, position, limit_value, used_tenths)
+    select 'contract-' || n, 'service-' || (n % ${organizations}::int + 1), limit_name, position, limit_value, 0
     from usage_levels, ${ends} where contract_id = ${contract}`;
 }

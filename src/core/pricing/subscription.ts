@@ -1,7 +1,7 @@
-import { findAddOn, findPlan } from "./compile.ts";
+import { findAddOn, findPlan, trackedLimits } from "./compile.ts";
 import type { CompiledPricing } from "./compile.ts";
-import { emptyRecord } from "./model.ts";
-import type { AddOn, FeatureValue, LimitValue, SubscriptionConstraints } from "./model.ts";
+import { emptyRecord, UNLIMITED } from "./model.ts";
+import type { AddOn, FeatureValue, LimitValue, Period, SubscriptionConstraints } from "./model.ts";
 
 /** Requested subscription to one service. Names are case-insensitive. */
 export interface SubscriptionChoice {
@@ -176,6 +176,28 @@ export function grant(
     features: inOrderOf(pricing.pricing.features, features),
     usageLimits: inOrderOf(pricing.pricing.usageLimits, usageLimits),
   };
+}
+
+/** A limit whose consumption contracts count, with its value in one configuration. */
+export interface GrantedLimit {
+  readonly name: string;
+  readonly period?: Period;
+  /** Null if consumption cannot approach the limit: it is unlimited, a boolean, or not granted. */
+  readonly value: number | null;
+}
+
+/** Returns the tracked limits, in the order of the file, with the values that a plan and add-ons grant. */
+export function grantedLimits(
+  pricing: CompiledPricing,
+  { plan, addOns }: { plan: string | null; addOns: Readonly<Record<string, number>> | null },
+): GrantedLimit[] {
+  const { usageLimits } = grant(pricing, plan ?? undefined, addOns ?? {});
+  return trackedLimits(pricing).map((limit) => ({ ...limit, value: finiteLimit(usageLimits.get(limit.name)) }));
+}
+
+/** Returns a limit that consumption can approach; null for any other value. */
+export function finiteLimit(value: LimitValue | undefined): number | null {
+  return typeof value === "number" && value >= 0 && value < UNLIMITED ? value : null;
 }
 
 /** Reorders the values to the order of the file. */

@@ -1,7 +1,7 @@
 import { and, asc, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/pg-core";
 import { addPeriod, END_OF_TIME } from "../../core/period.ts";
-import type { Period } from "../../core/pricing/model.ts";
+import type { GrantedLimit } from "../../core/pricing/subscription.ts";
 import type { Database } from "../postgres/connect.ts";
 import { recordStates } from "./contract-states.ts";
 import type { Addressed } from "./outbox.ts";
@@ -259,14 +259,8 @@ export interface SubscribedService {
   plan: string | null;
   /** In the pricing's spelling; null without an entry in `subscriptionAddOns`. */
   addOns: Record<string, number> | null;
-  /** Limits with a usage level. */
-  tracked: readonly TrackedLimit[];
-}
-
-/** A limit with a usage level. It renews if it has a period. */
-export interface TrackedLimit {
-  name: string;
-  period?: Period | undefined;
+  /** Limits with a usage level. One with a period renews. */
+  tracked: readonly GrantedLimit[];
 }
 
 /** Passes a subscription's services as one JSON parameter, so that the statement text does not depend on their number. */
@@ -282,11 +276,22 @@ function servicesParameter(next: readonly SubscribedService[]): string {
   );
 }
 
-/** Passes the services' tracked limits as one JSON parameter, each with the end of a period that starts at `now`. */
-function limitsParameter(next: readonly SubscribedService[], now: Date): string {
+/** Contracts whose services track the same limits with the same values. */
+interface LevelGroup {
+  contractIds: readonly string[];
+  next: readonly Pick<SubscribedService, "serviceId" | "tracked">[];
+}
+
+/**
+ * Passes the services' tracked limits as one JSON parameter. Each has its group's number, and the end of a period that starts
+ * at `now`.
+ */
+function limitsParameter(groups: readonly Pick<LevelGroup, "next">[], now: Date): string {
+  const services = groups.flatMap(({ next }, number) => next.map((service) => ({ ...service, number })));
   return JSON.stringify(
-    next.flatMap(({ serviceId, tracked }) =>
-      tracked.map(({ name, period }, position) => ({
+    services.flatMap(({ number, serviceId, tracked }) =>
+      tracked.map(({ name, period, value }, position) => ({
+        number,
         service_id: serviceId,
         limit_name: name,
         position,
@@ -294,14 +299,22 @@ function limitsParameter(next: readonly SubscribedService[], now: Date): string 
         reset_at: period === undefined ? null : addPeriod(now, period).toISOString(),
         period_value: period?.value ?? null,
         period_unit: period?.unit ?? null,
+        limit_value: value ?? "Infinity",
       })),
     ),
   );
 }
 
 const LIMIT_COLUMNS = sql.raw(
-  "service_id text, limit_name text, position integer, anchor timestamptz, reset_at timestamptz, period_value numeric, period_unit text",
+  "number integer, service_id text, limit_name text, position integer, anchor timestamptz, reset_at timestamptz, period_value numeric, period_unit text, limit_value numeric",
 );
+
+/** SQL table of contract ids with the numbers of their groups. */
+const numberedContracts = (groups: readonly Pick<LevelGroup, "contractIds">[]): SQL => {
+  const ids = groups.flatMap(({ contractIds }) => contractIds);
+  const numbers = groups.flatMap(({ contractIds }, number) => contractIds.map(() => String(number)));
+  return sql`unnest(${textArray(ids)}, ${textArray(numbers)}::integer[])`;
+};
 
 /**
  * Sets the subscription of each contract to exactly `next`, in a fixed number of statements. Levels still tracked keep
@@ -347,17 +360,17 @@ export async function addSubscriptions(
     on conflict (contract_id, service_id) do update set
       pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
   `);
-  await putLevels(tx, input);
+  await putLevels(tx, [input], input.now);
 }
 
 /** Deletes the levels that match `of` and that `next` does not track, each with a ledger row. */
 async function dropLevels(
   tx: Database,
-  input: { of: SQL; next: readonly SubscribedService[]; now: Date; operationId: string },
+  input: { of: SQL; next: LevelGroup["next"]; now: Date; operationId: string },
 ): Promise<void> {
   const { of, next, now, operationId } = input;
   const leaving = sql`not exists (
-    select 1 from json_to_recordset(${limitsParameter(next, now)}::json) as wanted (${LIMIT_COLUMNS})
+    select 1 from json_to_recordset(${limitsParameter([{ next }], now)}::json) as wanted (${LIMIT_COLUMNS})
     where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
   )`;
   await tx.execute(sql`
@@ -369,20 +382,17 @@ async function dropLevels(
   await tx.execute(sql`delete from usage_levels where ${of} and ${leaving}`);
 }
 
-/** Inserts missing levels at zero and updates the period of existing ones. */
-async function putLevels(
-  tx: Database,
-  input: { contractIds: readonly string[]; next: readonly SubscribedService[]; now: Date },
-): Promise<void> {
-  const { next, now } = input;
-  if (input.contractIds.length === 0) return;
-  const these = textArray(input.contractIds);
+/** Inserts missing levels at zero, and updates limit and period of existing ones. */
+async function putLevels(tx: Database, groups: readonly LevelGroup[], now: Date): Promise<void> {
+  if (groups.every(({ contractIds }) => contractIds.length === 0)) return;
   await tx.execute(sql`
     insert into usage_levels
-      (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit)
-    select c.id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit
-    from unnest(${these}) as c (id)
-    cross join json_to_recordset(${limitsParameter(next, now)}::json) as l (${LIMIT_COLUMNS})
+      (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit, limit_value,
+      used_tenths)
+    select c.id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit,
+      l.limit_value, 0
+    from ${numberedContracts(groups)} as c (id, number)
+    join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
     on conflict (contract_id, service_id, limit_name) do update set
       position = excluded.position,
       anchor = case
@@ -393,7 +403,19 @@ async function putLevels(
       end,
       reset_at = case when excluded.reset_at is null then null else coalesce(usage_levels.reset_at, excluded.reset_at) end,
       period_value = excluded.period_value,
-      period_unit = excluded.period_unit
+      period_unit = excluded.period_unit,
+      limit_value = excluded.limit_value
+  `);
+}
+
+/** Updates the limits of existing levels that differ. Most moves change few of them. */
+async function putLimits(tx: Database, groups: readonly LevelGroup[], now: Date): Promise<void> {
+  await tx.execute(sql`
+    update usage_levels u set limit_value = l.limit_value
+    from ${numberedContracts(groups)} as c (id, number)
+    join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
+    where u.contract_id = c.id and u.service_id = l.service_id and u.limit_name = l.limit_name
+      and u.limit_value is distinct from l.limit_value
   `);
 }
 
@@ -431,7 +453,7 @@ export function batchesOf(moves: readonly Move[]): Move[][] {
  */
 async function findChangingLevels(
   tx: Database,
-  input: { contractIds: readonly string[]; serviceId: string; next: readonly SubscribedService[]; now: Date },
+  input: LevelGroup & { serviceId: string; now: Date },
 ): Promise<{ changing: string[]; due: string[] }> {
   const { next, now, serviceId } = input;
   const tracked = next.reduce((sum, service) => sum + service.tracked.length, 0);
@@ -442,7 +464,7 @@ async function findChangingLevels(
         count(u.limit_name) <> ${tracked}::integer or count(l.limit_name) <> ${tracked}::integer as is_changing
       from unnest(${textArray(input.contractIds)}) as c (id)
       left join usage_levels u on u.contract_id = c.id and u.service_id = ${serviceId}
-      left join json_to_recordset(${limitsParameter(next, now)}::json) as l (${LIMIT_COLUMNS})
+      left join json_to_recordset(${limitsParameter([{ next }], now)}::json) as l (${LIMIT_COLUMNS})
         on l.limit_name = u.limit_name and l.position = u.position and (l.reset_at is null) = (u.reset_at is null)
           and l.period_value is not distinct from u.period_value and l.period_unit is not distinct from u.period_unit
       group by c.id
@@ -463,16 +485,22 @@ export async function moveToVersion(
   input: {
     serviceId: string;
     pricingId: string;
-    tracked: readonly TrackedLimit[];
+    /** Limits that the version grants a plan with add-ons. */
+    limitsOf: (move: Move) => readonly GrantedLimit[];
     moves: readonly Move[];
     usage: "kept" | "reset";
     now: Date;
     operationId: string;
   },
 ): Promise<void> {
-  const { serviceId, pricingId, tracked, moves, now, operationId } = input;
+  const { serviceId, pricingId, moves, now, operationId } = input;
+  const groups = moves.map((move) => ({
+    contractIds: move.contractIds,
+    next: [{ serviceId, tracked: input.limitsOf(move) }],
+  }));
   const contractIds = moves.flatMap((move) => move.contractIds);
-  const next = [{ serviceId, pricingId, plan: null, addOns: null, tracked }];
+  // All configurations of a version track the same limits with the same periods.
+  const next = groups[0]?.next ?? [];
   const levelsOf = (ids: readonly string[]) => sql`${isAnyOf(sql`contract_id`, ids)} and service_id = ${serviceId}`;
   let changing: readonly string[] = contractIds;
   await expireHolds(tx, { contractIds, now, operationId });
@@ -495,14 +523,25 @@ export async function moveToVersion(
     if (changing.length > 0) await dropLevels(tx, { of: levelsOf(changing), next, now, operationId });
   }
   const targets = moves.map(({ plan, addOns }, number) => ({ number, plan, add_ons: addOns }));
-  const numbers = moves.flatMap((move, number) => move.contractIds.map(() => String(number)));
   await tx.execute(sql`
     update contract_services cs set pricing_id = ${pricingId}, plan = m.plan, add_ons = m.add_ons
-    from unnest(${textArray(contractIds)}, ${textArray(numbers)}) as c (id, number)
-    join json_to_recordset(${JSON.stringify(targets)}::json) as m (number text, plan text, add_ons json) using (number)
+    from ${numberedContracts(moves)} as c (id, number)
+    join json_to_recordset(${JSON.stringify(targets)}::json) as m (number integer, plan text, add_ons json) using (number)
     where cs.contract_id = c.id and cs.service_id = ${serviceId}
   `);
-  await putLevels(tx, { contractIds: changing, next, now });
+  const isChanging = new Set(changing);
+  const ofGroups = (wanted: (id: string) => boolean) =>
+    groups.map((group) => ({ ...group, contractIds: group.contractIds.filter(wanted) }));
+  await putLevels(
+    tx,
+    ofGroups((id) => isChanging.has(id)),
+    now,
+  );
+  await putLimits(
+    tx,
+    ofGroups((id) => !isChanging.has(id)),
+    now,
+  );
   await followLevels(tx, { contractIds: changing, now });
 }
 

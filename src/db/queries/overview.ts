@@ -26,13 +26,18 @@ export function isInState(state: ContractState, now: Date): SQL {
 export type StateCounts = Record<"total" | ContractState, number>;
 
 export async function countContracts(db: Database, organizationId: string, now: Date): Promise<StateCounts> {
-  const counted = CONTRACT_STATES.map(
-    (state) => sql`, count(*) filter (where ${isInState(state, now)})::integer as ${sql.identifier(state)}`,
-  );
-  const [row] = await db.execute<Record<keyof StateCounts, number>>(sql`
-    select count(*)::integer as total${sql.join(counted)} from ${contracts} where organization_id = ${organizationId}
+  const counts = { total: 0, active: 0, renewing: 0, ending: 0, expired: 0 };
+  // The states exclude each other, so that most rows need one comparison.
+  const cases = CONTRACT_STATES.map((state) => sql`when ${isInState(state, now)} then ${state}`);
+  const rows = await db.execute<{ state: ContractState; count: number }>(sql`
+    select case ${sql.join(cases, sql` `)} end as state, count(*)::integer as count
+    from ${contracts} where organization_id = ${organizationId} group by 1
   `);
-  return row ?? { total: 0, active: 0, renewing: 0, ending: 0, expired: 0 };
+  for (const { state, count } of rows) {
+    counts[state] = count;
+    counts.total += count;
+  }
+  return counts;
 }
 
 /** Distinct plan and add-ons of one version. There are few, even for many contracts. */
@@ -104,10 +109,22 @@ export interface LimitException {
   cap: number | null;
 }
 
-/** Finite limits that consumption can approach: per configuration, and of contracts with overrides. */
+/** Limits that differ from what the balances' rows say. */
 export interface NumericLimits {
+  /** Per configuration, for balances without `limit_value`; empty if there are none. */
   caps: readonly NumericLimit[];
+  /** Of contracts with overrides. */
   exceptions: readonly LimitException[];
+}
+
+/** Returns true if balances of the organization lack `limit_value`: `npm run migrate` has not come to them. */
+export async function hasUnfilledLimits(db: Database, organizationId: string): Promise<boolean> {
+  const [row] = await db.execute<{ unfilled: boolean }>(sql`
+    select exists (
+      select from services s join usage_levels u on u.service_id = s.id and u.limit_value is null
+      where s.organization_id = ${organizationId}
+    ) as unfilled`);
+  return row?.unfilled ?? false;
 }
 
 /** An end user who has consumed most of a limit. */
@@ -135,27 +152,28 @@ export interface Nearness extends NumericLimits {
 const configurationKey = (pricingId: SQL, plan: SQL, addOns: SQL): SQL =>
   sql`json_build_array(${pricingId}, ${plan}, ${addOns})::text`;
 
-/** Selects every limit of which a contract has consumed at least this share in its current period. */
-function nearLimits({ organizationId, caps, exceptions, share, now }: Nearness): SQL {
-  const rows = JSON.stringify(
-    caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [pricingId, plan, addOnsText, limitName, cap]),
-  );
-  const used = (cap: SQL) => sql`case when ${cap} = 0 then 1 else u.consumed / ${cap} end as used`;
-  const isNearTo = (cap: SQL) => sql`u.consumed > 0 and u.consumed >= ${cap} * ${share}::numeric
+/** Columns of a balance that is near its limit. */
+const nearColumns = (
+  limit: SQL,
+): SQL => sql`u.contract_id, u.service_id, u.limit_name, u.consumed, ${limit} as cap, u.reset_at,
+      case when ${limit} = 0 then 1 else u.consumed / ${limit} end as used`;
+
+/** SQL condition: balance `u` has consumed at least this share of the limit in its current period. */
+const isNearTo = (limit: SQL, { share, now }: Nearness): SQL =>
+  sql`u.consumed > 0 and u.consumed >= ${limit} * ${share}::numeric
       and (u.reset_at is null or u.reset_at >= ${now.toISOString()}::timestamptz)`;
-  const general = sql`
-    with caps as materialized (
-      select ${configurationKey(sql`c->>0`, sql`c->>1`, sql`c->>2`)} as configuration, c->>3 as limit_name, (c->>4)::numeric as cap
-      from json_array_elements(${rows}::json) c
-    )
-    select c.id, c.user_id, c.username, cs.service_id, u.limit_name, u.consumed, caps.cap, u.reset_at,
-      ${used(sql`caps.cap`)}
-    from contracts c
-    join contract_services cs on cs.contract_id = c.id
-    join caps on caps.configuration = ${configurationKey(sql`cs.pricing_id`, sql`cs.plan`, sql`cs.add_ons::text`)}
-    join usage_levels u
-      on u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_name = caps.limit_name
-    where c.organization_id = ${organizationId} and ${isNearTo(sql`caps.cap`)}`;
+
+/** Selects every limit of which a contract has consumed at least this share in its current period. */
+function nearLimits(nearness: Nearness): SQL {
+  const { organizationId, caps, exceptions, share } = nearness;
+  // Below a tenth every balance may qualify, and the index has none that are at zero.
+  const tenths = share < 0.1 ? sql`true` : sql`u.used_tenths >= trunc(${share}::numeric * 10)::smallint`;
+  const filled = sql`
+    select ${nearColumns(sql`u.limit_value`)}
+    from services s
+    join usage_levels u on u.service_id = s.id and ${tenths}
+    where s.organization_id = ${organizationId} and ${isNearTo(sql`u.limit_value`, nearness)}`;
+  const general = caps.length === 0 ? filled : sql`${filled} union all (${nearUnfilled(nearness)})`;
   if (exceptions.length === 0) return general;
   const excepted = JSON.stringify(
     exceptions.map(({ contractId, serviceId, limitName, cap }) => [contractId, serviceId, limitName, cap]),
@@ -167,20 +185,54 @@ function nearLimits({ organizationId, caps, exceptions, share, now }: Nearness):
     )
     select general.* from (${general}) general where not exists (
       select from exceptions e
-      where e.contract_id = general.id and e.service_id = general.service_id and e.limit_name = general.limit_name
+      where e.contract_id = general.contract_id and e.service_id = general.service_id
+        and e.limit_name = general.limit_name
     )
     union all
-    select c.id, c.user_id, c.username, u.service_id, u.limit_name, u.consumed, e.cap, u.reset_at, ${used(sql`e.cap`)}
+    select ${nearColumns(sql`e.cap`)}
     from exceptions e
-    join contracts c on c.id = e.contract_id
     join usage_levels u
       on u.contract_id = e.contract_id and u.service_id = e.service_id and u.limit_name = e.limit_name
-    where ${isNearTo(sql`e.cap`)}`;
+    where ${isNearTo(sql`e.cap`, nearness)}`;
+}
+
+/** Selects near limits among the balances without `limit_value`, from the limits of each configuration. */
+function nearUnfilled(nearness: Nearness): SQL {
+  const rows = JSON.stringify(
+    nearness.caps.map(({ pricingId, plan, addOnsText, limitName, cap }) => [
+      pricingId,
+      plan,
+      addOnsText,
+      limitName,
+      cap,
+    ]),
+  );
+  return sql`
+    with caps as materialized (
+      select ${configurationKey(sql`c->>0`, sql`c->>1`, sql`c->>2`)} as configuration, c->>3 as limit_name, (c->>4)::numeric as cap
+      from json_array_elements(${rows}::json) c
+    )
+    select ${nearColumns(sql`caps.cap`)}
+    from contracts c
+    join contract_services cs on cs.contract_id = c.id
+    join caps on caps.configuration = ${configurationKey(sql`cs.pricing_id`, sql`cs.plan`, sql`cs.add_ons::text`)}
+    join usage_levels u
+      on u.contract_id = cs.contract_id and u.service_id = cs.service_id and u.limit_name = caps.limit_name
+    where c.organization_id = ${nearness.organizationId} and u.limit_value is null
+      and ${isNearTo(sql`caps.cap`, nearness)}`;
 }
 
 /** SQL condition: the row of `contracts` is near one of its limits. */
 export function isNear(nearness: Nearness): SQL {
-  return sql`${contracts.id} in (select id from (${nearLimits(nearness)}) near)`;
+  return sql`${contracts.id} in (select contract_id from (${nearLimits(nearness)}) near)`;
+}
+
+/** Counts the contracts that are near a limit in its current period. */
+export async function countNear(db: Database, nearness: Nearness): Promise<number> {
+  const [row] = await db.execute<{ total: number }>(
+    sql`select count(*)::integer as total from (select distinct contract_id from (${nearLimits(nearness)}) limits) near`,
+  );
+  return row?.total ?? 0;
 }
 
 /**
@@ -191,11 +243,18 @@ export async function findNear(
   db: Database,
   input: Nearness & { atMost: number },
 ): Promise<{ total: number; users: NearUser[] }> {
-  if (input.caps.length === 0 && input.exceptions.length === 0) return { total: 0, users: [] };
   const rows = await db.execute<Record<string, string> & { total: number; reset_at: string | null }>(sql`
-    with near as (select distinct on (id) * from (${nearLimits(input)}) limits order by id, used desc, limit_name)
-    select near.*, (select name_key from services s where s.id = near.service_id), (select count(*) from near)::integer as total
-    from near order by near.used desc, near.username, near.user_id limit ${input.atMost}::integer
+    with near as materialized (
+      -- Byte order is the fastest to sort by.
+      select distinct on (contract_id collate "C") * from (${nearLimits(input)}) limits
+      order by contract_id collate "C", used desc, limit_name
+    ), nearest as (
+      -- The limits that are as near as the last one stay until the names decide.
+      select * from near order by used desc fetch first (${input.atMost}::integer) rows with ties
+    )
+    select nearest.*, c.user_id, c.username, s.name_key, (select count(*) from near)::integer as total
+    from nearest join contracts c on c.id = nearest.contract_id join services s on s.id = nearest.service_id
+    order by nearest.used desc, c.username, c.user_id limit ${input.atMost}::integer
   `);
   return {
     total: rows[0]?.total ?? 0,

@@ -4,6 +4,7 @@ import { migrate, requireMigrated } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { Failure } from "../../operations/errors.ts";
 import { fillUsernameSkeletons } from "../../operations/accounts/username-skeletons.ts";
+import { fillLimitValues } from "../../operations/numeric-limits.ts";
 import { seedFirstAdmin } from "../../operations/accounts/sign-up.ts";
 import type { Config, Secrets } from "./config.ts";
 import { openResources } from "./resources.ts";
@@ -26,6 +27,7 @@ async function seed(config: Config, secrets: Secrets, databaseUrl: string): Prom
   const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
   try {
     await fillUsernameSkeletons(resources);
+    await fillLimitValues(resources);
     const created = await seedFirstAdmin(resources, {
       username: config.ADMIN_USER,
       password,

@@ -3,7 +3,8 @@ import { configurationOf } from "../../core/change/configuration.ts";
 import type { Configuration } from "../../core/change/configuration.ts";
 import type { RecordedEvent } from "../../core/event-messages.ts";
 import { CONTRACT_CHANGES, type FallbackSubscription } from "../../core/scheduled.ts";
-import { type CompiledPricing, trackedLimits } from "../../core/pricing/compile.ts";
+import type { CompiledPricing } from "../../core/pricing/compile.ts";
+import { grantedLimits } from "../../core/pricing/subscription.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { batchesOf, lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
@@ -234,13 +235,12 @@ async function novateToNewest(
   const everybody = affected.map((row) => row.id);
   const moves = input.moves ?? [{ contractIds: everybody, ...checkTarget(service, target, pricing, input.fallback) }];
   const now = ctx.resources.now();
-  const tracked = trackedLimits(pricing);
   const operationId = newId(now);
   for (const batch of batchesOf(moves)) {
     await moveToVersion(ctx.db, {
       serviceId: service.id,
       pricingId: target.id,
-      tracked,
+      limitsOf: (move) => grantedLimits(pricing, move),
       moves: batch,
       usage: "reset",
       now,

@@ -1,4 +1,4 @@
-import { trackedLimits } from "../../core/pricing/compile.ts";
+import { grantedLimits } from "../../core/pricing/subscription.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import {
@@ -47,7 +47,6 @@ export async function novateHolders(
     if (pricing === undefined) throw new Error(`pricing ${target.id} has no model`);
     const now = ctx.resources.now();
     const contractIds = moves.flatMap((move) => move.contractIds);
-    const tracked = trackedLimits(pricing);
     const operationId = newId(now);
     const before = await readFacts(ctx.db, contractIds);
     const events = await movePending(ctx, { serviceId: service.id, to: target, moves: pendingMoves });
@@ -57,7 +56,7 @@ export async function novateHolders(
       await moveToVersion(ctx.db, {
         serviceId: service.id,
         pricingId: target.id,
-        tracked,
+        limitsOf: (move) => grantedLimits(pricing, move),
         moves: batch,
         usage: "kept",
         now,

@@ -40,12 +40,19 @@ export async function readOverview(
   await applyDueChangesOf(ctx, { organizationId });
   const now = ctx.resources.now();
   const limits = await numericLimitsOf(ctx, organizationId);
+  const [counted, near, limitsReached, denied, versions] = await Promise.all([
+    countContracts(ctx.db, organizationId, now),
+    findNear(ctx.db, { organizationId, ...limits, share, now, atMost: MAX_NEAR }),
+    countLimitsReached(ctx.db, organizationId, hours),
+    denialsOf(ctx, input),
+    countVersions(ctx.db, organizationId),
+  ]);
   return {
-    contracts: await countContracts(ctx.db, organizationId, now),
-    near: { share, ...(await findNear(ctx.db, { organizationId, ...limits, share, now, atMost: MAX_NEAR })) },
-    limitsReached: { hours, total: await countLimitsReached(ctx.db, organizationId, hours) },
-    denials: { hours, total: (await denialsOf(ctx, input)).total },
-    ...(await countVersions(ctx.db, organizationId)),
+    contracts: counted,
+    near: { share, ...near },
+    limitsReached: { hours, total: limitsReached },
+    denials: { hours, total: denied.total },
+    ...versions,
   };
 }
 
