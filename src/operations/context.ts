@@ -2,6 +2,7 @@ import { PgTransaction } from "drizzle-orm/pg-core";
 import type { Author, Caller } from "../core/access/caller.ts";
 import type { AssessedConfiguration } from "../core/change/analysis.ts";
 import type { Database } from "../db/postgres/connect.ts";
+import type { Invalidations } from "../db/postgres/invalidations.ts";
 import type { Issuer } from "../db/queries/issuer.ts";
 import type { EventLog } from "../db/queries/outbox.ts";
 import type { SnapshotCache } from "../db/queries/snapshot-cache.ts";
@@ -21,6 +22,8 @@ export interface Resources {
   snapshots: SnapshotCache;
   /** Resolves once `snapshots` reflects every earlier commit. Undefined where `snapshots` caches nothing. */
   invalidationsApplied?: (() => Promise<void>) | undefined;
+  /** Committed changes of every process. Undefined where no connection can wait for them, as on Workers. */
+  invalidations?: Invalidations | undefined;
   keyring: Keyring;
   pricingCache: PricingCache;
   issuer: Issuer;

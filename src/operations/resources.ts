@@ -41,6 +41,7 @@ export function createResources(
     db: connection.db,
     snapshots: createSnapshotCache(connection, changes),
     invalidationsApplied: changes?.invalidationsApplied,
+    invalidations: changes,
     pricingCache: createPricingCache(),
     issuer: createIssuer(options.settings.publicUrl),
     analysis: createAnalysis(),

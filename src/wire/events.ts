@@ -37,13 +37,15 @@ export const eventOperations: readonly Operation[] = [
     path: "/events/stream",
     summary: "Stream events",
     description:
-      "Streams events as Server-Sent Events, and resumes after the header Last-Event-ID. An organization key gets its organization's events; without a key there are only public ones.",
+      "Streams events as Server-Sent Events, and resumes after the header Last-Event-ID. An organization key gets its organization's events; without a key there are only public ones. With `changes=true` an organization key gets no events but the ids of contracts that changed, for caches: `event: change` with the contracts (null: any), and `event: beat` with the moment before which every commit has been sent.",
     query: z.object({
       organizationId: z.string().optional().describe("With a user key: the organization"),
+      changes: z.boolean().default(false).describe("Streams changed contracts instead of events"),
       lastEventId: z.int().optional().describe("Resume position, for clients that cannot send the header"),
     }),
     mediaType: "text/event-stream",
     answers: { 200: { schema: z.string(), example: "retry: 3000\nid: 7\n\n" } },
+    errors: { 503: "Changes cannot be followed here: connect to Node, Bun or Deno" },
   },
   {
     id: "sendTestEvent",

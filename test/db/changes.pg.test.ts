@@ -35,11 +35,11 @@ test("a changed contract is told by its id, once a transaction", async () => {
     await tx`update contract_services set plan = 'PRO' where contract_id = ${id}`;
   });
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contract", contractId: id }]);
+  expect(told).toEqual([{ of: "contract", contractId: id, organizationId: api.callers.organizationId }]);
   told = [];
   await sql()`delete from contracts where id = ${id}`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contract", contractId: id }]);
+  expect(told).toEqual([{ of: "contract", contractId: id, organizationId: api.callers.organizationId }]);
 });
 
 test("a contract that is created, read or consumed from is not told", async () => {
@@ -61,13 +61,13 @@ test("many contracts that change at once are told as all of them", async () => {
   told = [];
   await sql()`update contracts set updated_at = now() where user_id like 'many-%'`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contracts" }]);
+  expect(told).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
 });
 
 test("a service that changes is told as all contracts, a key that changes or goes as all keys", async () => {
   await sql()`update services set disabled = disabled`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contracts" }]);
+  expect(told).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
   const { id: userId } = api.callers.outsider;
   for (const change of [
     () => sql()`update users set role = 'ADMIN' where id = ${userId}`,
@@ -92,7 +92,7 @@ test("losing the connection ends its life at once, says that anything may have c
   told = [];
   await sql()`update services set disabled = disabled`;
   await changes.invalidationsApplied();
-  expect(told).toEqual([{ of: "contracts" }]);
+  expect(told).toEqual([{ of: "contracts", organizationIds: [api.callers.organizationId] }]);
 });
 
 test("a connection that is silent without having ended is not trusted for longer than a second", async () => {

@@ -45,6 +45,9 @@ function insideOrganization(
   return rules;
 }
 
+/** Refusal of a caller without a key. */
+export const KEY_REQUIRED = 'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.';
+
 /**
  * The permission table. The first row that matches method and path decides, from top to bottom. A path without a row is
  * denied to everyone, so a route without a rule is unreachable. membership.ts makes the decisions that depend on the
@@ -268,7 +271,7 @@ export function checkPermission(
   if (caller.kind === "anonymous") {
     return {
       letter: "K",
-      message: 'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
+      message: KEY_REQUIRED,
     };
   }
   if (caller.kind === "user") {

@@ -1,10 +1,13 @@
 import postgres from "postgres";
 import { createBatch } from "./batch.ts";
 
-/** A committed change that makes cached entries stale, as the triggers of migration 0004 notify it. */
+/**
+ * A committed change that makes cached entries stale, as the triggers of migration 0024 notify it. A missing organization
+ * stands for any.
+ */
 export type Invalidation =
-  | { of: "contract"; contractId: string }
-  | { of: "contracts" }
+  | { of: "contract"; contractId: string; organizationId?: string }
+  | { of: "contracts"; organizationIds?: readonly string[] }
   | { of: "keys" }
   | { of: "everything" };
 
@@ -15,8 +18,16 @@ export type Invalidation =
 export interface Invalidations {
   /** True if every change committed up to 900 ms ago has been received. */
   isFresh(): boolean;
-  /** Registers a callback for each change. It receives `everything` when notifications may have been lost. */
-  follow(listener: (change: Invalidation) => void): void;
+  /**
+   * Registers a callback for each change. It receives `everything` when notifications may have been lost. Returns a
+   * function that removes it.
+   */
+  follow(listener: (change: Invalidation) => void): () => void;
+  /**
+   * Registers a callback for each confirmed heartbeat, with the time at which it was sent, by `performance.now()`. Every
+   * change that committed before has been received then. Returns a function that removes it.
+   */
+  followHeartbeats(listener: (sentAt: number) => void): () => void;
   /** Resolves when every change committed before this call has been received, or the cache is no longer fresh. */
   invalidationsApplied(): Promise<void>;
   close(): Promise<void>;
@@ -39,7 +50,8 @@ export function listenForInvalidations(
   options: { applicationName: string; onState?: (isLive: boolean, error?: unknown) => void },
 ): Invalidations {
   const heartbeatChannel = `faregate_beat_${crypto.randomUUID().replaceAll("-", "")}`;
-  const listeners: ((change: Invalidation) => void)[] = [];
+  const listeners = new Set<(change: Invalidation) => void>();
+  const heartbeatListeners = new Set<(sentAt: number) => void>();
   let awaited: { heartbeat: string; arrived: () => void } | undefined;
   let sent = 0;
   let listening = false;
@@ -94,6 +106,7 @@ export function listenForInvalidations(
         ]).finally(() => clearTimeout(timer));
         if (!listening) return requests.map(() => true);
         confirmedAt = sentAt;
+        for (const listener of heartbeatListeners) listener(sentAt);
         options.onState?.(true);
       } catch (error) {
         onDisconnect();
@@ -107,7 +120,8 @@ export function listenForInvalidations(
   void heartbeat(undefined);
   return {
     isFresh: () => performance.now() - confirmedAt < MAX_STALENESS_MS,
-    follow: (listener) => listeners.push(listener),
+    follow: (listener) => added(listeners, listener),
+    followHeartbeats: (listener) => added(heartbeatListeners, listener),
     invalidationsApplied: async () => {
       if (confirmedAt !== -Infinity) await heartbeat(undefined);
     },
@@ -120,9 +134,18 @@ export function listenForInvalidations(
   };
 }
 
+/** Adds to a set. Returns a function that removes it again. */
+function added<T>(set: Set<T>, value: T): () => void {
+  set.add(value);
+  return () => void set.delete(value);
+}
+
 function changeOf(payload: string): Invalidation {
-  const [of, contractId] = payload.split(" ");
-  if (of === "contract" && contractId !== undefined) return { of, contractId };
-  if (of === "contracts" || of === "keys") return { of };
-  return { of: "everything" };
+  const [of, ...ids] = payload.split(" ");
+  const [contractId, organizationId] = ids;
+  if (of === "contract" && contractId !== undefined) {
+    return { of, contractId, ...(organizationId === undefined ? {} : { organizationId }) };
+  }
+  if (of === "contracts") return { of, ...(ids.length === 0 ? {} : { organizationIds: ids }) };
+  return { of: of === "keys" ? of : "everything" };
 }

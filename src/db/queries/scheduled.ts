@@ -234,7 +234,13 @@ export async function insertChange(
     const rows = next.map((service, position) => ({ ...service, changeId: change.id, position }));
     await tx.insert(scheduledSubscriptions).values(rows);
   }
-  await tx.update(contracts).set({ changeAt: change.at }).where(eq(contracts.id, change.contractId));
+  await tx
+    .update(contracts)
+    .set({ changeAt: change.at })
+    // A contract that is created with a trial has it already: an update would announce the contract as a changed one.
+    .where(
+      and(eq(contracts.id, change.contractId), sql`${contracts.changeAt} is distinct from ${change.at.toISOString()}`),
+    );
 }
 
 /** A pending change with everything that it needs to be applied. */

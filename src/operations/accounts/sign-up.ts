@@ -1,3 +1,4 @@
+import { KEY_REQUIRED } from "../../core/access/permissions.ts";
 import { eq } from "drizzle-orm";
 import { addressBlock } from "../../core/access/address-block.ts";
 import { isPlatformAdmin, type PlatformRole } from "../../core/access/caller.ts";
@@ -22,10 +23,7 @@ export function requireSignUpAllowed(ctx: Context): void {
   if (ctx.caller.kind === "user") {
     throw new Failure("forbidden", "PERMISSION ERROR: Only admins can create users.");
   }
-  throw new Failure(
-    "unauthenticated",
-    'API Key not found. Please ensure to add an API Key as value of the "x-api-key" header.',
-  );
+  throw new Failure("unauthenticated", KEY_REQUIRED);
 }
 
 /**

@@ -86,6 +86,7 @@ export async function createContract(
         endDate: checked?.until ?? addPeriod(now, { value: renewalDays, unit: "DAY" }),
         autoRenew: contract.billingPeriod?.autoRenew ?? false,
         renewalDays,
+        changeAt: checked?.until ?? null,
       });
       await addSubscriptions(ctx.db, { contractIds: [id], next, now });
       if (checked !== undefined) await beginTrial(ctx, { ...given, contractId: id, checked });
