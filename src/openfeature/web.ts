@@ -110,11 +110,11 @@ export class FaregateWebProvider implements Provider {
   }
 
   resolveBooleanEvaluation(flagKey: string, defaultValue: boolean): BooleanDetails {
+    const { rejection } = this;
     const valid = this.ownPayload();
     const payload = valid ?? this.shown;
-    const { rejection } = this;
     if (!payload && rejection) return failure(defaultValue, rejection.code, rejection.message);
-    return tokenDetails(payload, flagKey, defaultValue, valid === null || this.condition === "stale");
+    return tokenDetails(payload, flagKey, defaultValue, !valid || this.condition === "stale");
   }
 
   resolveStringEvaluation(flagKey: string, defaultValue: string): ResolutionDetails<string> {
@@ -132,15 +132,10 @@ export class FaregateWebProvider implements Provider {
     return asOtherType(this.resolveBooleanEvaluation(flagKey, false), flagKey, defaultValue);
   }
 
-  /** Tokens are requested per user, and this context names none. */
-  private isNobody({ targetingKey }: EvaluationContext): boolean {
-    return this.options.tokenSource === undefined && !targetingKey;
-  }
-
   /** Returns the payload, unless it belongs to the previous user. */
   private ownPayload(): PricingTokenPayload | null {
     const payload = this.client.token.getPayload();
-    if (this.options.tokenSource !== undefined) return payload;
+    if (this.options.tokenSource) return payload;
     return payload?.sub === undefined || payload.sub === this.context.targetingKey ? payload : null;
   }
 
@@ -154,21 +149,22 @@ export class FaregateWebProvider implements Provider {
     this.changes += 1;
     clearTimeout(this.retry);
     try {
-      if (this.isNobody(context)) {
+      // A token source may know the user by other means.
+      if (!this.options.tokenSource && !context.targetingKey) {
         this.reset();
         throw (this.rejection = new TargetingKeyMissingError("targetingKey must be the userId of a contract."));
       }
       this.release ??= client.retain(this.options.url !== undefined);
-      if (this.options.tokenSource !== undefined) await this.loadFromSource(isSameUser);
+      if (this.options.tokenSource) await this.loadFromSource(isSameUser);
       else if (!isSameUser || this.ownPayload() === null) await client.setUserId(context.targetingKey ?? "");
       this.condition = "ready";
     } catch (error) {
       this.condition = "error";
-      if (this.options.tokenSource === undefined && isTransient(error)) this.retryIn(FIRST_RETRY_MS);
-      const failed = providerError(error);
-      // A newer context may have replaced the one that failed.
-      if (failed instanceof InvalidContextError && context === this.context) this.rejection = failed;
-      throw failed;
+      if (!this.options.tokenSource && isTransient(error)) this.retryIn(FIRST_RETRY_MS);
+      const reason = providerError(error);
+      // Also correct for a replaced context: its promise follows the newer one.
+      if (reason instanceof InvalidContextError) this.rejection = reason;
+      throw reason;
     } finally {
       this.changes -= 1;
     }
