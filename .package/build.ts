@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { rolldown } from "rolldown";
 import { shortenDeclarations } from "./declarations.ts";
 import { reactGuard } from "./guard.ts";
+import { licencesOf } from "./licences.ts";
 
 /*
  * Writes the npm package to dist/package: ESM, CommonJS and declarations, file by file as in src. Bundlers can then
@@ -110,12 +111,7 @@ async function bundleCommand(command: string, source: string): Promise<string> {
   const build = await rolldown({ input: join(ROOT, source), cwd: ROOT, platform: "node", logLevel: "warn" });
   const { output } = await build.generate({ format: "esm", codeSplitting: false });
   const [{ code, moduleIds }] = output;
-  const packages = new Set(moduleIds.flatMap((id) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(id)?.[0] ?? []));
-  const licences = [...packages].sort().map((folder) => {
-    const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name));
-    if (file === undefined) throw new Error(`${folder} has no licence to print`);
-    return `\n/*\n${folder.split("/node_modules/").at(-1)}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n*/\n`;
-  });
+  const licences = licencesOf(moduleIds).map(({ name, text }) => `\n/*\n${name}\n\n${text}\n*/\n`);
   mkdirSync(join(TARGET, "bin"), { recursive: true });
   const path = `bin/${command}.js`;
   const text = `#!/usr/bin/env node\n${code.replace(/^#!.*\n/, "")}${licences.join("")}`;

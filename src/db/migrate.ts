@@ -1,3 +1,4 @@
+import { commandLine } from "../core/command-line.ts";
 import { sql } from "drizzle-orm";
 import { readMigrationFiles } from "drizzle-orm/migrator";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
@@ -52,7 +53,9 @@ export async function requireMigrated(databaseUrl: string, migrationsFolder: str
   } finally {
     await connection.close();
   }
-  throw new StartupProblem("The database's schema is older than this release: `npm run migrate` brings it up to date.");
+  throw new StartupProblem(
+    `The database's schema is older than this release: ${commandLine("migrate")} brings it up to date.`,
+  );
 }
 
 /** Creation time of this release's newest migration, in milliseconds since 1970; 0 without migrations. */

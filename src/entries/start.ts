@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
+import { isPackaged } from "../core/command-line.ts";
 import { parseDatabaseUrl } from "../db/postgres/address.ts";
 import { openDataFolder } from "../db/postgres/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/embedded.ts";
@@ -19,7 +20,7 @@ import { loadOrCreateSecrets } from "./process/secrets.ts";
 import { createBackoff, supervise, type Supervised } from "./launcher/supervisor.ts";
 
 /*
- * `npm start`: starts the database, migrates it, creates the first ADMIN, then runs the REST process and the event
+ * `npm start` and `npx faregate-server`: starts the database, migrates it, creates the first ADMIN, then runs the REST process and the event
  * server until a signal. Any fatal failure stops everything, so that no partial system keeps running. The launcher runs
  * on Node; its argument selects the runtime of REST.
  */
@@ -136,7 +137,7 @@ async function main(): Promise<void> {
 
 /** Builds a missing or outdated server. Returns false if that is not possible: the sources run then, but start slower. */
 async function prepareServer(): Promise<boolean> {
-  if (!isServerStale()) return true;
+  if (isPackaged || !isServerStale()) return true;
   try {
     await buildServer();
     return true;
@@ -152,7 +153,7 @@ async function prepareServer(): Promise<boolean> {
  * build is served. Returns a remark for the operator.
  */
 function buildConsoleMeanwhile(): string {
-  if (!isConsoleStale()) return "";
+  if (isPackaged || !isConsoleStale()) return "";
   const { resolve } = createRequire(import.meta.url);
   try {
     resolve("vite/package.json");

@@ -1,3 +1,4 @@
+import { commandLine } from "../core/command-line.ts";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asFailure, Failure, type FailureCode, needsOperator } from "../operations/errors.ts";
@@ -42,7 +43,7 @@ export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody =
       logRequest(
         c,
         "error",
-        "the database rejects statements until an operator acts; run npm run doctor",
+        `the database rejects statements until an operator acts; run ${commandLine("doctor")}`,
         failure.cause,
       );
     } else if (failure.code === "unavailable") logRequest(c, "warn", "the database is unavailable", failure.cause);

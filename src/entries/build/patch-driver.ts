@@ -105,23 +105,22 @@ export type DriverBuild = (typeof DRIVER_BUILDS)[number];
 const FILES = ["connection.js", "index.js"] as const;
 
 /** Folder of the installed driver. Bun resolves to `src`, the others to `cjs/src`. */
-function driverFolder(): string {
+export function driverFolder(): string {
   let folder = dirname(createRequire(import.meta.url).resolve("postgres"));
   while (["src", "cjs", "cf"].includes(basename(folder))) folder = dirname(folder);
   return folder;
 }
 
 /**
- * Returns files of these builds that lack a repair, relative to the driver's folder. Compares the content, because an
- * older release may have left a marker.
+ * Returns files of these folders that lack a repair, relative to `root`. Compares the content, because an older release may
+ * have left a marker.
  */
-export function unrepairedFiles(builds: readonly DriverBuild[]): string[] {
-  const root = driverFolder();
-  return builds.flatMap((build) =>
+export function unrepairedFiles(root: string, folders: readonly string[]): string[] {
+  return folders.flatMap((folder) =>
     FILES.filter((file) => {
-      const text = readFileSync(join(root, build, file), "utf8");
+      const text = readFileSync(join(root, folder, file), "utf8");
       return REPAIRS.some((repair) => repair.file === file && !text.includes(repair.put));
-    }).map((file) => `${build}/${file}`),
+    }).map((file) => `${folder}/${file}`),
   );
 }
 

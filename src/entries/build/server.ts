@@ -1,8 +1,11 @@
-import { readFileSync } from "node:fs";
+import { cpSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Plugin } from "esbuild";
+import type { Metafile, Plugin } from "esbuild";
+import { StartupProblem } from "../../db/postgres/connect.ts";
+import { driverProblem } from "../platform/driver.ts";
 import { isStale, replaceFolder } from "./output.ts";
+import { driverFolder } from "./patch-driver.ts";
 
 /*
  * `npm run build:server` bundles the servers on Node and the commands into dist/server. They start in a fifth of the
@@ -38,10 +41,24 @@ const EXTERNAL = [
   "vite",
 ];
 
+/** Entries of the npm package beside these: its command, what that command starts, and the servers on Bun. */
+const PACKAGED_ENTRIES = {
+  "faregate-server": "src/entries/faregate-server.ts",
+  start: "src/entries/start.ts",
+  bun: "src/entries/bun.ts",
+  "events-bun": "src/entries/events-bun.ts",
+};
+
+/** Folder of the driver's copy, beside the servers. */
+const DRIVER = "postgres";
+
 /** Source folders that the servers are built from. */
 const PARTS = ["core", "db", "entries", "events", "http", "operations", "wire"];
 
 export const isServerStale = (): boolean => isStale(join(SERVER_FOLDER, "node.js"), PARTS);
+
+/** The expression, not a text that names it. */
+const URL_OF_SOURCE = /(?<!["\\])\bimport\.meta\.url\b/g;
 
 /** Keeps `import.meta.url` of a source that finds files beside it, such as migrations. */
 const sourceUrls: Plugin = {
@@ -49,36 +66,56 @@ const sourceUrls: Plugin = {
   setup: (build) => {
     build.onLoad({ filter: /[/\\]src[/\\].*\.ts$/ }, ({ path }) => {
       const text = readFileSync(path, "utf8");
-      // Threads are built beside the servers.
-      if (!text.includes("import.meta.url") || path.endsWith("threads.ts")) return undefined;
+      // Threads and the driver are built beside the servers.
+      if (!text.includes("import.meta.url") || path.endsWith("threads.ts") || path.endsWith("driver.ts"))
+        return undefined;
       const source = JSON.stringify(relative(SERVER_FOLDER, path));
-      return { contents: text.replaceAll("import.meta.url", `new URL(${source}, import.meta.url).href`), loader: "ts" };
+      return { contents: text.replace(URL_OF_SOURCE, () => `new URL(${source}, import.meta.url).href`), loader: "ts" };
     });
   },
 };
 
-export async function buildServer(): Promise<void> {
+/** Imports the copy of the driver, so that a start can check its repairs and other installations cannot replace it. */
+const driverCopy: Plugin = {
+  name: "driver-copy",
+  setup: (build) => {
+    build.onResolve({ filter: /^postgres$/ }, () => ({ path: `./${DRIVER}/index.js`, external: true }));
+  },
+};
+
+/** Builds the servers into dist/server. */
+export const buildServer = (): Promise<void> =>
+  replaceFolder(SERVER_FOLDER, async (fresh) => void (await bundleServer(fresh)));
+
+/**
+ * Bundles the servers into a folder. `isPackaged`: for the npm package, which has no sources.
+ * @throws StartupProblem for a driver without its repairs.
+ */
+export async function bundleServer(folder: string, isPackaged = false): Promise<Metafile> {
+  const problem = driverProblem(["src"]);
+  if (problem !== undefined) throw new StartupProblem(problem);
   const { build } = await import("esbuild");
-  await replaceFolder(SERVER_FOLDER, async (fresh) => {
-    await build({
-      absWorkingDir: ROOT,
-      entryPoints: ENTRIES,
-      outdir: fresh,
-      bundle: true,
-      splitting: true,
-      format: "esm",
-      platform: "node",
-      target: "node20",
-      external: EXTERNAL,
-      plugins: [sourceUrls],
-      define: { IS_BUILT: "true" },
-      // Dependencies in CommonJS load Node's modules with require.
-      banner: {
-        js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
-      },
-      logLevel: "error",
-    });
+  const { metafile } = await build({
+    absWorkingDir: ROOT,
+    entryPoints: isPackaged ? { ...ENTRIES, ...PACKAGED_ENTRIES } : ENTRIES,
+    outdir: folder,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    external: EXTERNAL,
+    plugins: [sourceUrls, driverCopy],
+    define: { IS_BUILT: "true", DRIVER_COPY: `"./${DRIVER}"`, ...(isPackaged ? { IS_PACKAGED: "true" } : {}) },
+    metafile: true,
+    // Dependencies in CommonJS load Node's modules with require.
+    banner: {
+      js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
+    },
+    logLevel: "error",
   });
+  cpSync(join(driverFolder(), "src"), join(folder, DRIVER), { recursive: true });
+  return metafile;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await buildServer();

@@ -1,3 +1,4 @@
+import { commandLine } from "../../core/command-line.ts";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";
 import { StartupProblem } from "../../db/postgres/connect.ts";
@@ -28,7 +29,7 @@ await runCommand(async ({ config, databaseUrl, isEmbedded }) => {
 /** Returns the absolute path of a new or empty folder. */
 function folderOf(given: string | undefined): string {
   if (given === undefined)
-    throw new StartupProblem("Where to? `npm run backup -- <folder>` takes a new or an empty folder.");
+    throw new StartupProblem(`Where to? ${commandLine("backup <folder>")} takes a new or an empty folder.`);
   const folder = resolve(given);
   if (existsSync(folder) && readdirSync(folder).length > 0) {
     throw new StartupProblem(`The folder ${folder} is not empty: a backup goes into a new one.`);

@@ -1,3 +1,4 @@
+import { commandLine } from "../../core/command-line.ts";
 import { MIGRATIONS } from "../platform/assets.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
@@ -98,8 +99,9 @@ async function settings(client: Sql, config: Config): Promise<Judged[]> {
 
 async function schema(client: Sql): Promise<Judged> {
   const [has, known] = [await schemaVersion(client), newestMigration(MIGRATIONS)];
-  if (has === 0) return warn("There is no schema yet: `npm start` or `npm run migrate` makes it.");
-  if (has < known) return fail("The schema is older than this release: `npm run migrate` brings it up to date.");
+  if (has === 0) return warn(`There is no schema yet: ${commandLine("start")} or ${commandLine("migrate")} makes it.`);
+  if (has < known)
+    return fail(`The schema is older than this release: ${commandLine("migrate")} brings it up to date.`);
   return ok(
     has > known ? "The schema is newer than this release, which is fine." : "The schema is that of this release.",
   );

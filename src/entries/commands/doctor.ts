@@ -1,3 +1,4 @@
+import { commandLine } from "../../core/command-line.ts";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { StartupProblem } from "../../db/postgres/connect.ts";
@@ -41,7 +42,9 @@ if (config !== undefined) {
   tell({ state: problem === undefined ? "ok" : "FAIL", what: "driver", sentence });
   try {
     if (config.DATABASE_URL === undefined && !existsSync(join(config.DATA_DIR, "postgres"))) {
-      throw new StartupProblem(`There is no embedded database in ${config.DATA_DIR} yet: \`npm start\` makes it.`);
+      throw new StartupProblem(
+        `There is no embedded database in ${config.DATA_DIR} yet: ${commandLine("start")} makes it.`,
+      );
     }
     const database = await openDatabaseOf(config);
     try {

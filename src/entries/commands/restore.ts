@@ -1,3 +1,4 @@
+import { commandLine } from "../../core/command-line.ts";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
@@ -19,7 +20,7 @@ try {
   const config = readConfig(process.env);
   const given = process.argv[2];
   if (given === undefined)
-    throw new StartupProblem("From where? `npm run restore -- <folder>` takes a backup's folder.");
+    throw new StartupProblem(`From where? ${commandLine("restore <folder>")} takes a backup's folder.`);
   const folder = resolve(given);
   const kind = config.DATABASE_URL === undefined ? "postgres" : "database.dump";
   if (!existsSync(join(folder, kind))) {

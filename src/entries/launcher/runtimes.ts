@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isPackaged } from "../../core/command-line.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { SERVER_FOLDER } from "../build/server.ts";
 
@@ -22,13 +23,15 @@ export function runtimeOf(name: string | undefined): Runtime {
   return runtime;
 }
 
+const built = (name: string): Command => [process.execPath, join(SERVER_FOLDER, `${name}.js`)];
+
 /**
  * Returns the start commands of both servers. `isBuilt`: those on Node are in dist/server. Bun and Deno: the versions installed by npm, or else those on the PATH.
  */
 export function commandsOf(runtime: Runtime, isBuilt: boolean): { rest: Command; events: Command } {
   const source = (name: string): Command => [process.execPath, "--import", import.meta.resolve("tsx"), entry(name)];
-  const node = (name: string): Command =>
-    isBuilt ? [process.execPath, join(SERVER_FOLDER, `${name}.js`)] : source(`${name}.ts`);
+  if (isPackaged && "Bun" in globalThis) return { rest: built("bun"), events: built("events-bun") };
+  const node = (name: string): Command => (isBuilt ? built(name) : source(`${name}.ts`));
   const onNode = node("events-node");
   switch (runtime) {
     case "node":

@@ -1,3 +1,4 @@
+import { commandLine } from "../../core/command-line.ts";
 import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
@@ -335,7 +336,7 @@ function givenSecrets(config: Config): Secrets {
 export function databaseOf(config: Config, checked: boolean): { databaseUrl: string; secrets: Secrets } {
   if (config.DATABASE_URL === undefined) {
     throw new StartupProblem(
-      "DATABASE_URL is not set: `npm start` brings a database along, a process started by itself has to be given one.",
+      `DATABASE_URL is not set: ${commandLine("start")} brings a database along, a process started by itself has to be given one.`,
     );
   }
   return { databaseUrl: config.DATABASE_URL, secrets: checked ? givenSecrets(config) : requireSecrets(config) };
