@@ -45,14 +45,11 @@ describe.each(TRIED)("the server package on $runtime, in an empty folder", ({ ru
     }
     server = startProgram(command, { cwd: folder, env });
     api = async (method, path, caller, body) => {
-      const answer = await fetch(`${url}/api/v1${path}`, {
-        method,
-        headers: {
-          ...(caller === undefined ? {} : { "x-api-key": caller }),
-          ...(body === undefined || body instanceof FormData ? {} : { "content-type": "application/json" }),
-        },
-        body: body instanceof FormData ? body : body === undefined ? null : JSON.stringify(body),
-      });
+      const headers = new Headers(caller === undefined ? {} : { "x-api-key": caller });
+      const request: RequestInit = { method, headers };
+      if (body !== undefined) request.body = body instanceof FormData ? body : JSON.stringify(body);
+      if (typeof request.body === "string") headers.set("content-type", "application/json");
+      const answer = await fetch(`${url}/api/v1${path}`, request);
       if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
       return answer.json();
     };
