@@ -41,5 +41,5 @@ export type {
 } from "./back/scheduled.ts";
 export type { Override, OverrideChange, OverrideElement, OverrideQuery, OverrideValue } from "./back/overrides.ts";
 export type { Freshness, OutageOptions } from "./back/fallback-cache.ts";
-export type { Pricing, Service } from "./back/services.ts";
+export type { Pricing, Service, VersionFile } from "./back/services.ts";
 export type { CallOptions, CountedOptions } from "./back/transport.ts";

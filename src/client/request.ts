@@ -8,7 +8,9 @@ export interface Exchange {
   url: string;
   method: string;
   headers: Record<string, string>;
-  body?: string | undefined;
+  body?: string | FormData | undefined;
+  /** Default: `json`, which parses the body of the answer if it can. Errors are always parsed. */
+  answer?: "json" | "text" | undefined;
   /** Default: the platform's own. */
   fetch: typeof fetch | undefined;
   signal: AbortSignal | undefined;
@@ -40,7 +42,9 @@ export async function exchange(request: Exchange): Promise<ServiceAnswer> {
       credentials: "omit",
       signal: controller.signal,
     });
-    return { ok: answer.ok, status: answer.status, headers: answer.headers, body: parse(await answer.text()) };
+    const { ok, status, headers: received } = answer;
+    const text = await answer.text();
+    return { ok, status, headers: received, body: ok && request.answer === "text" ? text : parse(text) };
   };
   let timer: ReturnType<typeof setTimeout> | undefined;
   const answered = new Promise<ServiceAnswer>((resolve, reject) => {

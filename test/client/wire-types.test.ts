@@ -9,6 +9,7 @@ import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as offersOnWire from "../../src/wire/offers.ts";
 import type * as overridesOnWire from "../../src/wire/overrides.ts";
+import type * as filesOnWire from "../../src/wire/version-files.ts";
 import type * as servicesOnWire from "../../src/wire/services.ts";
 
 /* The client's interfaces stay free of zod. The compiler holds them against the schemas of the wire here. */
@@ -26,6 +27,7 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<features.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
+  expectTypeOf<Json<z.output<typeof filesOnWire.versionFile>>>().toExtend<Json<services.VersionFile>>();
   expectTypeOf<Json<z.output<typeof offersOnWire.unlock>>>().toExtend<Json<offers.Unlock>>();
   expectTypeOf<Json<z.output<typeof offersOnWire.offer>>>().toExtend<Json<offers.Offer>>();
 });

@@ -1,7 +1,8 @@
 import { isOffer } from "../ask.ts";
 import type { Offer } from "../offer.ts";
 import { isObject } from "../pricing-token.ts";
-import { type CallOptions, listOf, segment, type Transport } from "./transport.ts";
+import { ServiceRequestError } from "../service-request-error.ts";
+import { type Call, type CallOptions, listOf, segment, type Transport } from "./transport.ts";
 
 /** A service with its versions. Each was uploaded, or fetched from a URL. Source: contract services-pricings §3. */
 export interface Service {
@@ -29,6 +30,23 @@ export interface Pricing {
   readonly usageLimits: Readonly<Record<string, Named & { readonly type: "RENEWABLE" | "NON_RENEWABLE" }>>;
   readonly plans: Readonly<Record<string, Named & { readonly price: number | string }>>;
   readonly addOns: Readonly<Record<string, Named & { readonly price: number | string }>>;
+}
+
+/** A version with the SHA-256 of its texts, in hex. Source: contract files-and-migration §3. */
+export interface VersionFile {
+  readonly pricingVersion: string;
+  readonly state: "active" | "archived";
+  /** Service name in the file. It differs from the service's name after a rename. */
+  readonly saasName: string;
+  /** `createdAt` of the file, ISO 8601. */
+  readonly createdAt: string;
+  /** ISO 8601. */
+  readonly uploadedAt: string;
+  /** Address from which the pricing was fetched, or null. */
+  readonly url: string | null;
+  readonly sha256: string;
+  /** Null for a version without expectations. */
+  readonly expectations: string | null;
 }
 
 /** Read access to services and their pricings. Needs a key of any scope. Source: contract services-pricings §4. */
@@ -79,6 +97,37 @@ export class Services {
     return this.transport.ask({ method: "GET", path: `${pathOf(serviceName)}/offer`, query }, isOffer, options);
   }
 
+  /** Lists all versions of a service in the order of upload, with the hashes of their texts. */
+  async versions(serviceName: string, options?: CallOptions): Promise<VersionFile[]> {
+    return this.transport.ask(
+      { method: "GET", path: `${pathOf(serviceName)}/versions` },
+      listOf(isVersionFile),
+      options,
+    );
+  }
+
+  /**
+   * Returns the text of a version exactly as uploaded, or as fetched from its URL.
+   * @throws ServiceRequestError with status 404 if there is no such version.
+   */
+  async source(serviceName: string, pricingVersion: string, options?: CallOptions): Promise<string> {
+    return this.transport.ask(textOf(serviceName, pricingVersion, "source"), isText, options);
+  }
+
+  /**
+   * Returns the text of a version's expectations; null for a version without any.
+   * @throws ServiceRequestError with status 404 if there is no such version.
+   */
+  async expectations(serviceName: string, pricingVersion: string, options?: CallOptions): Promise<string | null> {
+    try {
+      return await this.transport.ask(textOf(serviceName, pricingVersion, "expectations"), isText, options);
+    } catch (error) {
+      const none = `Pricing version ${pricingVersion} of service ${serviceName} has no expectations`;
+      if (error instanceof ServiceRequestError && error.message === none) return null;
+      throw error;
+    }
+  }
+
   /**
    * Returns one version.
    * @throws ServiceRequestError with status 404 if there is none.
@@ -91,6 +140,16 @@ export class Services {
 
 const pathOf = (serviceName: string) => `/services${segment("serviceName", serviceName)}`;
 
+const isText = (value: unknown): value is string => typeof value === "string";
+
+function textOf(serviceName: string, pricingVersion: string, file: "source" | "expectations"): Call {
+  const path = `${pathOf(serviceName)}/pricings${segment("pricingVersion", pricingVersion)}/${file}`;
+  return { method: "GET", path, answer: "text" };
+}
+
+function isVersionFile(value: unknown): value is VersionFile {
+  return isObject(value) && typeof value["pricingVersion"] === "string" && typeof value["sha256"] === "string";
+}
 function isService(value: unknown): value is Service {
   return isObject(value) && typeof value["name"] === "string" && isObject(value["activePricings"]);
 }

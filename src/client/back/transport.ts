@@ -47,7 +47,10 @@ export interface Call {
   /** Path below /api/v1, with segments encoded by `segment`. */
   path: string;
   query?: Query;
+  /** Sent as JSON, except a form. */
   body?: unknown;
+  /** Default: `json`. */
+  answer?: "json" | "text";
   /** True for a POST that changes nothing. */
   isRead?: boolean;
   idempotencyKey?: string | undefined;
@@ -137,19 +140,21 @@ export class Transport {
   }
 
   private async attempt(
-    { method, path, query, body, idempotencyKey }: Call,
+    { method, path, query, body, answer, idempotencyKey }: Call,
     signal: AbortSignal | undefined,
     timeoutMs: number,
   ): Promise<ServiceAnswer | ServiceRequestError> {
     const headers: Record<string, string> = { "x-api-key": this.options.apiKey, accept: "application/json" };
-    if (body !== undefined) headers["content-type"] = "application/json";
+    const isForm = body instanceof FormData;
+    if (body !== undefined && !isForm) headers["content-type"] = "application/json";
     if (idempotencyKey !== undefined) headers["idempotency-key"] = idempotencyKey;
     try {
       return await exchange({
         url: `${this.baseUrl}${path}${queryText(query)}`,
         method,
         headers,
-        body: body === undefined ? undefined : JSON.stringify(body),
+        body: body === undefined ? undefined : isForm ? body : JSON.stringify(body),
+        answer,
         fetch: this.options.fetch,
         signal,
         timeoutMs,
