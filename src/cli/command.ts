@@ -13,10 +13,17 @@ export interface Io {
    */
   readFile(path: string): Promise<string | undefined>;
   /**
-   * Replaces a file; its folder must exist.
+   * Replaces a file; its folder must exist, unless `createFolder` is set. `isSecret`: only the user may read the file.
    * @throws CliFailure
    */
-  writeFile(path: string, text: string): Promise<void>;
+  writeFile(path: string, text: string, options?: { createFolder?: true; isSecret?: true }): Promise<void>;
+  /** Resolves links. Undefined if the path does not exist. */
+  realPath(path: string): Promise<string | undefined>;
+  /**
+   * Lists the names in a folder. Undefined if it does not exist.
+   * @throws CliFailure when it cannot be read.
+   */
+  listFolder(path: string): Promise<string[] | undefined>;
   /** Writes results to stdout, for piping. */
   out(text: string): void;
   /** Writes messages to stderr. */
@@ -29,6 +36,8 @@ export const EXIT = { done: 0, no: 1, failed: 2 } as const;
 /** One subcommand of `faregate`. */
 export interface CliCommand {
   readonly name: string;
+  /** Exit code of a failure, and a line on the exit codes for `--help`, where they differ from EXIT. */
+  readonly exits?: { readonly failed: number; readonly help: string };
   /** Line in the output of `faregate --help`. */
   readonly summary: string;
   /** Declares arguments and options, which `--help` prints. */

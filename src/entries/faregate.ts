@@ -1,5 +1,5 @@
 #!/usr/bin/env -S node --import tsx
-import { readFile, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, realpath, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { runCli } from "../cli/cli.ts";
 import { CliFailure } from "../cli/command.ts";
@@ -19,9 +19,21 @@ process.exitCode = await runCli(process.argv.slice(2), {
       throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
     }
   },
-  writeFile: async (path, text) => {
+  realPath: (path) => realpath(path).catch(() => undefined),
+  listFolder: async (path) => {
     try {
-      await writeFile(path, text);
+      return await readdir(path);
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+      throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
+    }
+  },
+  writeFile: async (path, text, { createFolder, isSecret } = {}) => {
+    try {
+      if (createFolder === true) await mkdir(dirname(path), { recursive: true });
+      // The mode of writeFile applies to new files only.
+      if (isSecret === true) await chmod(path, 0o600).catch(() => undefined);
+      await writeFile(path, text, isSecret === true ? { mode: 0o600 } : undefined);
     } catch (error) {
       const isFolderMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
       const reason = isFolderMissing ? `the folder ${dirname(path)} does not exist. Create it first.` : String(error);

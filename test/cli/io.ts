@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { runCli } from "../../src/cli/cli.ts";
 import type { Io } from "../../src/cli/command.ts";
 
@@ -25,6 +26,13 @@ export async function runFaregate(
     readFile: async (path) => run.files[path],
     writeFile: async (path, text) => {
       run.files[path] = text;
+    },
+    realPath: async (path) => posix.resolve("/", path),
+    listFolder: async (path) => {
+      const names = Object.keys(run.files).flatMap((each) =>
+        each.startsWith(`${path}/`) ? [each.slice(path.length + 1)] : [],
+      );
+      return names.length === 0 ? undefined : [...new Set(names.map((name) => name.split("/")[0] ?? ""))];
     },
     out: (text) => {
       run.out += text;

@@ -76,6 +76,27 @@ export type GateRule = z.infer<typeof gateRule>;
 /** The rules of one organization. The order is kept, and several rules may use the same measure. */
 export const gateRules = z.array(gateRule).max(100);
 
+const NOUNS: Readonly<Record<string, string>> = { array: "list", int: "whole number", string: "text" };
+const UNITS: Readonly<Record<string, string>> = { array: " elements", string: " characters" };
+
+/** Words what is wrong with a part of a rule. Undefined where the schema has its own sentence. */
+export function gateSentence(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case "invalid_type":
+      return `must be ${/^[aeiou]/.test(NOUNS[issue.expected] ?? issue.expected) ? "an" : "a"} ${NOUNS[issue.expected] ?? issue.expected}`;
+    case "invalid_value":
+      return `must be one of ${issue.values.join(", ")}`;
+    case "too_big":
+      return `must ${issue.origin in UNITS ? "have" : "be"} at most ${issue.maximum}${UNITS[issue.origin] ?? ""}`;
+    case "too_small":
+      return `must ${issue.origin in UNITS ? "have" : "be"} at least ${issue.minimum}${UNITS[issue.origin] ?? ""}`;
+    case "unrecognized_keys":
+      return `has the unknown field ${issue.keys[0]}`;
+    default:
+      return undefined;
+  }
+}
+
 /** Result of one rule for one change. */
 export interface GateResult {
   readonly rule: GateRule;

@@ -1,0 +1,265 @@
+import { serviceAddress } from "../../client/address.ts";
+import type { VersionFile } from "../../client/back/services.ts";
+import { type Call, listOf, segment, Transport } from "../../client/back/transport.ts";
+import { isObject } from "../../client/pricing-token.ts";
+import { ServiceRequestError } from "../../client/service-request-error.ts";
+import type { GateRule } from "../../core/change/impact/gate.ts";
+import { CliFailure, type Io } from "../command.ts";
+
+/** Longest wait for one answer. Predictions read every contract. */
+const TIMEOUT_MS = 300_000;
+/** Services of one page, and organizations of one page. */
+const PAGE = 1_000;
+const ORGANIZATIONS = 50;
+
+/** Rights of the key in its organization. */
+export interface Rights {
+  /** True for a user key. Organization keys cannot read gate, offers and alerts. */
+  readonly isUser: boolean;
+  /** OWNER or platform ADMIN: may override the gate. */
+  readonly isOwner: boolean;
+  /** OWNER or ADMIN, or platform ADMIN. */
+  readonly isAdmin: boolean;
+}
+
+/** A service of the server. */
+export interface ServerService {
+  readonly name: string;
+  /** In the order of upload. */
+  readonly versions: readonly VersionFile[];
+}
+
+export interface ServerWebhook {
+  readonly id: string;
+  readonly url: string;
+  readonly description: string | null;
+  readonly codes: readonly string[] | null;
+  readonly state: "enabled" | "disabled" | "suspended";
+}
+
+/** Parts of a prediction that a plan reads. It prints the whole answer. */
+export interface Impact {
+  readonly action: string;
+  readonly pricingVersion: string | null;
+  readonly targetVersion: string | null;
+  readonly counts: { readonly contracts: number; readonly unplaced: number; readonly [count: string]: number };
+  readonly groups: readonly ImpactGroup[];
+  readonly gate: Gate;
+}
+export interface ImpactGroup {
+  readonly pricingVersion: string;
+  readonly configuration: { readonly plan?: string; readonly addOns: Readonly<Record<string, number>> };
+  readonly target: ImpactGroup["configuration"] | null;
+  readonly problem: { readonly message: string } | null;
+  readonly counts: { readonly contracts: number; readonly losing: number; readonly gaining: number };
+}
+export interface Gate {
+  readonly passed: boolean;
+  readonly rules: readonly { readonly rule: GateRule; readonly passed: boolean; readonly reason: string }[];
+}
+
+/** A connection with one organization of a server. */
+export class Server {
+  readonly organization: { readonly id: string; readonly name: string };
+  readonly rights: Rights;
+  readonly #transport: Transport;
+  readonly #base: string;
+
+  constructor(transport: Transport, organization: { readonly id: string; readonly name: string }, rights: Rights) {
+    this.#transport = transport;
+    this.organization = organization;
+    this.rights = rights;
+    this.#base = rights.isUser ? `/organizations/${organization.id}` : "";
+  }
+
+  /** Sends a call below the organization, and returns its answer. @throws ServiceRequestError */
+  async send(method: Call["method"], path: string, rest: Partial<Call> = {}) {
+    return this.#transport.send({ ...rest, method, path: `${this.#base}${path}` });
+  }
+
+  async #read<T>(path: string, isIt: (value: unknown) => value is T, rest: Partial<Call> = {}): Promise<T> {
+    return this.#transport.ask({ method: "GET", ...rest, path: `${this.#base}${path}` }, isIt);
+  }
+
+  /** Lists the names of all services. */
+  async serviceNames(): Promise<string[]> {
+    const names: string[] = [];
+    for (let page = 1; ; page += 1) {
+      const listed = await this.#read("/services", listOf(isNamed), { query: { page, limit: PAGE } });
+      names.push(...listed.map(({ name }) => name));
+      if (listed.length < PAGE) return names;
+    }
+  }
+
+  /** Returns a service with its versions; undefined if there is none. */
+  async service(name: string): Promise<ServerService | undefined> {
+    try {
+      const [shown, versions] = await Promise.all([
+        this.#read(pathOf(name), isNamed),
+        this.#read(`${pathOf(name)}/versions`, listOf(isVersion)),
+      ]);
+      return { name: shown.name, versions };
+    } catch (error) {
+      if (error instanceof ServiceRequestError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  source(service: string, version: string): Promise<string> {
+    return this.#read(versionPath(service, version, "/source"), isText, { answer: "text" });
+  }
+
+  expectations(service: string, version: string): Promise<string> {
+    return this.#read(versionPath(service, version, "/expectations"), isText, { answer: "text" });
+  }
+
+  /** Predicts a change, with drafts that count as uploaded. */
+  impact(service: string, change: object, drafts: readonly string[]): Promise<Impact> {
+    let body: object = change;
+    if (drafts.length > 0) {
+      const form = new FormData();
+      form.append("change", JSON.stringify(change));
+      for (const text of drafts) form.append("pricing", new Blob([text]), "pricing.yml");
+      body = form;
+    }
+    return this.#read(`${pathOf(service)}/impact`, isImpact, { method: "POST", body, isRead: true });
+  }
+
+  webhooks(): Promise<ServerWebhook[]> {
+    return this.#read("/webhooks", listOf(isWebhook));
+  }
+
+  async gate(): Promise<readonly GateRule[]> {
+    return (await this.#read("/gate", isGate)).rules;
+  }
+
+  /** Returns the thresholds of usage alerts, sorted. */
+  async thresholds(): Promise<readonly number[]> {
+    return (await this.#read("/usage-alerts", isAlerts)).thresholds;
+  }
+
+  async published(): Promise<readonly string[]> {
+    return (await this.#read("/public-offer", isPublicOffer)).services;
+  }
+}
+
+const pathOf = (service: string) => `/services${segment("service", service)}`;
+
+/** Path of a version, below the organization. */
+export const versionPath = (service: string, version: string, rest = "") =>
+  `${pathOf(service)}/pricings${segment("pricingVersion", version)}${rest}`;
+
+export { pathOf as servicePath };
+
+const isText = (value: unknown): value is string => typeof value === "string";
+const isNamed = (value: unknown): value is { name: string } => isObject(value) && isText(value["name"]);
+const isVersion = (value: unknown): value is VersionFile => isObject(value) && isText(value["sha256"]);
+const isWebhook = (value: unknown): value is ServerWebhook => isObject(value) && isText(value["url"]);
+const isGate = (value: unknown): value is { rules: GateRule[] } => isObject(value) && Array.isArray(value["rules"]);
+const isAlerts = (value: unknown): value is { thresholds: number[] } =>
+  isObject(value) && Array.isArray(value["thresholds"]);
+const isPublicOffer = (value: unknown): value is { services: string[] } =>
+  isObject(value) && Array.isArray(value["services"]);
+const isImpact = (value: unknown): value is Impact =>
+  isObject(value) && isObject(value["counts"]) && Array.isArray(value["groups"]) && isObject(value["gate"]);
+
+interface Organization {
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly members: readonly { readonly username: string; readonly role: string }[];
+}
+const isOrganization = (value: unknown): value is Organization =>
+  isObject(value) && isText(value["id"]) && isText(value["owner"]) && Array.isArray(value["members"]);
+const isPage = (value: unknown): value is { data: Organization[] } =>
+  isObject(value) && listOf(isOrganization)(value["data"]);
+const isIdentity = (value: unknown): value is { id: string; name: string } =>
+  isNamed(value) && isText(Reflect.get(value, "id"));
+const isMe = (value: unknown): value is { username: string; role: string } =>
+  isObject(value) && isText(value["username"]) && isText(value["role"]);
+
+/** Address and key of a server, as options and environment give them. */
+export interface ServerOptions {
+  server?: string;
+  key?: string;
+  organization?: string;
+}
+
+/**
+ * Connects with the organization of a key.
+ * @throws CliFailure without an address or a key, for several organizations, and for a role that may not manage.
+ */
+export async function connect(options: ServerOptions, io: Io, intent: "manage" | "read"): Promise<Server> {
+  const given = (option: string | undefined, variable: string) => option ?? (io.env[variable] || undefined);
+  const url = given(options.server, "FAREGATE_URL");
+  const apiKey = given(options.key, "FAREGATE_API_KEY");
+  const wanted = given(options.organization, "FAREGATE_ORGANIZATION");
+  if (url === undefined) throw new CliFailure("Name the server: set FAREGATE_URL, or give --server.");
+  if (apiKey === undefined) throw new CliFailure("A key is needed: set FAREGATE_API_KEY, or give --key.");
+  try {
+    serviceAddress(url);
+  } catch {
+    throw new CliFailure(`${url} is no address of a server: it must begin with http:// or https://`);
+  }
+  const transport = new Transport({ url, apiKey, fetch: io.fetch, timeoutMs: TIMEOUT_MS, deadlineMs: TIMEOUT_MS });
+  const isUser = apiKey.startsWith("usr_");
+  return isUser ? connectUser(transport, wanted, intent) : connectKey(transport, wanted, intent);
+}
+
+async function connectKey(
+  transport: Transport,
+  wanted: string | undefined,
+  intent: "manage" | "read",
+): Promise<Server> {
+  const organization = await transport.ask({ method: "GET", path: "/organization" }, isIdentity);
+  if (wanted !== undefined && wanted !== organization.id) {
+    throw new CliFailure(
+      `The key belongs to the organization ${organization.name} (${organization.id}), not to ${wanted}`,
+    );
+  }
+  const server = new Server(transport, organization, { isUser: false, isOwner: false, isAdmin: false });
+  // No answer names the scope of a key. Listing webhooks needs the same one as managing services.
+  if (intent === "manage") await server.webhooks();
+  return server;
+}
+
+async function connectUser(
+  transport: Transport,
+  wanted: string | undefined,
+  intent: "manage" | "read",
+): Promise<Server> {
+  const me = await transport.ask({ method: "GET", path: "/users/me" }, isMe);
+  const { id, name, owner, members } = await organizationOf(transport, wanted);
+  const isPlatformAdmin = me.role === "ADMIN";
+  const role = owner === me.username ? "OWNER" : members.find(({ username }) => username === me.username)?.role;
+  if (intent === "manage" && !isPlatformAdmin && (role === undefined || role === "EVALUATOR")) {
+    throw new CliFailure(`${me.username} needs the role MANAGER in the organization ${name}, or a higher one`);
+  }
+  const isOwner = isPlatformAdmin || role === "OWNER";
+  return new Server(transport, { id, name }, { isUser: true, isOwner, isAdmin: isOwner || role === "ADMIN" });
+}
+
+async function organizationOf(transport: Transport, wanted: string | undefined): Promise<Organization> {
+  if (wanted !== undefined) {
+    return transport.ask({ method: "GET", path: `/organizations${segment("organization", wanted)}` }, isOrganization);
+  }
+  const { data } = await transport.ask(
+    { method: "GET", path: "/organizations", query: { limit: ORGANIZATIONS } },
+    isPage,
+  );
+  const [first, ...others] = data;
+  if (first !== undefined && others.length === 0) return first;
+  if (first === undefined) throw new CliFailure("The key belongs to no organization");
+  const names = data.map(({ id, name }) => `\n  ${id} ${name}`).join("");
+  throw new CliFailure(`The key sees several organizations. Give --organization with the id of one:${names}`);
+}
+
+/** Runs a command against a server, and turns the server's errors into failures of the command. */
+export async function reporting<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ServiceRequestError) throw new CliFailure(error.message, { cause: error });
+    throw error;
+  }
+}

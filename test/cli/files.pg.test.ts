@@ -1,0 +1,517 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Plan } from "../../src/cli/files/plan.ts";
+import { createTestApi, type TestApi, type TestUser } from "../support/api.ts";
+import { eventsDuring } from "../support/invariants.ts";
+import { pricingText, type PricingParts } from "../support/pricings.ts";
+import { folderOf, runAgainst, type VersionFiles } from "./folder-api.ts";
+
+/* plan, apply and export against the application. Numbers are those of contract files-and-migration §9. */
+
+const sample = (name: string) => readFileSync(new URL(`../../src/samples/${name}`, import.meta.url), "utf8");
+const EXPECTATIONS = sample("tasker.expectations.yml");
+const OLD = sample("tasker.yml");
+const NEW = OLD.replace('version: "1.0.0"', 'version: "1.1.0"')
+  .replace(/^createdAt: .*/m, 'createdAt: "2025-04-01"')
+  .replace("value: 200\n", "value: 300\n");
+const LESS = OLD.replace('version: "1.0.0"', 'version: "1.1.0"')
+  .replace(/^createdAt: .*/m, 'createdAt: "2025-04-01"')
+  .replaceAll(/ {6}export:\n {8}value: true\n/g, "");
+
+let api: TestApi;
+let owner: TestUser;
+let organizations = 0;
+/** An organization of each test's own. */
+let organization: { id: string; key: string };
+beforeAll(async () => {
+  api = await createTestApi({ settings: { webhookAllowedHosts: [] } });
+  owner = api.callers.owner;
+});
+afterAll(() => api.close());
+beforeEach(async () => {
+  organization = await api.newOrganization(owner, `Promoted ${(organizations += 1)}`);
+});
+
+type Files = Record<string, string>;
+const run = (command: string, files: Files, ...args: string[]) =>
+  runAgainst(api, organization.key, [command, "pricings", ...args], files);
+const asOwner = (command: string, files: Files, ...args: string[]) =>
+  runAgainst(api, owner.key, [command, "pricings", "--organization", organization.id, ...args], files);
+async function planOf(files: Files, ...args: string[]): Promise<Plan & { code: number }> {
+  const { code, out } = await run("plan", files, "--json", ...args);
+  return { ...(JSON.parse(out) as Plan), code };
+}
+const auditEntries = async () => {
+  const [row] = await api.database.connection.client<{ total: number }[]>`
+    select count(*)::int as total from audit_log where organization_id = ${organization.id}`;
+  return row?.total ?? 0;
+};
+const tasker = (versions: Record<string, VersionFiles>, options?: Parameters<typeof folderOf>[2]) =>
+  folderOf("Tasker", versions, options);
+const contract = (userId: string, plan: string) =>
+  api.call("POST", "/contracts", {
+    key: organization.key,
+    body: {
+      userContact: { userId: `${userId} ${organizations}`, username: userId },
+      contractedServices: { Tasker: "1.0.0" },
+      subscriptionPlans: { Tasker: plan },
+      subscriptionAddOns: {},
+    },
+  });
+const versions = async () => {
+  const { body } = await api.call<{ pricingVersion: string; state: string }[]>("GET", "/services/Tasker/versions", {
+    key: organization.key,
+  });
+  return Array.isArray(body) ? body.map(({ pricingVersion, state }) => `${pricingVersion} ${state}`) : [];
+};
+
+const ONE = tasker({ "1.0.0": { pricing: OLD, expectations: EXPECTATIONS } });
+const TWO = tasker({
+  "1.0.0": { pricing: OLD, state: "archived" },
+  "1.1.0": { pricing: NEW, expectations: "expectations:\n  - { plan: PRO, features: { board: true } }\n" },
+});
+
+describe("the worked example", () => {
+  test("1, 2: changes are planned, applied once, and then there is nothing to do", async () => {
+    expect((await run("apply", ONE)).code).toBe(0);
+    await contract("ada", "PRO");
+    await contract("ben", "FREE");
+    const plan = await planOf(TWO);
+    expect(plan).toMatchObject({
+      code: 2,
+      organization: { id: organization.id, name: `Promoted ${organizations}` },
+      verdict: "changes",
+      services: [
+        {
+          name: "Tasker",
+          verdict: "changes",
+          steps: [
+            { do: "upload", pricingVersion: "1.1.0", file: "1.1.0.yml" },
+            { do: "archive", pricingVersion: "1.0.0", to: "1.1.0", by: "bestFit" },
+          ],
+          diff: { from: { version: "1.0.0" }, to: { version: "1.1.0" }, class: "widening" },
+          lint: [],
+          expectations: [{ pricingVersion: "1.1.0", met: 1, failed: [] }],
+          impact: [{ action: "archive", pricingVersion: "1.0.0", counts: { contracts: 2, losing: 0 } }],
+          gate: { passed: true, rules: [] },
+          refusals: [],
+        },
+      ],
+      parts: [],
+      notes: [],
+    });
+    expect(await versions()).toEqual(["1.0.0 active"]);
+    const { result: applied, events } = await eventsDuring(api.database, () => run("apply", TWO));
+    expect(applied).toMatchObject({ code: 0, err: "" });
+    expect(applied.out.split("\n").filter(Boolean)).toHaveLength(2);
+    expect(events.filter(({ code }) => code.startsWith("PRICING_")).map(({ code }) => code)).toEqual([
+      "PRICING_CREATED",
+      "PRICING_ARCHIVED",
+    ]);
+    expect(await versions()).toEqual(["1.0.0 archived", "1.1.0 active"]);
+    const entries = await auditEntries();
+    expect(await run("apply", TWO)).toMatchObject({ code: 0, out: "nothing to do\n", calls: [] });
+    expect(await auditEntries()).toBe(entries);
+    expect(await planOf(TWO)).toMatchObject({ code: 0, verdict: "nothing", services: [{ steps: [], diff: null }] });
+  });
+
+  test("prints words with the diff, the impact and the steps", async () => {
+    await run("apply", ONE);
+    await contract("ada", "PRO");
+    const { out } = await run("plan", TWO);
+    expect(out).toMatch(
+      /^# Plan for Promoted \d+: changes\n\n## Tasker: changes\n\n### Steps\n\n- upload 1\.1\.0 from/,
+    );
+    expect(out).toContain(
+      "### Tasker 1.0.0 → 1.1.0\n\n#### Widening: subscribers get more (1)\n\n- limit maxTasks in PRO: 200 → 300\n",
+    );
+    expect(out).toContain("### Impact of archiving 1.0.0\n\n1 contract to 1.1.0: 1 gain something.\n");
+    expect(out).toContain("| 1.0.0 | PRO | PRO | 1 | 0 | 1 |\n");
+  });
+});
+
+describe("what the folder and the server do not share", () => {
+  test("3: an active version that the folder lacks is refused, and archived with --prune", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD }, "1.1.0": { pricing: NEW } }));
+    const newest = tasker({ "1.1.0": { pricing: NEW } });
+    const refused = await run("plan", newest);
+    const sentence =
+      "Tasker 1.0.0 is active on the server and not in the folder: export it, or archive it with --prune";
+    expect(refused).toMatchObject({ code: 1, err: `faregate: ${sentence}\n` });
+    expect(await planOf(newest)).toMatchObject({ verdict: "refused", services: [{ refusals: [sentence] }] });
+    expect(await planOf(newest, "--prune")).toMatchObject({
+      code: 2,
+      services: [{ steps: [{ do: "archive", pricingVersion: "1.0.0", to: "1.1.0", by: "bestFit" }] }],
+    });
+    expect((await run("apply", newest, "--prune")).code).toBe(0);
+    expect(await versions()).toEqual(["1.0.0 archived", "1.1.0 active"]);
+    expect(await planOf(newest)).toMatchObject({ code: 0, services: [{ steps: [] }] });
+  });
+
+  test("4: a version never changes its meaning, and its text is left as it is", async () => {
+    await run("apply", ONE);
+    const other = await planOf(tasker({ "1.0.0": { pricing: OLD.replace("value: 200\n", "value: 7\n") } }));
+    expect(other.services[0]?.refusals).toEqual([
+      "Tasker 1.0.0 differs from the server's: a version never changes, give it a new number",
+    ]);
+    expect(other.code).toBe(1);
+    const comment = await planOf(tasker({ "1.0.0": { pricing: `# Hello\n${OLD}` } }));
+    expect(comment).toMatchObject({
+      code: 0,
+      services: [{ steps: [] }],
+      notes: [expect.stringContaining("1.0.0.yml")],
+    });
+    const marked = await planOf(tasker({ "1.0.0": { pricing: `\uFEFF${OLD}` } }));
+    expect(marked).toMatchObject({ code: 0, notes: [] });
+  });
+
+  test("8: only changed expectations are sent, and come back byte for byte", async () => {
+    await run("apply", ONE);
+    const changed = `${EXPECTATIONS}# Checked again\r\n`;
+    const files = tasker({ "1.0.0": { pricing: OLD, expectations: changed } });
+    const plan = await planOf(files);
+    expect(plan).toMatchObject({
+      code: 2,
+      services: [
+        {
+          steps: [{ do: "expectations", pricingVersion: "1.0.0", file: "1.0.0.expectations.yml" }],
+          expectations: [{ pricingVersion: "1.0.0", met: 14, failed: [], percent: 100 }],
+        },
+      ],
+    });
+    const applied = await run("apply", files);
+    expect(applied.calls).toEqual(["PUT /api/v1/services/Tasker/pricings/1.0.0/expectations"]);
+    const exported = await run("export", {});
+    expect(exported.files["pricings/tasker/1.0.0.expectations.yml"]).toBe(changed);
+  });
+
+  test("services that the folder lacks are named and left alone", async () => {
+    await run("apply", ONE);
+    const other = OLD.replace("saasName: Tasker", "saasName: Second");
+    const plan = await planOf(folderOf("Second", { "1.0.0": { pricing: other } }));
+    expect(plan).toMatchObject({ code: 2, notes: ["The service Tasker is not in the folder and left alone"] });
+  });
+});
+
+describe("a folder that cannot be used", () => {
+  test.each([
+    ["prices: 1\n", "4:1 prices is unknown. Allowed: faregate, services, gate, alerts, webhooks"],
+    ["services:\n  Tasker: { versions: [ { file: ../x.yml } ] }\n", "5:27 file must be a path inside the folder"],
+    [
+      "services:\n  Tasker: { versions: [ { file: a.yml, state: archived } ] }\n",
+      "5:13 Tasker needs at least one active",
+    ],
+    ["services:\n  Tasker: { public: maybe, versions: [ { file: a.yml } ] }\n", "5:13 public must be true or false"],
+    ["services:\n  Tasker: { versions: [ { file: nowhere.yml } ] }\n", "5:25 pricings/nowhere.yml does not exist"],
+    ["gate: [ { rule: noFeatureLost }, { rule: nothing } ]\n", "4:36 gate[1].rule must be one of"],
+    ["webhooks: [ { url: https://a.example/, code: X } ]\n", "4:40 code is unknown"],
+    ["webhooks: [ { url: https://a.example/, codes: [X] } ]\n", "4:48 X is no code of an event"],
+    ["alerts: { thresholds: [a] }\n", "4:24 Each of thresholds must be a number"],
+  ])("5: %j is refused with line and column", async (lines, message) => {
+    const files = { "pricings/faregate.yml": `# One\n\nfaregate: 1\n${lines}` };
+    const refused = await run("plan", files);
+    expect(refused).toMatchObject({ code: 1, out: "" });
+    expect(refused.err).toContain(`pricings/faregate.yml:${message}`);
+  });
+
+  test("7: unmet expectations and errors of lint are refused, warnings are not", async () => {
+    const unmet = "expectations:\n  - { name: Nothing for PRO, plan: PRO, features: { board: false } }\n";
+    const plan = await planOf(tasker({ "1.0.0": { pricing: OLD, expectations: unmet } }));
+    expect(plan).toMatchObject({ code: 1, services: [{ verdict: "refused" }] });
+    expect(plan.services[0]?.refusals).toEqual([
+      expect.stringMatching(/^1\.0\.0\.expectations\.yml:2 Nothing for PRO: board/),
+    ]);
+    const warned = OLD.replaceAll(/ {6}export:\n {8}value: true\n/g, "");
+    expect(await planOf(tasker({ "1.0.0": { pricing: warned } }))).toMatchObject({
+      code: 2,
+      services: [{ lint: [{ file: "1.0.0.yml", code: "dead-feature" }], refusals: [] }],
+    });
+    expect(await planOf(tasker({ "1.0.0": { pricing: warned } }), "--fail-on", "warning")).toMatchObject({ code: 1 });
+    const broken = warned.replace(
+      /^features:\n/m,
+      "features:\n  odd: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: \"pricingContext['features']['nothere']\" }\n",
+    );
+    const applied = await run("apply", tasker({ "1.0.0": { pricing: broken } }));
+    expect(applied).toMatchObject({ code: 1, calls: [] });
+    expect(applied.err).toMatch(/1\.0\.0\.yml:\d+:\d+ error unknown-name: /);
+  });
+
+  test("a file that is no pricing is refused with its lines", async () => {
+    const plan = await planOf(tasker({ "1.0.0": { pricing: OLD.replace("currency: EUR", "currency: EUROS") } }));
+    expect(plan.code).toBe(1);
+    expect(plan.services[0]?.refusals[0]).toMatch(
+      /^1\.0\.0\.yml is not a valid pricing:\n {2}1\.0\.0\.yml:7:1 The currency/,
+    );
+  });
+
+  test("17: a wrong key, an unreachable server and an unknown option exit with 1", async () => {
+    const wrong = await runAgainst(api, `org_${"0".repeat(64)}`, ["plan", "pricings"], ONE);
+    expect(wrong).toMatchObject({ code: 1, err: "faregate: Invalid Organization API Key\n" });
+    const unreachable = { fetch: () => Promise.reject(new Error("down")) };
+    expect(await runAgainst(api, organization.key, ["plan", "pricings"], ONE, unreachable)).toMatchObject({
+      code: 1,
+      err: "faregate: The service could not be reached.\n",
+    });
+    expect((await run("plan", ONE, "--sideways")).code).toBe(1);
+    expect((await run("plan", ONE, "--only", "prices")).code).toBe(1);
+    expect((await run("diff", ONE, "--sideways")).code).toBe(2);
+    const { evaluation } = api.callers;
+    const low = await runAgainst(api, evaluation.key, ["plan", "pricings"], ONE);
+    expect(low).toMatchObject({ code: 1, err: expect.stringContaining("EVALUATION") });
+  });
+});
+
+describe("rights", () => {
+  const gated = tasker({ "1.0.0": { pricing: OLD } }, { rest: "gate: [ { rule: noFeatureLost } ]\n" });
+
+  test("9: an organization key cannot apply a folder with a gate, unless it leaves it out", async () => {
+    const refused = await run("apply", gated);
+    expect(refused).toMatchObject({ code: 1, calls: [] });
+    expect(refused.err).toBe("faregate: gate: needs the user key of an OWNER or ADMIN; leave it out with --only\n");
+    expect(await run("apply", gated, "--only", "services")).toMatchObject({ code: 0 });
+    expect(await planOf(gated, "--only", "services")).toMatchObject({ code: 0, parts: [] });
+    expect((await asOwner("apply", gated)).calls).toEqual([`PUT /api/v1/organizations/${organization.id}/gate`]);
+    expect((await asOwner("plan", gated)).code).toBe(0);
+  });
+
+  test("a user key that sees several organizations names one", async () => {
+    const several = await runAgainst(api, owner.key, ["plan", "pricings"], ONE);
+    expect(several.code).toBe(1);
+    expect(several.err).toContain(`${organization.id} Promoted ${organizations}`);
+  });
+
+  test("6: a closed gate refuses, an OWNER passes over it with a reason, and another key cannot", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD } }));
+    await asOwner("apply", gated, "--only", "gate");
+    await contract("ada", "BUSINESS");
+    const less = tasker({ "1.0.0": { pricing: OLD, state: "archived" }, "1.1.0": { pricing: LESS } });
+    const closed = await run("apply", less);
+    expect(closed).toMatchObject({ code: 1, calls: [] });
+    expect(closed.err).toContain("Tasker: The gate is closed: ");
+    expect(await planOf(less)).toMatchObject({ code: 1, services: [{ gate: { passed: false } }] });
+    const byKey = await run("apply", less, "--override-reason", "Agreed");
+    expect(byKey).toMatchObject({
+      code: 1,
+      calls: [],
+      err: "faregate: --override-reason needs the user key of an OWNER\n",
+    });
+    expect(await versions()).toEqual(["1.0.0 active"]);
+    expect((await asOwner("apply", less, "--override-reason", "Agreed")).code).toBe(0);
+    expect(await versions()).toEqual(["1.0.0 archived", "1.1.0 active"]);
+    const decisions = await api.call<{ data: { overrideReason: string }[] }>("GET", "/services/Tasker/decisions", {
+      key: organization.key,
+    });
+    expect(decisions.body.data[0]?.overrideReason).toBe("Agreed");
+  });
+
+  test("offers are published and withdrawn by an OWNER", async () => {
+    const shown = tasker({ "1.0.0": { pricing: OLD } }, { service: "    public: true\n" });
+    expect((await run("plan", shown)).err).toContain("public: needs the user key of an OWNER or ADMIN");
+    expect((await asOwner("apply", shown)).out).toContain("Tasker: publish its offer\n");
+    expect((await asOwner("plan", shown)).code).toBe(0);
+    const hidden = tasker({ "1.0.0": { pricing: OLD } }, { service: "    public: false\n" });
+    expect((await asOwner("apply", hidden, "--only", "public")).out).toBe("Tasker: unpublish its offer\n");
+  });
+});
+
+describe("targets", () => {
+  const groups = (lines: string) => `    moves:\n      fallback: { plan: PRO }\n      groups:\n${lines}`;
+  const TO_PRO = '        - { pricingVersion: "1.0.0", configuration: { plan: free }, target: { plan: PRO } }\n';
+
+  test("10: groups without contracts are left out", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD } }));
+    await contract("ada", "FREE");
+    const files = tasker(
+      { "1.0.0": { pricing: OLD, state: "archived" }, "1.1.0": { pricing: NEW } },
+      {
+        service: groups(
+          `${TO_PRO}        - { configuration: { plan: PRO, addOns: { extraTasks: 3 } }, target: { plan: PRO } }\n`,
+        ),
+      },
+    );
+    const plan = await planOf(files);
+    expect(plan).toMatchObject({
+      code: 2,
+      services: [
+        { steps: [{ do: "upload" }, { do: "archive", by: "groups" }], impact: [{ groups: [{ chosenBy: "group" }] }] },
+      ],
+    });
+    expect((await run("apply", files)).code).toBe(0);
+    const moved = await api.call("GET", `/contracts/${encodeURIComponent(`ada ${organizations}`)}`, {
+      key: organization.key,
+    });
+    expect(moved.body).toMatchObject({ contractedServices: { tasker: "1.1.0" }, subscriptionPlans: { tasker: "PRO" } });
+  });
+
+  test("contracts without a valid target are refused", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD } }));
+    await contract("ada", "FREE");
+    const files = tasker(
+      { "1.0.0": { pricing: OLD, state: "archived" }, "1.1.0": { pricing: NEW } },
+      { service: "    moves: { fallback: { plan: GOLD } }\n" },
+    );
+    const refused = await run("apply", files);
+    expect(refused).toMatchObject({ code: 1, calls: [] });
+    expect(refused.err).toContain("Tasker 1.0.0 → 1.1.0: 1 contract with FREE have no valid target: ");
+  });
+});
+
+describe("webhooks", () => {
+  const url = "https://ops.example/hook";
+  const hooked = (line: string) => ({ "pricings/faregate.yml": `faregate: 1\nwebhooks:\n${line}` });
+  const WITH = hooked(`  - { url: "${url}", description: billing, codes: [CONTRACT_CREATED], enabled: false }\n`);
+
+  test("11: are created with their secret in one file, and then there is no step", async () => {
+    const applied = await run("apply", WITH, "--secrets-out", "secrets.json");
+    expect(applied).toMatchObject({ code: 0, err: "" });
+    expect(JSON.parse(applied.files["secrets.json"] ?? "")).toEqual({ [url]: expect.stringMatching(/^whsec_/) });
+    expect(applied.out).not.toContain("whsec_");
+    expect(await run("apply", WITH)).toMatchObject({ code: 0, out: "nothing to do\n", calls: [] });
+    const changed = hooked(`  - { url: "${url}#part", description: accounts }\n`);
+    const plan = await planOf(changed);
+    expect(plan.parts).toEqual([
+      { part: "webhooks", steps: [{ do: "webhook.update", url, fields: ["description", "codes", "enabled"] }] },
+    ]);
+    expect((await run("apply", changed)).code).toBe(0);
+    expect((await planOf(changed)).code).toBe(0);
+  });
+
+  test("that the folder lacks are named, deleted with --prune, and can come back", async () => {
+    await run("apply", WITH);
+    const none = { "pricings/faregate.yml": "faregate: 1\nwebhooks: []\n" };
+    expect(await planOf(none)).toMatchObject({
+      code: 0,
+      notes: [`The webhook ${url} is not in the folder: --prune deletes it`],
+    });
+    expect((await run("apply", none, "--prune")).out).toBe(`delete the webhook ${url}\n`);
+    const again = await run("apply", WITH);
+    expect(again.code).toBe(0);
+    expect(await planOf(WITH)).toMatchObject({ code: 0 });
+  });
+});
+
+describe("two applications at once", () => {
+  test("12: both end in the state of the folder, with each step done once", async () => {
+    await run("apply", ONE);
+    await contract("ada", "PRO");
+    const files = { ...TWO };
+    files["pricings/faregate.yml"] += 'webhooks: [ { url: "https://ops.example/hook" } ]\n';
+    const { result, events } = await eventsDuring(api.database, () =>
+      Promise.all([run("apply", files), run("apply", files), run("apply", files)]),
+    );
+    expect(result.map(({ code, err }) => [code, err.replace(/^The secret of .*\n/, "")])).toEqual([
+      [0, ""],
+      [0, ""],
+      [0, ""],
+    ]);
+    expect(events.map(({ code }) => code).filter((code) => code.startsWith("PRICING_"))).toEqual([
+      "PRICING_CREATED",
+      "PRICING_ARCHIVED",
+    ]);
+    expect(await versions()).toEqual(["1.0.0 archived", "1.1.0 active"]);
+    const hooks = await api.call<object[]>("GET", "/webhooks", { key: organization.key });
+    expect(hooks.body).toHaveLength(1);
+    expect((await planOf(files)).code).toBe(0);
+  });
+});
+
+describe("a renamed service", () => {
+  const parts = (version: string, name: string): PricingParts => ({
+    version,
+    name,
+    createdAt: `2025-03-0${version[0]}`,
+  });
+  const files = folderOf("After", {
+    "1.0.0": { pricing: pricingText(parts("1.0.0", "Before")) },
+    "2.0.0": { pricing: pricingText(parts("2.0.0", "After")) },
+    "3.0.0": { pricing: pricingText(parts("3.0.0", "Before")), state: "archived" },
+  });
+
+  test("is uploaded under the names in its files, and stops and goes on anywhere", async () => {
+    const plan = await planOf(files);
+    expect(plan.services[0]?.steps.map((step) => step.do)).toEqual([
+      "create",
+      "rename",
+      "upload",
+      "rename",
+      "upload",
+      "rename",
+      "archive",
+    ]);
+    for (let calls = 0; calls < 7; calls += 1) {
+      let left = 1;
+      const stopped = await runAgainst(api, organization.key, ["apply", "pricings"], files, {
+        fetch: async (input, init) => {
+          const url = String(input);
+          if (init?.method !== "GET" && !url.endsWith("/impact") && (left -= 1) < 0) throw new Error("stopped");
+          return api.app.request(url, init);
+        },
+      });
+      expect(stopped.code, `${calls}: ${stopped.out} ${stopped.err}`).toBe(calls < 6 ? 1 : 0);
+    }
+    expect((await planOf(files)).code).toBe(0);
+    const { body } = await api.call("GET", "/services/After/versions", { key: organization.key });
+    expect(body).toMatchObject([
+      { pricingVersion: "1.0.0", saasName: "Before", state: "active" },
+      { pricingVersion: "2.0.0", saasName: "After" },
+      { pricingVersion: "3.0.0", saasName: "Before", state: "archived" },
+    ]);
+  });
+});
+
+describe("an export", () => {
+  test("1: of a server has nothing to do there, and gives the same files again", async () => {
+    await run("apply", TWO);
+    const first = await run("export", {});
+    expect(first.out.split("\n").filter(Boolean)).toEqual([
+      "tasker/1.0.0.yml",
+      "tasker/1.1.0.yml",
+      "tasker/1.1.0.expectations.yml",
+      "faregate.yml",
+    ]);
+    expect(await planOf(first.files)).toMatchObject({ code: 0, verdict: "nothing", notes: [] });
+    expect((await run("export", first.files)).out).toBe("nothing to do\n");
+    const kept = { ...TWO, "pricings/faregate.yml": `# Ours\n${TWO["pricings/faregate.yml"]}` };
+    expect(await run("export", kept)).toMatchObject({ code: 0, out: "nothing to do\n", files: kept });
+  });
+
+  test("writes what changed to the paths of the folder, and nowhere else", async () => {
+    await run("apply", TWO);
+    await api.call("PUT", "/services/Tasker/pricings/1.0.0?availability=active", { key: organization.key, body: {} });
+    const { out, files } = await run("export", TWO);
+    expect(out).toBe("faregate.yml\n");
+    expect(files["pricings/faregate.yml"]).toContain(`- { file: "1.0.0.yml" }`);
+    expect((await planOf(files)).code).toBe(0);
+  });
+
+  test("needs an empty folder, or one with a manifest", async () => {
+    const refused = await run("export", { "pricings/letter.txt": "Dear Sir" });
+    expect(refused).toMatchObject({
+      code: 1,
+      err: "faregate: pricings is not empty and has no faregate.yml: name another folder\n",
+    });
+  });
+
+  test("leaves out versions that were renamed when their service was created again", async () => {
+    await run("apply", ONE);
+    await api.call("DELETE", "/services/Tasker", { key: organization.key });
+    await run("apply", ONE);
+    const { files, err } = await run("export", {});
+    expect(err).toMatch(/^faregate: Tasker 1\.0\.0\.\d+ is left out: /);
+    expect(Object.keys(files)).toHaveLength(3);
+  });
+
+  test("has the settings that the key may read", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD } }));
+    const settings = `gate:\n  - { rule: noQuotaLost, atMost: { percent: 2.5 } }\nwebhooks:\n  - { url: "https://ops.example/hook", description: "Ops: all" }\n`;
+    const all = tasker({ "1.0.0": { pricing: OLD } }, { service: "    public: true\n", rest: settings });
+    expect((await asOwner("apply", all)).code).toBe(0);
+    const exported = await asOwner("export", {});
+    expect(exported.files["pricings/faregate.yml"]).toBe(
+      `faregate: 1\nservices:\n  Tasker:\n    public: true\n    versions:\n      - { file: tasker/1.0.0.yml }\n${settings}`,
+    );
+    expect((await asOwner("plan", exported.files)).code).toBe(0);
+    const byKey = await run("export", {});
+    expect(byKey.files["pricings/faregate.yml"]).not.toMatch(/^gate:|public/m);
+  });
+});
