@@ -25,6 +25,7 @@ export type {
   FeatureOptions,
   FeatureQuery,
   FeatureResult,
+  LimitStep,
   ListedFeature,
   PastAnswer,
 } from "./back/features.ts";
@@ -40,6 +41,8 @@ export type {
   Trial,
 } from "./back/scheduled.ts";
 export type { Override, OverrideChange, OverrideElement, OverrideQuery, OverrideValue } from "./back/overrides.ts";
+export type { Hold, HoldAnswer, HoldQuery, HoldState, SettleAnswer } from "./back/holds.ts";
+export type { HoldOptions } from "./back/usage.ts";
 export type { Freshness, OutageOptions } from "./back/fallback-cache.ts";
 export type { Pricing, Service, VersionFile } from "./back/services.ts";
 export type { CallOptions, CountedOptions } from "./back/transport.ts";

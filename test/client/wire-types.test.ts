@@ -2,11 +2,13 @@ import { expectTypeOf, test } from "vitest";
 import type { z } from "zod";
 import type * as contracts from "../../src/client/back/contracts.ts";
 import type * as features from "../../src/client/back/features.ts";
+import type * as holds from "../../src/client/back/holds.ts";
 import type * as overrides from "../../src/client/back/overrides.ts";
 import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
 import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
+import type * as holdsOnWire from "../../src/wire/holds.ts";
 import type * as offersOnWire from "../../src/wire/offers.ts";
 import type * as overridesOnWire from "../../src/wire/overrides.ts";
 import type * as filesOnWire from "../../src/wire/version-files.ts";
@@ -23,6 +25,9 @@ type Json<T> = T extends readonly (infer Item)[]
 
 test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof contractsOnWire.contract>>>().toExtend<Json<contracts.Contract>>();
+  expectTypeOf<Json<z.output<typeof holdsOnWire.hold>>>().toExtend<Json<holds.Hold>>();
+  expectTypeOf<Json<z.output<typeof holdsOnWire.settlement>>>().toExtend<Json<holds.SettleAnswer>>();
+  expectTypeOf<Json<z.output<typeof featuresOnWire.featureAnswer>>>().toExtend<Json<features.Reasons>>();
   expectTypeOf<Json<z.output<typeof overridesOnWire.override>>>().toExtend<Json<overrides.Override>>();
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<features.FeatureResult>>();

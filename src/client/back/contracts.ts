@@ -1,5 +1,6 @@
 import type { FallbackCache } from "./fallback-cache.ts";
 import type { Configuration } from "../offer.ts";
+import { type Hold, type HoldQuery, isHoldPage } from "./holds.ts";
 import {
   elementPath,
   isOverride,
@@ -56,9 +57,14 @@ export type Contract = Subscription &
       readonly autoRenew: boolean;
       readonly renewalDays: number;
     };
-    /** Per service and limit. Only limits that renew have `resetTimeStamp`, in ISO 8601. */
+    /** Per service and limit. `resetTimeStamp` only for limits that renew, `held` where open holds hold something. */
     usageLevels: Readonly<
-      Record<string, Readonly<Record<string, { readonly consumed: number; readonly resetTimeStamp?: string }>>>
+      Record<
+        string,
+        Readonly<
+          Record<string, { readonly consumed: number; readonly resetTimeStamp?: string; readonly held?: number }>
+        >
+      >
     >;
     organizationId: string;
     groupId?: string;
@@ -358,6 +364,12 @@ export class Contracts {
   scheduled(userId: string, options?: CallOptions): Promise<ScheduledChange[]> {
     const path = `${pathOf(userId)}/scheduled`;
     return this.transport.ask({ method: "GET", path }, listOf(isScheduledChange), options);
+  }
+
+  /** Returns one page of a contract's holds, newest first. `next` is the `before` of the next page. */
+  holds(userId: string, query: HoldQuery = {}, options?: CallOptions): Promise<{ data: Hold[]; next: string | null }> {
+    const call = { method: "GET", path: `${pathOf(userId)}/holds`, query: { ...query } } as const;
+    return this.transport.ask(call, isHoldPage, options);
   }
 
   /** Cancels a pending change. */

@@ -2,6 +2,7 @@ import { Contracts } from "./contracts.ts";
 import { Features } from "./features.ts";
 import { FallbackCache, type OutageOptions } from "./fallback-cache.ts";
 import { Services } from "./services.ts";
+import { Usage } from "./usage.ts";
 import { Transport, type TransportOptions } from "./transport.ts";
 
 /** Options of Faregate. */
@@ -18,6 +19,8 @@ export class Faregate {
   readonly features: Features;
   /** Services and their pricings. */
   readonly services: Services;
+  /** Reserves usage and settles it later. */
+  readonly usage: Usage;
 
   /**
    * Checks the options.
@@ -29,5 +32,6 @@ export class Faregate {
     this.contracts = new Contracts(transport, fallbackCache);
     this.features = new Features(transport, fallbackCache);
     this.services = new Services(transport);
+    this.usage = new Usage(transport, fallbackCache);
   }
 }

@@ -27,8 +27,28 @@ export interface FeatureResult {
   readonly error: FeatureError | null;
 }
 
+/** One step of a limit's value: one with `value` sets it, one with `adds` adds to it. */
+export interface LimitStep {
+  readonly from: "plan" | "default" | "addOn" | "override";
+  /** Name of the plan or add-on. */
+  readonly name?: string;
+  /** Quantity of the add-on. */
+  readonly quantity?: number;
+  readonly value?: number | boolean;
+  readonly adds?: number;
+}
+
+/** Why an answer is so. Only with `explain`. */
+export interface Reasons {
+  readonly reason?: "GRANTED" | "LIMIT_REACHED" | "NOT_GRANTED" | FeatureError["code"];
+  /** How much of the usage open holds hold. */
+  readonly held?: Readonly<Record<string, number>> | null;
+  /** Steps that make each limit, in their order. */
+  readonly sources?: Readonly<Record<string, readonly LimitStep[]>> | null;
+}
+
 /** Result of one evaluation, with its consumption. */
-export interface FeatureAnswer extends FeatureResult, Freshness {
+export interface FeatureAnswer extends FeatureResult, Freshness, Reasons {
   /** Consumption that remains after this call. Only with `strict`, `dryRun` or `explain`. */
   readonly remaining?: Readonly<Record<string, number | null>> | null;
   /** Next reset of usage, in ISO 8601; null for limits that never reset. Present together with `remaining`. */
@@ -84,7 +104,7 @@ export interface FeatureOptions extends EvaluationOptions, CountedOptions {
   strict?: boolean | undefined;
   /** Returns the answer that a call would get, and counts nothing. */
   dryRun?: boolean | undefined;
-  /** Adds `remaining` and `resetAt` to the answer. */
+  /** Adds `remaining`, `resetAt`, `reason`, `held` and `sources` to the answer. */
   explain?: boolean | undefined;
   /** Permits answers in an outage for calls with consumption. Nothing is counted then: `counted` is false. */
   acceptUncounted?: boolean | undefined;

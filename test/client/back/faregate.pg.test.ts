@@ -473,3 +473,56 @@ describe("offers", () => {
     });
   });
 });
+
+describe("holds", () => {
+  const tasks = (amount: number) => ({ "tasker-maxTasks": amount });
+  const hold = (amount: number, duration = "PT10M") =>
+    faregate.usage.hold(userId, "tasker-board", { consumption: tasks(amount), duration });
+
+  test("are taken, extended, settled and listed, each counted once though answers are lost", async () => {
+    lost = 1;
+    const taken = await hold(8);
+    expect(taken).toMatchObject({ eval: true, used: tasks(8), hold: { id: expect.any(String) } });
+    const id = taken.hold?.id ?? "";
+    expect((await faregate.usage.extend(id, "PT1H")).state).toBe("open");
+    lost = 1;
+    const settled = await faregate.usage.settle(id, tasks(5));
+    expect(settled).toMatchObject({ eval: true, used: tasks(5), hold: { state: "settled", counted: tasks(5) } });
+    expect(await usedOf()).toBe(5);
+    expect(await faregate.contracts.holds(userId, { state: "all" })).toMatchObject({
+      data: [{ id, state: "settled" }],
+      next: null,
+    });
+    await expect(faregate.usage.release(id)).rejects.toMatchObject({ status: 409 });
+    expect(await hold(100)).toMatchObject({ eval: false, hold: null });
+    expect(new Set(sent.filter(({ method }) => method !== "GET").map((call) => call.idempotencyKey)).size).toBe(6);
+  });
+
+  test("`await using` releases a hold that was not settled, and no other", async () => {
+    const heldNow = async () => (await faregate.contracts.get(userId)).usageLevels["tasker"]?.["maxTasks"]?.held;
+    const work = async () => {
+      await using taken = await hold(8);
+      expect(await heldNow()).toBe(8);
+      throw new Error(`the work failed with ${taken.hold?.id}`);
+    };
+    await expect(work()).rejects.toThrow("the work failed");
+    expect(await heldNow()).toBeUndefined();
+    {
+      await using taken = await hold(8);
+      await faregate.usage.settle(taken.hold?.id ?? "", tasks(3));
+      sent = [];
+    }
+    expect(sent).toEqual([]);
+    expect(await usedOf()).toBe(3);
+  });
+
+  test("an older service, which counts instead, is a bad response", async () => {
+    const older = new Faregate({
+      url: URL,
+      apiKey: api.callers.all.key,
+      fetch: (input, init) => send(String(input).replace("hold=PT10M", ""), init),
+    });
+    const taken = older.usage.hold(userId, "tasker-board", { consumption: tasks(1), duration: "PT10M" });
+    await expect(taken).rejects.toMatchObject({ code: "BAD_RESPONSE" });
+  });
+});

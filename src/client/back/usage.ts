@@ -1,0 +1,116 @@
+import { isObject } from "../pricing-token.ts";
+import { ServiceRequestError } from "../service-request-error.ts";
+import type { FeatureId } from "../feature-id.ts";
+import type { FallbackCache } from "./fallback-cache.ts";
+import { type Hold, type HoldAnswer, isHold, type SettleAnswer } from "./holds.ts";
+import { type CountedOptions, segment, type Transport } from "./transport.ts";
+
+/** Options of a hold. */
+export interface HoldOptions extends CountedOptions {
+  /** Amount per `{service}-{limit}`, for all limits of the feature. */
+  consumption: Readonly<Record<string, number>>;
+  /** ISO 8601, from `PT1S` to `PT24H`. */
+  duration: string;
+  /** Gives the amounts back, or counts them, if nobody ends the hold. Default: release. */
+  onExpiry?: "release" | "consume" | undefined;
+  /** Evaluates server expressions where features have them. */
+  server?: boolean | undefined;
+  /** Adds `reason`, `held` and `sources` to the answer. */
+  explain?: boolean | undefined;
+}
+
+/** Ended holds that are remembered, so that leaving their block sends no call. */
+const ENDED_KEPT = 1000;
+
+/** Reserves usage and settles it later. Needs a key of any scope. Source: contract usage-records. */
+export class Usage {
+  private readonly transport: Transport;
+  private readonly fallbackCache: FallbackCache;
+  private readonly ended = new Set<string>();
+
+  constructor(transport: Transport, fallbackCache: FallbackCache) {
+    this.transport = transport;
+    this.fallbackCache = fallbackCache;
+  }
+
+  /**
+   * Sets amounts aside for work whose cost is known later, never above a limit. Retries carry the same idempotency key, so
+   * they are held once. Rejects in an outage.
+   * @throws ServiceRequestError with status 409 if too many holds are open; with the code BAD_RESPONSE from a service
+   * without holds, which counted the amounts instead.
+   */
+  async hold(userId: string, featureId: FeatureId, options: HoldOptions): Promise<HoldAnswer> {
+    const { consumption: body, duration, onExpiry, server, explain } = options;
+    const { idempotencyKey = crypto.randomUUID() } = options;
+    const path = `/features${segment("userId", userId)}${segment("featureId", featureId)}`;
+    const query = { hold: duration, onExpiry, server, explain };
+    const call = { method: "POST", path, query, body, idempotencyKey } as const;
+    const answer = await this.transport.ask(call, isHoldAnswer, options);
+    this.fallbackCache.evict(userId);
+    return this.disposable({ ...answer, idempotencyKey });
+  }
+
+  /**
+   * Counts what the work took, for each limit of the hold, and gives the rest back. Amounts up to the held ones are always
+   * counted. With more than fits, `eval` is false and the hold stays open.
+   * @throws ServiceRequestError with status 404 for an unknown hold, 409 for one that has ended.
+   */
+  async settle(
+    holdId: string,
+    amounts: Readonly<Record<string, number>>,
+    options: CountedOptions = {},
+  ): Promise<SettleAnswer> {
+    const { idempotencyKey = crypto.randomUUID() } = options;
+    const call = { method: "POST", path: pathOf(holdId), body: amounts, idempotencyKey } as const;
+    const answer = await this.transport.ask(call, isSettleAnswer, options);
+    if (answer.eval) this.noteEnd(holdId);
+    this.fallbackCache.evict(answer.hold.userId);
+    return answer;
+  }
+
+  /** Keeps a hold open for so long from now, at most 24 hours from its creation. Never shortens it. */
+  async extend(holdId: string, duration: string, options: CountedOptions = {}): Promise<Hold> {
+    const { idempotencyKey = crypto.randomUUID() } = options;
+    const call = { method: "POST", path: pathOf(holdId), query: { extend: duration }, idempotencyKey } as const;
+    return this.transport.ask(call, isHold, options);
+  }
+
+  /** Gives everything back. Does nothing for a hold that was released before. */
+  async release(holdId: string, options: CountedOptions = {}): Promise<void> {
+    const { idempotencyKey = crypto.randomUUID() } = options;
+    await this.transport.send({ method: "DELETE", path: pathOf(holdId), idempotencyKey }, options);
+    this.noteEnd(holdId);
+  }
+
+  private noteEnd(holdId: string): void {
+    this.ended.add(holdId);
+    for (const oldest of this.ended) {
+      if (this.ended.size <= ENDED_KEPT) return;
+      this.ended.delete(oldest);
+    }
+  }
+
+  private disposable<Answer extends HoldAnswer>(answer: Answer): Answer {
+    const { asyncDispose } = Symbol as { asyncDispose?: symbol };
+    const { hold } = answer;
+    if (asyncDispose === undefined) return answer;
+    const dispose = async () => {
+      if (hold === null || this.ended.has(hold.id)) return;
+      // A hold that cannot be released expires by itself; an error would hide the one that left the block.
+      await this.release(hold.id).catch((error: unknown) => {
+        if (!(error instanceof ServiceRequestError)) throw error;
+      });
+    };
+    return Object.defineProperty(answer, asyncDispose, { value: dispose });
+  }
+}
+
+const pathOf = (holdId: string) => `/holds${segment("holdId", holdId)}`;
+
+function isHoldAnswer(value: unknown): value is Omit<HoldAnswer, "idempotencyKey"> {
+  return isObject(value) && typeof value["eval"] === "boolean" && "hold" in value;
+}
+
+function isSettleAnswer(value: unknown): value is SettleAnswer {
+  return isObject(value) && typeof value["eval"] === "boolean" && isHold(value["hold"]);
+}
