@@ -24,7 +24,7 @@ export type Hold = Readonly<{
   until: string;
   /** Null while it is open. */
   endedAt: string | null;
-  /** What was counted; null if nothing was. */
+  /** Amounts that were counted; null if nothing was. */
   counted: Readonly<Record<string, number>> | null;
 }>;
 
