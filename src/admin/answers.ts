@@ -6,6 +6,7 @@ import type * as contracts from "../wire/contracts.ts";
 import type * as failures from "../wire/failure.ts";
 import type * as features from "../wire/features.ts";
 import type * as gates from "../wire/gate.ts";
+import type * as holds from "../wire/holds.ts";
 import type * as offers from "../wire/offers.ts";
 import type * as organizations from "../wire/organizations.ts";
 import type * as overrides from "../wire/overrides.ts";
@@ -46,6 +47,7 @@ export type Subscription = Pick<
   "contractedServices" | "subscriptionPlans" | "subscriptionAddOns" | "overrides"
 >;
 export type Override = z.output<typeof overrides.override>;
+export type HoldPage = z.output<typeof holds.holdPage>;
 export type Trial = NonNullable<Contract["trial"]>;
 export type ScheduledChange = z.output<typeof scheduled.scheduledChange>;
 /** The contract state that applied at a requested past moment. */

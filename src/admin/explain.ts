@@ -1,4 +1,5 @@
 import type { CompiledPricing } from "../core/pricing/compile.ts";
+import { sum } from "../core/exact.ts";
 import { trackedLimits } from "../core/pricing/compile.ts";
 import { evaluateFeature, type Evaluation, type FeatureResult, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { parseExpression } from "../core/pricing/language/expression.ts";
@@ -66,7 +67,9 @@ export type UsageById = ReadonlyMap<string, number>;
 export function usageById({ usageLevels }: Pick<Contract, "usageLevels">): UsageById {
   return new Map(
     Object.entries(usageLevels).flatMap(([service, levels]) =>
-      Object.entries(levels).map(([limit, { consumed }]) => [`${service}-${limit}`, consumed] as const),
+      Object.entries(levels).map(
+        ([limit, { consumed, held = 0 }]) => [`${service}-${limit}`, sum(consumed, held)] as const,
+      ),
     ),
   );
 }

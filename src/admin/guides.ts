@@ -9,6 +9,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   "pricing-file": () => import("../docs/pricing-file.md?raw"),
   "change-a-pricing": () => import("../docs/change-a-pricing.md?raw"),
   clients: () => import("../docs/clients.md?raw"),
+  usage: () => import("../docs/usage.md?raw"),
   "custom-terms": () => import("../docs/custom-terms.md?raw"),
   offers: () => import("../docs/offers.md?raw"),
   events: () => import("../docs/events.md?raw"),

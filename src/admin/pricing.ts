@@ -196,6 +196,8 @@ export interface Usage {
   service: string;
   limit: string;
   consumed: number;
+  /** Amount that open holds set aside. */
+  held: number;
   /** Undefined while the pricing is loading; boolean for limits that are no number. */
   allowed: LimitValue | undefined;
   resetsAt: string | undefined;
@@ -209,10 +211,11 @@ export function usageOf(
   return Object.entries(contract.usageLevels).flatMap(([service, levels]) => {
     const pricing = pricingOf(service, contract.contractedServices[service] ?? "");
     const granted = pricing === undefined ? undefined : grantOf(pricing, choiceOf(contract, service));
-    return Object.entries(levels).map(([limit, { consumed, resetTimeStamp }]) => ({
+    return Object.entries(levels).map(([limit, { consumed, held = 0, resetTimeStamp }]) => ({
       service,
       limit,
       consumed,
+      held,
       allowed: granted?.usageLimits.get(limit),
       resetsAt: resetTimeStamp,
     }));

@@ -1,6 +1,6 @@
 import { account, register, signIn } from "./texts/account.ts";
 import { change, compare, decisions, gate } from "./texts/change.ts";
-import { access, asOf, contract, contracts, novation, terms, upcoming } from "./texts/contracts.ts";
+import { access, asOf, contract, contracts, holds, novation, terms, upcoming } from "./texts/contracts.ts";
 import { analytics, audit, cache, denials, health, overview } from "./texts/overview.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
 import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
@@ -31,6 +31,7 @@ export const texts = {
   asOf,
   terms,
   upcoming,
+  holds,
   keys,
   members,
   organizations,

@@ -1,5 +1,5 @@
-/** A bar for a share of a limit. The figures stand beside it. */
-export function Meter({ label, share }: { label: string; share: number }) {
+/** A bar for a share of a limit, and the part that is held beside it. The figures stand beside the bar. */
+export function Meter({ label, share, held = 0 }: { label: string; share: number; held?: number }) {
   const tone = share >= 1 ? " bad" : share >= NEAR ? " warn" : "";
   return (
     <div
@@ -11,6 +11,7 @@ export function Meter({ label, share }: { label: string; share: number }) {
       aria-valuenow={Math.min(100, Math.floor(share * 100))}
     >
       <i style={{ width: `${Math.min(share, 1) * 100}%` }} />
+      {held > 0 ? <i className="held" style={{ width: `${Math.min(held, Math.max(0, 1 - share)) * 100}%` }} /> : null}
     </div>
   );
 }

@@ -21,6 +21,7 @@ import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact, nameOf } from "../parts/contact.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
 import { CustomTerms } from "../parts/custom-terms.tsx";
+import { OpenHolds } from "../parts/open-holds.tsx";
 import { Samples } from "../parts/samples.tsx";
 import { PlanMoves } from "../parts/plan-moves.tsx";
 import { TrialTerms, Upcoming } from "../parts/upcoming.tsx";
@@ -130,6 +131,7 @@ export function ContractPage() {
               />
               <aside className="aside" aria-label={t.usage}>
                 <UsageSection contract={data} updatedAt={contract.dataUpdatedAt} />
+                <OpenHolds contract={data} />
                 <TrialTerms contract={data} />
                 <Upcoming contract={data} />
                 <CustomTerms contract={data} />

@@ -89,6 +89,7 @@ export function OverviewPage() {
                           service: serviceName,
                           limit: limitName,
                           consumed: usage.consumed,
+                          held: 0,
                           allowed: usage.limit,
                           resetsAt: usage.resetTimeStamp ?? undefined,
                         }}

@@ -10,14 +10,15 @@ const t = texts.contract;
 const TICK_MS = 30_000;
 
 /** Returns the used share of a limit; undefined for limits without a number. */
-function shareOf({ consumed, allowed }: Pick<Usage, "consumed" | "allowed">): number | undefined {
+function shareOf(amount: number, allowed: Usage["allowed"]): number | undefined {
   if (typeof allowed !== "number" || allowed >= UNLIMITED) return undefined;
-  return allowed === 0 ? 1 : consumed / allowed;
+  return allowed === 0 ? 1 : amount / allowed;
 }
 
 /** Shows a limit's usage with its figures and its reset. */
 export function UsageBar({ usage, isNamed = true }: { usage: Usage; isNamed?: boolean }) {
-  const share = shareOf(usage);
+  const share = shareOf(usage.consumed, usage.allowed);
+  const held = usage.held > 0 ? shareOf(usage.held, usage.allowed) : undefined;
   const over = typeof usage.allowed === "number" ? usage.consumed - usage.allowed : 0;
   const now = useNow();
   return (
@@ -32,13 +33,14 @@ export function UsageBar({ usage, isNamed = true }: { usage: Usage; isNamed?: bo
           )}
         </span>
       ) : null}
-      {share === undefined ? null : <Meter label={formatName(usage.limit)} share={share} />}
+      {share === undefined ? null : <Meter label={formatName(usage.limit)} share={share} held={held ?? 0} />}
       <span className="meter-figures">
         <span>
           {share === undefined
             ? t.usedUnlimited(formatNumber(usage.consumed))
             : t.used(formatNumber(usage.consumed), formatValue(usage.allowed))}
           {share !== undefined && over > 0 ? `, ${t.overBy(formatNumber(over))}` : null}
+          {usage.held > 0 ? `, ${t.alsoHeld(formatNumber(usage.held))}` : null}
         </span>
         {usage.resetsAt === undefined ? (
           <span>{t.neverResets}</span>

@@ -104,6 +104,7 @@ export const contract = {
   neverResets: "Never resets",
   usedUnlimited: (used: string) => `${used} used, no limit`,
   overBy: (over: string) => `${over} over`,
+  alsoHeld: (held: string) => `${held} held`,
   used: (used: string, allowed: string) => `${used} of ${allowed}`,
   near: "Near the limit",
   over: "Limit reached",
@@ -264,6 +265,14 @@ export const terms = {
 } as const;
 
 /** Texts of scheduled changes. */
+export const holds = {
+  title: "Open holds",
+  ends: (distance: string) => `Ends ${distance}`,
+  consumes: "Counts if nobody settles it",
+  releases: "Given back if nobody settles it",
+  more: "There are more holds than are shown here.",
+} as const;
+
 export const upcoming = {
   title: "Upcoming",
   section: "Upcoming change",

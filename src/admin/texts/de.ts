@@ -425,6 +425,7 @@ export const de: Texts = {
     neverResets: "Beginnt nie neu",
     usedUnlimited: (used) => `${used} genutzt, kein Limit`,
     overBy: (over) => `${over} darüber`,
+    alsoHeld: (held) => `${held} reserviert`,
     used: (used, allowed) => `${used} von ${allowed}`,
     near: "Nahe am Limit",
     over: "Limit erreicht",
@@ -571,6 +572,13 @@ export const de: Texts = {
       trialEnd: "das Ende der Testphase",
       record: "den Beginn der Aufzeichnung",
     },
+  },
+  holds: {
+    title: "Offene Reservierungen",
+    ends: (distance) => `Endet ${distance}`,
+    consumes: "Wird gezählt, wenn niemand abrechnet",
+    releases: "Wird frei, wenn niemand abrechnet",
+    more: "Es gibt mehr Reservierungen, als hier stehen.",
   },
   upcoming: {
     title: "Geplant",
