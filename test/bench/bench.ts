@@ -6,6 +6,7 @@ import * as consoleInBrowser from "./console.ts";
 import * as evaluation from "./evaluation.ts";
 import * as events from "./events.ts";
 import * as growth from "./growth.ts";
+import * as holds from "./holds.ts";
 import * as hostile from "./hostile.ts";
 import * as offers from "./offers.ts";
 import * as organization from "./organization.ts";
@@ -31,6 +32,7 @@ const NAMED = {
   changes,
   console: consoleInBrowser,
   growth,
+  holds,
   hostile,
   offers,
   organization,

@@ -19,6 +19,8 @@ export interface Load {
   /** Sent by POST; without a body, requests use GET. */
   body?: string;
   paths: readonly string[];
+  /** Body of a settlement. It is sent to each hold that an answer names, before the next request in turn. */
+  settlement?: string;
   /** One key per path, replacing the key in `headers`. */
   keys?: readonly string[];
   /** Process whose processor time is measured. */
@@ -55,23 +57,44 @@ async function install(): Promise<void> {
 }
 
 /** Builds the request as it is sent: wrk repeats the texts without formatting them again. */
-function requestOf({ url, headers, body, paths, keys }: Load, index: number): string {
-  const key = keys?.[index];
+function requestOf(load: Load, index: number): string {
+  return textOf(load, load.paths[index] ?? "/", load.body, load.keys?.[index]);
+}
+
+function textOf({ url, headers }: Load, path: string, body?: string, key?: string): string {
   const all = { host: new URL(url).host, ...headers, ...(key === undefined ? {} : { "x-api-key": key }) };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
   if (body !== undefined) lines.push(`content-length: ${Buffer.byteLength(body)}`);
-  return `${body === undefined ? "GET" : "POST"} ${paths[index]} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body ?? ""}`;
+  return `${body === undefined ? "GET" : "POST"} ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body ?? ""}`;
 }
+
+const settling = (load: Load, settlement: string): string => {
+  const [before = "", after = ""] = textOf(load, "/api/v1/holds/:id", settlement).split(":id");
+  return `
+local open = {}
+response = function(status, headers, body)
+  local id = string.match(body, '"hold":{"id":"(%x+)","until"')
+  if id then open[#open + 1] = id end
+end
+request = function()
+  local id = table.remove(open)
+  if id == nil then return next_request() end
+  return ${JSON.stringify(before)} .. id .. ${JSON.stringify(after)}
+end
+`;
+};
 
 const script = (load: Load): string => `
 local requests = {
 ${load.paths.map((_, index) => JSON.stringify(requestOf(load, index))).join(",\n")}
 }
 local sent = 0
-request = function()
+local next_request = function()
   sent = sent + 1
   return requests[(sent - 1) % #requests + 1]
 end
+request = next_request
+${load.settlement === undefined ? "" : settling(load, load.settlement)}
 done = function(summary, latency)
   local e = summary.errors
   io.write(string.format('\\n{"requests":%d,"micros":%d,"p50":%d,"p99":%d,"p999":%d,"refused":%d,"failed":%d}\\n',
