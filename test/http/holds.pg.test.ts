@@ -505,6 +505,83 @@ describe("changes of the contract", () => {
   });
 });
 
+describe("changes of the service", () => {
+  let other: { id: string; key: string };
+  let from: { id: string; key: string };
+  beforeEach(async () => {
+    from = await api.newOrganization(api.callers.owner, "Origin");
+    other = await api.newOrganization(api.callers.owner, "Target");
+    await upload(api, from.key, meter("1.0.0", `${CALLS(10)}\n${BYTES}`));
+    await contract(api, from.key, "ada", METERED);
+  });
+  const call = <T = Answer>(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: object, given = from.key) =>
+    api.call<T>(method, path, { key: given, body });
+  const hold = async (amount: number) =>
+    (await call("POST", "/features/ada/meter-call?hold=PT1H", calls(amount))).body.hold?.id ?? "";
+
+  test("an open hold takes the new name of its service, an ended one keeps the old", async () => {
+    const [open, ended] = [await hold(5), await hold(1)];
+    await call("DELETE", `/holds/${ended}`);
+    expect((await call("PUT", "/services/Meter", { name: "Counter" })).status).toBe(200);
+    const listed = await call<{ data: Hold[] }>("GET", "/contracts/ada/holds?state=all");
+    expect(listed.body.data).toMatchObject([
+      { id: ended, featureId: "meter-call", amounts: calls(1) },
+      { id: open, featureId: "counter-call", amounts: { "counter-calls": 5 } },
+    ]);
+    expect((await call("POST", `/holds/${open}`, calls(3))).body.error).toBe("The counter-calls field is required");
+    expect((await call("POST", `/holds/${open}`, { "counter-calls": 3 })).body).toMatchObject({
+      eval: true,
+      used: { "counter-calls": 3 },
+    });
+  });
+
+  test("a disabled service releases its holds", async () => {
+    const id = await hold(5);
+    expect((await call("DELETE", "/services/Meter")).status).toBe(204);
+    expect(await call("POST", `/holds/${id}`, calls(5))).toMatchObject(conflict(id, `was released at ${iso(now)}`));
+  });
+
+  test("a service that moves takes a contract of its own with its holds, and leaves others without", async () => {
+    const id = await hold(5);
+    const move = () => call("PUT", "/services/Meter", { organizationId: other.id });
+    await upload(api, from.key, meter("1.0.0", `${CALLS(10)}\n${BYTES}`).replace("saasName: Meter", "saasName: Gauge"));
+    await contract(api, from.key, "bob", {
+      contractedServices: { meter: "1.0.0", gauge: "1.0.0" },
+      subscriptionPlans: { meter: "ALL", gauge: "ALL" },
+    });
+    const take = (feature: string, body: object) =>
+      call("POST", `/features/bob/${feature}?hold=PT1H`, body).then(({ body }) => body.hold?.id ?? "");
+    const leaving = await take("meter-call", calls(2));
+    const staying = await take("gauge-call", { "gauge-calls": 3 });
+    expect((await move()).status).toBe(200);
+    expect((await call("POST", `/holds/${id}`, calls(5))).status).toBe(404);
+    expect((await call("POST", `/holds/${id}`, calls(5), other.key)).body).toMatchObject({ eval: true });
+    expect(await call("DELETE", `/holds/${leaving}`)).toMatchObject({ status: 204 });
+    expect((await call("POST", `/holds/${leaving}`, calls(1))).body.error).toContain("was released at");
+    expect((await call("POST", `/holds/${staying}`, { "gauge-calls": 3 })).body).toMatchObject({ eval: true });
+  });
+
+  test("archiving with a fallback starts balances anew, and keeps holds of limits that are tracked", async () => {
+    const id = await hold(5);
+    await call("POST", "/features/ada/meter-call", calls(2));
+    await upload(api, from.key, meter("2.0.0", `${CALLS(3)}\n${BYTES}`));
+    const archived = await call("PUT", "/services/Meter/pricings/1.0.0?availability=archived", {
+      subscriptionPlan: "ALL",
+    });
+    expect(archived.status).toBe(200);
+    const level = (await show(api, from.key, "ada")).usageLevels["meter"]?.["calls"];
+    expect(level).toMatchObject({ consumed: 0, held: 5 });
+    expect((await call("POST", `/holds/${id}`, calls(5))).body).toMatchObject({ eval: true, used: calls(5) });
+  });
+
+  test("a deleted organization takes its holds along", async () => {
+    const id = await hold(5);
+    await api.call("DELETE", `/organizations/${from.id}`, { key: api.callers.owner.key });
+    const rows = await api.database.connection.client`select 1 from holds where id = ${id}`;
+    expect(rows).toHaveLength(0);
+  });
+});
+
 describe("reasons", () => {
   const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
   const tasks = (amount: number) => ({ "tasker-maxTasks": amount });
