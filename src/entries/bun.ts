@@ -1,8 +1,10 @@
 import { drainBun, serveWithBun, type BunServer } from "./platform/bun-server.ts";
+import { requireOneWorker } from "./process/config.ts";
 import { runRest } from "./process/rest-process.ts";
 
 /* The REST process on Bun. Any number of them may share a database. */
 await runRest(({ fetch, port, host, config }) => {
+  requireOneWorker(config);
   const server = serveWithBun(
     {
       port,

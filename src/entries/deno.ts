@@ -1,5 +1,6 @@
 import { StartupProblem } from "../db/postgres/connect.ts";
 import { cannotListen } from "./platform/http-server.ts";
+import { requireOneWorker } from "./process/config.ts";
 import { runRest } from "./process/rest-process.ts";
 
 /** The part of Deno's server API that is used. Deno's own types would conflict with Node's. */
@@ -11,7 +12,8 @@ interface Deno {
 }
 
 /* The REST process on Deno. Any number of them may share a database. */
-await runRest(({ fetch, port, host }) => {
+await runRest(({ fetch, port, host, config }) => {
+  requireOneWorker(config);
   const deno = (globalThis as unknown as { Deno?: Deno }).Deno;
   if (deno === undefined) throw new StartupProblem("This entry is for Deno; `npm start` is the one for Node.");
   const force = new AbortController();

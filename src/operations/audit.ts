@@ -49,7 +49,6 @@ export const AUDIT_ACTIONS = [
   "webhook.delete",
   "cache.set",
   "event.test",
-  "import.space",
 ] as const;
 
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];

@@ -17,6 +17,7 @@ import * as restore from "./restore.ts";
 import * as scheduled from "./scheduled.ts";
 import * as unleash from "./unleash.ts";
 import * as usage from "./usage.ts";
+import * as workers from "./workers.ts";
 
 /*
  * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [hostile] [restore] [unleash] …`: every figure is a ratio of two things measured in
@@ -40,6 +41,7 @@ const NAMED = {
   restore,
   scheduled,
   unleash,
+  workers,
 };
 const RATIOS = new URL("ratios.json", import.meta.url);
 const GUIDE = new URL("../../src/docs/benchmarks.md", import.meta.url);

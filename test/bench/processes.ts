@@ -10,14 +10,19 @@ export function megabytesOf(pid: number | undefined): number {
 /** Ticks per second of /proc, the same on every Linux that Node supports. */
 const TICKS = 100;
 
-/** Returns the processor time of a process so far, in milliseconds. NaN without a process, and outside of Linux. */
-export function cpuMsOf(pid: number | undefined): number {
+/**
+ * Returns the processor time of a process and its children so far, in milliseconds. NaN without a process, and outside of
+ * Linux.
+ */
+export function cpuMsOf(pid: number | string | undefined): number {
   try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+    const ofChildren = children.reduce((sum, child) => sum + cpuMsOf(child), 0);
     // The name of the program, in parentheses, may contain spaces.
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\) /, "")
       .split(" ");
-    return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
+    return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS + ofChildren;
   } catch {
     return Number.NaN;
   }

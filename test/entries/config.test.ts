@@ -34,6 +34,7 @@ it("an empty environment has the documented defaults", () => {
     PUBLIC_OFFERS_PER_MINUTE: 600,
     BODY_DEPTH_LIMIT: 1000,
     PRICING_DEPTH_LIMIT: 32,
+    WORKERS: 1,
     ANALYSIS_THREADS: undefined,
     ANALYSIS_MEMORY_MB: 192,
     ANALYSIS_TIMEOUT: 60,

@@ -1,8 +1,8 @@
 import { commandLine } from "../../core/command-line.ts";
-import { MIGRATIONS } from "../platform/migrations.ts";
+import { MIGRATIONS } from "../platform/assets.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
-import type { Config } from "../process/config.ts";
+import { type Config, workerCount } from "../process/config.ts";
 import type { Finding } from "./doctor.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 
@@ -88,11 +88,16 @@ async function settings(client: Sql, config: Config): Promise<Judged[]> {
     found.push(fail("synchronous_commit is off: what was acknowledged can be lost in a crash."));
   }
   if (of("transaction_read_only") === "on") found.push(fail("The database can only be read: is it a standby?"));
-  // Two processes with a pool and 3 more connections each (LISTEN among them). The operator gets 3.
-  const needed = 2 * (config.DATABASE_POOL_SIZE + 3) + 3;
+  // Each process has a pool and 3 more connections (LISTEN among them). The operator gets 3.
+  const workers = workerCount(config);
+  const needed = (workers + 1) * (config.DATABASE_POOL_SIZE + 3) + 3;
   const most = Number(of("max_connections"));
   if (most < needed) {
-    found.push(warn(`max_connections is ${most}; one REST process and one event server may open ${needed}.`));
+    found.push(
+      warn(
+        `max_connections is ${most}; ${workers === 1 ? "one REST process" : `${workers} REST processes`} and one event server may open ${needed}.`,
+      ),
+    );
   }
   return found.length > 0 ? found : [ok(`Commits are durable, ${most} connections.`)];
 }

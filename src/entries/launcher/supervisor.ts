@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import type { ChildMessage } from "../process/lifecycle.ts";
+import type { WorkerMessage } from "../process/worker-metrics.ts";
 import type { Command } from "./runtimes.ts";
 
 /** Time for children to drain before SIGKILL; longer than their own deadline. */
@@ -28,6 +29,8 @@ export interface Supervised {
   stop(): Promise<void>;
   /** Sends SIGKILL. */
   kill(): void;
+  /** Sends an IPC message, if the child runs. */
+  send(message: object): void;
 }
 
 /**
@@ -36,10 +39,11 @@ export interface Supervised {
  */
 export function supervise(options: {
   name: string;
-  command: Command;
+  /** A function starts the child itself, with its own environment. */
+  command: Command | (() => ChildProcess);
   /** Called at each start. */
   environment: () => Record<string, string | undefined>;
-  onMessage?: (message: ChildMessage) => void;
+  onMessage?: (message: ChildMessage | WorkerMessage) => void;
   /** Time that a child keeps serving after SIGTERM. */
   drainDelayMs?: number;
   /** Receives one sentence for the operator about each exit and restart. */
@@ -47,8 +51,7 @@ export function supervise(options: {
   /** Called when the child keeps exiting and is not restarted any more. */
   onGivingUp: (sentence: string) => void;
 }): Supervised {
-  const { name, report } = options;
-  const [program, ...given] = options.command;
+  const { name, report, command } = options;
   const backoff = createBackoff();
   let child: ChildProcess | undefined;
   let gone: Promise<void> = Promise.resolve();
@@ -59,12 +62,9 @@ export function supervise(options: {
 
   const start = () => {
     let problem: string | undefined;
-    const started = spawn(program, given, {
-      env: options.environment(),
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
-    });
+    const started = typeof command === "function" ? command() : spawned(command, options.environment());
     child = started;
-    started.on("message", (message: ChildMessage) => {
+    started.on("message", (message: ChildMessage | WorkerMessage) => {
       if (message.type === "problem") problem = message.sentence;
       if (message.type === "ready") {
         if (hasBeenReady) report(`The ${name} is back.`);
@@ -76,7 +76,7 @@ export function supervise(options: {
     gone = new Promise((resolve) => {
       started.once("error", (error) => {
         const isMissing = "code" in error && error.code === "ENOENT";
-        problem ??= isMissing ? `${program} is not installed: \`npm ci\` brings it along.` : error.message;
+        problem ??= isMissing ? `${started.spawnfile} is not installed: \`npm ci\` brings it along.` : error.message;
         resolve();
         // A process that never ran emits no exit event.
         if (!stopping && started.pid === undefined) ended(problem, "not started");
@@ -114,9 +114,16 @@ export function supervise(options: {
       await gone;
       clearTimeout(force);
     },
+    send: (message) => {
+      if (child?.connected === true) child.send(message, () => {});
+    },
     kill: () => {
       stopping = true;
       child?.kill("SIGKILL");
     },
   };
+}
+
+function spawned([program, ...given]: Command, env: Record<string, string | undefined>): ChildProcess {
+  return spawn(program, given, { env, stdio: ["ignore", "inherit", "inherit", "ipc"] });
 }

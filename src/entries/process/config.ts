@@ -1,4 +1,5 @@
 import { commandLine } from "../../core/command-line.ts";
+import { availableParallelism } from "node:os";
 import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
@@ -121,6 +122,17 @@ const schema = z.object({
   PORT: port("PORT", 3000),
   /** Port of the event server. */
   EVENTS_PORT: port("EVENTS_PORT", 5403),
+  /** REST processes behind PORT, on Node. `auto`: one for each processor but one. */
+  WORKERS: z
+    .string()
+    .optional()
+    .transform((text, ctx) => {
+      const value = text === undefined ? 1 : Number(text);
+      if (text === "auto") return text;
+      if (Number.isInteger(value) && value >= 1 && value <= 64) return value;
+      ctx.addIssue(`WORKERS must be auto or a whole number from 1 to 64, not "${text}".`);
+      return z.NEVER;
+    }),
   /** Address to listen on. Default: all interfaces, IPv4 and IPv6. */
   HOST: z.string().optional(),
   /** Default: an embedded Postgres. */
@@ -274,6 +286,20 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   }
   if (!result.success || problems.length > 0) throw new StartupProblem(problems.join("\n"));
   return result.data;
+}
+
+/** Returns the number of REST processes that a configuration asks for. `auto` leaves a processor to Postgres. */
+export function workerCount({ WORKERS }: Pick<Config, "WORKERS">): number {
+  return WORKERS === "auto" ? Math.max(1, availableParallelism() - 1) : WORKERS;
+}
+
+/**
+ * Rejects WORKERS on runtimes other than Node.
+ * @throws StartupProblem
+ */
+export function requireOneWorker({ WORKERS }: Pick<Config, "WORKERS">): void {
+  if (WORKERS === 1) return;
+  throw new StartupProblem(`WORKERS=${WORKERS} is for Node: on Bun and Deno start several processes behind a proxy.`);
 }
 
 /** Default password of the reference service. */

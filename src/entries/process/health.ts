@@ -1,4 +1,4 @@
-import { MIGRATIONS } from "../platform/migrations.ts";
+import { MIGRATIONS } from "../platform/assets.ts";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Connection } from "../../db/postgres/connect.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
@@ -24,6 +24,8 @@ export interface Watched {
 /** Health of a process. `drain` makes it report not ready while it still serves. */
 export interface ProcessHealth extends Health {
   notReady(): Promise<string | undefined>;
+  /** Replaced by the metrics of all workers where there are several. */
+  metrics: () => Promise<string>;
   requests: RequestMetrics;
   watch(watched: Watched): void;
   drain(): Promise<void>;

@@ -1,8 +1,9 @@
-import { MIGRATIONS } from "../platform/migrations.ts";
+import { MIGRATIONS } from "../platform/assets.ts";
 import { requireMigrated } from "../../db/migrate.ts";
 import { type Config, databaseOf } from "./config.ts";
 import { runProcess } from "./lifecycle.ts";
 import { openApplication } from "./resources.ts";
+import { metricsOfAll } from "./worker-metrics.ts";
 
 /** The application and where a runtime serves it. */
 export interface Served {
@@ -28,6 +29,7 @@ export function runRest(listen: (served: Served) => Drain | Promise<Drain>): Pro
       applicationName: "faregate-rest",
       log,
     });
+    health.metrics = metricsOfAll(health.metrics);
     const drain = await listen({
       fetch: (request, bindings) => app.fetch(request, bindings),
       port: config.PORT,
