@@ -10,6 +10,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   "change-a-pricing": () => import("../docs/change-a-pricing.md?raw"),
   clients: () => import("../docs/clients.md?raw"),
   usage: () => import("../docs/usage.md?raw"),
+  "local-evaluation": () => import("../docs/local-evaluation.md?raw"),
   "custom-terms": () => import("../docs/custom-terms.md?raw"),
   offers: () => import("../docs/offers.md?raw"),
   events: () => import("../docs/events.md?raw"),

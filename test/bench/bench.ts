@@ -8,6 +8,7 @@ import * as events from "./events.ts";
 import * as growth from "./growth.ts";
 import * as holds from "./holds.ts";
 import * as hostile from "./hostile.ts";
+import * as local from "./local.ts";
 import * as offers from "./offers.ts";
 import * as organization from "./organization.ts";
 import * as overrides from "./overrides.ts";
@@ -35,6 +36,7 @@ const NAMED = {
   growth,
   holds,
   hostile,
+  local,
   offers,
   organization,
   overrides,

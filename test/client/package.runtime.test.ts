@@ -26,6 +26,7 @@ const PACKAGE = join(ROOT, "dist/package");
 const ENTRIES = [
   "pricing",
   "client",
+  "local",
   "openfeature/server",
   "openfeature/web",
   "react",
@@ -42,6 +43,7 @@ const IMPORTS = [
 const SOURCES: Record<(typeof ENTRIES)[number], string> = {
   pricing: "core/pricing",
   client: "client/client",
+  local: "local/local",
   "openfeature/server": "openfeature/server",
   "openfeature/web": "openfeature/web",
   react: "react/react",
@@ -116,9 +118,11 @@ test.each(ENTRIES)("faregate/%s brings nothing of the server", async (entry) => 
   const folders =
     entry === "pricing"
       ? /\/esm\/core\//
-      : entry.startsWith("openfeature")
-        ? /\/esm\/(client|openfeature|core\/least-recently-used)\b/
-        : /\/esm\/(client|react|core\/least-recently-used)\b/;
+      : entry === "local"
+        ? /\/esm\/(client|local|core)\//
+        : entry.startsWith("openfeature")
+          ? /\/esm\/(client|openfeature|core\/least-recently-used)\b/
+          : /\/esm\/(client|react|core\/least-recently-used)\b/;
   for (const id of own) expect(id).toMatch(id.includes("/node_modules/") ? /./ : folders);
   const peers = entry.startsWith("openfeature") ? /^@openfeature\// : /^react($|\/)/;
   const known = new Set(chunks.map(({ fileName }) => fileName));

@@ -1,4 +1,5 @@
 import type { Feature, Pricing, UsageLimit } from "./model.ts";
+import { emptyRecord } from "./model.ts";
 import type { Grant } from "./subscription.ts";
 
 /*
@@ -45,4 +46,26 @@ export function evaluatedPricing({ saasName, features, usageLimits }: Pricing): 
 
 export function grantedRecord({ features, usageLimits }: Grant): GrantedRecord {
   return { features: Object.fromEntries(features), usageLimits: Object.fromEntries(usageLimits) };
+}
+/** Completes a pricing for the compiler, without plans and add-ons. */
+export function pricingOf({ saasName, features, usageLimits }: EvaluatedPricing): Pricing {
+  return {
+    saasName,
+    syntaxVersion: "",
+    version: "",
+    currency: "",
+    createdAt: "",
+    tags: [],
+    billing: emptyRecord(),
+    variables: emptyRecord(),
+    custom: emptyRecord(),
+    features: features.map((feature) => ({ ...feature, type: "DOMAIN", render: "AUTO" })),
+    usageLimits: usageLimits.map((limit) => ({ ...limit, unit: "", render: "AUTO" })),
+    plans: [],
+    addOns: [],
+  };
+}
+
+export function grantOf({ features, usageLimits }: GrantedRecord): Grant {
+  return { features: new Map(Object.entries(features)), usageLimits: new Map(Object.entries(usageLimits)) };
 }

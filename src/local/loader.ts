@@ -1,0 +1,239 @@
+import { isOutage } from "../client/back/circuit.ts";
+import { expected, type Transport } from "../client/back/transport.ts";
+import { isObject } from "../client/pricing-token.ts";
+import { ServiceRequestError } from "../client/service-request-error.ts";
+import {
+  type DeferredEntry,
+  SNAPSHOT_FORMAT,
+  type SnapshotAnswer,
+  type SnapshotEntry,
+  type UnchangedEntry,
+} from "../core/snapshot.ts";
+import type { Answers } from "./answers.ts";
+import { pause } from "./change-stream.ts";
+import type { Decoder } from "./decoder.ts";
+import type { Entries, Entry } from "./entries.ts";
+
+/** Users of one call. */
+const MAX_USERS = 500;
+const MAX_CALLS = 4;
+/** Times that a change during a call makes it repeat for one user. Its answer is true at the moment of the request. */
+const MAX_VOIDED = 3;
+const FIRST_WAIT_MS = 100;
+
+/** The service answers in a format that this version does not know. */
+export class UnknownFormat extends Error {}
+
+interface Wanted {
+  promise: Promise<Entry>;
+  resolve: (entry: Entry) => void;
+  reject: (error: unknown) => void;
+  voided: number;
+}
+
+/** One request for a snapshot, with the changes that were received since. */
+interface Call {
+  /** Users with the entry that is to be revalidated, if any. */
+  users: Map<string, Entry | undefined>;
+  changed: Set<string>;
+  allChanged: boolean;
+}
+
+/** Loads entries: asks that are made together share a call, and idle calls revalidate others. */
+export class Loader {
+  private readonly wanted = new Map<string, Wanted>();
+  private readonly background = new Set<string>();
+  /** Users of a call in flight. */
+  private readonly flying = new Map<string, Wanted | undefined>();
+  private readonly calls = new Set<Call>();
+  private isScheduled = false;
+  private readonly closed = new AbortController();
+  private readonly transport: Transport;
+  private readonly retries: number;
+  private readonly decoder: Decoder;
+  private readonly entries: Entries;
+  private readonly onRefused: () => void;
+
+  /** `transport` must not retry: an answer is as old as its attempt. */
+  constructor(options: {
+    transport: Transport;
+    retries: number;
+    decoder: Decoder;
+    entries: Entries;
+    onRefused: () => void;
+  }) {
+    this.transport = options.transport;
+    this.retries = options.retries;
+    this.decoder = options.decoder;
+    this.entries = options.entries;
+    this.onRefused = options.onRefused;
+  }
+
+  /**
+   * Requests a user's entry.
+   * @throws ServiceRequestError, UnknownFormat
+   */
+  ask(userId: string): Promise<Entry> {
+    const existing = this.wanted.get(userId) ?? this.flying.get(userId);
+    if (existing !== undefined) return existing.promise;
+    const wanted = createWanted();
+    this.background.delete(userId);
+    if (this.flying.has(userId)) this.flying.set(userId, wanted);
+    else this.wanted.set(userId, wanted);
+    this.schedule();
+    return wanted.promise;
+  }
+
+  /** Requests entries again, and those under way, when no ask waits. */
+  revalidate(userIds: readonly string[]): void {
+    for (const userId of [...userIds, ...this.flying.keys()]) {
+      if (!this.wanted.has(userId)) this.background.add(userId);
+    }
+    this.schedule();
+  }
+
+  /** Voids answers under way. */
+  changed(contractIds: readonly string[] | null): void {
+    for (const call of this.calls) {
+      if (contractIds === null) call.allChanged = true;
+      else for (const id of contractIds) call.changed.add(id);
+    }
+  }
+
+  close(error: Error): void {
+    this.closed.abort();
+    this.background.clear();
+    for (const wanted of [...this.wanted.values(), ...this.flying.values()]) wanted?.reject(error);
+    this.wanted.clear();
+    this.flying.clear();
+  }
+
+  private schedule(): void {
+    if (this.isScheduled || this.closed.signal.aborted) return;
+    this.isScheduled = true;
+    queueMicrotask(() => {
+      this.isScheduled = false;
+      while (this.calls.size < MAX_CALLS && this.wanted.size > 0) void this.call();
+      if (this.calls.size === 0 && this.background.size > 0) void this.call();
+    });
+  }
+
+  private async call(): Promise<void> {
+    const call: Call = { users: new Map(), changed: new Set(), allChanged: false };
+    const take = (userId: string) => {
+      call.users.set(userId, this.entries.get(userId));
+      this.flying.set(userId, this.wanted.get(userId));
+      this.wanted.delete(userId);
+      this.background.delete(userId);
+    };
+    for (const queue of [this.wanted.keys(), this.background.keys()]) {
+      for (const userId of queue) {
+        if (call.users.size === MAX_USERS) break;
+        if (!this.flying.has(userId)) take(userId);
+      }
+    }
+    this.calls.add(call);
+    try {
+      await this.load(call);
+    } catch (error) {
+      if (error instanceof ServiceRequestError && (error.status === 401 || error.status === 403)) this.onRefused();
+      for (const userId of call.users.keys()) this.flying.get(userId)?.reject(error);
+    } finally {
+      this.calls.delete(call);
+      for (const userId of call.users.keys()) this.flying.delete(userId);
+      this.schedule();
+    }
+  }
+
+  private async load(call: Call): Promise<void> {
+    const known = this.decoder.known();
+    const body = {
+      users: Array.from(call.users, ([userId, entry]) => ({
+        userId,
+        ...(entry?.version == null ? {} : { version: entry.version }),
+      })),
+      knownPricings: [...known.pricings.keys()],
+      knownGrants: [...known.grants.keys()],
+    };
+    const { answer, askedAt } = await this.send(body);
+    if (answer.format !== SNAPSHOT_FORMAT) throw new UnknownFormat();
+    const answersOf = await this.decoder.read(answer, known);
+    if (this.closed.signal.aborted) return;
+    const serverTime = Date.parse(answer.now);
+    for (const described of answer.users) {
+      const entry = entryOf(described, call.users.get(described.userId), { answersOf, askedAt, serverTime });
+      this.settle(described.userId, entry, call);
+    }
+  }
+
+  /** Stores an entry and answers those who wait for it. Requests it again if it is missing or void. */
+  private settle(userId: string, entry: Entry | undefined, call: Call): void {
+    const wanted = this.flying.get(userId);
+    this.flying.delete(userId);
+    const isVoid =
+      entry !== undefined && (call.allChanged || (entry.contractId !== null && call.changed.has(entry.contractId)));
+    if (entry !== undefined) {
+      entry.isVoid = isVoid;
+      this.entries.put(entry);
+    }
+    if (wanted !== undefined && isVoid) wanted.voided += 1;
+    const isAnswer = entry !== undefined && (!isVoid || (wanted?.voided ?? MAX_VOIDED) >= MAX_VOIDED);
+    if (isAnswer) wanted?.resolve(entry);
+    else if (wanted !== undefined) this.wanted.set(userId, wanted);
+    else this.background.add(userId);
+  }
+
+  private async send(body: object): Promise<{ answer: SnapshotAnswer; askedAt: number }> {
+    for (let attempt = 0; ; attempt += 1) {
+      const askedAt = performance.now();
+      try {
+        const call = { method: "POST", path: "/snapshot", body, isRead: true } as const;
+        const answer = await this.transport.send(call, { signal: this.closed.signal });
+        return { answer: expected(answer, isSnapshot), askedAt };
+      } catch (error) {
+        if (!isOutage(error) || attempt >= this.retries || this.closed.signal.aborted) throw error;
+        await pause(Math.random() * FIRST_WAIT_MS * 2 ** attempt, this.closed.signal);
+      }
+    }
+  }
+}
+
+function createWanted(): Wanted {
+  let resolve: Wanted["resolve"] = () => {};
+  let reject: Wanted["reject"] = () => {};
+  const promise = new Promise<Entry>((onEntry, onError) => {
+    resolve = onEntry;
+    reject = onError;
+  });
+  return { promise, resolve, reject, voided: 0 };
+}
+
+/** Creates the entry that an answer describes; undefined if it was deferred, or names a part that is missing. */
+function entryOf(
+  described: SnapshotEntry | UnchangedEntry | DeferredEntry,
+  before: Entry | undefined,
+  context: {
+    answersOf: (services: SnapshotEntry["services"]) => Answers | undefined;
+    askedAt: number;
+    serverTime: number;
+  },
+): Entry | undefined {
+  if ("deferred" in described) return undefined;
+  const { askedAt, serverTime } = context;
+  const facts = "unchanged" in described ? before : factsOf(described, context.answersOf);
+  if (facts === undefined) return undefined;
+  const { userId, contractId, version, validUntil, refusal, answers } = facts;
+  // The service read its clock after `askedAt`, so this expires early rather than late.
+  const expiresAt = validUntil === null ? Infinity : askedAt + Date.parse(validUntil) - serverTime;
+  const state = { askedAt, knownAt: askedAt, expiresAt, isVoid: false, isUsed: before?.isUsed ?? true };
+  return { userId, contractId, version, validUntil, refusal, answers, ...state };
+}
+
+function factsOf(described: SnapshotEntry, answersOf: (services: SnapshotEntry["services"]) => Answers | undefined) {
+  const answers = answersOf(described.services);
+  return answers === undefined ? undefined : { ...described, answers };
+}
+
+function isSnapshot(value: unknown): value is SnapshotAnswer {
+  return isObject(value) && typeof value["format"] === "number" && Array.isArray(value["users"]);
+}

@@ -1,0 +1,439 @@
+import { readFileSync } from "node:fs";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { Faregate } from "../../src/client/back/faregate.ts";
+import {
+  createLocalEvaluator,
+  type LocalAnswer,
+  type LocalEvaluator,
+  type LocalEvaluatorOptions,
+  type LocalState,
+} from "../../src/local/local.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { contract, upload } from "../support/contracting.ts";
+import { callStep, changeServices } from "../support/every-change.ts";
+import { inProcess, type InProcess, ORIGIN } from "../support/in-process.ts";
+
+/* Local evaluation: cases 14 to 20, 31 and 35 of contract tokens-and-leases §10, and the rules of §7. */
+
+const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
+const FEATURES = ["tasker-board", "tasker-darkMode", "tasker-export", "tasker-sla", "tasker-nope"];
+const LATEST_MS = 10_000;
+
+let api: TestApi;
+let key: string;
+let line: InProcess;
+const evaluators: LocalEvaluator[] = [];
+
+beforeAll(async () => {
+  api = await createTestApi({ resources: { now: () => new Date() } });
+  key = api.callers.all.key;
+  await upload(api, key, SAMPLE);
+});
+beforeEach(() => {
+  line = inProcess(api);
+});
+afterEach(async () => {
+  line.restore();
+  for (const evaluator of evaluators.splice(0)) await evaluator.close();
+});
+afterAll(() => api.close());
+
+const optionsOf = (more: Partial<LocalEvaluatorOptions> = {}): LocalEvaluatorOptions => ({
+  url: ORIGIN,
+  apiKey: api.callers.evaluation.key,
+  fetch: line.fetch,
+  retries: 0,
+  ...more,
+});
+function evaluator(more: Partial<LocalEvaluatorOptions> = {}): LocalEvaluator {
+  const made = createLocalEvaluator(optionsOf(more));
+  evaluators.push(made);
+  return made;
+}
+async function connected(more: Partial<LocalEvaluatorOptions> = {}): Promise<LocalEvaluator> {
+  const made = evaluator(more);
+  await expect.poll(() => made.state, { timeout: LATEST_MS, interval: 5 }).toBe("connected");
+  return made;
+}
+
+let users = 0;
+async function subscribed(plan = "PRO"): Promise<string> {
+  const userId = `user-${(users += 1)}`;
+  await contract(api, key, userId, { subscriptionPlans: { tasker: plan } });
+  return userId;
+}
+const novate = (userId: string, plan: string) =>
+  api.call("PUT", `/contracts/${userId}`, {
+    key,
+    body: { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: plan }, subscriptionAddOns: {} },
+  });
+
+/** Evaluates until the answer is known to be true at a moment after `since`, by `performance.now()`. */
+async function provenAfter(local: LocalEvaluator, since: number, userId: string, featureId: string) {
+  for (const until = performance.now() + LATEST_MS; performance.now() < until;) {
+    const answer = await local.evaluate(userId, featureId);
+    // Ages are whole milliseconds.
+    if (answer.source !== "local" || performance.now() - (answer.ageMs ?? Infinity) - 1 >= since) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error("no answer is proven");
+}
+
+const decided = ({ eval: on, limit, used, error }: Pick<LocalAnswer, "eval" | "limit" | "used" | "error">) => ({
+  eval: on,
+  limit,
+  used,
+  error,
+});
+
+describe("answers from memory", () => {
+  test("31: cost one snapshot and no evaluation, and say how old they are", async () => {
+    const ada = await subscribed();
+    const local = evaluator();
+    for (let i = 0; i < 1000; i += 1) {
+      const answer = await local.evaluate(ada, "tasker-darkMode");
+      expect(answer).toMatchObject({ eval: true, source: "local", stale: false, counted: false });
+    }
+    expect(line.calls).toMatchObject({ snapshots: 1, evaluations: 0 });
+    expect(local.stats()).toEqual({ users: 1, local: 1000, service: 0 });
+  });
+
+  test("are those of the service, for every plan and feature", async () => {
+    const local = await connected();
+    const client = new Faregate(optionsOf());
+    for (const plan of ["FREE", "PRO", "BUSINESS"]) {
+      const userId = await subscribed(plan);
+      for (const server of [false, true]) {
+        for (const featureId of FEATURES) {
+          for (const more of [{}, { explain: true }, { dryRun: true }]) {
+            const mine = await local.evaluate(userId, featureId, { server, ...more });
+            const theirs = await client.features.evaluate(userId, featureId, { server, ...more });
+            const { source: _source, ageMs: _ageMs, stale: _stale, ...rest } = mine;
+            const { source: _theirs, ageMs: _age, stale: _old, ...expected } = theirs;
+            expect(rest).toEqual(expected);
+            expect(mine.source).toBe(featureId === "tasker-board" ? "service" : "local");
+          }
+        }
+        const all = await local.evaluateAll(userId, { server });
+        expect(all.features).toEqual((await client.features.evaluateAll(userId, { server })).features);
+        expect(all.source).toBe("service");
+      }
+    }
+  });
+
+  test("about all features come from memory where no expression reads usage", async () => {
+    await upload(
+      api,
+      key,
+      `
+saasName: Plain
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  alpha: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "pricingContext['features']['alpha']" }
+  omega: { valueType: BOOLEAN, defaultValue: false, type: DOMAIN, expression: "pricingContext['features']['omega']" }
+plans:
+  ONLY: { price: 0, unit: user/month, features: {} }
+`,
+    );
+    await contract(api, key, "plain-user", {
+      contractedServices: { plain: "1.0.0" },
+      subscriptionPlans: { plain: "ONLY" },
+    });
+    const local = await connected();
+    const all = await local.evaluateAll("plain-user");
+    expect(all).toMatchObject({
+      source: "local",
+      stale: false,
+      features: { "plain-alpha": true, "plain-omega": false },
+    });
+    expect([all.isEnabled("plain-alpha"), all.isEnabled("plain-omega"), all.isEnabled("toString")]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+  });
+
+  test("asks that are made together share a call, also of users who are not there", async () => {
+    const ids = await Promise.all(Array.from({ length: 5 }, () => subscribed()));
+    const local = await connected();
+    line.forget();
+    const asked = [...ids, ...ids, "nobody"];
+    const answers = await Promise.allSettled(asked.map((userId) => local.evaluate(userId, "tasker-darkMode")));
+    expect(answers.filter(({ status }) => status === "fulfilled")).toHaveLength(10);
+    expect(answers.at(-1)).toMatchObject({
+      reason: { name: "ServiceRequestError", status: 404, message: "Contract with userId nobody not found" },
+    });
+    expect(line.calls.snapshots).toBe(1);
+    await local.preload([...ids, "user-of-preload"]);
+    expect(line.calls.snapshots).toBe(2);
+  });
+
+  test("35: consumption is the service's, strictly and counted once per idempotency key", async () => {
+    const ada = await subscribed("FREE");
+    const local = await connected();
+    const consumption = { "tasker-maxTasks": 15 };
+    const first = await local.evaluate(ada, "tasker-board", { consumption, idempotencyKey: "one" });
+    expect(first).toMatchObject({ eval: true, counted: true, source: "service", idempotencyKey: "one" });
+    const again = await local.evaluate(ada, "tasker-board", { consumption, idempotencyKey: "one" });
+    expect(again).toMatchObject({ eval: true, used: { "tasker-maxTasks": 15 } });
+    expect(await local.evaluate(ada, "tasker-board", { consumption })).toMatchObject({ eval: false, counted: false });
+    expect(await local.evaluate(ada, "tasker-board", { consumption, dryRun: true })).toMatchObject({ eval: false });
+    expect(local.stats()).toMatchObject({ local: 0, service: 4 });
+  });
+
+  test("no more users are kept than asked for, and those in use stay", async () => {
+    const ids = await Promise.all(Array.from({ length: 8 }, () => subscribed()));
+    const local = await connected({ maxUsers: 4 });
+    const [first = ""] = ids;
+    for (const userId of ids) {
+      await local.evaluate(userId, "tasker-darkMode");
+      await local.evaluate(first, "tasker-darkMode");
+    }
+    expect(local.stats().users).toBe(4);
+    line.forget();
+    await local.evaluate(first, "tasker-darkMode");
+    expect(line.calls.snapshots).toBe(0);
+  });
+});
+
+describe("changes", () => {
+  test("by every operation on services and contracts are in every answer that is proven after them", async () => {
+    const local: { evaluator?: LocalEvaluator; client?: Faregate } = {};
+    let compared = 0;
+    await changeServices(api, "", async (step, ids) => {
+      if (local.evaluator === undefined) {
+        const path = `/organizations/${ids["organizationId"]}/api-keys`;
+        const { body } = await api.call<{ apiKeys: { key: string }[] }>("POST", path, {
+          key: api.callers.owner.key,
+          body: { scope: "EVALUATION" },
+        });
+        const apiKey = body.apiKeys.at(-1)?.key ?? "";
+        local.evaluator = await connected({ apiKey });
+        local.client = new Faregate(optionsOf({ apiKey }));
+      }
+      const taken = await callStep(api, step, ids);
+      const since = performance.now();
+      const outcome = (answer: Promise<LocalAnswer>) =>
+        answer.then(decided, (error: { status?: number; message?: string }) => [error.status, error.message]);
+      for (const featureId of ["tasker-darkMode", "tasker-sla", "renamed-darkMode"]) {
+        const theirs = await outcome(local.client?.features.evaluate("ada", featureId) as Promise<LocalAnswer>);
+        const mine = await outcome(provenAfter(local.evaluator, since, "ada", featureId));
+        if (Array.isArray(mine) && !Array.isArray(theirs)) continue;
+        expect(mine, `${step.route} ${featureId}`).toEqual(theirs);
+        compared += 1;
+      }
+      return taken;
+    });
+    expect(compared).toBeGreaterThan(30);
+  });
+
+  test("void an answer under way", async () => {
+    const ada = await subscribed("FREE");
+    const local = await connected();
+    let isHeld = true;
+    let release = () => {};
+    const released = new Promise<void>((resolve) => (release = resolve));
+    let arrived = () => {};
+    const read = new Promise<void>((resolve) => (arrived = resolve));
+    line.onAnswer = async (path, answer) => {
+      if (!path.includes("/snapshot") || !isHeld) return answer;
+      isHeld = false;
+      arrived();
+      await released;
+      return answer;
+    };
+    line.forget();
+    const answer = local.evaluate(ada, "tasker-darkMode");
+    await read;
+    await novate(ada, "PRO");
+    const since = performance.now();
+    const beside = await subscribed();
+    // Its answer is proven after the change, so the change has arrived.
+    await provenAfter(local, since, beside, "tasker-darkMode");
+    release();
+    expect(await answer).toMatchObject({ eval: true, source: "local" });
+  });
+
+  test("18: time changes an answer by itself, at the moment of the contract's terms", async () => {
+    const ada = await subscribed("FREE");
+    const local = await connected();
+    const until = Date.now() + 1500;
+    await api.call("PUT", `/contracts/${ada}/overrides/tasker/features/darkMode`, {
+      key,
+      body: { mode: "set", value: true, until: new Date(until).toISOString(), reason: "Launch" },
+    });
+    const since = performance.now();
+    expect((await provenAfter(local, since, ada, "tasker-darkMode")).eval).toBe(true);
+    for (;;) {
+      const before = Date.now();
+      const { eval: isOn } = await local.evaluate(ada, "tasker-darkMode");
+      if (Date.now() < until) expect(isOn).toBe(true);
+      if (before >= until) {
+        expect(isOn).toBe(false);
+        break;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  });
+
+  test("a user who is contracted later is known within about a second", async () => {
+    const local = await connected();
+    await expect(local.evaluate("late", "tasker-darkMode")).rejects.toMatchObject({ status: 404 });
+    await contract(api, key, "late");
+    const ask = () => local.evaluate("late", "tasker-darkMode").catch(() => undefined);
+    await expect.poll(ask, { timeout: LATEST_MS }).toMatchObject({ eval: true });
+  });
+
+  test("that were missed while disconnected are in answers after the stream is back", async () => {
+    const ids = await Promise.all(Array.from({ length: 20 }, () => subscribed("FREE")));
+    const states: LocalState[] = [];
+    const local = await connected({ onState: (state) => states.push(state) });
+    await local.preload(ids);
+    line.cut();
+    for (const userId of ids) expect((await local.evaluate(userId, "tasker-darkMode")).eval).toBe(false);
+    for (const userId of ids) await novate(userId, "PRO");
+    const since = performance.now();
+    line.restore();
+    line.forget();
+    for (const userId of ids) expect((await provenAfter(local, since, userId, "tasker-darkMode")).eval).toBe(true);
+    expect(states).toEqual(["connected", "disconnected", "connected"]);
+    expect(line.calls.evaluations).toBe(0);
+  });
+});
+
+describe("31: outages", () => {
+  test("stale answers say so, up to maxStaleMs; then the caller's choice", async () => {
+    const ada = await subscribed();
+    const local = await connected({ maxStaleMs: 2000 });
+    await local.evaluate(ada, "tasker-darkMode");
+    line.cut();
+    const ageOf = async () => (await local.evaluate(ada, "tasker-darkMode").catch(() => undefined))?.ageMs ?? Infinity;
+    await expect.poll(ageOf, { timeout: LATEST_MS, interval: 20 }).toBeGreaterThan(1000);
+    expect(await local.evaluate(ada, "tasker-darkMode")).toMatchObject({ eval: true, source: "local", stale: true });
+    expect(local.state).toBe("disconnected");
+    await expect.poll(ageOf, { timeout: LATEST_MS, interval: 20 }).toBe(Infinity);
+    await expect(local.evaluate(ada, "tasker-darkMode")).rejects.toMatchObject({ code: "NETWORK" });
+    const options = (whenUnreachable: "open" | "closed") => ({ whenUnreachable }) as const;
+    for (const [choice, on] of [
+      ["open", true],
+      ["closed", false],
+    ] as const) {
+      expect(await local.evaluate(ada, "tasker-darkMode", options(choice))).toMatchObject({
+        eval: on,
+        source: "fallback",
+        stale: true,
+        ageMs: null,
+      });
+      expect((await local.evaluateAll(ada, options(choice))).isEnabled("anything")).toBe(on);
+    }
+    const known = await local.evaluate(ada, "tasker-darkMode", { lastKnownForMs: 60_000 });
+    expect(known).toMatchObject({ eval: true, source: "last-known", stale: true });
+    const consumption = { "tasker-maxTasks": 1 };
+    await expect(local.evaluate(ada, "tasker-board", { consumption, whenUnreachable: "open" })).rejects.toMatchObject({
+      code: "NETWORK",
+    });
+    line.restore();
+    await expect.poll(() => local.state, { timeout: LATEST_MS }).toBe("connected");
+    expect(await local.evaluate(ada, "tasker-darkMode")).toMatchObject({ source: "local", stale: false });
+  });
+
+  test("19: a key that is deleted empties everything, and asks throw", async () => {
+    const { owner, organizationId } = api.callers;
+    const path = `/organizations/${organizationId}/api-keys`;
+    const { body } = await api.call<{ apiKeys: { id: string; key: string }[] }>("POST", path, {
+      key: owner.key,
+      body: { scope: "EVALUATION" },
+    });
+    const fleeting = body.apiKeys.at(-1);
+    const ada = await subscribed();
+    const local = await connected({ apiKey: fleeting?.key ?? "" });
+    await local.evaluate(ada, "tasker-darkMode");
+    await api.call("DELETE", `${path}/${fleeting?.id}`, { key: owner.key });
+    const failure = () =>
+      local.evaluate(ada, "tasker-darkMode").then(
+        () => undefined,
+        (error: { status: number }) => error.status,
+      );
+    await expect.poll(failure, { timeout: LATEST_MS, interval: 20 }).toBe(401);
+    expect(local.stats().users).toBe(0);
+  });
+
+  test("a format of a later version leaves every ask to the service", async () => {
+    line.onAnswer = async (path, answer) =>
+      path.includes("/snapshot") ? Response.json({ ...((await answer.json()) as object), format: 2 }) : answer;
+    const ada = await subscribed();
+    const local = await connected();
+    await local.preload([ada]);
+    expect(await local.evaluate(ada, "tasker-darkMode")).toMatchObject({ eval: true, source: "service" });
+    expect(local.stats()).toEqual({ users: 0, local: 0, service: 1 });
+  });
+
+  test("without a stream, answers are loaded again once they are older than maxStaleMs", async () => {
+    line.onAnswer = undefined;
+    const refusing: typeof fetch = (input, init) =>
+      String(input).includes("/events/stream")
+        ? Promise.resolve(Response.json({ error: "Changes cannot be followed here" }, { status: 503 }))
+        : line.fetch(input, init);
+    const ada = await subscribed("FREE");
+    const local = evaluator({ fetch: refusing, maxStaleMs: 1000 });
+    expect((await local.evaluate(ada, "tasker-darkMode")).eval).toBe(false);
+    expect(local.state).toBe("disconnected");
+    await novate(ada, "PRO");
+    const since = performance.now();
+    expect((await provenAfter(local, since, ada, "tasker-darkMode")).eval).toBe(true);
+  });
+});
+
+describe("its life", () => {
+  test("calls after close, and under way, reject", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    line.onAnswer = () => new Promise(() => {});
+    const pending = local.evaluate(ada, "tasker-darkMode");
+    const outcome = pending.then(
+      () => "answered",
+      (error: Error) => error.message,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await local.close();
+    await local.close();
+    expect(await outcome).toBe("The evaluator is closed");
+    expect(local.state).toBe("closed");
+    for (const call of [
+      () => local.evaluate(ada, "tasker-darkMode"),
+      () => local.evaluateAll(ada),
+      () => local.preload([ada]),
+    ]) {
+      await expect(call()).rejects.toThrow("The evaluator is closed");
+    }
+  });
+
+  test("an aborted call rejects, and does not disturb others", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    const controller = new AbortController();
+    const aborted = local.evaluate(ada, "tasker-darkMode", { signal: controller.signal });
+    const other = local.evaluate(ada, "tasker-darkMode");
+    controller.abort();
+    await expect(aborted).rejects.toMatchObject({ code: "ABORTED" });
+    expect(await other).toMatchObject({ eval: true });
+  });
+
+  test.each<[Partial<LocalEvaluatorOptions>, string]>([
+    [{ url: "x" }, "config.url must be an absolute http(s) URL"],
+    [{ apiKey: "" }, "config.apiKey must be a non-empty string"],
+    [{ maxStaleMs: 999 }, "maxStaleMs must be a number of at least 1000"],
+    [{ maxUsers: 0 }, "maxUsers must be a number of at least 1"],
+  ])("options %j are refused", (more, message) => {
+    expect(() => createLocalEvaluator(optionsOf(more))).toThrow(message);
+  });
+
+  test("user and feature ids that no path can have are refused", async () => {
+    const local = await connected();
+    await expect(local.evaluate("", "tasker-darkMode")).rejects.toThrow("userId must be a non-empty string");
+    await expect(local.evaluate("ada", "..")).rejects.toThrow("featureId must be a non-empty string");
+  });
+});
