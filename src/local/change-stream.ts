@@ -117,7 +117,7 @@ export class ChangeStream {
     const now = performance.now();
     const isFirst = this.firstBeatAt === Infinity;
     if (isFirst) this.firstBeatAt = now;
-    // The fastest delivery so far shows how both clocks relate, so that a beat that was held up counts as old as it is.
+    // The fastest delivery relates both clocks. So a beat that was delayed on its way counts as old as it is.
     const sentAt = Date.parse(at ?? "");
     this.provenAt = Math.max(this.provenAt, Math.min(now, sentAt + this.delivery.fastest(now - sentAt, now)));
     this.listener.onBeat(isFirst);

@@ -1,6 +1,6 @@
 import type { Answers } from "./answers.ts";
 
-/** What is known about one end user. Moments are of `performance.now()`. */
+/** The cached facts that decide about one end user. Moments are of `performance.now()`. */
 export interface Entry {
   readonly userId: string;
   readonly contractId: string | null;

@@ -1,0 +1,86 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { contract, upload } from "../support/contracting.ts";
+import { freePort, type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
+import { startAsker } from "./askers.ts";
+
+/*
+ * Local evaluation between real processes: changes are made by another process than the one that the back end follows,
+ * while either of them is stopped or killed. No answer that is known to be true after a change lacks it.
+ */
+
+const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
+
+let api: TestApi;
+let server: RunningServer;
+let port: number;
+let key: string;
+
+beforeAll(async () => {
+  api = await createTestApi({ resources: { keyring: await testKeyring(), now: () => new Date() } });
+  key = api.callers.all.key;
+  await upload(api, key, SAMPLE);
+  port = await freePort();
+  server = await startEventServer(api.database.url, { EVENTS_PORT: String(port) });
+});
+afterAll(async () => {
+  await server.stop();
+  await api.close();
+});
+
+/** Moves a user to a plan. Returns a moment after the commit. */
+async function move(userId: string, plan: "FREE" | "PRO"): Promise<number> {
+  const { status } = await api.call("PUT", `/contracts/${userId}`, {
+    key,
+    body: { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: plan }, subscriptionAddOns: {} },
+  });
+  expect(status).toBe(200);
+  return Date.now();
+}
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+test("a back end that was frozen does not take old beats for new ones", async () => {
+  await contract(api, key, "frozen");
+  const asker = startAsker("Node", server.url, api.callers.evaluation.key, "frozen");
+  await asker.expectAfter(Date.now(), true);
+  for (const plan of ["FREE", "PRO"] as const) {
+    asker.process.kill("SIGSTOP");
+    await pause(1500);
+    const committedAt = await move("frozen", plan);
+    await pause(1500);
+    asker.process.kill("SIGCONT");
+    await asker.expectAfter(committedAt, plan === "PRO");
+  }
+  await asker.stop();
+}, 120_000);
+
+test("while the server is frozen, answers age and say so; then they are right again", async () => {
+  await contract(api, key, "waiting");
+  const asker = startAsker("Node", server.url, api.callers.evaluation.key, "waiting");
+  await asker.expectAfter(Date.now(), true);
+  server.process.kill("SIGSTOP");
+  let committedAt: number;
+  try {
+    committedAt = await move("waiting", "FREE");
+    await expect
+      .poll(() => asker.told.at(-1), { timeout: 30_000 })
+      .toMatchObject({ eval: true, stale: true, state: "disconnected" });
+  } finally {
+    server.process.kill("SIGCONT");
+  }
+  await asker.expectAfter(committedAt, false);
+  expect(asker.told.at(-1)?.stale).toBe(false);
+  await asker.stop();
+}, 120_000);
+
+test("a server that is killed and started again leaves nothing unnoticed", async () => {
+  await contract(api, key, "bereft");
+  const asker = startAsker("Node", server.url, api.callers.evaluation.key, "bereft");
+  await asker.expectAfter(Date.now(), true);
+  server.process.kill("SIGKILL");
+  const committedAt = await move("bereft", "FREE");
+  server = await startEventServer(api.database.url, { EVENTS_PORT: String(port) });
+  await asker.expectAfter(committedAt, false);
+  await asker.stop();
+}, 120_000);
