@@ -1,6 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { isOutage, Circuit } from "../client/back/circuit.ts";
-import type { OutageOptions } from "../client/back/fallback-cache.ts";
+import { isOutage, type OutageOptions } from "../client/back/fallback-cache.ts";
 import { Faregate, type FaregateOptions } from "../client/back/faregate.ts";
 import type { AllFeatures, EvaluationOptions, FeatureAnswer, FeatureOptions } from "../client/back/features.ts";
 import { segment, Transport } from "../client/back/transport.ts";
@@ -9,6 +8,7 @@ import type { FeatureId } from "../client/feature-id.ts";
 import { ownValue } from "../client/pricing-token.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { ChangeStream, unlessAborted } from "./change-stream.ts";
+import { Circuit } from "./circuit.ts";
 import { Decoder } from "./decoder.ts";
 import { Entries, type Entry } from "./entries.ts";
 import { Loader, UnknownFormat } from "./loader.ts";

@@ -1,4 +1,4 @@
-import { isOutage } from "../client/back/circuit.ts";
+import { isOutage } from "../client/back/fallback-cache.ts";
 import { expected, type Transport } from "../client/back/transport.ts";
 import { isObject } from "../client/pricing-token.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";

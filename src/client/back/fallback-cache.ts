@@ -1,6 +1,5 @@
 import { leastRecentlyUsed, type LeastRecentlyUsed } from "../../core/least-recently-used.ts";
 import { ServiceRequestError } from "../service-request-error.ts";
-import { Circuit, isOutage } from "./circuit.ts";
 import { deepFreeze } from "../pricing-token.ts";
 
 /** Origin and age of an answer. */
@@ -31,10 +30,18 @@ const MAX_ANSWERS = { users: 1_000, ofEach: 100 };
 type Answers = LeastRecentlyUsed<CachedAnswer>;
 const noAnswers = (): Answers => leastRecentlyUsed(MAX_ANSWERS.ofEach);
 
+/**
+ * Consecutive failures that open the circuit. Fewer may be one request that breaks the service, or one short time-out.
+ */
+const FAILURES_OF_AN_OUTAGE = 3;
+/** Interval of probes while the circuit is open, over all callers. */
+const PROBE_EVERY_MS = 1_000;
+
 /** Caches the last answers for outages, with a circuit breaker. */
 export class FallbackCache {
   private readonly users = leastRecentlyUsed<Answers>(MAX_ANSWERS.users);
-  private readonly circuit = new Circuit();
+  private failures = 0;
+  private probeAt = 0;
   private readonly defaults: OutageOptions;
 
   constructor(defaults: OutageOptions) {
@@ -60,21 +67,24 @@ export class FallbackCache {
     const answers = lastKnownForMs > 0 ? (this.users.get(userId) ?? this.users.put(userId, noAnswers())) : undefined;
     const fromCache = () =>
       fallback && this.withoutService(answers?.get(key), lastKnownForMs, fallback, question.options);
-    const early = this.circuit.isOpen() ? fromCache() : undefined;
-    if (early !== undefined) return early;
-    this.circuit.probe();
+    if (this.failures >= FAILURES_OF_AN_OUTAGE) {
+      const answer = performance.now() < this.probeAt ? fromCache() : undefined;
+      if (answer !== undefined) return answer;
+      this.probeAt = performance.now() + PROBE_EVERY_MS;
+    }
     try {
       const value = await request();
-      this.circuit.succeeded();
+      this.failures = 0;
       // `answers` is the user's cache at request time: an eviction in between also drops this answer.
       if (isCacheable(value)) answers?.put(key, { value: deepFreeze(value), at: performance.now() });
       return { ...value, source: "service", stale: false, ageMs: 0 };
     } catch (error) {
       if (!isOutage(error)) {
-        if (error instanceof ServiceRequestError && error.status !== undefined) this.circuit.succeeded();
+        if (error instanceof ServiceRequestError && error.status !== undefined) this.failures = 0;
         throw error;
       }
-      this.circuit.failed();
+      this.failures += 1;
+      this.probeAt = performance.now() + PROBE_EVERY_MS;
       const answer = fromCache();
       if (answer === undefined) throw error;
       return answer;
@@ -100,4 +110,13 @@ export class FallbackCache {
 /** Type guarantee: a question only finds its own answers. */
 function asAnswered<T>(cached: CachedAnswer): T {
   return cached.value as T;
+}
+
+/**
+ * Returns true if the service is unreachable or broken. A 4xx status is an answer, not an outage.
+ * @internal
+ */
+export function isOutage(error: unknown): boolean {
+  // Requests without a status got no response. An aborted request says nothing about the service.
+  return error instanceof ServiceRequestError && error.code !== "ABORTED" && (error.status ?? 500) >= 500;
 }
