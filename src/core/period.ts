@@ -59,6 +59,16 @@ export function renewedEnd(end: Date, days: number, now: Date): Date {
  * depend on the time between `anchor` and `after`. Source: features-events.md §5.
  */
 export function nextBoundary(anchor: Date, period: Period, after: Date): Date {
+  return addPeriod(anchor, period, periodsUntil(anchor, period, after));
+}
+
+/** Returns the largest `anchor + n × period` with n ≥ 0 that is strictly before `before`; the anchor if there is none. */
+export function lastBoundary(anchor: Date, period: Period, before: Date): Date {
+  return addPeriod(anchor, period, periodsUntil(anchor, period, new Date(before.getTime() - 1)) - 1);
+}
+
+/** Returns the smallest n ≥ 1 with `anchor + n × period` after `after`, or at the end of time. */
+function periodsUntil(anchor: Date, period: Period, after: Date): number {
   const elapsed = after.getTime() - anchor.getTime();
   const longest =
     period.unit === "MONTH" || period.unit === "YEAR"
@@ -81,5 +91,5 @@ export function nextBoundary(anchor: Date, period: Period, after: Date): Date {
     if (reached(middle)) above = middle;
     else below = middle;
   }
-  return addPeriod(anchor, period, above);
+  return above;
 }

@@ -13,6 +13,33 @@ const OPEN_AMOUNTS = `
   from holds h cross join lateral json_to_recordset(h.amounts) as a ("serviceId" text, "limitName" text, amount numeric)
   where h.state = 'open'`;
 
+/** Every sum of the roll-up equals its movements, of buckets after the one in which the ledger starts. */
+const rollUpInvariant = (table: "hours" | "days"): Invariant => {
+  const bucket = table === "hours" ? "hour" : "day";
+  const key = `contract_id, service_id, limit_name, ${bucket}${table === "hours" ? "" : ", feature_id"}`;
+  const feature = table === "hours" ? "" : ", coalesce(l.feature_id, '') as feature_id";
+  return {
+    rule: `each sum per ${bucket} equals its movements`,
+    violations: `
+      with moved as (
+        select l.contract_id, l.service_id, l.limit_name,
+          date_trunc('${bucket}', coalesce(l.used_at, l.created_at), 'UTC') as ${bucket}${feature},
+          coalesce(sum(l.delta) filter (where l.kind in ('consume', 'revert', 'adjust')), 0) as counted,
+          coalesce(-sum(l.delta) filter (where l.kind in ('reset', 'renew', 'remove')), 0) as cleared,
+          coalesce(sum(l.late_amount), 0) as late,
+          count(*) filter (where l.kind not in ('reset', 'renew', 'remove')) as entries
+        from usage_ledger l
+        where l.id <= (select up_to from usage_rollup) and not (l.kind = 'adjust' and l.operation_id = 'carried')
+        group by ${key}
+      )
+      select contract_id, service_id, limit_name, concat_ws(' ', r.counted, r.cleared, r.late, r.entries) as consumed,
+        concat_ws(' ', m.counted, m.cleared, m.late, m.entries) as moved
+      from usage_${table} r full join moved m using (${key})
+      where (r.counted, r.cleared, r.late, r.entries) is distinct from (m.counted, m.cleared, m.late, m.entries)
+        and coalesce(${bucket} > (select at from usage_ledger_start), true)`,
+  };
+};
+
 /** Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. Its share of the limit is current. */
 export const LEDGER_INVARIANTS: readonly Invariant[] = [
   {
@@ -78,6 +105,8 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       group by u.service_id, u.limit_name, cs.pricing_id, cs.plan, cs.add_ons::text
       having min(u.limit_value) <> max(u.limit_value)`,
   },
+  rollUpInvariant("hours"),
+  rollUpInvariant("days"),
 ];
 
 /**

@@ -73,7 +73,7 @@ begin
     return; -- before the first migration
   end if;
   revoke update, delete on audit_log, usage_ledger, usage_ledger_start, usage_resets, contract_states, deleted_pricings from faregate_app;
-  grant update (reverted_at, feature_id) on usage_ledger to faregate_app;
+  grant update (reverted_at, renamed_feature_id) on usage_ledger to faregate_app;
   if to_regclass('public.instances') is not null then
     revoke insert, update, delete on instances from faregate_app;
   end if;

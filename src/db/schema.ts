@@ -586,6 +586,8 @@ export const usageLevels = pgTable(
     limitValue: amount("limit_value"),
     /** Tenths of `limit_value` that are consumed: 0 to 10. A trigger maintains it; see faregate_used_tenths. */
     usedTenths: smallint("used_tenths"),
+    /** Start of the running period: usage before it is late. Null: the level is older than this column. */
+    runningSince: moment("running_since"),
   },
   (t) => [
     // Finds balances near their limit. Consumption within a tenth stays a HOT update: it changes no indexed column.
@@ -666,16 +668,23 @@ export const usageLedger = pgTable(
     contractId: text("contract_id").notNull(),
     serviceId: text("service_id").notNull(),
     limitName: text("limit_name").notNull(),
-    kind: text("kind").$type<"consume" | "revert" | "adjust" | "reset" | "renew" | "remove">().notNull(),
-    /** `<service>-<feature>` of a consumption; null for other kinds. */
+    kind: text("kind").$type<"consume" | "revert" | "adjust" | "reset" | "renew" | "remove" | "late">().notNull(),
+    /** `<service>-<feature>` of a consumption, of its revert, or of late usage, as it was counted; null for other kinds. */
     featureId: text("feature_id"),
-    /** Groups the rows of one call, which are applied and reverted together. */
+    /** Groups the rows of one call, which are applied and reverted together. Of a batch item: its key. */
     operationId: text("operation_id").notNull(),
     delta: amount("delta").notNull(),
     /** New reset moment set by a renewal or reset. */
     resetAt: moment("reset_at"),
+    /** Moment of recording. */
     createdAt: moment("created_at").notNull(),
     revertedAt: moment("reverted_at"),
+    /** Moment of use, of a batch item that states one. Null: `createdAt`. */
+    usedAt: moment("used_at"),
+    /** Amount of late usage, which moves no balance: its `delta` is 0. Null for other kinds. */
+    lateAmount: amount("late_amount"),
+    /** Id by which a revert finds the feature, after its service was renamed. Null: `featureId`. */
+    renamedFeatureId: text("renamed_feature_id"),
   },
   (t) => [
     // No foreign key on the contract: it would repeat a lookup per row although every writer holds the contract's row lock.
@@ -685,11 +694,18 @@ export const usageLedger = pgTable(
     index("usage_ledger_feature_idx")
       .on(t.contractId, t.featureId, t.createdAt)
       .where(sql`${t.featureId} is not null`),
+    // Holds the consumption of the last two minutes before a rename.
+    index("usage_ledger_renamed_idx")
+      .on(t.contractId, t.renamedFeatureId)
+      .where(sql`${t.renamedFeatureId} is not null`),
     // Finds the last reset or compacted sum, from which a past balance is computed.
     index("usage_ledger_zero_idx")
       .on(t.contractId, t.serviceId, t.limitName, t.createdAt, t.id)
       .where(sql`${t.kind} in ('reset', 'renew', 'remove') or ${t.operationId} = 'carried'`),
-    check("usage_ledger_kind_known", sql`${t.kind} in ('consume', 'revert', 'adjust', 'reset', 'renew', 'remove')`),
+    check(
+      "usage_ledger_kind_known",
+      sql`${t.kind} in ('consume', 'revert', 'adjust', 'reset', 'renew', 'remove', 'late')`,
+    ),
   ],
 );
 
@@ -722,6 +738,75 @@ export const usageLedgerStart = pgTable(
     at: moment("at"),
   },
   (t) => [check("usage_ledger_start_one_row", sql`${t.singleton}`)],
+);
+
+/** Sums of a level, per bucket of the moment of use. `entries` counts the movements that are counted or late. */
+const usageSums = () => ({
+  counted: amount("counted").notNull(),
+  cleared: amount("cleared").notNull(),
+  late: amount("late").notNull(),
+  entries: bigint("entries", { mode: "number" }).notNull(),
+});
+
+/** One row: the sums per hour and day hold exactly the movements up to this id. See queries/usage-rollup.ts. */
+export const usageRollUp = pgTable(
+  "usage_rollup",
+  {
+    singleton: boolean("singleton").primaryKey().default(true),
+    upTo: bigint("up_to", { mode: "number" }).notNull().default(0),
+  },
+  (t) => [check("usage_rollup_one_row", sql`${t.singleton}`)],
+);
+
+/** Sums per hour. A trigger deletes them with their contract. */
+export const usageHours = pgTable(
+  "usage_hours",
+  {
+    contractId: text("contract_id").notNull(),
+    hour: moment("hour").notNull(),
+    serviceId: text("service_id").notNull(),
+    limitName: text("limit_name").notNull(),
+    ...usageSums(),
+  },
+  (t) => [
+    primaryKey({ name: "usage_hours_pk", columns: [t.contractId, t.hour, t.serviceId, t.limitName] }),
+    index("usage_hours_hour_idx").on(t.hour),
+  ],
+);
+
+/** Sums per day and feature. A trigger deletes them with their contract. */
+export const usageDays = pgTable(
+  "usage_days",
+  {
+    contractId: text("contract_id").notNull(),
+    day: moment("day").notNull(),
+    serviceId: text("service_id").notNull(),
+    limitName: text("limit_name").notNull(),
+    /** Empty for movements without feature. */
+    featureId: text("feature_id").notNull(),
+    ...usageSums(),
+  },
+  (t) => [
+    primaryKey({ name: "usage_days_pk", columns: [t.contractId, t.day, t.serviceId, t.limitName, t.featureId] }),
+    index("usage_days_day_idx").on(t.day),
+  ],
+);
+
+/** Keys of recorded batch items, each taken in the transaction of its movements. */
+export const usageKeys = pgTable(
+  "usage_keys",
+  {
+    // No foreign key: it would lock the organization's row for each item. Keys are pruned by age.
+    organizationId: text("organization_id").notNull(),
+    key: text("key").notNull(),
+    /** SHA-256 of the item in canonical form: the key of another item is rejected. */
+    fingerprint: text("fingerprint").notNull(),
+    takenAt: moment("taken_at").notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "usage_keys_pk", columns: [t.organizationId, t.key] }),
+    index("usage_keys_taken_idx").on(t.takenAt),
+  ],
 );
 
 /** Stored responses to calls with an Idempotency-Key, written in the call's transaction; see operations/idempotency.ts. */

@@ -1,5 +1,6 @@
 import { asc, lte } from "drizzle-orm";
 import type { Database } from "../db/postgres/connect.ts";
+import { pruneRollUp } from "../db/queries/usage-rollup.ts";
 import { outboxRange } from "../db/queries/outbox.ts";
 import { pruneRates } from "../db/queries/rate-counters.ts";
 import {
@@ -8,6 +9,7 @@ import {
   pruneDenials,
   pruneHolds,
   pruneIdempotencyKeys,
+  pruneUsageKeys,
 } from "../db/queries/retention.ts";
 import { outbox, webhookCursor } from "../db/schema.ts";
 import { pruneDeliveries } from "./webhook-rows.ts";
@@ -64,10 +66,12 @@ async function prune(db: Database, days: { events: number; audit: number; ledger
   await pruneOutbox(db, now, { days: days.events });
   await pruneDeliveries(db, { days: days.events, keep: KEEP_DELIVERIES });
   await pruneIdempotencyKeys(db, now);
+  await pruneUsageKeys(db, now);
   await pruneDenials(db, now);
   await pruneRates(db, now);
   await pruneAuditLog(db, now, days.audit);
   await compactLedger(db, now, days.ledger);
+  await pruneRollUp(db);
   await pruneHolds(db, now, days.ledger);
 }
 

@@ -28,6 +28,8 @@ import { publicPricing, serviceRoutes } from "./routes/services.ts";
 import { snapshotRoutes } from "./routes/snapshot.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
+import { usageRoutes } from "./routes/usage.ts";
+import { contractUsageRoutes, organizationUsageRoutes } from "./routes/usage-history.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 import { traceContextOf, type Tracing } from "./tracing.ts";
@@ -40,7 +42,8 @@ export const API_ENDINGS = ["/pricing-token"] as const;
 
 /** True for calls that change no contract, key or service. */
 const isEvaluation = (path: string) =>
-  ["/features", "/holds"].some((start) => path.startsWith(API_PREFIX + start)) || path === `${API_PREFIX}/snapshot`;
+  ["/features", "/holds", "/usage"].some((start) => path.startsWith(API_PREFIX + start)) ||
+  path === `${API_PREFIX}/snapshot`;
 
 /** Kept as one object literal: V8 creates it five times faster than a spread, and every request needs it. */
 const securityHeaders = (requestId: string): Record<string, string> => ({
@@ -177,6 +180,11 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
   app.route(`${API_PREFIX}/snapshot`, snapshotRoutes);
+  app.route(`${API_PREFIX}/usage`, usageRoutes);
+  app.route(`${API_PREFIX}/usage`, organizationUsageRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/usage`, organizationUsageRoutes);
+  app.route(`${API_PREFIX}/contracts`, contractUsageRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractUsageRoutes);
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
   app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);

@@ -14,6 +14,8 @@ const MAX_FORM_FIELDS = 10_000;
 /** Twice the largest body of the contract, 1,000 records of ten fields. Parsing and validating them takes 35 ms. */
 const MAX_JSON_VALUES = 20_000;
 const JSON_TYPE = "application/json";
+/** The path that accepts one JSON value per line. */
+const LINES_PATH = "/api/v1/usage";
 /** Bytes that a multipart body may have beside its file. */
 const WRAPPING_BYTES = 64 * 1024;
 /** Times the size of a pricing that a body with several of them may have. */
@@ -151,8 +153,28 @@ function parseJson(text: string, maxDepth: number): { value: unknown } | { cause
   }
 }
 
+const mediaTypeOf = (contentType: string) =>
+  contentType === JSON_TYPE ? JSON_TYPE : contentType.split(";")[0]?.trim().toLowerCase();
+
+/** True for one JSON value per line, which only a batch of usage accepts. */
+export function isJsonLines(c: AppContext): boolean {
+  return c.req.path === LINES_PATH && mediaTypeOf(c.req.header("content-type") ?? "") === "application/x-ndjson";
+}
+
+function parseLines(text: string, maxDepth: number): unknown[] {
+  checkStructure(text, maxDepth);
+  return text.split("\n").flatMap((line, i) => {
+    if (line.trim() === "") return [];
+    try {
+      return [JSON.parse(line)];
+    } catch (cause) {
+      throw new Failure("invalid", `INVALID DATA: Line ${i + 1} is not valid JSON`, { cause });
+    }
+  });
+}
+
 function parseBody(contentType: string, text: string, maxDepth: number): unknown {
-  const mediaType = contentType === JSON_TYPE ? JSON_TYPE : contentType.split(";")[0]?.trim().toLowerCase();
+  const mediaType = mediaTypeOf(contentType);
   if (mediaType === "application/x-www-form-urlencoded") return parseForm(text);
   if (mediaType !== JSON_TYPE || text.trim() === "") return {};
   const parsed = parseJson(text, maxDepth);
@@ -181,7 +203,8 @@ async function parseArriving(
   arriving: Promise<string>,
   maxDepth: number,
 ): Promise<void> {
-  c.set("body", parseBody(contentType, await received(arriving), maxDepth));
+  const text = await received(arriving);
+  c.set("body", isJsonLines(c) ? parseLines(text, maxDepth) : parseBody(contentType, text, maxDepth));
 }
 
 /**

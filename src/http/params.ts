@@ -73,12 +73,16 @@ export function pageLimit(c: AppContext): number {
 
 /** Reads the cursor of a list with the newest entry first: at most `limit` entries older than the id `before`. */
 export function cursorPage(c: AppContext): { before: number | undefined; limit: number } {
+  const limit = pageLimit(c);
+  return { before: entryIdOf(c), limit };
+}
+
+/** Reads `before`, the id of an entry. Undefined if it is missing. */
+export function entryIdOf(c: AppContext): number | undefined {
   const before = queryParameter(c, "before");
-  const number = pageLimit(c);
-  if (before !== undefined && !/^\d{1,15}$/.test(before)) {
-    throw new Failure("invalid", "INVALID DATA: before must be the id of an entry");
-  }
-  return { before: before === undefined ? undefined : Number(before), limit: number };
+  if (before === undefined) return undefined;
+  if (/^\d{1,15}$/.test(before)) return Number(before);
+  throw new Failure("invalid", "INVALID DATA: before must be the id of an entry");
 }
 
 /**

@@ -2,26 +2,23 @@ import { reply } from "./reply.ts";
 import { logRequest, type AppContext } from "./context.ts";
 
 /**
- * Answers with a list of JSON texts. Writes it batch by batch as the client reads, so that memory holds one batch. A
- * failure after the first byte breaks the connection, because a truncated list must not look complete.
+ * Answers with text that is written chunk by chunk as the client reads, so that memory holds one. A failure after the first
+ * byte breaks the connection, because a truncated answer must not look complete.
  */
-export function replyList(c: AppContext, batches: AsyncIterable<readonly string[]>): Response {
+export function replyChunks(
+  c: AppContext,
+  chunks: AsyncIterable<string>,
+  headers: Readonly<Record<string, string>>,
+): Response {
   const encoder = new TextEncoder();
-  const reader = batches[Symbol.asyncIterator]();
-  let isFirst = true;
+  const reader = chunks[Symbol.asyncIterator]();
   const stream = new ReadableStream<Uint8Array>(
     {
       pull: async (controller) => {
         try {
           const { done, value } = await reader.next();
-          if (done === true) {
-            controller.enqueue(encoder.encode(isFirst ? "[]" : "]"));
-            return controller.close();
-          }
-          for (const item of value) {
-            controller.enqueue(encoder.encode(`${isFirst ? "[" : ","}${item}`));
-            isFirst = false;
-          }
+          if (done === true) return controller.close();
+          controller.enqueue(encoder.encode(value));
         } catch (error) {
           logRequest(c, "error", "the response was not sent completely", error);
           controller.error(error);
@@ -33,5 +30,21 @@ export function replyList(c: AppContext, batches: AsyncIterable<readonly string[
     },
     { highWaterMark: 0 },
   );
-  return reply(c, stream, 200, { "Content-Type": "application/json; charset=utf-8" });
+  return reply(c, stream, 200, headers);
+}
+
+/** Answers with a list of JSON texts, written batch by batch; see replyChunks. */
+export function replyList(c: AppContext, batches: AsyncIterable<readonly string[]>): Response {
+  return replyChunks(c, listChunks(batches), { "Content-Type": "application/json; charset=utf-8" });
+}
+
+async function* listChunks(batches: AsyncIterable<readonly string[]>): AsyncIterable<string> {
+  let before = "[";
+  for await (const batch of batches) {
+    for (const item of batch) {
+      yield before + item;
+      before = ",";
+    }
+  }
+  yield before === "[" ? "[]" : "]";
 }

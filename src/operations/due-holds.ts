@@ -1,10 +1,15 @@
 import type { SQL } from "drizzle-orm";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
 import type { PrivateEvent } from "../core/event-messages.ts";
-import { type ContractSnapshot, loadSnapshot, type SeenLevel } from "../db/queries/contract-snapshots.ts";
+import {
+  type ContractSnapshot,
+  type EndUserName,
+  loadSnapshot,
+  type SeenLevel,
+} from "../db/queries/contract-snapshots.ts";
 import { applyDue, findDueHolders } from "../db/queries/holds.ts";
 import { recordEvents } from "../db/queries/outbox.ts";
-import { lockContract } from "../db/queries/usage.ts";
+import { findDueLevels, lockContract } from "../db/queries/usage.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { evaluationOf } from "./evaluations.ts";
@@ -93,9 +98,18 @@ export async function applyDueOf(
  * transaction. Returns their number. Safe to run in several processes at once. Costs one query on a partial index if
  * nothing is due.
  */
-export async function expireDueHolds(ctx: Context, where?: SQL): Promise<number> {
-  for (let expired = 0; ;) {
-    const found = await findDueHolders(ctx.db, ctx.resources.now(), { where, limit: BATCH });
+export function expireDueHolds(ctx: Context, where?: SQL): Promise<number> {
+  return applyDueOfFound(ctx, (now) => findDueHolders(ctx.db, now, { where, limit: BATCH }));
+}
+
+/** Renews the balances that are due, of the matching contracts, as expireDueHolds ends holds. */
+export function renewDueLevels(ctx: Context, where: SQL | undefined): Promise<number> {
+  return applyDueOfFound(ctx, (now) => findDueLevels(ctx.db, now, { where, limit: BATCH }));
+}
+
+async function applyDueOfFound(ctx: Context, find: (now: Date) => Promise<EndUserName[]>): Promise<number> {
+  for (let applied = 0; ;) {
+    const found = await find(ctx.resources.now());
     for (const name of found) {
       await transaction(ctx, async (ctx) => {
         if (!(await lockContract(ctx.db, name.organizationId, name.userId))) return;
@@ -103,7 +117,7 @@ export async function expireDueHolds(ctx: Context, where?: SQL): Promise<number>
         if (contract !== undefined) await applyDueOf(ctx, contract, name, ctx.resources.now());
       });
     }
-    expired += found.length;
-    if (found.length < BATCH) return expired;
+    applied += found.length;
+    if (found.length < BATCH) return applied;
   }
 }

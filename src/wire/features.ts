@@ -9,19 +9,25 @@ const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
 /** JSON represents sums below this exactly. */
 const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
 
+/** Amount of a consumption. */
+export const amount = z
+  .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)
+  .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT);
+
 export const expectedConsumption = z
-  .record(
-    z.string(),
-    z
-      .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)
-      .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT),
-    { error: "Body must be an object" },
-  )
+  .record(z.string(), amount, { error: "Body must be an object" })
   .meta({ id: "Consumption" });
 
 export const booleans = z.record(z.string(), z.boolean()).meta({ id: "FeatureFlags" });
+export const evaluationErrorCode = z.enum([
+  "FLAG_NOT_FOUND",
+  "PARSE_ERROR",
+  "EVALUATION_ERROR",
+  "TYPE_MISMATCH",
+  "INVALID_EXPECTED_CONSUMPTION",
+]);
 const evaluationError = z.strictObject({
-  code: z.enum(["FLAG_NOT_FOUND", "PARSE_ERROR", "EVALUATION_ERROR", "TYPE_MISMATCH", "INVALID_EXPECTED_CONSUMPTION"]),
+  code: evaluationErrorCode,
   message: z.string(),
 });
 export const featureResult = z

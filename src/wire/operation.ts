@@ -5,6 +5,7 @@ import type { Base } from "../core/access/permissions.ts";
 export const GROUPS = {
   Features: "Ask at run time: may this user use this feature, and how much is left? The calls of every request.",
   Contracts: "An end user's subscription: services, plans, add-ons, billing period, and what has been consumed.",
+  Usage: "Usage that happened elsewhere, handed in as batches that may be repeated, and the history of all usage.",
   Services: "The products that you price, and the versions of their pricings.",
   Offers: "What a service sells, and the smallest purchase that turns a feature on: price pages and upgrade prompts.",
   Changes:

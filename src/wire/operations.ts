@@ -15,6 +15,7 @@ import { scheduledOperations, serviceScheduledOperations } from "./scheduled.ts"
 import { serviceOperations } from "./services.ts";
 import { snapshotOperations } from "./snapshot.ts";
 import { systemOperations } from "./system.ts";
+import { usageOperations, usageReportOperations } from "./usage.ts";
 import { userOperations } from "./users.ts";
 import { versionFileOperations } from "./version-files.ts";
 import { webhookOperations } from "./webhooks.ts";
@@ -41,6 +42,9 @@ export const OPERATIONS: readonly Operation[] = [
   ...unlockOperations,
   ...snapshotOperations,
   ...holdOperations,
+  ...usageOperations,
+  ...usageReportOperations,
+  ...usageReportOperations.map(insideOrganization),
   ...contractDetailOperations,
   ...contractOperations,
   ...contractOperations.map(insideOrganization),

@@ -83,6 +83,8 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/contracts/*", ["PUT", "PATCH"], USERS_NO_KEYS),
   ...insideOrganization("/organizations/*/contracts/*/overrides/**", ["PUT"]),
+  ...insideOrganization("/organizations/*/contracts/*/usage", [], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/usage", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/overrides", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/holds", [], USER_KEYS, []),
   // Cancelling is managing: the row stays.
@@ -151,6 +153,9 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
 
   // Ending a hold is part of consuming.
   { pattern: "/holds/*", methods: ["POST", "DELETE"], access: { users: [], keys: EVERY_SCOPE } },
+
+  { pattern: "/usage", methods: ["GET"], access: { users: ["ADMIN"], keys: MANAGING } },
+  { pattern: "/usage", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
 
   // OFREP runs the same evaluations under its own paths, and never consumes usage.
   {

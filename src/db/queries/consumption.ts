@@ -22,6 +22,8 @@ export interface Consumption {
   amount: number;
   featureId: string;
   operationId: string;
+  /** Moment of use, of a batch item only. Default: now. */
+  usedAt?: Date | undefined;
 }
 
 /** Consumption granted for one contract, with the events to record; usually there are none. */

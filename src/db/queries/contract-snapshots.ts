@@ -32,6 +32,7 @@ export type Level = Pick<
   | "resetAt"
   | "periodValue"
   | "periodUnit"
+  | "runningSince"
 >;
 
 /** Sums of the open holds of a level. */
@@ -70,9 +71,10 @@ export interface EndUserName {
 }
 
 /** `holds` is null for a level without open holds. */
-type LevelJson = Omit<SeenLevel, "anchor" | "resetAt" | keyof LevelHolds> & {
+type LevelJson = Omit<SeenLevel, "anchor" | "resetAt" | "runningSince" | keyof LevelHolds> & {
   anchor: string | null;
   resetAt: string | null;
+  runningSince: string | null;
   holds: (Omit<LevelHolds, "holdDue"> & { holdDue: string }) | null;
 };
 
@@ -108,7 +110,8 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
     ${SERVICES_JSON} as services,
     (select json_agg(json_build_object(
         'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
-        'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit, 'version', u.xmin::text,
+        'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit, 'runningSince', u.running_since,
+        'version', u.xmin::text,
         'holds', case when u.hold_due is not null
           then json_build_object('held', u.held, 'openHolds', u.open_holds, 'holdDue', u.hold_due) end)
         order by u.position, u.service_id collate "C")
@@ -140,6 +143,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
       ...(holds === null ? NO_HOLDS : { ...holds, holdDue: dateOf(holds.holdDue) }),
       anchor: dateOf(level.anchor),
       resetAt: dateOf(level.resetAt),
+      runningSince: dateOf(level.runningSince),
     })),
     overrides:
       row.overrides === null

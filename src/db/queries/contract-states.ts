@@ -91,7 +91,7 @@ interface Row extends Record<string, unknown> {
   renewal_days: number;
   services: SnapshotService[];
   levels:
-    | (Omit<Level, "anchor" | "resetAt" | "openHolds" | "holdDue"> & {
+    | (Omit<Level, "anchor" | "resetAt" | "openHolds" | "holdDue" | "runningSince"> & {
         anchor: string | null;
         resetAt: string | null;
       })[]
@@ -142,12 +142,12 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
         left join lateral (
           select sum(l.delta) as sum from usage_ledger l
           where ${ofLevel} and l.id > coalesce(zero.id, 0) and l.id < coalesce(next_zero.id, 9223372036854775807)
-            and l.created_at <= ${moment} and l.operation_id <> 'carried'
+            and l.created_at <= ${moment} and not (l.kind = 'adjust' and l.operation_id = 'carried')
         ) moved on true
         -- Compacted sums precede all retained movements, whatever their created_at.
         left join lateral (
           select sum(l.delta) as sum from usage_ledger l
-          where ${ofLevel} and l.operation_id = 'carried' and zero.id is null
+          where ${ofLevel} and l.kind = 'adjust' and l.operation_id = 'carried' and zero.id is null
         ) carried on true
         left join lateral (
           select sum(a.amount) as sum
@@ -194,6 +194,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
               ...level,
               anchor: dateOf(level.anchor),
               resetAt: dateOf(level.resetAt),
+              runningSince: null,
             })),
             overrides: overridesIn(row.overrides),
             trial: trialIn(row.trial),

@@ -388,9 +388,9 @@ async function putLevels(tx: Database, groups: readonly LevelGroup[], now: Date)
   await tx.execute(sql`
     insert into usage_levels
       (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit, limit_value,
-      used_tenths)
+      used_tenths, running_since)
     select c.id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit,
-      l.limit_value, 0
+      l.limit_value, 0, ${now.toISOString()}::timestamptz
     from ${numberedContracts(groups)} as c (id, number)
     join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
     on conflict (contract_id, service_id, limit_name) do update set
@@ -518,7 +518,9 @@ export async function moveToVersion(
         select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
         from usage_levels where ${due}
       `);
-      await tx.execute(sql`update usage_levels set consumed = 0 where ${due}`);
+      await tx.execute(sql`
+        update usage_levels set consumed = 0, running_since = reset_at + interval '1 millisecond' where ${due}
+      `);
     }
     if (changing.length > 0) await dropLevels(tx, { of: levelsOf(changing), next, now, operationId });
   }

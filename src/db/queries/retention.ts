@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { deleteEndedHolds } from "./holds.ts";
+import { USAGE_KEY_DAYS } from "./usage-batches.ts";
 
 /*
  * Retention of everything but events and webhook deliveries. Deletes in small transactions, so that locks are short;
@@ -50,6 +51,19 @@ export function pruneDenials(db: Database, now: Date): Promise<number> {
       delete from denials where (organization_id, hour, feature_id, reason) in (
         select organization_id, hour, feature_id, reason from denials
         where hour < ${before(now, 31)}::timestamptz order by hour limit ${BATCH}::integer for update skip locked
+      ) returning 1`);
+    return gone.length;
+  });
+}
+
+/** Deletes keys of recorded usage that are free again. Returns the number deleted. */
+export function pruneUsageKeys(db: Database, now: Date): Promise<number> {
+  return untilDone(async () => {
+    const gone = await db.execute(sql`
+      delete from usage_keys where (organization_id, key) in (
+        select organization_id, key from usage_keys
+        where taken_at <= ${before(now, USAGE_KEY_DAYS)}::timestamptz
+        order by taken_at limit ${BATCH}::integer for update skip locked
       ) returning 1`);
     return gone.length;
   });

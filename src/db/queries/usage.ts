@@ -1,9 +1,9 @@
-import { and, asc, eq, lt, sql } from "drizzle-orm";
-import { nextBoundary } from "../../core/period.ts";
+import { and, asc, eq, exists, lt, sql, type SQL } from "drizzle-orm";
+import { lastBoundary, nextBoundary } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
-import { usageLevels } from "../schema.ts";
-import type { Level } from "./contract-snapshots.ts";
+import { contracts, usageLevels } from "../schema.ts";
+import type { EndUserName, Level } from "./contract-snapshots.ts";
 
 /*
  * Balances and their ledger. The contract's row lock protects all its balances: every writer acquires it first, so writers
@@ -30,6 +30,55 @@ export async function loadLevels(tx: Database, contractId: string): Promise<Leve
     .orderBy(asc(usageLevels.serviceId), asc(usageLevels.limitName));
 }
 
+/**
+ * Sets the start of the running period of levels that are older than its column: their newest reset or boundary on record,
+ * else the contract's creation. Call it with the contracts locked.
+ */
+export async function fillRunningSince(tx: Database, contractIds: readonly string[]): Promise<void> {
+  interface Row extends Record<string, unknown> {
+    contract_id: string;
+    service_id: string;
+    limit_name: string;
+    anchor: string | null;
+    period_value: string | null;
+    period_unit: Level["periodUnit"];
+    renewed_until: string | null;
+    since: string;
+  }
+  const rows = await tx.execute<Row>(sql`
+    select u.contract_id, u.service_id, u.limit_name, u.anchor, u.period_value, u.period_unit,
+      case when zero.kind = 'renew' then zero.reset_at end as renewed_until,
+      coalesce(zero.created_at, gone.at, c.created_at) as since
+    from usage_levels u
+    join contracts c on c.id = u.contract_id
+    left join lateral (
+      select l.kind, l.created_at, l.reset_at from usage_ledger l
+      where l.contract_id = u.contract_id and l.service_id = u.service_id and l.limit_name = u.limit_name
+        and l.kind in ('reset', 'renew', 'remove')
+      order by l.created_at desc, l.id desc limit 1
+    ) zero on true
+    left join usage_resets gone on zero.kind is null and gone.contract_id = u.contract_id
+      and gone.service_id = u.service_id and gone.limit_name = u.limit_name
+    where ${isAnyOf(sql`u.contract_id`, contractIds)} and u.running_since is null
+  `);
+  const filled = rows.map((row) => {
+    const { anchor, period_value: value, period_unit: unit, renewed_until: until } = row;
+    const boundary =
+      anchor === null || value === null || unit === null || until === null
+        ? undefined
+        : lastBoundary(new Date(anchor), { value: Number(value), unit }, new Date(until));
+    const since = boundary === undefined ? new Date(row.since) : new Date(boundary.getTime() + 1);
+    const { contract_id, service_id, limit_name } = row;
+    return { contract_id, service_id, limit_name, running_since: since.toISOString() };
+  });
+  await tx.execute(sql`
+    update usage_levels u set running_since = given.running_since
+    from json_to_recordset(${JSON.stringify(filled)}::json)
+      as given (contract_id text, service_id text, limit_name text, running_since timestamptz)
+    where u.contract_id = given.contract_id and u.service_id = given.service_id and u.limit_name = given.limit_name
+  `);
+}
+
 /** True if both levels belong to one limit of one service. */
 export function sameLevel(
   a: { serviceId: string; limitName: string },
@@ -48,6 +97,8 @@ export interface Movement<L extends Level = Level> {
   delta: number;
   /** Next reset moment, if this movement starts a new period. */
   resetAt?: Date | undefined;
+  /** Start of the period that this movement starts, if it does. */
+  runningSince?: Date | undefined;
 }
 
 /** Ledger columns shared by the movements of one call. After a renewal or reset, earlier consumption is not revertible. */
@@ -71,28 +122,30 @@ export async function moveLevels<L extends Level>(
   if (movements.length === 0) return [];
   const startsAtZero = entry.kind === "renew" || entry.kind === "reset";
   const values = JSON.stringify(
-    movements.map(({ level, delta, resetAt }) => ({
+    movements.map(({ level, delta, resetAt, runningSince }) => ({
       service_id: level.serviceId,
       limit_name: level.limitName,
       delta,
       reset_at: resetAt?.toISOString() ?? null,
+      running_since: runningSince?.toISOString() ?? null,
     })),
   );
   const moved = await tx.execute<{ service_id: string; limit_name: string; consumed: string }>(sql`
     with movement as (
-      select service_id, limit_name, sum(delta) as delta, max(reset_at) as reset_at
+      select service_id, limit_name, sum(delta) as delta, max(reset_at) as reset_at, max(running_since) as running_since
       from json_to_recordset(${values}::json)
-        as given (service_id text, limit_name text, delta numeric, reset_at timestamptz)
+        as given (service_id text, limit_name text, delta numeric, reset_at timestamptz, running_since timestamptz)
       group by service_id, limit_name
     ), balance as (
-      select u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at
+      select u.service_id, u.limit_name, u.consumed as before, m.delta, m.reset_at, m.running_since
       from usage_levels u join movement m using (service_id, limit_name)
       where u.contract_id = ${contractId}
     ), changed as (
       update usage_levels u set
         consumed = case when ${startsAtZero}::boolean then 0
           else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, b.before + b.delta)) end,
-        reset_at = coalesce(b.reset_at, u.reset_at)
+        reset_at = coalesce(b.reset_at, u.reset_at),
+        running_since = coalesce(b.running_since, u.running_since)
       from balance b
       where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
       returning u.service_id, u.limit_name, b.before, u.consumed, b.reset_at
@@ -105,10 +158,15 @@ export async function moveLevels<L extends Level>(
     )
     select service_id, limit_name, consumed from changed
   `);
-  return movements.map(({ level, resetAt }) => {
+  return movements.map(({ level, resetAt, runningSince }) => {
     const row = moved.find((one) => one.service_id === level.serviceId && one.limit_name === level.limitName);
     if (row === undefined) throw new Error("a level of a locked contract vanished");
-    return { ...level, consumed: Number(row.consumed), resetAt: resetAt ?? level.resetAt };
+    return {
+      ...level,
+      consumed: Number(row.consumed),
+      resetAt: resetAt ?? level.resetAt,
+      runningSince: runningSince ?? level.runningSince,
+    };
   });
 }
 
@@ -117,6 +175,15 @@ export function boundaryAfter(level: Level, after: Date): Date | undefined {
   const { anchor, periodUnit, periodValue } = level;
   if (anchor === null || periodUnit === null || periodValue === null) return undefined;
   return nextBoundary(anchor, { unit: periodUnit, value: periodValue }, after);
+}
+
+/** Start of the level's period that runs at `now`: 1 ms after the last boundary that it has passed. Undefined if none. */
+function runningSinceAt(level: Level, now: Date): Date | undefined {
+  const { anchor, periodUnit, periodValue, resetAt } = level;
+  if (anchor === null || periodUnit === null || periodValue === null || resetAt === null) return undefined;
+  const last = lastBoundary(anchor, { unit: periodUnit, value: periodValue }, now);
+  // A reset skips a boundary, so an earlier one than the level's own is none that it passes.
+  return new Date(Math.max(last.getTime(), resetAt.getTime()) + 1);
 }
 
 /** True if the level's period ended before `now`. */
@@ -138,7 +205,12 @@ export async function renewDue<L extends Level>(
   const renewed = await moveLevels(
     tx,
     contractId,
-    due.map((level) => ({ level, delta: -level.consumed, resetAt: boundaryAfter(level, entry.now) })),
+    due.map((level) => ({
+      level,
+      delta: -level.consumed,
+      resetAt: boundaryAfter(level, entry.now),
+      runningSince: runningSinceAt(level, entry.now),
+    })),
     { ...entry, kind: "renew" },
   );
   return levels.map((level) => renewed.find((one) => sameLevel(one, level)) ?? level);
@@ -160,10 +232,39 @@ export async function loadDueLevels(
   return due;
 }
 
+/** Finds end users with a level whose period ended before `now`. */
+export function findDueLevels(
+  db: Database,
+  now: Date,
+  options: { where: SQL | undefined; limit: number },
+): Promise<EndUserName[]> {
+  const { id, organizationId, userId } = contracts;
+  const isDueNow = and(eq(usageLevels.contractId, id), lt(usageLevels.resetAt, now));
+  return db
+    .select({ organizationId, userId })
+    .from(contracts)
+    .where(
+      and(
+        exists(
+          db
+            .select({ one: sql`1` })
+            .from(usageLevels)
+            .where(isDueNow),
+        ),
+        options.where,
+      ),
+    )
+    .orderBy(asc(id))
+    .limit(options.limit);
+}
+
 /** Maximum age of a consumption that can be reverted. */
 export const REVERT_WINDOW_MS = 120_000;
 
-/** Renames feature ids in the ledger of these locked contracts since `since`, after their service was renamed. */
+/**
+ * Lets reverts find consumption of these locked contracts since `since` by the new feature ids, after their service was
+ * renamed. History keeps the ids as they were counted.
+ */
 export async function relabelFeatures(
   tx: Database,
   input: { contractIds: readonly string[]; serviceId: string; from: string; to: string; since: Date },
@@ -172,9 +273,10 @@ export async function relabelFeatures(
   // Gives each contract a new row version, so that optimistic consumption based on the old name is retried.
   await tx.execute(sql`update contracts set updated_at = updated_at where ${isAnyOf(sql`id`, input.contractIds)}`);
   await tx.execute(sql`
-    update usage_ledger set feature_id = ${`${input.to}-`}::text || substr(feature_id, length(${old}::text) + 1)
+    update usage_ledger set renamed_feature_id =
+      ${`${input.to}-`}::text || substr(coalesce(renamed_feature_id, feature_id), length(${old}::text) + 1)
     where ${isAnyOf(sql`contract_id`, input.contractIds)} and service_id = ${input.serviceId}
-      and feature_id is not null and starts_with(feature_id, ${old})
+      and kind = 'consume' and feature_id is not null and starts_with(coalesce(renamed_feature_id, feature_id), ${old})
       and created_at > ${input.since.toISOString()}::timestamptz
   `);
 }
@@ -192,9 +294,13 @@ export async function revertFeature(
   await tx.execute(sql`
     with revertible as (
       select l.id, l.service_id, l.limit_name, l.operation_id, l.delta
-      from usage_ledger l
-      where l.contract_id = ${input.contractId} and l.feature_id = ${input.featureId} and l.kind = 'consume'
-        and l.reverted_at is null and l.created_at > ${input.since.toISOString()}::timestamptz
+      from (
+        select * from usage_ledger
+        where contract_id = ${input.contractId} and feature_id = ${input.featureId} and renamed_feature_id is null
+        union all
+        select * from usage_ledger where contract_id = ${input.contractId} and renamed_feature_id = ${input.featureId}
+      ) l
+      where l.kind = 'consume' and l.reverted_at is null and l.created_at > ${input.since.toISOString()}::timestamptz
         and not exists (
           select 1 from usage_ledger later
           where later.contract_id = l.contract_id and later.service_id = l.service_id
@@ -206,7 +312,12 @@ export async function revertFeature(
       where l.id = r.id
         and (not ${input.latest}::boolean
           or r.operation_id = (select operation_id from revertible order by id desc limit 1))
-      returning l.service_id, l.limit_name, l.delta
+      returning l.service_id, l.limit_name, l.feature_id, l.delta
+    ), part as (
+      -- Consumption before and after a rename has two ids.
+      select service_id, limit_name, feature_id, sum(delta) as delta,
+        sum(sum(delta)) over (partition by service_id, limit_name order by feature_id) - sum(delta) as earlier
+      from marked group by service_id, limit_name, feature_id
     ), balance as (
       select u.service_id, u.limit_name, u.consumed as before, m.delta
       from usage_levels u
@@ -219,8 +330,9 @@ export async function revertFeature(
       where u.contract_id = ${input.contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
       returning u.service_id, u.limit_name, b.before, u.consumed
     )
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select ${input.contractId}, service_id, limit_name, 'revert', ${input.operationId}, consumed - before, ${now}
-    from changed
+    insert into usage_ledger (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+    select ${input.contractId}, service_id, limit_name, 'revert', feature_id, ${input.operationId},
+      -least(part.delta, greatest(0, changed.before - changed.consumed - part.earlier)), ${now}
+    from changed join part using (service_id, limit_name)
   `);
 }

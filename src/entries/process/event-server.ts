@@ -8,6 +8,7 @@ import { createFeed } from "../../events/feed.ts";
 import { HandshakeError } from "../../events/handshake.ts";
 import { createLog } from "../../events/log.ts";
 import { startRetention } from "../../events/retention.ts";
+import { startRollUp } from "../../events/roll-up.ts";
 import { startWebhooks } from "../../events/webhooks.ts";
 import { identifyCaller } from "../../operations/access.ts";
 import { contextOf, type Resources } from "../../operations/context.ts";
@@ -102,6 +103,10 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
     },
     onError: (error) => log("warn", "what is old could not be removed yet", error),
   });
+  const stopRollUp = startRollUp({
+    db: resources.db,
+    onError: (error) => log("warn", "usage could not be summed up yet", error),
+  });
   const feed = createFeed({
     connection,
     after: start,
@@ -185,7 +190,7 @@ export async function openEventServer({ config, log, tell, hasLauncher }: Proces
       clearInterval(expiry);
       clearInterval(terms);
       opened.endStreams();
-      await Promise.all([feed.stop(), webhooks.stop(), stopRetention()]);
+      await Promise.all([feed.stop(), webhooks.stop(), stopRetention(), stopRollUp()]);
     },
     close: async () => void (await Promise.all([connection.close(), opened.close(), traced?.close()])),
   };

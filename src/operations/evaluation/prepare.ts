@@ -18,7 +18,8 @@ import { Failure } from "../errors.ts";
 import { evaluationOf } from "../evaluations.ts";
 import type { Mode } from "./request.ts";
 
-const EXPIRED =
+/** Sentence about a contract that has ended and does not renew. */
+export const EXPIRED =
   "Invalid subscription: Your susbcription has expired and it is not set to renew automatically. To continue accessing the features, please purchase any subscription.";
 
 /** A contract ready for evaluation: its entitlements and its current balances. */

@@ -90,6 +90,7 @@ export async function changeUsage(
         level,
         delta: -level.consumed,
         resetAt: level.resetAt === null ? undefined : boundaryAfter(level, level.resetAt),
+        runningSince: now,
       }));
       before = movements.map(({ level }) => level);
       after = await moveLevels(ctx.db, contract.id, movements, { kind: "reset", operationId, now });

@@ -75,6 +75,9 @@ const GATE = `
 /features/u/f                                POST                       K R R - - -
 /features/u                                  PUT PATCH DELETE           K R R - - S
 /features/u                                  GET                        X X X X X X
+/usage                                       GET                        K - R - - S
+/usage                                       POST                       K R R - - -
+/usage                                       PUT PATCH DELETE           X X X X X X
 /analytics/api-calls                         GET                        K - - - - -
 /analytics/api-calls                         POST PUT PATCH DELETE      X X X X X X
 /cache/get                                   GET POST                   K - R U U U

@@ -1,4 +1,5 @@
 import { type HeldAmount, OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
+import type { FeatureResult } from "../../../core/pricing/evaluate.ts";
 import type { Consumption, Decision } from "../../../db/queries/consumption.ts";
 import type { HoldEnd, NewHold } from "../../../db/queries/holds.ts";
 import {
@@ -46,8 +47,8 @@ interface OrderedDecision extends Decision {
   snapshotAfter(version: string): ContractSnapshot | undefined;
 }
 
-/** Collects what the granted requests of one contract write, in order. */
-interface Writes {
+/** Collects what granted requests write, in order. */
+export interface Writes {
   consumptions: Consumption[];
   takes: NewHold[];
   ends: HoldEnd[];
@@ -113,10 +114,25 @@ async function prepareUnlessDue(
 /** Decides one request, and adds its consumption or hold to the balances that the next request sees. */
 function decideNext(prepared: Prepared, request: QueuedEvaluation, writes: Writes, now: Date): Answer {
   const { result, counts } = decide(prepared, request);
-  const { usage, held } = prepared;
+  const { usage } = prepared;
   if (!counts) return explained(prepared, result, request, usage);
   if (request.hold !== undefined) return takeNext(prepared, { ...request, hold: request.hold }, result, writes, now);
-  const operationId = newId(now);
+  countGranted(prepared, request, result, writes, { operationId: newId(now) });
+  return explained(prepared, result, request, usage);
+}
+
+/**
+ * Counts a granted request: adds its consumption and events to what is written, and to the balances that the next request
+ * of the contract sees. `result` has the usage after it.
+ */
+export function countGranted(
+  prepared: Prepared,
+  request: QueuedEvaluation,
+  result: FeatureResult,
+  writes: Pick<Writes, "consumptions" | "events" | "levels">,
+  operation: Pick<Consumption, "operationId" | "usedAt">,
+): void {
+  const { usage, held } = prepared;
   const involved = involvedLevels(prepared, request);
   const { contractId } = prepared.contract;
   const { organizationId, featureId, expected } = request;
@@ -126,14 +142,17 @@ function decideNext(prepared: Prepared, request: QueuedEvaluation, writes: Write
     const { serviceId, limitName } = level;
     const after = result.used?.[id] ?? 0;
     const amount = expected[id] ?? 0;
-    writes.consumptions.push({ contractId, serviceId, limitName, amount, featureId, operationId });
+    writes.consumptions.push({ contractId, serviceId, limitName, amount, featureId, ...operation });
     changeLevel(writes, level, (now) => ({ ...now, consumed: consumedOf(after, held.get(id)) }));
     usage.set(id, after);
   }
-  return explained(prepared, result, request, usage);
 }
 
-function changeLevel({ levels }: Writes, level: SeenLevel, change: (now: SeenLevel) => SeenLevel): void {
+function changeLevel(
+  { levels }: Pick<Writes, "levels">,
+  level: SeenLevel,
+  change: (now: SeenLevel) => SeenLevel,
+): void {
   levels.set(level, change(levels.get(level) ?? level));
 }
 

@@ -1,0 +1,137 @@
+import { evaluateBoolean } from "../../../core/pricing/evaluate.ts";
+import type { Consumption } from "../../../db/queries/consumption.ts";
+import type { ItemKey } from "../../../db/queries/usage-batches.ts";
+import { contractNotFound } from "../../contract-address.ts";
+import type { Failure } from "../../errors.ts";
+import { countGranted, type Writes } from "../consumption/decide-in-order.ts";
+import { decide, involvedLevels, offReason } from "../decision.ts";
+import { EXPIRED, type Prepared } from "../prepare.ts";
+import type { QueuedEvaluation } from "../request.ts";
+import { canonicalText, type ItemVerdict, type RecordingMode, type UsageItem } from "./item.ts";
+
+/** How far ahead the sender's clock may be. Such an item counts as of now. */
+const MAX_AHEAD_MS = 5 * 60_000;
+
+/** One item of a batch, with its place in it. */
+export interface Entry extends ItemKey {
+  item: UsageItem;
+  place: number;
+}
+
+export const entryOf = (item: UsageItem, place: number): Entry => ({
+  item,
+  place,
+  key: item.key,
+  text: canonicalText(item),
+});
+
+/** Facts that are the same for all items of a batch. */
+export interface Circumstances {
+  organizationId: string;
+  mode: RecordingMode;
+  now: Date;
+  /** Movements up to this moment may be compacted into sums. Null: none are. */
+  ledgerStart: Date | null;
+}
+
+/** Collects what the items of a transaction write. */
+export interface RecordingWrites extends Pick<Writes, "consumptions" | "events" | "levels"> {
+  late: Consumption[];
+  /** Items that take their key, by key. */
+  keys: Map<string, Entry>;
+}
+
+export const noWrites = (): RecordingWrites => ({
+  consumptions: [],
+  events: [],
+  levels: new Map(),
+  late: [],
+  keys: new Map(),
+});
+
+/**
+ * Decides one item over the balances that earlier ones left, and adds what it writes. `contract` is a Failure if it cannot be
+ * evaluated; `taken` is the state of its key. Source: contract usage-records §4.
+ */
+export function decideItem(
+  { organizationId, mode, now, ledgerStart }: Circumstances,
+  { entry, contract, taken }: { entry: Entry; contract: Prepared | Failure; taken: "same" | "other" | undefined },
+  writes: RecordingWrites,
+): ItemVerdict {
+  const { item } = entry;
+  const { key, featureId, amounts } = item;
+  const refused = (reason: ItemVerdict["reason"], error?: string): ItemVerdict => ({
+    key,
+    verdict: "refused",
+    ...(reason === undefined ? {} : { reason }),
+    ...(error === undefined ? {} : { error }),
+  });
+
+  const earlier = writes.keys.get(key);
+  const keyState = taken ?? (earlier === undefined ? undefined : earlier.text === entry.text ? "same" : "other");
+  if (keyState === "same") return { key, verdict: "duplicate" };
+  if (keyState === "other") return refused("KEY_REUSED");
+  if (item.at !== undefined && item.at.getTime() > now.getTime() + MAX_AHEAD_MS) return refused("FUTURE");
+
+  if (!("evaluation" in contract)) return verdictOfFailure(item, contract);
+  const request: QueuedEvaluation = {
+    organizationId,
+    userId: item.userId,
+    featureId,
+    expected: amounts,
+    mode: { server: mode.server },
+    strict: mode.strict,
+    dryRun: false,
+    explain: false,
+  };
+  const { result, counts } = decide(contract, request);
+  if (result.error !== null) {
+    const { code, message } = result.error;
+    return { ...refused(code, message), verdict: code === "FLAG_NOT_FOUND" ? "unknown" : "refused" };
+  }
+  const foreign = Object.keys(amounts).find((id) => !Object.hasOwn(result.used ?? {}, id));
+  if (foreign !== undefined) return refused("UNKNOWN_LIMIT", `Feature ${featureId} has no limit ${foreign}`);
+
+  const involved = involvedLevels(contract, request);
+  let usedAt = item.at !== undefined && item.at.getTime() < now.getTime() ? item.at : undefined;
+  if (usedAt !== undefined) {
+    const at = usedAt.getTime();
+    const isTooOld = ledgerStart !== null && at < ledgerStart.getTime();
+    const isLate = isTooOld || involved.some(({ level }) => level.runningSince !== null && at < +level.runningSince);
+    if (isLate && mode.late === "count") usedAt = undefined;
+    else if (isTooOld) return refused("TOO_OLD");
+    else if (isLate) {
+      const { contractId } = contract.contract;
+      for (const { id, level } of involved) {
+        const { serviceId, limitName } = level;
+        const amount = amounts[id] ?? 0;
+        writes.late.push({ contractId, serviceId, limitName, amount, featureId, operationId: key, usedAt });
+      }
+      writes.keys.set(key, entry);
+      return { key, verdict: "late" };
+    }
+  }
+
+  if (!counts) return refused(reasonOff(contract, request, result));
+  countGranted(contract, request, result, writes, { operationId: key, usedAt });
+  writes.keys.set(key, entry);
+  return { key, verdict: "counted" };
+}
+
+/** Returns why a request was denied: only its amounts did not fit, or the feature is off. */
+function reasonOff(
+  prepared: Prepared,
+  { featureId, mode }: QueuedEvaluation,
+  result: Parameters<typeof offReason>[2],
+): "LIMIT_REACHED" | "NOT_GRANTED" {
+  const { evaluation, usage } = prepared;
+  if (evaluateBoolean(evaluation, featureId, usage, mode)) return "LIMIT_REACHED";
+  return offReason(prepared, featureId, result, mode);
+}
+
+function verdictOfFailure({ key, userId }: UsageItem, { message: error }: Failure): ItemVerdict {
+  if (error === contractNotFound(userId).message) {
+    return { key, verdict: "unknown", reason: "CONTRACT_NOT_FOUND", error };
+  }
+  return { key, verdict: "refused", reason: error === EXPIRED ? "CONTRACT_EXPIRED" : "CONTRACT_INVALID", error };
+}

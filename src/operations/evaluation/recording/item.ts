@@ -1,0 +1,51 @@
+import type { EvaluationErrorCode } from "../../../core/pricing/evaluate.ts";
+
+/** Usage that one end user had of one feature. */
+export interface UsageItem {
+  userId: string;
+  featureId: string;
+  /** `<service>-<limit>` -> amount; at least one. */
+  amounts: Readonly<Record<string, number>>;
+  /** Chosen by the sender: the organization counts an item with a key once within 35 days. */
+  key: string;
+  /** Moment of use. Default: when it is recorded. */
+  at?: Date | undefined;
+}
+
+/** Outcome of an item. `late`: recorded, but it moved no balance. */
+export type VerdictKind = "counted" | "duplicate" | "refused" | "unknown" | "late";
+
+/** Verdict of one item, with the reason for one that was neither counted nor a duplicate. */
+export interface ItemVerdict {
+  key: string;
+  verdict: VerdictKind;
+  reason?:
+    | "KEY_REUSED"
+    | "FUTURE"
+    | "TOO_OLD"
+    | "CONTRACT_NOT_FOUND"
+    | "CONTRACT_EXPIRED"
+    | "CONTRACT_INVALID"
+    | "UNKNOWN_LIMIT"
+    | "LIMIT_REACHED"
+    | "NOT_GRANTED"
+    | EvaluationErrorCode;
+  /** Sentence of the single call. */
+  error?: string;
+}
+
+/** How a batch treats its items. */
+export interface RecordingMode {
+  /** Treatment of usage before the running period: in the history only, or counted as of now. */
+  late: "record" | "count";
+  /** Refuses amounts that would exceed a limit. */
+  strict: boolean;
+  /** Evaluates server expressions. */
+  server: boolean;
+}
+
+/** Canonical text of an item: two with the same text are the same item, whatever the order of their amounts. */
+export function canonicalText({ userId, featureId, amounts, at }: UsageItem): string {
+  const sorted = Object.entries(amounts).sort(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify([userId, featureId, sorted, at?.getTime() ?? null]);
+}

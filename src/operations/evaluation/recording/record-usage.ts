@@ -1,0 +1,223 @@
+import { databaseError } from "../../../db/postgres/connect.ts";
+import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
+import { recordEvents } from "../../../db/queries/outbox.ts";
+import { fillRunningSince } from "../../../db/queries/usage.ts";
+import {
+  KeyTaken,
+  lockFreeContracts,
+  readLedgerStart,
+  readTakenKeys,
+  setLockWait,
+  writeUsage,
+} from "../../../db/queries/usage-batches.ts";
+import { contractNotFound } from "../../contract-address.ts";
+import { type Context, transaction } from "../../context.ts";
+import { Failure } from "../../errors.ts";
+import { LOCK_WAIT_MS, tooBusy } from "../consumption/locked.ts";
+import { evaluatedOrganization, needsRenewal, prepare, type Prepared, withLockedContract } from "../prepare.ts";
+import { type Circumstances, decideItem, entryOf, type Entry, noWrites, type RecordingWrites } from "./decide-item.ts";
+import type { ItemVerdict, RecordingMode, UsageItem, VerdictKind } from "./item.ts";
+
+/*
+ * Records a batch of usage. One transaction counts the items of all contracts that are free and have nothing due. The other
+ * contracts follow one by one, each in its own transaction, which waits for the lock and renews what is due.
+ */
+
+const LOCK_NOT_AVAILABLE = "55P03";
+/** Attempts of a transaction that loses keys to others. Each loss means that another batch has committed. */
+const MAX_ATTEMPTS = 20;
+
+/** Verdicts of a batch in the order of its items, and how many there are of each kind. */
+export interface RecordedUsage {
+  counts: Record<VerdictKind, number>;
+  items: ItemVerdict[];
+}
+
+interface Batch {
+  organizationId: string;
+  mode: RecordingMode;
+}
+
+type Verdicts = Map<Entry, ItemVerdict>;
+
+/**
+ * Counts each item once, whatever is sent again or at the same time. Items of one contract see the balances that earlier ones
+ * left. Source: contract usage-records §4.
+ * @throws Failure unavailable when a contract stays locked. Some items may be counted then, and the same call is safe.
+ */
+export async function recordUsage(
+  ctx: Context,
+  input: { items: readonly UsageItem[]; mode: RecordingMode },
+): Promise<RecordedUsage> {
+  const batch = { organizationId: evaluatedOrganization(ctx), mode: input.mode };
+  const entries = input.items.map(entryOf);
+  const items: ItemVerdict[] = [];
+  const counts: RecordedUsage["counts"] = { counted: 0, duplicate: 0, refused: 0, unknown: 0, late: 0 };
+  const note = (verdicts: Verdicts) => {
+    for (const [{ item, place }, verdict] of verdicts) {
+      items[place] = verdict;
+      counts[verdict.verdict] += 1;
+      measure(ctx, batch.organizationId, item, verdict);
+    }
+  };
+  const done = await recordFree(ctx, batch, entries);
+  note(done);
+  const waiting = entries.filter((entry) => !done.has(entry));
+  for (const one of byEndUser(waiting).values()) note(await recordOne(ctx, batch, one));
+  return { counts, items };
+}
+
+function byEndUser(entries: readonly Entry[]): Map<string, Entry[]> {
+  const groups = new Map<string, Entry[]>();
+  for (const entry of entries) {
+    const group = groups.get(entry.item.userId);
+    if (group === undefined) groups.set(entry.item.userId, [entry]);
+    else group.push(entry);
+  }
+  return groups;
+}
+
+/** Counts a verdict for the metrics and denials, after its commit. */
+function measure(
+  { resources }: Context,
+  organizationId: string,
+  { featureId }: UsageItem,
+  { verdict, reason }: ItemVerdict,
+): void {
+  const { callCounter, now } = resources;
+  if (verdict === "counted") callCounter.totals.granted += 1;
+  if (reason !== "LIMIT_REACHED" && reason !== "NOT_GRANTED") return;
+  callCounter.totals.denied += 1;
+  callCounter.countDenial(now(), organizationId, featureId, reason);
+}
+
+/** Records the items of contracts that nobody has locked and that have nothing due. Returns their verdicts. */
+async function recordFree(ctx: Context, batch: Batch, entries: readonly Entry[]): Promise<Verdicts> {
+  if (entries.length === 0) return new Map();
+  const groups = byEndUser(entries);
+  return untilKeysAreFree(() =>
+    transaction(ctx, async (ctx) => {
+      const locked = await lockFreeContracts(ctx.db, batch.organizationId, [...groups.keys()]);
+      const now = ctx.resources.now();
+      const snapshots = await readLocked(ctx, batch, groups, locked);
+      const prepared = new Map<string, Prepared | Failure>();
+      for (const userId of groups.keys()) {
+        const contract = snapshots.get(userId);
+        const isFree = contract !== undefined && locked.has(contract.contractId);
+        const one =
+          contract === undefined ? contractNotFound(userId) : isFree && (await prepareFree(ctx, contract, now));
+        if (one) prepared.set(userId, one);
+      }
+      const ready = entries.filter(({ item }) => prepared.has(item.userId));
+      return decideAndWrite(
+        ctx,
+        { ...batch, now },
+        ready,
+        (userId) => prepared.get(userId) ?? contractNotFound(userId),
+      );
+    }),
+  );
+}
+
+/** Reads the contracts. Fills in the running periods that the items' moments are compared with. */
+async function readLocked(
+  { db }: Context,
+  { organizationId }: Batch,
+  groups: ReadonlyMap<string, readonly Entry[]>,
+  locked: ReadonlySet<string>,
+): Promise<Map<string, ContractSnapshot>> {
+  const userIds = [...groups.keys()];
+  const snapshots = await loadSnapshots(db, organizationId, userIds);
+  const older = userIds.flatMap((userId) => {
+    const contract = snapshots.get(userId);
+    if (contract === undefined || !locked.has(contract.contractId)) return [];
+    const isOlder = contract.levels.some(({ runningSince }) => runningSince === null);
+    return isOlder && groups.get(userId)?.some(({ item }) => item.at !== undefined) ? [contract.contractId] : [];
+  });
+  if (older.length === 0) return snapshots;
+  await fillRunningSince(db, older);
+  return loadSnapshots(db, organizationId, userIds);
+}
+
+/** Undefined if something of the contract is due. */
+async function prepareFree(
+  ctx: Context,
+  contract: ContractSnapshot,
+  now: Date,
+): Promise<Prepared | Failure | undefined> {
+  try {
+    return needsRenewal(contract, now) ? undefined : await prepare(ctx, contract, now);
+  } catch (error) {
+    if (!(error instanceof Failure) || error.code === "unavailable") throw error;
+    return error;
+  }
+}
+
+/** Records the items of one contract in its own transaction, which waits for the lock and renews what is due. */
+async function recordOne(ctx: Context, batch: Batch, entries: readonly Entry[]): Promise<Verdicts> {
+  const userId = entries[0]?.item.userId ?? "";
+  const { organizationId } = batch;
+  try {
+    return await untilKeysAreFree(() =>
+      transaction(ctx, async (ctx) => {
+        await setLockWait(ctx.db, LOCK_WAIT_MS);
+        const isDated = entries.some(({ item }) => item.at !== undefined);
+        return withLockedContract(ctx, { organizationId, userId }, async (ctx, prepared) => {
+          const isOlder = prepared.contract.levels.some(({ runningSince }) => runningSince === null);
+          const contract =
+            isDated && isOlder ? await withRunningSince(ctx, organizationId, userId, prepared) : prepared;
+          return decideAndWrite(ctx, { ...batch, now: prepared.at }, entries, () => contract);
+        });
+      }),
+    );
+  } catch (error) {
+    if (databaseError(error)?.code === LOCK_NOT_AVAILABLE) throw tooBusy();
+    if (!(error instanceof Failure) || error.code === "unavailable") throw error;
+    // Nothing can be counted, so nothing is written: only duplicates have another verdict.
+    return decideAndWrite(ctx, { ...batch, now: ctx.resources.now() }, entries, () => error);
+  }
+}
+
+async function withRunningSince(
+  ctx: Context,
+  organizationId: string,
+  userId: string,
+  prepared: Prepared,
+): Promise<Prepared> {
+  await fillRunningSince(ctx.db, [prepared.contract.contractId]);
+  const contract = (await loadSnapshots(ctx.db, organizationId, [userId])).get(userId);
+  return contract === undefined ? prepared : prepare(ctx, contract, prepared.at);
+}
+
+async function decideAndWrite(
+  ctx: Context,
+  batch: Omit<Circumstances, "ledgerStart">,
+  entries: readonly Entry[],
+  contractOf: (userId: string) => Prepared | Failure,
+): Promise<Verdicts> {
+  const { organizationId, now } = batch;
+  const taken = await readTakenKeys(ctx.db, organizationId, entries, now);
+  const isDated = entries.some(({ item }) => item.at !== undefined);
+  const circumstances = { ...batch, ledgerStart: isDated ? await readLedgerStart(ctx.db) : null };
+  const writes: RecordingWrites = noWrites();
+  const verdicts: Verdicts = new Map();
+  for (const entry of entries) {
+    const contract = contractOf(entry.item.userId);
+    verdicts.set(entry, decideItem(circumstances, { entry, contract, taken: taken.get(entry) }, writes));
+  }
+  await writeUsage(ctx.db, organizationId, { ...writes, keys: [...writes.keys.values()] }, now);
+  await recordEvents(ctx.db, writes.events);
+  return verdicts;
+}
+
+/** Runs a transaction again when another batch has taken one of its keys meanwhile. */
+async function untilKeysAreFree<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof KeyTaken)) throw error;
+      if (attempt === MAX_ATTEMPTS) throw tooBusy();
+    }
+  }
+}
