@@ -92,7 +92,9 @@ describe("answers from memory", () => {
     const local = evaluator();
     for (let i = 0; i < 1000; i += 1) {
       const answer = await local.evaluate(ada, "tasker-darkMode");
-      expect(answer).toMatchObject({ eval: true, source: "local", stale: false, counted: false });
+      expect(answer).toMatchObject({ eval: true, source: "local", counted: false });
+      // Answers from memory never wait for the event loop, which delivers beats.
+      if (i % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     expect(line.calls).toMatchObject({ snapshots: 1, evaluations: 0 });
     expect(local.stats()).toEqual({ users: 1, local: 1000, service: 0 });
