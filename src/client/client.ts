@@ -43,6 +43,18 @@ export type {
 export type { Override, OverrideChange, OverrideElement, OverrideQuery, OverrideValue } from "./back/overrides.ts";
 export type { Hold, HoldAnswer, HoldQuery, HoldState, SettleAnswer } from "./back/holds.ts";
 export type { HoldOptions } from "./back/usage.ts";
+export { type RecorderOptions, UnrecordedUsageError, type UsageRecorder } from "./back/recorder.ts";
+export type {
+  ItemVerdict,
+  RecordedUsage,
+  RecordOptions,
+  UsageItem,
+  UsageQuery,
+  UsageReport,
+  UsageRow,
+  UsageSums,
+  UsageVerdict,
+} from "./back/usage-items.ts";
 export type { Freshness, OutageOptions } from "./back/fallback-cache.ts";
 export type { Pricing, Service, VersionFile } from "./back/services.ts";
 export type { CallOptions, CountedOptions } from "./back/transport.ts";

@@ -3,7 +3,19 @@ import { ServiceRequestError } from "../service-request-error.ts";
 import type { FeatureId } from "../feature-id.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
 import { type Hold, type HoldAnswer, isHold, type SettleAnswer } from "./holds.ts";
-import { type CountedOptions, segment, type Transport } from "./transport.ts";
+import { instant } from "./contracts.ts";
+import { type RecorderOptions, UsageRecorder } from "./recorder.ts";
+import { type CallOptions, type CountedOptions, segment, type Transport } from "./transport.ts";
+import {
+  isRecorded,
+  isReport,
+  type RecordedUsage,
+  type RecordingOptions,
+  type RecordOptions,
+  type UsageItem,
+  type UsageQuery,
+  type UsageReport,
+} from "./usage-items.ts";
 
 /** Options of a hold. */
 export interface HoldOptions extends CountedOptions {
@@ -22,7 +34,12 @@ export interface HoldOptions extends CountedOptions {
 /** Ended holds that are remembered, so that leaving their block sends no call. */
 const ENDED_KEPT = 1000;
 
-/** Reserves usage and settles it later. Needs a key of any scope. Source: contract usage-records. */
+const MAX_ITEMS = 1000;
+
+/**
+ * Reserves usage and settles it later, records usage in batches, and reads it back. Needs a key of any scope, and of scope
+ * MANAGEMENT to read. Source: contract usage-records.
+ */
 export class Usage {
   private readonly transport: Transport;
   private readonly fallbackCache: FallbackCache;
@@ -80,6 +97,52 @@ export class Usage {
     const { idempotencyKey = crypto.randomUUID() } = options;
     await this.transport.send({ method: "DELETE", path: pathOf(holdId), idempotencyKey }, options);
     this.noteEnd(holdId);
+  }
+
+  /**
+   * Counts up to 1,000 items, each with its own verdict. Retries send the same keys, so each item counts once. Rejects in an
+   * outage: some items may be counted then, and the same keys again are safe.
+   */
+  async record(items: readonly UsageItem[], options: RecordOptions = {}): Promise<RecordedUsage> {
+    if (items.length > MAX_ITEMS) throw new Error(`A batch has at most ${MAX_ITEMS} items`);
+    const { strict, server, late } = options;
+    const body = items.map(({ key = crypto.randomUUID(), at, ...item }) => ({
+      ...item,
+      key,
+      ...(at === undefined ? {} : { at: instant(at) }),
+    }));
+    const call = { method: "POST", path: "/usage", query: { strict, server, late }, body, isRead: true } as const;
+    const recorded = await this.transport.ask(call, isRecorded, options);
+    for (const { userId } of items) this.fallbackCache.evict(userId);
+    return recorded;
+  }
+
+  /** Creates a recorder, which batches items by number and time, and repeats batches until they are recorded. */
+  recorder(options: RecorderOptions & RecordingOptions = {}): UsageRecorder {
+    const { strict, server, late } = options;
+    return new UsageRecorder((items) => this.record(items, { strict, server, late }), options);
+  }
+
+  /**
+   * Sums the usage of one contract, or lists its movements.
+   * @throws ServiceRequestError with status 400 before the start of the record, 404 without contract.
+   */
+  async ofContract(userId: string, query: UsageQuery = {}, options?: CallOptions): Promise<UsageReport> {
+    return this.report(`/contracts${segment("userId", userId)}/usage`, query, options);
+  }
+
+  /** Sums the usage of all contracts, by day, feature or user. */
+  async ofOrganization(query: Omit<UsageQuery, "before"> = {}, options?: CallOptions): Promise<UsageReport> {
+    return this.report("/usage", query, options);
+  }
+
+  private report(path: string, { from, to, ...rest }: UsageQuery, options?: CallOptions): Promise<UsageReport> {
+    const query = {
+      ...rest,
+      from: from === undefined ? undefined : instant(from),
+      to: to === undefined ? undefined : instant(to),
+    };
+    return this.transport.ask({ method: "GET", path, query }, isReport, options);
   }
 
   private noteEnd(holdId: string): void {
