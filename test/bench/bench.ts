@@ -12,16 +12,16 @@ import * as local from "./local.ts";
 import * as offers from "./offers.ts";
 import * as organization from "./organization.ts";
 import * as overrides from "./overrides.ts";
+import * as peers from "./peers.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
 import * as scheduled from "./scheduled.ts";
-import * as unleash from "./unleash.ts";
 import * as usage from "./usage.ts";
 import * as workers from "./workers.ts";
 
 /*
- * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [hostile] [restore] [unleash] …`: every figure is a ratio of two things measured in
+ * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [hostile] [restore] [peers] …`: every figure is a ratio of two things measured in
  * this run. Exits 1 when one falls short of its target. With --gate it does when one is more than 30 % below the ratio in
  * ratios.json, measured again before it is believed; with --keep it writes that file and the table of src/docs/benchmarks.md. What is committed of it
  * are the lowest ratios of the machines at hand. BENCH_RUNTIME=Bun, Deno,
@@ -29,7 +29,7 @@ import * as workers from "./workers.ts";
  */
 
 const SUITES = { pricing, evaluation, usage, events };
-/** Only when named: a peer, and what takes minutes to fill. */
+/** Only when named: peers, and what takes minutes to fill. */
 const NAMED = {
   changes,
   console: consoleInBrowser,
@@ -40,9 +40,9 @@ const NAMED = {
   offers,
   organization,
   overrides,
+  peers,
   restore,
   scheduled,
-  unleash,
   workers,
 };
 const RATIOS = new URL("ratios.json", import.meta.url);

@@ -22,13 +22,13 @@ export interface BenchRow {
 }
 
 const NOW = new Date("2026-01-01T00:00:00Z");
-const MODE = { server: false };
+export const MODE = { server: false };
 const SAMPLE = fileURLToPath(new URL("../../src/samples/atlas.yml", import.meta.url));
 
 /**
  * Measures milliseconds per call of each job. Takes the best of interleaved rounds, so machine noise affects all jobs.
  */
-function measure(jobs: readonly (() => unknown)[], callsPerRound: number, rounds = 9): number[] {
+export function measure(jobs: readonly (() => unknown)[], callsPerRound: number, rounds = 9): number[] {
   const best = jobs.map(() => Infinity);
   for (const job of jobs) for (let call = 0; call < callsPerRound; call++) job();
   for (let round = 0; round < rounds; round++) {
@@ -41,7 +41,7 @@ function measure(jobs: readonly (() => unknown)[], callsPerRound: number, rounds
   return best;
 }
 
-function parsed(text: string): Pricing {
+export function parsed(text: string): Pricing {
   const result = parsePricing(text, NOW);
   if (!result.ok) throw new Error(result.problems[0]?.message ?? "the sample is not accepted");
   return result.pricing;
@@ -108,7 +108,7 @@ function handWritten(index: number): Closure {
   return and(and(alone, below(index % 10)), below((index + 1) % 10));
 }
 
-function prepared(pricing: CompiledPricing, serviceName: string): Evaluation {
+export function prepared(pricing: CompiledPricing, serviceName: string): Evaluation {
   const plan = pricing.pricing.plans.at(-1)?.name;
   return prepareEvaluation([{ serviceName, pricing, grant: grant(pricing, plan, {}) }]);
 }
