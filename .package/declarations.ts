@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import ts from "typescript5";
 
 /*
  * Shortens the compiler's declarations to what applications can reach. Editors download and parse all of them, and a
@@ -92,15 +93,33 @@ function specifiersOf(list: string): { text: string; source: string; local: stri
   });
 }
 
-const EXPORT =
-  /^(?:\/\*\*(?:(?!\*\/)[^])*\*\/\n)?export (?:declare )?(?:abstract )?(?:class|interface|type|function|const) (\w+)(?:[^\n]*\{\n[^]*?^\}[^\n]*;?|[^\n]*;)\n/gm;
-
 function withoutUnusedExports(text: string, isNamed: (name: string) => boolean): string {
-  return text.replace(EXPORT, (declaration: string, name: string) => {
-    const isUsedHere =
-      text.split(new RegExp(`\\b${name}\\b`)).length > declaration.split(new RegExp(`\\b${name}\\b`)).length;
-    return isNamed(name) || isUsedHere ? declaration : "";
+  const source = ts.createSourceFile("declarations.d.ts", text, ts.ScriptTarget.Latest);
+  const kept = source.statements.map((statement) => {
+    const declaration = text.slice(statement.pos, statement.end);
+    const name = nameOfExport(statement, source);
+    if (name === undefined || isNamed(name)) return declaration;
+    const word = new RegExp(`\\b${name}\\b`);
+    const isUsedHere = text.split(word).length > declaration.split(word).length;
+    return isUsedHere ? declaration : "";
   });
+  return kept.join("") + text.slice(source.statements.at(-1)?.end ?? 0);
+}
+
+/** Returns the name that a statement declares and exports; undefined for others. */
+function nameOfExport(statement: ts.Statement, source: ts.SourceFile): string | undefined {
+  const isDeclaration =
+    ts.isInterfaceDeclaration(statement) ||
+    ts.isTypeAliasDeclaration(statement) ||
+    ts.isClassDeclaration(statement) ||
+    ts.isFunctionDeclaration(statement) ||
+    ts.isVariableStatement(statement);
+  if (!isDeclaration || statement.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) !== true) {
+    return undefined;
+  }
+  if (!ts.isVariableStatement(statement)) return statement.name?.text;
+  const { declarations } = statement.declarationList;
+  return declarations.length === 1 ? declarations[0]?.name.getText(source) : undefined;
 }
 
 function withoutUnusedImports(text: string): string {

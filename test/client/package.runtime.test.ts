@@ -246,6 +246,23 @@ describe("sizes, compressed", () => {
   });
 });
 
+test("every declaration is TypeScript, and names only what exists", () => {
+  const files = ["esm", "cjs"].flatMap((format) =>
+    readdirSync(join(PACKAGE, format), { recursive: true, encoding: "utf8" })
+      .filter((file) => file.endsWith(".d.ts"))
+      .map((file) => join(PACKAGE, format, file)),
+  );
+  expect(files.length).toBeGreaterThan(100);
+  const given = ["--noEmit", "--strict", "--module", "esnext", "--moduleResolution", "bundler", "--types", "node"];
+  const tsc = join(ROOT, "node_modules/typescript/bin/tsc");
+  const run = spawnSync(process.execPath, [tsc, "--ignoreConfig", "--skipLibCheck", "false", ...given, ...files], {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
+  const own = run.stdout.split("\n").filter((line) => line.startsWith("dist/package"));
+  expect(own).toEqual([]);
+}, 60_000);
+
 test("npm would publish the package without a warning, with provenance", () => {
   const published = spawnSync("npm", ["publish", "--dry-run", "--no-provenance"], { cwd: PACKAGE, encoding: "utf8" });
   expect(published).toMatchObject({ status: 0, stdout: expect.stringMatching(/^\+ faregate@/m) });
