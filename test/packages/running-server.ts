@@ -1,0 +1,61 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { freePort, processesOn } from "../entries/launcher.ts";
+import { environmentOf, execute, startProgram } from "./programs.ts";
+
+const TASKER = readFileSync(resolve(import.meta.dirname, "../../src/samples/tasker.yml"), "utf8");
+
+/** A server that runs from its tarball, with the pricing Tasker and contracts to its plan PRO. */
+export interface PackagedServer {
+  url: string;
+  /** An organization's key of scope ALL. */
+  key: string;
+  contract(userId: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Installs the server's tarball in an empty folder, starts it with a database of its own, and uploads a pricing. */
+export async function startPackagedServer(tarball: string): Promise<PackagedServer> {
+  const folder = mkdtempSync(join(tmpdir(), "faregate-packaged-"));
+  const env = { ...(await environmentOf("Node 20")), PORT: await freePort(), EVENTS_PORT: await freePort() };
+  writeFileSync(join(folder, "package.json"), "{}");
+  await execute(["npm", "install", "--no-audit", "--no-fund", tarball], { cwd: folder, env });
+  const server = startProgram(["npx", "--no", "faregate-server"], { cwd: folder, env });
+  const [, password = ""] = await server.says(/as admin with the password (\w+)/);
+  const url = `http://localhost:${env["PORT"]}`;
+  const send = async <Answer>(path: string, key: string, body: object | FormData): Promise<Answer> => {
+    const headers = new Headers({ "x-api-key": key });
+    if (!(body instanceof FormData)) headers.set("content-type", "application/json");
+    const answer = await fetch(`${url}/api/v1${path}`, {
+      method: "POST",
+      headers,
+      body: body instanceof FormData ? body : JSON.stringify(body),
+    });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    return answer.json() as Promise<Answer>;
+  };
+  const { apiKey } = await send<{ apiKey: string }>("/users/authenticate", "", { username: "admin", password });
+  const { id } = await send<{ id: string }>("/organizations", apiKey, { name: "Tasker Inc.", owner: "admin" });
+  const made = await send<{ apiKeys: { key: string }[] }>(`/organizations/${id}/api-keys`, apiKey, { scope: "ALL" });
+  const key = made.apiKeys.at(-1)?.key ?? "";
+  const form = new FormData();
+  form.append("pricing", new Blob([TASKER]), "tasker.yml");
+  await send("/services", key, form);
+  return {
+    url,
+    key,
+    contract: async (userId) =>
+      send("/contracts", key, {
+        userContact: { userId, username: userId },
+        contractedServices: { tasker: "1.0.0" },
+        subscriptionPlans: { tasker: "PRO" },
+        subscriptionAddOns: {},
+      }),
+    stop: async () => {
+      await server.stop();
+      for (const pid of processesOn(folder)) process.kill(pid, "SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

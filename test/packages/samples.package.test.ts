@@ -1,0 +1,120 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from "vitest";
+import { freePort } from "../entries/launcher.ts";
+import { launchChromium } from "../support/chromium.ts";
+import { environmentOf, execute, type Started, startProgram } from "./programs.ts";
+import { type PackagedServer, startPackagedServer } from "./running-server.ts";
+
+/*
+ * The sample applications, built outside of this project with what the registry resolves. Their server runs from its own
+ * tarball, and their pages are used in Chromium.
+ */
+
+const SAMPLES = resolve(import.meta.dirname, "../../src/samples");
+let server: PackagedServer;
+let browser: Browser;
+let env: Record<string, string>;
+let page: Page;
+let complaints: string[];
+const folders: string[] = [];
+const started: Started[] = [];
+
+beforeAll(async () => {
+  [server, browser] = await Promise.all([startPackagedServer(inject("tarballs").server), launchChromium()]);
+  await server.contract("ada");
+  env = { ...(await environmentOf("Node 20")), FAREGATE_URL: server.url, FAREGATE_KEY: server.key };
+});
+afterAll(async () => {
+  await Promise.all([server.stop(), browser.close()]);
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(async () => {
+  page = await browser.newPage();
+  complaints = [];
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+});
+afterEach(async () => {
+  for (const program of started.splice(0)) await program.stop();
+  await page.close();
+  expect(complaints).toEqual([]);
+});
+
+/** Installs a sample in a folder of its own, with the tarball in place of the published package. */
+async function install(sample: string): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), `faregate-sample-`));
+  folders.push(folder);
+  cpSync(join(SAMPLES, sample), folder, { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  manifest.dependencies.faregate = `file:${inject("tarballs").library}`;
+  writeFileSync(join(folder, "package.json"), JSON.stringify(manifest));
+  await execute(["npm", "install", "--no-audit", "--no-fund", "--prefer-offline"], { cwd: folder, env });
+  return folder;
+}
+
+/** Starts a program of a sample until the test ends. */
+function start(folder: string, command: readonly string[], extra: Record<string, string> = {}): Started {
+  const program = startProgram(command, { cwd: folder, env: { ...env, ...extra } });
+  started.push(program);
+  return program;
+}
+
+const used = async (): Promise<number> => {
+  const answer = await fetch(`${server.url}/api/v1/contracts/ada`, { headers: { "x-api-key": server.key } });
+  const contract = (await answer.json()) as { usageLevels: { tasker: { maxTasks: { consumed: number } } } };
+  return contract.usageLevels.tasker.maxTasks.consumed;
+};
+
+test("Vite with React 19 shows the features of a token from a Hono back end, and the usage after each task", async () => {
+  const [backEnd, front] = await Promise.all([install("hono-back-end"), install("vite-react")]);
+  const [apiPort, port] = [await freePort(), await freePort()];
+  await execute(["npm", "run", "-s", "build"], { cwd: front, env });
+  const running = start(backEnd, ["node", "server.mjs"], { PORT: apiPort });
+  await running.says(/listening/);
+  const preview = ["node", "node_modules/vite/bin/vite.js", "preview", "--port", port, "--host", "127.0.0.1"];
+  await start(front, preview, { BACK_END: `http://127.0.0.1:${apiPort}` }).says(/Local/);
+  const before = await used();
+  await page.goto(`http://127.0.0.1:${port}/`);
+  await page.getByRole("button", { name: `New task (${before} of 200)` }).click();
+  await page.getByRole("button", { name: `New task (${before + 1} of 200)` }).waitFor();
+  expect(await page.getByText("Export comes with BUSINESS.").count()).toBe(1);
+  expect(await used()).toBe(before + 1);
+  const refused = await fetch(`http://127.0.0.1:${apiPort}/api/tasks`, {
+    method: "POST",
+    headers: { "x-user": "nobody" },
+  });
+  expect(refused.ok).toBe(false);
+}, 200_000);
+
+test("Next 15 renders a server component with the answers, hydrates without a complaint, and shows new usage", async () => {
+  const folder = await install("next");
+  await execute(["npm", "run", "-s", "build"], { cwd: folder, env });
+  const port = await freePort();
+  const next = ["node", "node_modules/next/dist/bin/next", "start", "--port", port, "--hostname", "127.0.0.1"];
+  await start(folder, next).says(/Ready/);
+  const before = await used();
+  const html = await (await fetch(`http://127.0.0.1:${port}/`)).text();
+  expect(html.replaceAll("<!-- -->", "")).toContain(`Rendered with ${before} of 200 tasks.`);
+  expect(html.replaceAll("<!-- -->", "")).toContain(`New task (${before} of 200)`);
+  expect(html).toContain("Export comes with BUSINESS.");
+  await page.goto(`http://127.0.0.1:${port}/`);
+  await page.getByRole("button", { name: `New task (${before} of 200)` }).click();
+  await page.getByRole("button", { name: `New task (${before + 1} of 200)` }).waitFor();
+  expect(await used()).toBe(before + 1);
+}, 200_000);
+
+test("a Worker consumes, and answers with the usage", async () => {
+  const folder = await install("worker");
+  writeFileSync(join(folder, ".dev.vars"), `FAREGATE_URL=${server.url}\nFAREGATE_KEY=${server.key}\n`);
+  const port = await freePort();
+  const wrangler = ["node", "node_modules/wrangler/bin/wrangler.js", "dev", "--port", port, "--ip", "127.0.0.1"];
+  const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
+  await start(folder, wrangler, quiet).says(/Ready on/);
+  const before = await used();
+  const made = await fetch(`http://127.0.0.1:${port}/`, { method: "POST" });
+  expect([made.status, await made.json()]).toEqual([201, { created: true }]);
+  expect(await (await fetch(`http://127.0.0.1:${port}/`)).json()).toMatchObject({ used: before + 1, limit: 200 });
+}, 200_000);
