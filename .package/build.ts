@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { rolldown } from "rolldown";
 import { shortenDeclarations } from "./declarations.ts";
@@ -92,6 +92,9 @@ for (const entry of Object.keys(exports).filter((path) => path !== "." && path !
 }
 copyFileSync(join(ROOT, "LICENSE"), join(TARGET, "LICENSE"));
 copyFileSync(join(import.meta.dirname, "README.md"), join(TARGET, "README.md"));
+// Before the first release there is none.
+const changelog = join(ROOT, ".github/CHANGELOG.md");
+if (existsSync(changelog)) copyFileSync(changelog, join(TARGET, "CHANGELOG.md"));
 // Beside the package: a link that is not followed finds the application's React first.
 const guard = join(TARGET, "../node_modules/react");
 mkdirSync(guard, { recursive: true });

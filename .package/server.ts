@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { buildConsole, isConsoleStale } from "../src/entries/build/console.ts";
@@ -73,5 +73,8 @@ await replaceFolder(TARGET, async (fresh) => {
   const licences = licencesOf(files).map(({ name, text }) => `${name}\n\n${text}\n`);
   write("LICENCES.txt", `Licences of what this package contains.\n\n${licences.join(`\n${"-".repeat(80)}\n\n`)}`);
   copyFileSync(join(ROOT, "LICENSE"), join(fresh, "LICENSE"));
+  // Before the first release there is none.
+  const changelog = join(ROOT, ".github/CHANGELOG.md");
+  if (existsSync(changelog)) copyFileSync(changelog, join(fresh, "CHANGELOG.md"));
   copyFileSync(join(import.meta.dirname, "SERVER.md"), join(fresh, "README.md"));
 });

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { freePort, processesOn } from "../entries/launcher.ts";
-import { environmentOf, execute, startProgram } from "./programs.ts";
+import { environmentOf, execute, type Started, startProgram } from "./programs.ts";
 
 const TASKER = readFileSync(resolve(import.meta.dirname, "../../src/samples/tasker.yml"), "utf8");
 
@@ -16,14 +16,23 @@ export interface PackagedServer {
 }
 
 /** Installs the server's tarball in an empty folder, starts it with a database of its own, and uploads a pricing. */
-export async function startPackagedServer(tarball: string): Promise<PackagedServer> {
+export const startPackagedServer = (tarball: string): Promise<PackagedServer> =>
+  prepareServer(async (place, folder) => {
+    const env = { ...(await environmentOf("Node 20")), ...place };
+    writeFileSync(join(folder, "package.json"), "{}");
+    await execute(["npm", "install", "--no-audit", "--no-fund", tarball], { cwd: folder, env });
+    return startProgram(["npx", "--no", "faregate-server"], { cwd: folder, env });
+  });
+
+/** Starts a server in an empty folder, with variables for its ports and its data, and uploads a pricing. */
+export async function prepareServer(
+  start: (place: Record<string, string>, folder: string) => Promise<Started>,
+): Promise<PackagedServer> {
   const folder = mkdtempSync(join(tmpdir(), "faregate-packaged-"));
-  const env = { ...(await environmentOf("Node 20")), PORT: await freePort(), EVENTS_PORT: await freePort() };
-  writeFileSync(join(folder, "package.json"), "{}");
-  await execute(["npm", "install", "--no-audit", "--no-fund", tarball], { cwd: folder, env });
-  const server = startProgram(["npx", "--no", "faregate-server"], { cwd: folder, env });
+  const place = { PORT: await freePort(), EVENTS_PORT: await freePort(), DATA_DIR: join(folder, ".data") };
+  const server = await start(place, folder);
   const [, password = ""] = await server.says(/as admin with the password (\w+)/);
-  const url = `http://localhost:${env["PORT"]}`;
+  const url = `http://localhost:${place.PORT}`;
   const send = async <Answer>(path: string, key: string, body: object | FormData): Promise<Answer> => {
     const headers = new Headers({ "x-api-key": key });
     if (!(body instanceof FormData)) headers.set("content-type", "application/json");
