@@ -27,6 +27,16 @@ export const placesOf = ({ find, put, also }: Guard) => [{ find, put }, ...(also
 
 /** Predicates that keep tenants and roles apart. `npm run test:guards` removes each one, and a test must fail. */
 export const GUARDS: readonly Guard[] = [
+  {
+    ...guard(
+      "operations/messaging/change-stream.ts",
+      "a stream of changes leaves out other organizations",
+      "if ((change.organizationId ?? organizationId) !== organizationId) return false;",
+      "",
+      { file: "http/change-stream.pg.test.ts", title: "an organization is deleted" },
+    ),
+    also: { find: "if (!(change.organizationIds?.includes(organizationId) ?? true)) return false;", put: "" },
+  },
   guard(
     "http/authorize.ts",
     "the permission table is asked",
