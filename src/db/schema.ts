@@ -637,11 +637,7 @@ export const holds = pgTable(
     counted: json("counted").$type<Record<string, number>>(),
   },
   (t) => [
-    foreignKey({
-      name: "holds_contract_fk",
-      columns: [t.contractId],
-      foreignColumns: [contracts.id],
-    }).onDelete("cascade"),
+    // No foreign key on the contract, as for the ledger. A trigger deletes the rows with their contract.
     index("holds_contract_idx").on(t.contractId, t.id),
     index("holds_open_idx")
       .on(t.contractId, t.until)

@@ -1,7 +1,5 @@
-import type { SQL } from "drizzle-orm";
-import { PgDialect } from "drizzle-orm/pg-core";
-import type { Connection } from "../postgres/connect.ts";
-import { endStatement, type HoldEnd, type NewHold, takeStatement } from "./holds.ts";
+import { type Connection, databaseError } from "../postgres/connect.ts";
+import { endsParameter, type HoldEnd, type NewHold, takesParameter } from "./holds.ts";
 import { type Addressed, recordPrivately } from "./outbox.ts";
 import {
   columnsOf,
@@ -53,14 +51,13 @@ export async function countIfUnchanged(
   decisions: readonly Decision[],
   now: Date,
 ): Promise<Outcome[]> {
-  const isPlain = decisions.every(({ events, takes, ends }) => events.length + takes.length + ends.length === 0);
-  if (isPlain) return count(client, decisions, now);
+  const events = decisions.some((decision) => decision.events.length > 0);
+  if (!events) return count(client, decisions, now);
   return client.begin(async (tx) => {
     const outcomes = await count(tx, decisions, now);
-    await writeRest(
-      tx,
-      decisions.filter((_, i) => outcomes[i]?.kind === "counted"),
-    );
+    const due = decisions.flatMap((one, i) => (outcomes[i]?.kind === "counted" ? one.events : []));
+    // Last statement: event ids come from one counter whose row lock all transactions share.
+    if (due.length > 0) await recordPrivately(tx, due);
     return outcomes;
   });
 }
@@ -76,46 +73,46 @@ export class EndedMeanwhile extends Error {
   }
 }
 
-/** Writes holds and events of decisions whose consumption is counted. */
-async function writeRest(tx: TransactionSql, decisions: readonly Decision[]): Promise<void> {
-  const ends = decisions.flatMap((decision) => decision.ends);
-  const takes = decisions.flatMap((decision) => decision.takes);
-  const events = decisions.flatMap((decision) => decision.events);
-  if (ends.length > 0) {
-    const ended = new Set((await run<{ id: string }>(tx, endStatement(ends))).map(({ id }) => id));
-    const missed = ends.flatMap(({ hold: { id } }) => (ended.has(id) ? [] : [id]));
-    if (missed.length > 0) throw new EndedMeanwhile(new Set(missed));
-  }
-  if (takes.length > 0) await run(tx, takeStatement(takes));
-  // Last statement: event ids come from one counter whose row lock all transactions share.
-  if (events.length > 0) await recordPrivately(tx, events);
-}
-
-const dialect = new PgDialect();
-
-function run<Row extends Record<string, unknown>>(tx: TransactionSql, statement: SQL) {
-  const { sql, params } = dialect.sqlToQuery(statement);
-  return tx.unsafe<Row[]>(sql, params as string[], { prepare: true });
-}
-
 const OUTCOMES: Readonly<Record<string, Outcome["kind"]>> = { b: "busy", c: "changed", u: "counted" };
 
 const isMoving = ({ consumptions, takes, ends }: Decision) => consumptions.length + takes.length + ends.length > 0;
 
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
   const consumptions = decisions.flatMap((decision) => decision.consumptions);
-  const [row] = await client<{ outcomes: string | null; transaction: string | null }[]>`
-    select outcomes, transaction from faregate_consume(
-      ${decisions.map(({ contract }) => contract.contractId)}::text[],
-      ${decisions.map(({ contract }) => versionTag(contract))}::text[],
-      ${decisions.flatMap((one) => (isMoving(one) ? [one.contract.contractId] : []))}::text[],
-      ${consumptions.length === 0 ? null : JSON.stringify(consumptions)}::text::json,
-      ${now.toISOString()}::text::timestamptz
-    )`;
+  const ends = endsParameter(decisions.flatMap((decision) => decision.ends));
+  const takes = takesParameter(decisions.flatMap((decision) => decision.takes));
+  const contractIds = decisions.map(({ contract }) => contract.contractId);
+  const tags = decisions.map(({ contract }) => versionTag(contract));
+  const moving = decisions.flatMap((one) => (isMoving(one) ? [one.contract.contractId] : []));
+  const movements = consumptions.length === 0 ? null : JSON.stringify(consumptions);
+  const moment = now.toISOString();
+  const counting =
+    ends === null && takes === null
+      ? client<CountedRow[]>`select outcomes, transaction from faregate_consume(${contractIds}::text[], ${tags}::text[],
+          ${moving}::text[], ${movements}::text::json, ${moment}::text::timestamptz)`
+      : client<CountedRow[]>`select outcomes, transaction from faregate_consume_and_hold(${contractIds}::text[],
+          ${tags}::text[], ${moving}::text[], ${movements}::text::json, ${moment}::text::timestamptz,
+          ${ends}::text::json, ${takes}::text::json)`;
+  const [row] = await counting.catch((error: unknown) => {
+    throw endedMeanwhile(error) ?? error;
+  });
   return decisions.map((_, i) => {
     const kind = OUTCOMES[row?.outcomes?.[i] ?? "c"] ?? "changed";
     return kind === "counted" ? { kind, version: row?.transaction ?? "" } : { kind };
   });
+}
+
+interface CountedRow {
+  outcomes: string | null;
+  transaction: string | null;
+}
+
+/** SQLSTATE of faregate_consume_and_hold for holds that have ended; the message has their ids. */
+const HOLDS_ENDED = "FH001";
+
+function endedMeanwhile(error: unknown): EndedMeanwhile | undefined {
+  const isSo = error instanceof Error && databaseError(error)?.code === HOLDS_ENDED;
+  return isSo ? new EndedMeanwhile(new Set(error.message.split(","))) : undefined;
 }
 
 /**
@@ -133,7 +130,8 @@ export async function countUnderLock<T>(
     const { result, decisions } = await decide(contracts);
     const outcomes = await count(tx, decisions, now);
     if (outcomes.some(({ kind }) => kind !== "counted")) throw new Error("a locked contract changed");
-    await writeRest(tx, decisions);
+    const events = decisions.flatMap((decision) => decision.events);
+    if (events.length > 0) await recordPrivately(tx, events);
     return { result };
   });
   return done.result;

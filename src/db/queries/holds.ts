@@ -1,4 +1,5 @@
 import { and, asc, desc, eq, lt, lte, sql, type SQL } from "drizzle-orm";
+import type { ISql } from "postgres";
 import type { HeldAmount, HoldState } from "../../core/holds.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
@@ -30,79 +31,35 @@ export interface HoldEnd {
 const amountsOf = (column: string): SQL =>
   sql`json_to_recordset(${sql.raw(column)}) as a ("serviceId" text, "limitName" text, id text, amount numeric)`;
 
-/** Statement that takes holds of any number of contracts. */
-export function takeStatement(taken: readonly NewHold[]): SQL {
-  return sql`
-    with given as (
-      select * from json_to_recordset(${JSON.stringify(taken)}::text::json) as given
-        (id text, "contractId" text, "featureId" text, "onExpiry" text, "createdAt" timestamptz, until timestamptz, amounts json)
-    ), written as (
-      insert into holds (id, contract_id, feature_id, amounts, on_expiry, state, created_at, until)
-      select id, "contractId", "featureId", amounts, "onExpiry", 'open', "createdAt", until from given
-    )
-    update usage_levels u set
-      held = u.held + m.amount, open_holds = u.open_holds + m.holds, hold_due = least(u.hold_due, m.due)
-    from (
-      select "contractId", "serviceId", "limitName", sum(a.amount) as amount, count(*) as holds, min(until) as due
-      from given cross join lateral ${amountsOf("given.amounts")}
-      group by 1, 2, 3
-    ) m
-    where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"
-  `;
+/** Ends of holds as the functions of the database read them; null without any. */
+export function endsParameter(ends: readonly HoldEnd[]): string | null {
+  if (ends.length === 0) return null;
+  return JSON.stringify(
+    ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted }) => ({
+      id,
+      contractId,
+      featureId,
+      state,
+      endedAt,
+      counted,
+      amounts: amounts.map((amount) => ({ ...amount, counted: counted?.[amount.id] ?? 0 })),
+    })),
+  );
 }
 
-/**
- * Statement that ends open holds of any number of contracts, and counts amounts of them: each above zero is a movement at
- * the end of its hold. Returns the ids of the holds that it ended.
- */
-export function endStatement(ends: readonly HoldEnd[]): SQL {
-  const given = ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted }) => ({
-    id,
-    contractId,
-    featureId,
-    state,
-    endedAt,
-    counted,
-    amounts: amounts.map((amount) => ({ ...amount, counted: counted?.[amount.id] ?? 0 })),
-  }));
-  return sql`
-    with given as (
-      select * from json_to_recordset(${JSON.stringify(given)}::text::json) as given
-        (id text, "contractId" text, "featureId" text, state text, "endedAt" timestamptz, counted json, amounts json)
-    ), ended as (
-      update holds h set state = g.state, ended_at = g."endedAt", counted = nullif(g.counted::text, 'null')::json
-      from given g where h.id = g.id and h.state = 'open'
-      returning h.id, g."contractId", g."featureId", g."endedAt", g.amounts
-    ), amount as (
-      select ended.*, a.* from ended cross join lateral json_to_recordset(ended.amounts)
-        as a ("serviceId" text, "limitName" text, amount numeric, counted numeric)
-    ), written as (
-      insert into usage_ledger
-        (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
-      select "contractId", "serviceId", "limitName", 'consume', "featureId", id, counted, "endedAt"
-      from amount where counted > 0 order by "endedAt", id
-    ), changed as (
-      update usage_levels u set
-        consumed = u.consumed + m.counted, held = u.held - m.amount, open_holds = u.open_holds - m.holds,
-        hold_due = case when u.open_holds > m.holds then u.hold_due end
-      from (
-        select "contractId", "serviceId", "limitName", sum(amount) as amount, sum(counted) as counted, count(*) as holds
-        from amount group by 1, 2, 3
-      ) m
-      where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"
-    )
-    select id from ended
-  `;
-}
+/** Holds to take as the functions of the database read them; null without any. */
+export const takesParameter = (taken: readonly NewHold[]): string | null =>
+  taken.length === 0 ? null : JSON.stringify(taken);
 
 /** Takes holds. */
 export async function takeHolds(tx: Database, taken: readonly NewHold[]): Promise<void> {
-  await tx.execute(takeStatement(taken));
+  await tx.execute(sql`select faregate_change_holds(null, ${takesParameter(taken)}::text::json, null)`);
 }
 
-/** Ends open holds. */
+/** Ends open holds, and counts amounts of them: each above zero is a movement at the end of its hold. */
 export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<void> {
-  if (ends.length > 0) await tx.execute(endStatement(ends));
+  if (ends.length === 0) return;
+  await tx.execute(sql`select faregate_change_holds(${endsParameter(ends)}::text::json, null, null)`);
 }
 
 /** Extends an open hold. `hold_due` of its levels stays, as a moment before which no hold ends. */
@@ -269,19 +226,40 @@ export interface FoundHold {
   userId: string;
 }
 
-/** Finds holds by their ids, in any order. */
-export async function findHolds(db: Database, ids: readonly string[]): Promise<FoundHold[]> {
-  const { organizationId, userId } = contracts;
-  return db
-    .select({ hold: holds, organizationId, userId })
-    .from(holds)
-    .innerJoin(contracts, eq(contracts.id, holds.contractId))
-    .where(and(isAnyOf(holds.id, ids), eq(holds.kind, "hold")));
+type FoundRow = Omit<HoldRow, "createdAt" | "until" | "endedAt"> &
+  Pick<FoundHold, "organizationId" | "userId"> & { createdMs: number; untilMs: number; endedMs: number | null };
+
+/** Finds holds by their ids, in any order, with one prepared statement. */
+export async function findHolds(client: ISql, ids: readonly string[]): Promise<FoundHold[]> {
+  const rows = await client<FoundRow[]>`
+    select h.id, h.contract_id as "contractId", h.kind, h.feature_id as "featureId", h.amounts, h.on_expiry as "onExpiry",
+      h.state, h.counted, (extract(epoch from h.created_at) * 1000)::float8 as "createdMs",
+      (extract(epoch from h.until) * 1000)::float8 as "untilMs",
+      (extract(epoch from h.ended_at) * 1000)::float8 as "endedMs",
+      c.organization_id as "organizationId", c.user_id as "userId"
+    from holds h join contracts c on c.id = h.contract_id
+    where h.id = any(${[...ids]}::text[]) and h.kind = 'hold'`;
+  return rows.map(({ createdMs, untilMs, endedMs, organizationId, userId, ...row }) => ({
+    hold: {
+      ...row,
+      createdAt: new Date(createdMs),
+      until: new Date(untilMs),
+      endedAt: endedMs === null ? null : new Date(endedMs),
+    },
+    organizationId,
+    userId,
+  }));
 }
 
 /** Finds a hold by its id; undefined if there is none of this kind. */
 export async function findHold(db: Database, id: string): Promise<FoundHold | undefined> {
-  return (await findHolds(db, [id]))[0];
+  const { organizationId, userId } = contracts;
+  const [row] = await db
+    .select({ hold: holds, organizationId, userId })
+    .from(holds)
+    .innerJoin(contracts, eq(contracts.id, holds.contractId))
+    .where(and(eq(holds.id, id), eq(holds.kind, "hold")));
+  return row;
 }
 
 /** Lists a contract's holds, newest first. `state` is the one at `now`: an open hold past its end is expired. */

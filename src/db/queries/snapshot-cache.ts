@@ -57,7 +57,7 @@ const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
 
 /** Creates the cache. Without `changes`, which edge runtimes cannot subscribe to, it stores nothing. */
-export function createSnapshotCache({ client, db }: Connection, changes?: Invalidations): SnapshotCache {
+export function createSnapshotCache({ client }: Connection, changes?: Invalidations): SnapshotCache {
   const store = createCacheStore(changes);
   /** Creates a batched lookup that reads all distinct key hashes of a batch in one statement. */
   const byHash = <Row extends { hash: string }, Found extends object>(
@@ -84,7 +84,7 @@ export function createSnapshotCache({ client, db }: Connection, changes?: Invali
     return snapshots.map(({ contractId }) => found.get(contractId) ?? null);
   }, BATCHING);
   const readHolds = createBatch<string, FoundHold | null>(async (ids) => {
-    const found = new Map((await findHolds(db, [...new Set(ids)])).map((one) => [one.hold.id, one]));
+    const found = new Map((await findHolds(client, [...new Set(ids)])).map((one) => [one.hold.id, one]));
     return ids.map((id) => found.get(id) ?? null);
   }, BATCHING);
   const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {
