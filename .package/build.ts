@@ -1,7 +1,8 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { rolldown } from "rolldown";
+import { copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { type Plugin, rolldown } from "rolldown";
+import { requireRepairedDriver } from "../src/entries/platform/driver.ts";
 import { shortenDeclarations } from "./declarations.ts";
 import { reactGuard } from "./guard.ts";
 import { licencesOf } from "./licences.ts";
@@ -91,6 +92,11 @@ for (const entry of Object.keys(exports).filter((path) => path !== "." && path !
   });
 }
 copyFileSync(join(ROOT, "LICENSE"), join(TARGET, "LICENSE"));
+// `faregate import-space` prepares its database. Snapshots of the schema are for developers.
+cpSync(join(ROOT, "src/db/migrations"), join(TARGET, "db/migrations"), {
+  recursive: true,
+  filter: (path) => !/(_snapshot\.json|README\.md)$/.test(path),
+});
 copyFileSync(join(import.meta.dirname, "README.md"), join(TARGET, "README.md"));
 // Before the first release there is none.
 const changelog = join(ROOT, ".github/CHANGELOG.md");
@@ -109,9 +115,31 @@ function classicFields(entry: string, up: string): { main: string; module: strin
   return { main: path(cjs.default), module: path(esm.default), types: path(cjs.types) };
 }
 
+/** Keeps the places of files that a source finds beside it: the package has them as `src` has. */
+function sourceUrls(): Plugin {
+  return {
+    name: "source-urls",
+    transform: {
+      filter: { id: /[/\\]src[/\\].*\.ts$/, code: "import.meta.url" },
+      handler: (code, id) => {
+        const source = JSON.stringify(`../${relative(join(ROOT, "src"), id)}`);
+        return code.replaceAll("import.meta.url", `new URL(${source}, import.meta.url).href`);
+      },
+    },
+  };
+}
+
 /** Bundles the command line with its libraries, so that users of the client library do not install them. */
 async function bundleCommand(command: string, source: string): Promise<string> {
-  const build = await rolldown({ input: join(ROOT, source), cwd: ROOT, platform: "node", logLevel: "warn" });
+  requireRepairedDriver();
+  const build = await rolldown({
+    input: join(ROOT, source),
+    cwd: ROOT,
+    platform: "node",
+    logLevel: "warn",
+    transform: { define: { IS_COMMAND_LINE: "true" } },
+    plugins: [sourceUrls()],
+  });
   const { output } = await build.generate({ format: "esm", codeSplitting: false });
   const [{ code, moduleIds }] = output;
   const licences = licencesOf(moduleIds).map(({ name, text }) => `\n/*\n${name}\n\n${text}\n*/\n`);

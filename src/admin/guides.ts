@@ -8,6 +8,7 @@ import { Marked, type Tokens } from "marked";
 const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   "pricing-file": () => import("../docs/pricing-file.md?raw"),
   "change-a-pricing": () => import("../docs/change-a-pricing.md?raw"),
+  promotion: () => import("../docs/promotion.md?raw"),
   clients: () => import("../docs/clients.md?raw"),
   usage: () => import("../docs/usage.md?raw"),
   "local-evaluation": () => import("../docs/local-evaluation.md?raw"),

@@ -1,5 +1,14 @@
 import type { Command } from "commander";
 
+/** Options of `faregate import-space`. */
+export interface ImportSpaceOptions {
+  folder: string;
+  dryRun?: true;
+  statics?: string;
+  fetch?: true;
+  report?: string;
+}
+
 /** Host access for commands. Paths are relative to the working directory. */
 export interface Io {
   /** Version of this package. */
@@ -24,6 +33,11 @@ export interface Io {
    * @throws CliFailure when it cannot be read.
    */
   listFolder(path: string): Promise<string[] | undefined>;
+  /**
+   * Moves an installation of SPACE into the configured database, which only the host can open.
+   * @returns one of EXIT.
+   */
+  importSpace(options: ImportSpaceOptions): Promise<number>;
   /** Writes results to stdout, for piping. */
   out(text: string): void;
   /** Writes messages to stderr. */

@@ -24,6 +24,7 @@ import type { OffReason } from "../core/ofrep.ts";
 import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
 import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
 import type { ScheduledAvailability, ScheduledKind, ScheduledState, StoredTrial } from "../core/scheduled.ts";
+import type { SpaceReport } from "../core/space/report.ts";
 import type { StateCause } from "./queries/contract-states.ts";
 import type { SnapshotService } from "./queries/contract-snapshots.ts";
 
@@ -1059,4 +1060,27 @@ export const rateCounters = pgTable(
     count: integer("count").notNull(),
   },
   (t) => [primaryKey({ name: "rate_counters_pk", columns: [t.bucket, t.minute] })],
+);
+
+/** One row: the import of a SPACE dump and its progress; see operations/imports/space.ts. */
+export const spaceImports = pgTable(
+  "space_imports",
+  {
+    singleton: boolean("singleton").primaryKey().default(true),
+    /** SHA-256 of the dump's files: only the same dump continues an unfinished import. */
+    dumpHash: text("dump_hash").notNull(),
+    /** The import's clock, which a repeated run uses again. */
+    startedAt: moment("started_at").notNull(),
+    /** Batches that are committed. */
+    batches: integer("batches").notNull(),
+    /** Pricings fetched at the beginning, by address. */
+    fetched: json("fetched").$type<Record<string, { text: string } | { error: string }>>().notNull(),
+    /** The ADMIN of the empty database that made room; null if it stayed. */
+    seededAdmin: json("seeded_admin").$type<{ id: string; username: string }>(),
+    /** The result; null until the import is finished. */
+    report: json("report").$type<SpaceReport>(),
+    /** True once the result is printed. */
+    reported: boolean("reported").notNull().default(false),
+  },
+  (t) => [check("space_imports_one_row", sql`${t.singleton}`)],
 );

@@ -49,6 +49,7 @@ export const AUDIT_ACTIONS = [
   "webhook.delete",
   "cache.set",
   "event.test",
+  "import.space",
 ] as const;
 
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];

@@ -190,3 +190,9 @@ describe("as processes of their own, over real files, the commands", { timeout: 
     expect({ code, out, err }).toEqual(wanted);
   });
 });
+
+it("the guide on promotion prints the workflow file that lies beside it", () => {
+  const workflow = readFileSync(join(ROOT, "src/docs/pricings.workflow.yml"), "utf8");
+  const guide = readFileSync(join(ROOT, "src/docs/promotion.md"), "utf8");
+  expect(guide).toContain(`\`\`\`yaml\n${workflow}\`\`\`\n`);
+});

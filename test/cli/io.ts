@@ -24,6 +24,7 @@ export async function runFaregate(
     fetch: () => Promise.reject(new Error("no network in this test")),
     now: () => new Date("2025-06-15T10:00:00.000Z"),
     readFile: async (path) => run.files[path],
+    importSpace: () => Promise.reject(new Error("no database in this test")),
     writeFile: async (path, text) => {
       run.files[path] = text;
     },

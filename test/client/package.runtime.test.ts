@@ -16,6 +16,7 @@ import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { publint } from "publint";
 import { type OutputChunk, rolldown } from "rolldown";
+import { smallInstallation, writeDump } from "../support/space-dump.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 /* Source: contract clients §1.13, §3.2; defects R21, R22, N10. Everything is asserted on what would be published. */
@@ -412,6 +413,16 @@ export const answer = features.evaluate("ada", "${id}", { consumption: { "tasker
       status: 2,
       stderr: "faregate: no/such/ids.d.ts cannot be written: the folder no/such does not exist. Create it first.\n",
     });
+  }, 60_000);
+
+  test("npx faregate import-space reads a dump without a database, and asks for one to write into", async () => {
+    const dump = await writeDump(smallInstallation());
+    expect(faregate("import-space", dump.folder, "--dry-run")).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining("2 contracts, 4 levels, 2 history entries"),
+    });
+    expect(faregate("import-space", dump.folder)).toMatchObject({ status: 2, stderr: "DATABASE_URL is not set\n" });
+    await dump.remove();
   }, 60_000);
 
   test("the command line is one file that runs on Bun too, with the licences of what is in it", () => {

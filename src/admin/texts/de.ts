@@ -975,6 +975,7 @@ export const de: Texts = {
       "webhook.delete": "Webhook gelöscht",
       "cache.set": "Wert im Cache gespeichert",
       "event.test": "Testereignis gesendet",
+      "import.space": "Aus SPACE übernommen",
     },
     details: "Vorher und nachher",
   },

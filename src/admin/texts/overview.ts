@@ -154,6 +154,7 @@ export const audit = {
     "webhook.delete": "Webhook deleted",
     "cache.set": "Cache value stored",
     "event.test": "Test event sent",
+    "import.space": "Moved from SPACE",
   } as Readonly<Record<string, string>>,
   details: "Before and after",
 } as const;

@@ -3,7 +3,7 @@ import { equalJson } from "../../core/change/change.ts";
 import { parsePricing } from "../../core/pricing/parse/pricing.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { pathIn, readInside, readManifest, requireInside, versionKey, withoutMark } from "./folder.ts";
-import { type Manifest, MANIFEST, type ServiceEntry, type VersionEntry } from "./manifest.ts";
+import { isAddressable, type Manifest, MANIFEST, type ServiceEntry, type VersionEntry } from "./manifest.ts";
 import { manifestText } from "./manifest-text.ts";
 import { Names } from "./names.ts";
 import type { Part, PlanOptions } from "./plan.ts";
@@ -86,6 +86,8 @@ async function exportServices(given: ServicesExport): Promise<ServiceEntry[]> {
   };
   const found: { service: ServerService; entry: ServiceEntry | undefined; versions: ExportedVersion[] }[] = [];
   for (const name of names.toSorted((one, other) => rank(one) - rank(other))) {
+    if (!isAddressable(name)) given.warnings.push(`The service "${name}" is left out: no URL can have its name`);
+    if (!isAddressable(name)) continue;
     const service = await server.service(name);
     if (service === undefined) continue;
     const entry = before.find((each) => isSameName(each.name, name));
@@ -129,6 +131,10 @@ async function exportVersions(
 ): Promise<ExportedVersion[]> {
   const exported: ExportedVersion[] = [];
   for (const { pricingVersion, state, expectations } of versions) {
+    if (!isAddressable(pricingVersion)) {
+      warnings.push(`${name} "${pricingVersion}" is left out: no URL can have its version`);
+      continue;
+    }
     const text = withoutMark(await server.source(name, pricingVersion));
     const parsed = parsePricing(text, io.now());
     if (parsed.ok && versionKey(parsed.pricing.version) !== versionKey(pricingVersion)) {

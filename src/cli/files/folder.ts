@@ -3,7 +3,14 @@ import type { Pricing } from "../../core/pricing/model.ts";
 import { parsePricing } from "../../core/pricing/parse/pricing.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { listProblems } from "../pricing-file.ts";
-import { type Manifest, MANIFEST, parseManifest, type ServiceEntry, type VersionEntry } from "./manifest.ts";
+import {
+  isAddressable,
+  type Manifest,
+  MANIFEST,
+  parseManifest,
+  type ServiceEntry,
+  type VersionEntry,
+} from "./manifest.ts";
 
 /** A file of a folder: its path in it, and its text without a byte order mark. */
 export interface FolderFile {
@@ -114,6 +121,8 @@ async function readService(folder: string, entry: ServiceEntry, io: Io): Promise
       continue;
     }
     const { pricing } = parsed;
+    if (!isAddressable(pricing.version))
+      problems.push(`${each.file} has the version "${pricing.version}", which no URL can have`);
     const twin = versions.find((other) => versionKey(other.pricing.version) === versionKey(pricing.version));
     if (twin !== undefined)
       problems.push(`${each.file} and ${twin.source.file} both have the version ${pricing.version}`);

@@ -130,6 +130,7 @@ class Reader {
     return [...all.map.entries].map(([name, entry]) => {
       if (seen.has(name.toLowerCase())) all.failAt(name, entry.at, `The service ${name} is there twice`);
       seen.add(name.toLowerCase());
+      if (!isAddressable(name)) all.failAt(name, entry.at, `The service "${name}" has a name that no URL can have`);
       const section = this.#section(all, entry, name, ["public", "versions", "moves"]);
       const isPublic = this.#flag(section, "public");
       const items = this.#items(section, "versions");
@@ -252,6 +253,9 @@ const PARTS = ["services", "gate", "alerts", "webhooks"] as const;
 
 const entryOf = ({ map, at }: Section, key: string): Pick<TreeEntry, "value" | "at"> =>
   map.entries.get(key) ?? { value: null, at };
+
+/** Returns true if a name can be a segment of a URL's path. */
+export const isAddressable = (name: string) => !/^(\s*|\.\.?)$/.test(name);
 
 /** Returns true for a relative path without steps out of the folder. */
 function isInside(path: string): boolean {

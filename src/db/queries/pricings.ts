@@ -1,18 +1,11 @@
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
+import { serviceKey } from "../../core/pricing/names.ts";
 import type { Database } from "../postgres/connect.ts";
 import { pricings, services } from "../schema.ts";
 
+export { serviceKey, versionKey } from "../../core/pricing/names.ts";
+
 export type ServiceRow = typeof services.$inferSelect;
-
-/** Comparison key of a service name, used by contracts and feature ids. Names are stored trimmed. */
-export function serviceKey(name: string): string {
-  return name.toLowerCase();
-}
-
-/** Comparison key of a version: `_` equals `.`, as in the reference service. */
-export function versionKey(version: string): string {
-  return version.replaceAll("_", ".");
-}
 
 /** Hashes a stored model's JSON text with SHA-256, in hex. Equal content has an equal hash in every process. */
 export async function hashModelText(text: string): Promise<string> {

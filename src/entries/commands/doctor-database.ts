@@ -1,5 +1,5 @@
 import { commandLine } from "../../core/command-line.ts";
-import { MIGRATIONS } from "../platform/assets.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
 import { type Config, workerCount } from "../process/config.ts";

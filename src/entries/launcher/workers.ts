@@ -1,6 +1,6 @@
 import cluster from "node:cluster";
 import type { ChildProcess } from "node:child_process";
-import { MIGRATIONS } from "../platform/assets.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { requireMigrated } from "../../db/migrate.ts";
 import { databaseOf, readConfig, workerCount } from "../process/config.ts";
 import { runProcess } from "../process/lifecycle.ts";

@@ -5,9 +5,6 @@ import { fileURLToPath } from "node:url";
 import { isPackaged } from "../../core/command-line.ts";
 import type { ReadAsset } from "../../http/routes/documentation.ts";
 
-/** SQL of the migrations. */
-export const MIGRATIONS = fileURLToPath(new URL("../../db/migrations", import.meta.url));
-
 /** Where `npm run build:console` puts the console. */
 export const CONSOLE_FOLDER = fileURLToPath(new URL("../../../dist/console", import.meta.url));
 

@@ -6,6 +6,9 @@ import { type DriverBuild, driverFolder, unrepairedFiles } from "../build/patch-
 /** Set by `npm run build:server`, which copies the driver beside the servers. Undefined where the sources run. */
 declare const DRIVER_COPY: string | undefined;
 
+/** Set by the build of the npm package `faregate`, which has checked the driver that it bundles. */
+declare const IS_COMMAND_LINE: true | undefined;
+
 /** Why the driver cannot be used, and how to repair it; undefined when it has all repairs of this release. */
 export function driverProblem(builds: readonly DriverBuild[]): string | undefined {
   const isInstalled = typeof DRIVER_COPY === "undefined";
@@ -23,6 +26,7 @@ export function driverProblem(builds: readonly DriverBuild[]): string | undefine
  * see patch-driver.ts. @throws StartupProblem
  */
 export function requireRepairedDriver(build: DriverBuild = "src"): void {
+  if (typeof IS_COMMAND_LINE !== "undefined") return;
   const problem = driverProblem([build]);
   if (problem !== undefined) throw new StartupProblem(problem);
 }

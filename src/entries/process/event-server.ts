@@ -1,4 +1,4 @@
-import { MIGRATIONS } from "../platform/assets.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import { requireMigrated } from "../../db/migrate.ts";
 import { outboxRange } from "../../db/queries/outbox.ts";

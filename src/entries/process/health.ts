@@ -1,4 +1,4 @@
-import { MIGRATIONS } from "../platform/assets.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Connection } from "../../db/postgres/connect.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";

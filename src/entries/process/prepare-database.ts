@@ -1,4 +1,4 @@
-import { MIGRATIONS } from "../platform/assets.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { randomBytes } from "node:crypto";
 import { migrate, requireMigrated } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
@@ -7,7 +7,7 @@ import { fillUsernameSkeletons } from "../../operations/accounts/username-skelet
 import { fillLimitValues } from "../../operations/numeric-limits.ts";
 import { seedFirstAdmin } from "../../operations/accounts/sign-up.ts";
 import type { Config, Secrets } from "./config.ts";
-import { openResources } from "./resources.ts";
+import { withResources } from "./bare-resources.ts";
 
 /**
  * Migrates the schema and ensures that an ADMIN exists. Returns how to sign in.
@@ -22,27 +22,25 @@ export async function prepareDatabase(config: Config, secrets: Secrets, database
   return seed(config, secrets, databaseUrl);
 }
 
-async function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
   const password = config.ADMIN_PASSWORD ?? randomBytes(12).toString("hex");
-  const { resources, close } = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-start" });
-  try {
+  const options = { databaseUrl, applicationName: "faregate-start" };
+  return withResources(config, secrets, options, async (resources) => {
     await fillUsernameSkeletons(resources);
     await fillLimitValues(resources);
     const created = await seedFirstAdmin(resources, {
       username: config.ADMIN_USER,
       password,
       organizationName: config.ADMIN_ORG_NAME,
+    }).catch((error: unknown) => {
+      if (!(error instanceof Failure)) throw error;
+      throw new StartupProblem(
+        `The first ADMIN cannot have the name ${JSON.stringify(config.ADMIN_USER)} (${error.message}): set ADMIN_USER to another one.`,
+        { cause: error },
+      );
     });
     if (!created) return "with the users there are";
     if (config.ADMIN_PASSWORD !== undefined) return `as ${config.ADMIN_USER} with the password given in ADMIN_PASSWORD`;
     return `as ${config.ADMIN_USER} with the password ${password}\n                (shown this once; change it with PUT /api/v1/users/${config.ADMIN_USER})`;
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    throw new StartupProblem(
-      `The first ADMIN cannot have the name ${JSON.stringify(config.ADMIN_USER)} (${error.message}): set ADMIN_USER to another one.`,
-      { cause: error },
-    );
-  } finally {
-    await close();
-  }
+  });
 }

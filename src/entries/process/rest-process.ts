@@ -1,4 +1,4 @@
-import { MIGRATIONS } from "../platform/assets.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { requireMigrated } from "../../db/migrate.ts";
 import { type Config, databaseOf } from "./config.ts";
 import { runProcess } from "./lifecycle.ts";

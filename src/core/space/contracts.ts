@@ -1,0 +1,286 @@
+import { addPeriod } from "../period.ts";
+import { type CompiledPricing, findAddOn } from "../pricing/compile.ts";
+import type { Period } from "../pricing/model.ts";
+import { serviceKey, versionKey } from "../pricing/names.ts";
+import { checkSubscription, grantedLimits } from "../pricing/subscription.ts";
+import type { CatalogPlanner, ContractableService, PlannedVersion } from "./catalog.ts";
+import { createdWith, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
+import type { Findings, Subject } from "./report.ts";
+
+export interface PlannedLevel {
+  serviceId: string;
+  limitName: string;
+  position: number;
+  consumed: number;
+  anchor: Date | null;
+  resetAt: Date | null;
+  period: Period | null;
+  /** Limit that the subscription grants; null if consumption cannot approach it. */
+  limitValue: number | null;
+}
+
+export interface PlannedHistory {
+  startDate: Date;
+  endDate: Date;
+  contractedServices: Record<string, string>;
+  subscriptionPlans: Record<string, string>;
+  subscriptionAddOns: Record<string, Record<string, number>>;
+}
+
+export interface PlannedContract {
+  id: string;
+  organizationId: string;
+  contact: Record<"userId" | "username", string> &
+    Record<"firstName" | "lastName" | "email" | "phone" | "groupId", string | null>;
+  billing: { startDate: Date; endDate: Date; autoRenew: boolean; renewalDays: number };
+  services: {
+    serviceId: string;
+    pricingId: string;
+    plan: string | null;
+    addOns: Record<string, number> | null;
+  }[];
+  levels: PlannedLevel[];
+  history: PlannedHistory[];
+}
+
+const USUAL_RENEWAL_DAYS = 30;
+const MAX_RENEWAL_DAYS = 2 ** 31 - 1;
+
+interface Contracted extends ContractableService {
+  key: string;
+  version: PlannedVersion;
+  compiled: CompiledPricing;
+}
+
+/** Plans contracts, one at a time. Source: contract files-and-migration §5. */
+export class ContractPlanner {
+  private readonly findings: Findings;
+  private readonly catalog: CatalogPlanner;
+  private readonly organizations: ReadonlyMap<string, unknown>;
+  private readonly now: Date;
+  private readonly seen = new Set<string>();
+
+  constructor(given: {
+    findings: Findings;
+    catalog: CatalogPlanner;
+    organizations: ReadonlyMap<string, unknown>;
+    now: Date;
+  }) {
+    this.findings = given.findings;
+    this.catalog = given.catalog;
+    this.organizations = given.organizations;
+    this.now = given.now;
+  }
+
+  plan(document: SpaceDocument): PlannedContract | undefined {
+    const contact = isRecord(document["userContact"]) ? document["userContact"] : {};
+    const userId = textOf(contact["userId"]);
+    const username = textOf(contact["username"]);
+    const id = this.findings.open("contracts", "contract", document, userId ?? "");
+    if (id === undefined) return undefined;
+    const subject: Subject = { kind: "contract", id, name: userId ?? "" };
+    if (userId === undefined || username === undefined || this.seen.has(id)) {
+      const isTaken = this.seen.has(id);
+      this.findings.leave("document-invalid", subject, isTaken ? "Its id is taken" : "It has no userId or no username");
+      return undefined;
+    }
+    const organizationId = textOf(document["organizationId"]) ?? "";
+    if (!this.organizations.has(organizationId)) {
+      this.findings.leave("organization-missing", subject, `There is no organization ${organizationId}`);
+      return undefined;
+    }
+    const userKey = `${organizationId} ${userId}`;
+    if (this.seen.has(userKey)) {
+      this.findings.leave("duplicate-name", subject, "Another contract has this userId");
+      return undefined;
+    }
+    this.seen.add(id).add(userKey);
+    const contracted = this.contractedOf(document["contractedServices"], organizationId, subject);
+    const services = this.servicesOf(document, contracted, subject);
+    const levels = this.levelsOf(document["usageLevels"], contracted, services, subject);
+    const history = this.historyOf(document["history"], organizationId, subject);
+    this.findings.carried.contracts += 1;
+    this.findings.carried.levels += levels.length;
+    this.findings.carried.history += history.length;
+    const optional = (value: unknown) => textOf(value) ?? null;
+    return {
+      id,
+      organizationId,
+      contact: {
+        userId,
+        username,
+        firstName: optional(contact["firstName"]),
+        lastName: optional(contact["lastName"]),
+        email: optional(contact["email"]),
+        phone: optional(contact["phone"]),
+        groupId: optional(document["groupId"]),
+      },
+      billing: this.billingOf(document["billingPeriod"], subject),
+      services,
+      levels,
+      history,
+    };
+  }
+
+  private contractedOf(value: unknown, organizationId: string, { id, name }: Subject): Contracted[] {
+    const result = new Map<string, Contracted>();
+    for (const [service, version] of entriesOf(value)) {
+      const key = serviceKey(service);
+      const subject: Subject = { kind: "contract", id, name };
+      const found = this.catalog.find(organizationId, key);
+      if (found === undefined || result.has(key)) {
+        this.findings.leave("contracted-service-missing", subject, `There is no service ${service}`);
+      } else if (found.service.disabled) {
+        this.findings.leave("contracted-service-disabled", subject, `The service ${service} is disabled`);
+      } else {
+        const text = String(version);
+        const known = found.versions.get(versionKey(text));
+        if (known === undefined) {
+          this.findings.leave("contracted-version-missing", subject, `${service} has no version ${text}`);
+        } else result.set(key, { ...found, ...known, key });
+      }
+    }
+    return [...result.values()];
+  }
+
+  private servicesOf(document: SpaceDocument, contracted: readonly Contracted[], subject: Subject) {
+    const named = new Set(entriesOf(document["contractedServices"]).map(([name]) => serviceKey(name)));
+    const plans = this.byService(document["subscriptionPlans"], "subscriptionPlans", named, subject);
+    const addOns = this.byService(document["subscriptionAddOns"], "subscriptionAddOns", named, subject);
+    return contracted.map(({ key, service, version, compiled }) => {
+      const plan = textOf(plans.get(key)) ?? null;
+      const given = addOns.get(key);
+      const chosen = given === undefined ? null : this.addOnsOf(given, key, compiled, subject);
+      const verdict = checkSubscription(compiled, {
+        serviceName: key,
+        version: version.version,
+        ...(plan === null ? {} : { plan }),
+        ...(chosen === null ? {} : { addOns: chosen }),
+      });
+      if (!verdict.ok) this.findings.change("subscription-invalid", subject, `${verdict.rule}: ${verdict.message}`);
+      return { serviceId: service.id, pricingId: version.id, plan, addOns: chosen };
+    });
+  }
+
+  /** Entries by service. Those of services that the contract does not have are left. */
+  private byService(value: unknown, field: string, named: ReadonlySet<string>, subject: Subject): Map<string, unknown> {
+    const result = new Map<string, unknown>();
+    for (const [service, each] of entriesOf(value)) {
+      const key = serviceKey(service);
+      result.set(key, each);
+      if (named.has(key)) continue;
+      this.findings.leave("contracted-service-missing", subject, `${field} names ${service}, which is not contracted`);
+    }
+    return result;
+  }
+
+  private addOnsOf(value: unknown, service: string, compiled: CompiledPricing, subject: Subject) {
+    const result: Record<string, number> = {};
+    for (const [name, quantity] of entriesOf(value)) {
+      const addOn = findAddOn(compiled, name);
+      if (addOn === undefined || typeof quantity !== "number" || !Number.isFinite(quantity)) {
+        const why = addOn === undefined ? `has no add-on ${name}` : `has an add-on ${name} without a quantity`;
+        this.findings.leave("add-on-unknown", subject, `${service} ${why}`);
+      } else result[addOn.name] = quantity;
+    }
+    return result;
+  }
+
+  private billingOf(value: unknown, subject: Subject): PlannedContract["billing"] {
+    const given = isRecord(value) ? value : {};
+    const repaired: string[] = [];
+    const days = given["renewalDays"];
+    const isUsable = typeof days === "number" && Number.isInteger(days) && days >= 1 && days <= MAX_RENEWAL_DAYS;
+    if (!isUsable) repaired.push(`renewalDays ${String(days)} becomes ${USUAL_RENEWAL_DAYS}`);
+    const start = dateOf(given["startDate"]);
+    const startDate = start ?? dateOf(given["endDate"]) ?? createdWith(subject.id);
+    if (start === undefined) repaired.push(`startDate becomes ${startDate.toISOString()}`);
+    const end = dateOf(given["endDate"]);
+    const endDate = end !== undefined && end.getTime() >= startDate.getTime() ? end : startDate;
+    if (endDate !== end) repaired.push(`endDate becomes ${endDate.toISOString()}`);
+    if (repaired.length > 0) this.findings.change("billing-repaired", subject, repaired.join(", "));
+    return {
+      startDate,
+      endDate,
+      autoRenew: given["autoRenew"] === true,
+      renewalDays: isUsable ? days : USUAL_RENEWAL_DAYS,
+    };
+  }
+
+  private levelsOf(
+    value: unknown,
+    contracted: readonly Contracted[],
+    subscribed: PlannedContract["services"],
+    { id, name }: Subject,
+  ): PlannedLevel[] {
+    const stored = new Map<string, unknown>();
+    for (const [service, limits] of entriesOf(value)) {
+      for (const [limit, level] of entriesOf(limits)) stored.set(`${serviceKey(service)} ${limit}`, level);
+    }
+    const levels = contracted.flatMap(({ key, service, compiled }, index) =>
+      grantedLimits(compiled, subscribed[index] ?? { plan: null, addOns: null }).map((limit, position) => {
+        const place = `${key} ${limit.name}`;
+        const level = stored.get(place);
+        stored.delete(place);
+        const subject: Subject = { kind: "level", id, name: `${limit.name} of ${key} for ${name}` };
+        const values = this.levelOf(level, limit.period, subject);
+        const { name: limitName, period = null, value: limitValue } = limit;
+        return { serviceId: service.id, limitName, position, period, limitValue, ...values };
+      }),
+    );
+    for (const place of stored.keys()) {
+      const subject: Subject = { kind: "level", id, name: `${place} for ${name}` };
+      this.findings.leave("level-untracked", subject, "The contract's versions have no such limit with usage");
+    }
+    return levels;
+  }
+
+  private levelOf(value: unknown, period: Period | undefined, subject: Subject) {
+    const next = period === undefined ? null : { anchor: this.now, resetAt: addPeriod(this.now, period) };
+    if (!isRecord(value)) {
+      this.findings.change("level-created", subject, "SPACE has no level: it starts at 0");
+      return { consumed: 0, anchor: null, resetAt: null, ...next };
+    }
+    const { consumed: given, resetTimeStamp } = value;
+    const isValid = typeof given === "number" && Number.isFinite(given) && given >= 0;
+    if (!isValid) this.findings.change("level-invalid", subject, `${String(given)} becomes 0`);
+    const consumed = isValid ? given : 0;
+    const reset = dateOf(resetTimeStamp);
+    if (next === null) {
+      if (resetTimeStamp !== undefined && resetTimeStamp !== null) {
+        this.findings.change("reset-dropped", subject, "The limit never resets");
+      }
+      return { consumed, anchor: null, resetAt: null };
+    }
+    if (reset !== undefined) return { consumed, anchor: reset, resetAt: reset };
+    this.findings.change("reset-set", subject, `It has no reset: it resets at ${next.resetAt.toISOString()}`);
+    return { consumed, ...next };
+  }
+
+  private historyOf(value: unknown, organizationId: string, { id, name }: Subject): PlannedHistory[] {
+    return itemsOf(value).flatMap((each, position) => {
+      const entry = isRecord(each) ? each : {};
+      const startDate = dateOf(entry["startDate"]);
+      const endDate = dateOf(entry["endDate"]);
+      if (startDate === undefined || endDate === undefined) {
+        const subject: Subject = { kind: "history", id, name: `history entry ${position + 1} of ${name}` };
+        this.findings.leave("document-invalid", subject, "It has no start or no end");
+        return [];
+      }
+      const contractedServices = recordOf(entry["contractedServices"], (version, service) => {
+        const known = this.catalog.find(organizationId, service)?.versions.get(versionKey(String(version)));
+        return known?.version.version ?? versionKey(String(version));
+      });
+      const subscriptionPlans = recordOf(entry["subscriptionPlans"], String);
+      const subscriptionAddOns = recordOf(entry["subscriptionAddOns"], (addOns) => recordOf(addOns, Number));
+      return [{ startDate, endDate, contractedServices, subscriptionPlans, subscriptionAddOns }];
+    });
+  }
+}
+
+const recordOf = <Value>(value: unknown, each: (value: unknown, key: string) => Value): Record<string, Value> =>
+  Object.fromEntries(entriesOf(value).map(([key, item]) => [key, each(item, key)]));
+
+/** True if the billing period was over before the import: SPACE's end users know that already. */
+export const hasEnded = ({ billing }: PlannedContract, now: Date): boolean =>
+  !billing.autoRenew && billing.endDate.getTime() <= now.getTime();

@@ -1,0 +1,47 @@
+import { chmod, mkdir, readdir, readFile, realpath, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { CliFailure, type Io } from "../../cli/command.ts";
+
+/** Access of the command line to the machine that it runs on. */
+export function cliHost(version: string): Io {
+  const host: Io = {
+    version,
+    env: process.env,
+    fetch,
+    now: () => new Date(),
+    readFile: async (path) => {
+      try {
+        return await readFile(path, "utf8");
+      } catch (error) {
+        if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+        throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
+      }
+    },
+    realPath: (path) => realpath(path).catch(() => undefined),
+    listFolder: async (path) => {
+      try {
+        return await readdir(path);
+      } catch (error) {
+        if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+        throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
+      }
+    },
+    writeFile: async (path, text, { createFolder, isSecret } = {}) => {
+      try {
+        if (createFolder === true) await mkdir(dirname(path), { recursive: true });
+        // The mode of writeFile applies to new files only.
+        if (isSecret === true) await chmod(path, 0o600).catch(() => undefined);
+        await writeFile(path, text, isSecret === true ? { mode: 0o600 } : undefined);
+      } catch (error) {
+        const isFolderMissing = error instanceof Error && "code" in error && error.code === "ENOENT";
+        const reason = isFolderMissing ? `the folder ${dirname(path)} does not exist. Create it first.` : String(error);
+        throw new CliFailure(`${path} cannot be written: ${reason}`, { cause: error });
+      }
+    },
+    // Loaded on demand: it brings the database along, which the other commands do not need.
+    importSpace: async (options) => (await import("../commands/import-space.ts")).importSpace(options, host),
+    out: (text) => void process.stdout.write(text),
+    err: (text) => void process.stderr.write(text),
+  };
+  return host;
+}
