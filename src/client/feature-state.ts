@@ -66,15 +66,15 @@ export function isFeatureId(id: unknown): id is string {
 
 /** Returns the feature's state in a payload, expired or not. Equal entries return the identical object. */
 export function featureState(payload: PricingTokenPayload, id: string): FeatureState {
-  const entry: unknown = ownValue(payload.features, id);
+  const entry = ownValue(payload.features, id);
   if (entry === undefined) return NOT_FOUND;
-  if (!isObject(entry) || typeof entry["eval"] !== "boolean") return BAD_ENTRY;
+  if (!isObject(entry) || typeof entry.eval !== "boolean") return BAD_ENTRY;
   let state = states.get(entry);
   if (state === undefined) {
-    const { limit = null, used = null, error = null } = payload.features[id] ?? {};
+    const { limit = null, used = null, error = null } = entry;
     const figures = { limit, used, error, reason: null };
     state = Object.freeze(
-      entry["eval"] ? { status: "on", enabled: true, ...figures } : { status: "off", enabled: false, ...figures },
+      entry.eval ? { status: "on", enabled: true, ...figures } : { status: "off", enabled: false, ...figures },
     );
     states.set(entry, state);
   }
