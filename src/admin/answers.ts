@@ -14,6 +14,7 @@ import type * as scheduled from "../wire/scheduled.ts";
 import type * as services from "../wire/services.ts";
 import type * as system from "../wire/system.ts";
 import type * as users from "../wire/users.ts";
+import type * as versionFiles from "../wire/version-files.ts";
 import type * as webhooks from "../wire/webhooks.ts";
 
 /* The answers of the HTTP interface that the console reads: types of the schemas in src/wire. */
@@ -33,6 +34,7 @@ export type UploadedService = z.output<typeof services.serviceUploaded>;
 
 /** A version of a pricing, as opposed to the model that core/pricing evaluates. */
 export type WirePricing = z.output<typeof services.pricing>;
+export type VersionFile = z.output<typeof versionFiles.versionFile>;
 export type WireFeature = WirePricing["features"][string];
 export type WireLimit = WirePricing["usageLimits"][string];
 export type WirePlan = WirePricing["plans"][string];

@@ -91,6 +91,14 @@ export async function callWithHeaders<T>(
 }
 
 /**
+ * Reads a text, exactly as the server sends it.
+ * @throws Refused when the server answered with an error or could not be reached.
+ */
+export async function callForText(to: string, options: Call = {}): Promise<string> {
+  return (await send("GET", to, options)).text();
+}
+
+/**
  * Sends a request for NDJSON and passes each parsed line to `onLine` as it arrives.
  * @throws Refused when the server answered with an error or could not be reached. Errors of `onLine` propagate.
  */

@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { expectAccessible, useConsole } from "./console.ts";
 
@@ -160,6 +161,31 @@ test("the console shows a very large pricing", async () => {
   await expectAccessible(page);
   await page.getByRole("link", { name: "Atlas Workspace" }).click();
   await page.getByRole("region", { name: "What each plan includes" }).waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("a service is downloaded as files, with the expectations that its page shows", async () => {
+  const { page } = own;
+  const form = new FormData();
+  form.append("pricing", new Blob([own.sample("tasker").replace("saasName: Tasker", "saasName: Folder")]), "p.yml");
+  const expectations = "expectations:\n  - { plan: PRO, features: { board: true } }\n";
+  form.append("expectations", new Blob([expectations]), "e.yml");
+  await own.call("POST", "/services", form, own.key);
+  await own.open("/services/Folder", "Folder");
+  await page.getByRole("tab", { name: "YAML" }).click();
+  await page.getByRole("heading", { name: "Expectations" }).waitFor();
+  await expect.poll(() => page.locator(".yaml-editor").count()).toBe(2);
+  await expect.poll(() => page.locator(".yaml-editor").last().textContent()).toContain("plan: PRO, features");
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "More actions" }).click();
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("menuitem", { name: "Download as files" }).click(),
+  ]);
+  expect(download.suggestedFilename()).toBe("folder.zip");
+  const archive = await readFile(await download.path(), "utf8");
+  expect(archive).toContain("- { file: folder/1.0.0.yml, expectations: folder/1.0.0.expectations.yml }");
+  expect(archive).toContain(expectations);
   expect(own.complaints).toEqual([]);
 });
 

@@ -25,6 +25,7 @@ import { Pager } from "../design/pager.tsx";
 import { Status, Table, Tag } from "../design/table.tsx";
 import { useAskCounted } from "../queries.ts";
 import { useHere } from "../here.tsx";
+import { save } from "../save.ts";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 
@@ -243,11 +244,7 @@ function Export() {
       const contracts = await readAll(`${base}/contracts`, queryOf(choiceFrom(search)), apiKey, (done, all) =>
         setProgress(t.exporting(done, all)),
       );
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([csvOf(contracts)], { type: "text/csv" }));
-      link.download = "contracts.csv";
-      link.click();
-      URL.revokeObjectURL(link.href);
+      save(new Blob([csvOf(contracts)], { type: "text/csv" }), "contracts.csv");
     } catch (failure) {
       setError(failure instanceof Error ? failure : new Error(String(failure)));
     }

@@ -1,4 +1,4 @@
-import { FileClock, GitCompareArrows, MoveRight, Power, Tag as TagIcon, Upload } from "lucide-react";
+import { FileClock, FolderDown, GitCompareArrows, MoveRight, Power, Tag as TagIcon, Upload } from "lucide-react";
 import { useState } from "react";
 import { Link, useNavigate, useParams } from "react-router";
 import type { Service, WirePricing } from "../answers.ts";
@@ -8,7 +8,10 @@ import { MenuItem, MenuLine, MoreMenu } from "../design/menu.tsx";
 import { Loaded, Note, Page } from "../design/page.tsx";
 import { Status } from "../design/table.tsx";
 import { draftsOf } from "../drafts.ts";
+import { useTell } from "../design/toast.tsx";
 import { formatDay, formatNumber } from "../format.ts";
+import { save } from "../save.ts";
+import { useUser } from "../session.tsx";
 import { PricingTabs } from "../parts/pricing-tabs.tsx";
 import { ServiceChanges } from "../parts/service-changes.tsx";
 import { ServiceUpcoming } from "../parts/upcoming.tsx";
@@ -107,7 +110,17 @@ function Meta({ service }: { service: Service }) {
 function Actions({ name, place, home }: { name: string; place: string; home: string }) {
   const here = useHere();
   const go = useNavigate();
+  const { apiKey } = useUser();
+  const tell = useTell();
   const mayWrite = here.may("POST", path`/services/${name}/pricings`);
+  const download = async () => {
+    try {
+      const [{ readServiceFiles }, { zipOf }] = await Promise.all([import("../service-files.ts"), import("../zip.ts")]);
+      save(zipOf(await readServiceFiles(here.base, name, apiKey)), `${serviceKey(name)}.zip`);
+    } catch (error) {
+      tell(error instanceof Error ? error.message : String(error));
+    }
+  };
   return (
     <>
       <Link className="b" to={`${place}/compare`}>
@@ -121,6 +134,9 @@ function Actions({ name, place, home }: { name: string; place: string; home: str
         </Link>
       ) : null}
       <MoreMenu label={texts.common.more}>
+        <MenuItem icon={FolderDown} onSelect={() => void download()}>
+          {t.downloadFiles}
+        </MenuItem>
         <MenuItem icon={TagIcon} onSelect={() => void go(`${place}/price-page`)}>
           {texts.pricePage.link}
         </MenuItem>

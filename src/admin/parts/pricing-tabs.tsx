@@ -1,13 +1,17 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import type { WirePricing } from "../answers.ts";
-import { API_URL } from "../api.ts";
+import type { VersionFile, WirePricing } from "../answers.ts";
+import { callForText, path } from "../api.ts";
 import { formatDay, formatName, formatPeriod, formatPrice, formatValue } from "../format.ts";
 import { Empty, Loaded, Section } from "../design/page.tsx";
 import { PricingMatrix } from "./pricing-matrix.tsx";
 import { Tag, Table } from "../design/table.tsx";
 import { Tabs } from "../design/tabs.tsx";
 import { Yaml } from "./yaml.tsx";
+import { useHere } from "../here.tsx";
+import { useAsk } from "../queries.ts";
+import { save } from "../save.ts";
+import { useUser } from "../session.tsx";
 import { serviceKey } from "../services.ts";
 import { texts } from "../texts.ts";
 
@@ -49,7 +53,7 @@ export function PricingTabs({
           count: features.length,
           content: <Features service={service} pricing={pricing} />,
         },
-        { id: "yaml", title: t.tabs.yaml, content: <Source pricing={pricing} /> },
+        { id: "yaml", title: t.tabs.yaml, content: <Source service={service} pricing={pricing} /> },
       ]}
     />
   );
@@ -156,37 +160,56 @@ function Features({ service, pricing }: { service: string; pricing: WirePricing 
   );
 }
 
-/** Shows the uploaded text, which the server serves at a public address. */
-function Source({ pricing }: { pricing: WirePricing }) {
-  const { yamlPath } = pricing;
-  const address = yamlPath === undefined ? undefined : API_URL.replace(/\/api\/v1$/, yamlPath);
-  const text = useQuery({
-    queryKey: ["text", address],
-    queryFn: async () => {
-      const answer = await fetch(address ?? "");
-      if (!answer.ok) throw new Error(texts.errors.status(answer.status));
-      return answer.text();
-    },
-    enabled: address !== undefined,
-    staleTime: Number.POSITIVE_INFINITY,
-  });
-  if (address === undefined) {
-    return (
-      <Empty>
-        {t.byUrl} <code>{pricing.url}</code>
-      </Empty>
-    );
-  }
+/** Shows the text of a version, and its expectations beside it. */
+function Source({ service, pricing }: { service: string; pricing: WirePricing }) {
+  const { base } = useHere();
+  const { url, version } = pricing;
+  const at = base + path`/services/${service}/pricings/${version}`;
+  const source = useText(`${at}/source`);
+  const versions = useAsk<VersionFile[]>(base + path`/services/${service}/versions`);
+  const isTested = versions.data?.some(
+    ({ pricingVersion, expectations }) => pricingVersion === version && expectations !== null,
+  );
   return (
-    <Loaded query={text} lines={12}>
-      {(yaml) => (
-        <>
-          <Yaml text={yaml} label={t.tabs.yaml} />
-          <a className="b" href={address} download={`${pricing.version}.yml`}>
-            {t.download}
-          </a>
-        </>
+    <>
+      {url === undefined ? null : (
+        <p>
+          {t.byUrl} <code>{url}</code>
+        </p>
       )}
+      <Loaded query={source} lines={12}>
+        {(yaml) => <TextFile text={yaml} label={t.tabs.yaml} name={`${version}.yml`} />}
+      </Loaded>
+      <Section title={t.expectations}>
+        <Loaded query={versions} lines={4}>
+          {() => (isTested === true ? <Expectations at={at} version={version} /> : <Empty>{t.noExpectations}</Empty>)}
+        </Loaded>
+      </Section>
+    </>
+  );
+}
+
+function Expectations({ at, version }: { at: string; version: string }) {
+  return (
+    <Loaded query={useText(`${at}/expectations`)} lines={4}>
+      {(yaml) => <TextFile text={yaml} label={t.expectations} name={`${version}.expectations.yml`} />}
     </Loaded>
+  );
+}
+
+/** Reads a text of the server. */
+function useText(to: string) {
+  const { apiKey } = useUser();
+  return useQuery({ queryKey: [to], queryFn: ({ signal }) => callForText(to, { key: apiKey, signal }) });
+}
+
+function TextFile({ text, label, name }: { text: string; label: string; name: string }) {
+  return (
+    <>
+      <Yaml text={text} label={label} />
+      <button type="button" className="b" onClick={() => save(new Blob([text], { type: "text/yaml" }), name)}>
+        {t.download}
+      </button>
+    </>
   );
 }

@@ -245,6 +245,7 @@ export const de: Texts = {
     disable: "Service abschalten",
     novate: "Verträge umziehen",
     decisions: "Frühere Änderungen",
+    downloadFiles: "Als Dateien herunterladen",
   },
   upload: {
     title: "Preismodell hochladen",
@@ -313,7 +314,9 @@ export const de: Texts = {
     expression: "Ausdruck",
     serverExpression: "Ausdruck des Servers",
     noExpression: "Kein Ausdruck, also nie an",
-    byUrl: "Dieses Preismodell kam von einer URL. Der geholte Text ist nicht öffentlich.",
+    byUrl: "Dieses Preismodell wurde beim Hochladen von einer URL geholt:",
+    expectations: "Erwartungen",
+    noExpectations: "Diese Version hat keine Erwartungen.",
     download: "Herunterladen",
     renews: (period, isMonth) => (isMonth ? "Beginnt jeden Monat neu" : `Beginnt neu nach: ${period}`),
     counted: "Beginnt nie neu",

@@ -36,6 +36,7 @@ export const services = {
   disable: "Disable service",
   novate: "Move contracts",
   decisions: "Past changes",
+  downloadFiles: "Download as files",
 } as const;
 
 export const upload = {
@@ -106,7 +107,9 @@ export const pricing = {
   expression: "Expression",
   serverExpression: "Server expression",
   noExpression: "No expression, so it is never on",
-  byUrl: "This pricing was uploaded by URL. The fetched text is not public.",
+  byUrl: "This pricing was fetched from a URL when it was uploaded:",
+  expectations: "Expectations",
+  noExpectations: "This version has no expectations.",
   download: "Download",
   renews: (period: string, isMonth: boolean) => (isMonth ? "Resets monthly" : `Resets every ${period}`),
   counted: "Never resets",

@@ -3,14 +3,8 @@ import type { Pricing } from "../../core/pricing/model.ts";
 import { parsePricing } from "../../core/pricing/parse/pricing.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { listProblems } from "../pricing-file.ts";
-import {
-  isAddressable,
-  type Manifest,
-  MANIFEST,
-  parseManifest,
-  type ServiceEntry,
-  type VersionEntry,
-} from "./manifest.ts";
+import { type Manifest, MANIFEST, type ServiceEntry, type VersionEntry } from "../../core/folder/manifest.ts";
+import { isAddressable, parseManifest } from "./manifest.ts";
 
 /** A file of a folder: its path in it, and its text without a byte order mark. */
 export interface FolderFile {

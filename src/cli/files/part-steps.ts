@@ -2,7 +2,7 @@ import { isObject } from "../../client/pricing-token.ts";
 import { ServiceRequestError } from "../../client/service-request-error.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { sha256 } from "./folder.ts";
-import type { Manifest, WebhookEntry } from "./manifest.ts";
+import type { Manifest, WebhookEntry } from "../../core/folder/manifest.ts";
 import { pairWebhooks, webhookDifference } from "./parts.ts";
 import type { PartStep } from "./plan.ts";
 import type { Server, ServerWebhook } from "./server.ts";

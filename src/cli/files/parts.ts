@@ -1,5 +1,5 @@
 import { equalJson } from "../../core/change/change.ts";
-import type { Manifest, WebhookEntry } from "./manifest.ts";
+import type { Manifest, WebhookEntry } from "../../core/folder/manifest.ts";
 import { webhookAddress } from "./manifest.ts";
 import type { Part, PartPlan, PartStep, PlanOptions } from "./plan.ts";
 import type { Server, ServerWebhook } from "./server.ts";

@@ -2,7 +2,7 @@ import { configurationKey, describeConfiguration, type GroupTarget } from "../..
 import { ServiceRequestError } from "../../client/service-request-error.ts";
 import type { Io } from "../command.ts";
 import { type Folder, type FolderService, versionKey } from "./folder.ts";
-import type { Moves } from "./manifest.ts";
+import type { Moves } from "../../core/folder/manifest.ts";
 import { partsOf } from "./parts.ts";
 import { type Part, type Plan, type PlanOptions, refusalsOf, type ServicePlan, type Verdict } from "./plan.ts";
 import { checkExpectations, diffOf, lintOf, refusedFindings } from "./review.ts";
