@@ -419,6 +419,17 @@ describe("services", () => {
     expect(pricing.usageLimits["maxTasks"]).toMatchObject({ type: "RENEWABLE" });
     expect(pricing.plans["PRO"]?.price).toBe(10);
     await expect(faregate.services.get("Nope")).rejects.toMatchObject({ status: 404 });
+    const [first] = await faregate.services.versions("tasker");
+    expect(first).toMatchObject({ pricingVersion: "1.0.0", state: "active", saasName: "Tasker", expectations: null });
+    expect(await faregate.services.source("Tasker", "1.0.0")).toBe(tasker());
+    await expect(faregate.services.source("Tasker", "9.9.9")).rejects.toMatchObject({ status: 404 });
+    expect(await faregate.services.expectations("Tasker", "1.0.0")).toBeNull();
+    await expect(faregate.services.expectations("Tasker", "9.9.9")).rejects.toMatchObject({ status: 404 });
+    // JSON is YAML, too: the client must not parse it.
+    const expectations = '{"expectations": [{"plan": "PRO", "features": {"darkMode": true}}]}';
+    const path = "/services/Tasker/pricings/1.0.0/expectations";
+    await api.call("PUT", path, { key: api.callers.all.key, body: { expectations } });
+    expect(await faregate.services.expectations("Tasker", "1.0.0")).toBe(expectations);
   });
 });
 
