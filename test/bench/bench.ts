@@ -5,6 +5,7 @@ import * as changes from "./changes.ts";
 import * as consoleInBrowser from "./console.ts";
 import * as evaluation from "./evaluation.ts";
 import * as events from "./events.ts";
+import * as files from "./files.ts";
 import * as growth from "./growth.ts";
 import * as holds from "./holds.ts";
 import * as hostile from "./hostile.ts";
@@ -33,6 +34,7 @@ const SUITES = { pricing, evaluation, usage, events };
 const NAMED = {
   changes,
   console: consoleInBrowser,
+  files,
   growth,
   holds,
   hostile,
