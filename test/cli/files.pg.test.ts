@@ -206,7 +206,7 @@ describe("a folder that cannot be used", () => {
     ["gate: [ { rule: noFeatureLost }, { rule: nothing } ]\n", "4:36 gate[1].rule must be one of"],
     ["webhooks: [ { url: https://a.example/, code: X } ]\n", "4:40 code is unknown"],
     ["webhooks: [ { url: https://a.example/, codes: [X] } ]\n", "4:48 X is no code of an event"],
-    ['services:\n  "..": { versions: [ { file: a.yml } ] }\n', '5:3 The service ".." has a name that no URL can have'],
+    ['services:\n  "..": { versions: [ { file: a.yml } ] }\n', '5:4 The service ".." has a name that no URL can have'],
     ["alerts: { thresholds: [a] }\n", "4:24 Each of thresholds must be a number"],
   ])("5: %j is refused with line and column", async (lines, message) => {
     const files = { "pricings/faregate.yml": `# One\n\nfaregate: 1\n${lines}` };
