@@ -6,7 +6,8 @@ const EVERY_MS = 1000;
 
 /** Keeps the sums of usage up to date. Returns a function that stops it. */
 export function startRollUp({ db, onError }: { db: Database; onError: (error: unknown) => void }): () => Promise<void> {
-  const rollUp = createRollUp(db);
+  let isStopping = false;
+  const rollUp = createRollUp(db, () => isStopping);
   let running: Promise<unknown> | undefined;
   const timer = setInterval(() => {
     running ??= rollUp()
@@ -14,6 +15,7 @@ export function startRollUp({ db, onError }: { db: Database; onError: (error: un
       .finally(() => (running = undefined));
   }, EVERY_MS);
   return async () => {
+    isStopping = true;
     clearInterval(timer);
     await running;
   };

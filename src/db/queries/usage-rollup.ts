@@ -65,7 +65,7 @@ async function addBatch(db: Database, upTo: number): Promise<{ added: number; is
  * Creates a function that brings the roll-up up to date. Each call adds what had settled since the last one, so call it
  * periodically. Several processes may run it at once. Returns the number of movements added.
  */
-export function createRollUp(db: Database): () => Promise<number> {
+export function createRollUp(db: Database, isStopping: () => boolean = () => false): () => Promise<number> {
   /** Movements up to `upTo` have settled once no transaction id up to `transaction` is in flight. */
   let candidate: { upTo: number; transaction: string } | undefined;
   return async () => {
@@ -76,6 +76,8 @@ export function createRollUp(db: Database): () => Promise<number> {
       );
       if (oldest?.settled !== true) return 0;
       for (let isDone = false; !isDone;) {
+        // The first run over an existing ledger takes minutes.
+        if (isStopping()) return added;
         const batch = await addBatch(db, candidate.upTo);
         added += batch.added;
         isDone = batch.isDone;
