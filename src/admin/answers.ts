@@ -5,6 +5,7 @@ import type * as changes from "../wire/changes.ts";
 import type * as contracts from "../wire/contracts.ts";
 import type * as failures from "../wire/failure.ts";
 import type * as features from "../wire/features.ts";
+import type { usageAlerts } from "../wire/usage-alerts.ts";
 import type * as gates from "../wire/gate.ts";
 import type * as holds from "../wire/holds.ts";
 import type * as offers from "../wire/offers.ts";
@@ -87,6 +88,7 @@ export type GateVerdict = Impact["gate"];
 /** Body of a response that a closed gate caused. */
 export type ClosedGate = NonNullable<z.output<typeof failures.failure>["gate"]>;
 export type Gate = z.output<typeof gates.gate>;
+export type UsageAlerts = z.output<typeof usageAlerts>;
 export type DecisionPage = z.output<typeof changes.decisionPage>;
 /** Log entry of a change to a service's pricings: gate results and impact report at that time. */
 export type Decision = DecisionPage["data"][number];

@@ -4,7 +4,7 @@ import { access, asOf, contract, contracts, holds, novation, terms, upcoming } f
 import { analytics, audit, cache, denials, health, overview } from "./texts/overview.ts";
 import { keys, members, organizations, users } from "./texts/people.ts";
 import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
-import { events, playground, tokens, webhooks } from "./texts/tools.ts";
+import { alerts, events, playground, tokens, webhooks } from "./texts/tools.ts";
 import { common, design, docs, entrance, errors, palette, shell } from "./texts/shell.ts";
 
 /** Texts of the console. English ones, until `applyLanguage` has replaced them. */
@@ -49,6 +49,7 @@ export const texts = {
   playground,
   tokens,
   events,
+  alerts,
   webhooks,
 };
 

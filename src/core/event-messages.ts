@@ -55,6 +55,20 @@ export type PrivateEvent =
       };
     }
   | {
+      code: "USAGE_THRESHOLD_REACHED";
+      /** `threshold` is in percent of `limit`; `resetTimeStamp` is ISO 8601, or null for a balance that never resets. */
+      details: {
+        contractId: string;
+        userId: string;
+        serviceName: string;
+        limitName: string;
+        threshold: number;
+        limit: number;
+        consumed: number;
+        resetTimeStamp: string | null;
+      };
+    }
+  | {
       code: "CONTRACT_OVERRIDE_SET";
       /** `value` is JSON text; `from` and `until` are ISO 8601. */
       details: {
@@ -135,6 +149,7 @@ export const EVENT_CODES = [
   "CONTRACT_RENEWED",
   "CONTRACT_EXPIRED",
   "USAGE_LIMIT_REACHED",
+  "USAGE_THRESHOLD_REACHED",
   "CONTRACT_UPDATED",
   "CONTRACT_DELETED",
   "CONTRACT_OVERRIDE_SET",

@@ -98,6 +98,8 @@ export const organizations = pgTable(
     isDefault: boolean("is_default").notNull().default(false),
     /** Gate rules: forbidden effects of pricing changes on contracts. Null: no rules. */
     gateRules: json("gate_rules").$type<GateRule[]>(),
+    /** Shares of a limit that raise an event, in percent, ascending. Null: the default ones. */
+    usageThresholds: json("usage_thresholds").$type<number[]>(),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
   },
@@ -569,6 +571,9 @@ export const usageLevels = pgTable(
     limitName: text("limit_name").notNull(),
     position: integer("position").notNull(),
     consumed: amount("consumed").notNull().default(0),
+    /** Highest threshold raised since the last reset, in percent, and the limit's value then. Null: none. */
+    alertedThreshold: integer("alerted_threshold"),
+    alertedLimit: amount("alerted_limit"),
     /** Sum of what open holds hold of this limit; see db/queries/holds.ts. */
     held: amount("held").notNull().default(0),
     /** Number of these holds. */

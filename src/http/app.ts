@@ -30,6 +30,7 @@ import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { usageRoutes } from "./routes/usage.ts";
 import { contractUsageRoutes, organizationUsageRoutes } from "./routes/usage-history.ts";
+import { usageAlertRoutes } from "./routes/usage-alerts.ts";
 import { userRoutes } from "./routes/users.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 import { traceContextOf, type Tracing } from "./tracing.ts";
@@ -191,6 +192,7 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/audit-log`, auditLogRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/audit-log`, auditLogRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/gate`, gateRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/usage-alerts`, usageAlertRoutes);
   app.route(API_PREFIX, systemRoutes);
   app.route(API_PREFIX, streamRoutes(options.streams));
   app.route(API_PREFIX, documentationRoutes(settings.baseUrlPath, options.readAsset));

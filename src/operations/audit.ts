@@ -12,6 +12,7 @@ export const AUDIT_ACTIONS = [
   "organization.update",
   "organization.delete",
   "gate.set",
+  "alerts.set",
   "offer.publish",
   "member.add",
   "member.change",

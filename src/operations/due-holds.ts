@@ -1,18 +1,20 @@
 import type { SQL } from "drizzle-orm";
 import type { Evaluation } from "../core/pricing/evaluate.ts";
-import type { PrivateEvent } from "../core/event-messages.ts";
 import {
   type ContractSnapshot,
   type EndUserName,
+  type Level,
   loadSnapshot,
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
 import { applyDue, findDueHolders } from "../db/queries/holds.ts";
 import { recordEvents } from "../db/queries/outbox.ts";
-import { findDueLevels, lockContract } from "../db/queries/usage.ts";
+import { findDueLevels, lockContract, sameLevel } from "../db/queries/usage.ts";
+import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { Failure } from "./errors.ts";
 import { evaluationOf } from "./evaluations.ts";
+import { usageEvents, withRaised } from "./usage-events.ts";
 
 /*
  * Writes the ends of holds that nobody ended. Whoever relies on an expiry writes it first; the sweep of an event server
@@ -21,29 +23,6 @@ import { evaluationOf } from "./evaluations.ts";
 
 /** Contracts that one query of the sweep finds. */
 const BATCH = 200;
-
-/** Change of one balance, with the limit as it is then. */
-export interface BalanceChange {
-  serviceId: string;
-  limitName: string;
-  before: number;
-  after: number;
-  limit: unknown;
-}
-
-/** Returns an event for each balance that these changes bring to or past its limit. */
-export function reachedEvents(
-  { contractId, services }: Pick<ContractSnapshot, "contractId" | "services">,
-  userId: string,
-  changes: readonly BalanceChange[],
-): PrivateEvent[] {
-  return changes.flatMap(({ serviceId, limitName, before, after: consumed, limit }): PrivateEvent[] => {
-    if (typeof limit !== "number" || consumed < limit || before >= limit) return [];
-    const serviceName = services.find((service) => service.serviceId === serviceId)?.key ?? "";
-    const details = { contractId, userId, serviceName, limitName, limit, consumed };
-    return [{ code: "USAGE_LIMIT_REACHED", details }];
-  });
-}
 
 /** Returns what the contract grants of a limit now; undefined for none. */
 export function grantedLimit(
@@ -81,17 +60,26 @@ export async function applyDueOf(
 ): Promise<SeenLevel[]> {
   const { contractId } = contract;
   const { levels, counted } = await applyDue(ctx.db, contractId, contract.levels, { operationId: newId(now), now });
-  if (counted.length > 0) {
-    const evaluation = await evaluationIfAny(ctx, contract, now);
-    const changes = counted.map((change) => ({ ...change, limit: grantedLimit(contract, evaluation, change) }));
-    const events = reachedEvents(contract, userId, changes);
-    await recordEvents(
-      ctx.db,
-      events.map((event) => ({ organizationId, event })),
-    );
-  }
-  return levels;
+  if (counted.length === 0) return levels;
+  const evaluation = await evaluationIfAny(ctx, contract, now);
+  const changes = counted.map(({ level, after }) => ({
+    level,
+    before: level.consumed,
+    after,
+    limit: grantedLimit(contract, evaluation, level),
+  }));
+  const { events, raised } = usageEvents(contract, userId, changes);
+  // A renewal that came after an expiry has taken away what that raised.
+  const current = raised.filter(({ level }) => levels.some((one) => sameLevel(one, level) && isSamePeriod(one, level)));
+  await rememberRaised(ctx.db, current);
+  await recordEvents(
+    ctx.db,
+    events.map((event) => ({ organizationId, event })),
+  );
+  return levels.map((level) => withRaised(level, current));
 }
+
+const isSamePeriod = (one: Level, other: Level): boolean => one.resetAt?.getTime() === other.resetAt?.getTime();
 
 /**
  * Writes the ends of holds that are due, of the matching contracts; of all without a condition. Each contract has its own

@@ -16,6 +16,7 @@ import { serviceOperations } from "./services.ts";
 import { snapshotOperations } from "./snapshot.ts";
 import { systemOperations } from "./system.ts";
 import { usageOperations, usageReportOperations } from "./usage.ts";
+import { usageAlertOperations } from "./usage-alerts.ts";
 import { userOperations } from "./users.ts";
 import { versionFileOperations } from "./version-files.ts";
 import { webhookOperations } from "./webhooks.ts";
@@ -67,6 +68,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...changeOperations.map(insideOrganization),
   ...gateOperations,
   ...eventOperations,
+  ...usageAlertOperations,
   ...webhookOperations,
   ...webhookOperations.map(insideOrganization),
   ...ofrepOperations,

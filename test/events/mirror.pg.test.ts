@@ -371,8 +371,9 @@ test("a mirror that replays the events holds after each of many changes what GET
 });
 
 test("the codes are private, can be subscribed to, and stand in order in the sentence that lists them", async () => {
-  expect(["CONTRACT_UPDATED", "CONTRACT_DELETED"].map(isPublicCode)).toEqual([false, false]);
-  expect(EVENT_CODES.slice(9, 11)).toEqual(["CONTRACT_UPDATED", "CONTRACT_DELETED"]);
+  const ours = ["USAGE_THRESHOLD_REACHED", "CONTRACT_UPDATED", "CONTRACT_DELETED"];
+  expect(ours.map(isPublicCode)).toEqual([false, false, false]);
+  expect(EVENT_CODES.slice(9, 12)).toEqual(ours);
   const path = `/organizations/${mine}/webhooks`;
   const { owner } = api.callers;
   const refused = await api.call<{ error: string }>("POST", path, {
@@ -381,11 +382,11 @@ test("the codes are private, can be subscribed to, and stand in order in the sen
   });
   expect(refused.status).toBe(422);
   expect(refused.body.error).toMatch(
-    /, USAGE_LIMIT_REACHED, CONTRACT_UPDATED, CONTRACT_DELETED, CONTRACT_OVERRIDE_SET, CONTRACT_OVERRIDE_ENDED, CHANGE_SCHEDULED, CHANGE_CANCELLED, CHANGE_BLOCKED, TRIAL_ENDING, TRIAL_ENDED$/,
+    /, USAGE_LIMIT_REACHED, USAGE_THRESHOLD_REACHED, CONTRACT_UPDATED, CONTRACT_DELETED, CONTRACT_OVERRIDE_SET, CONTRACT_OVERRIDE_ENDED, CHANGE_SCHEDULED, CHANGE_CANCELLED, CHANGE_BLOCKED, TRIAL_ENDING, TRIAL_ENDED$/,
   );
   const subscribed = await api.call("POST", path, {
     key: owner.key,
-    body: { url: "https://hooks.example/", codes: ["CONTRACT_UPDATED", "CONTRACT_DELETED"] },
+    body: { url: "https://hooks.example/", codes: ours },
   });
   expect(subscribed.status).toBe(201);
 });

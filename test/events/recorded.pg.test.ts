@@ -96,7 +96,18 @@ it("a limit that is reached is recorded once, with the use that reached it, howe
   await recorded();
   notified.length = 0;
   for (let use = 0; use < 4; use += 1) await consume(api, key, "busy");
-  expect(await recorded()).toEqual([]);
+  const threshold = (percent: number, consumed: number) =>
+    event("USAGE_THRESHOLD_REACHED", {
+      contractId: id,
+      userId: "busy",
+      serviceName: "tasker",
+      limitName: "maxTasks",
+      threshold: percent,
+      limit: 5,
+      consumed,
+      resetTimeStamp: "2025-07-15T10:00:00.000Z",
+    });
+  expect(await recorded()).toEqual([threshold(80, 4)]);
   await Promise.all(Array.from({ length: 5 }, () => consume(api, key, "busy")));
   const details = {
     contractId: id,
@@ -106,7 +117,7 @@ it("a limit that is reached is recorded once, with the use that reached it, howe
     limit: 5,
     consumed: 5,
   };
-  expect(await recorded()).toEqual([event("USAGE_LIMIT_REACHED", details)]);
+  expect(await recorded()).toEqual([event("USAGE_LIMIT_REACHED", details), threshold(100, 5)]);
   await api.call("POST", "/features/busy/tasker-board?revert=true&latest=true", { key });
   await consume(api, key, "busy", { "tasker-maxTasks": 3 });
   expect(await recorded()).toEqual([event("USAGE_LIMIT_REACHED", { ...details, consumed: 7 })]);

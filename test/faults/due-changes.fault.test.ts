@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { readFacts } from "../../src/db/queries/contract-facts.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { contractMany, scheduleMany } from "../support/due-changes.ts";
@@ -16,6 +17,12 @@ import { MIGRATIONS } from "../support/postgres-server.ts";
  */
 
 const CONTRACTS = 2_000;
+/** Consumed per call: a hundredth of LARGE's limit. */
+const AMOUNT = 1_000;
+
+interface Facts {
+  subscriptionPlans: Record<string, string>;
+}
 
 let folder: string;
 let database: EmbeddedPostgres;
@@ -28,6 +35,7 @@ beforeAll(async () => {
   await migrate(database.url, MIGRATIONS);
   connection = connect(database.url);
   key = await contractMany(connection, CONTRACTS);
+  await connection.client`update organizations set usage_thresholds = '[1]'`;
 }, 120_000);
 
 afterAll(async () => {
@@ -41,6 +49,31 @@ const pending = async () => {
     select count(*)::integer as count from scheduled_changes where state = 'pending'`;
   return row?.count ?? 0;
 };
+
+/** Checks that each contract's one event says what it was and what it is. */
+async function expectMirrored(): Promise<void> {
+  const events = await connection.client<{ id: string; before: Facts; after: Facts }[]>`
+    select details ->> 'contractId' as id, details -> 'before' as before, details -> 'after' as after
+    from outbox where code = 'CONTRACT_NOVATED'`;
+  const facts = await readFacts(
+    connection.db,
+    events.map(({ id }) => id),
+  );
+  for (const { id, before, after } of events) {
+    expect(before.subscriptionPlans).toEqual({ meter: "SMALL" });
+    expect(after).toEqual(JSON.parse(facts.get(id)?.text ?? ""));
+  }
+}
+
+/** Checks that the threshold of each limit was raised once for each user, and for each that has used enough. */
+async function expectAlertedOnce(userIds: readonly string[]): Promise<void> {
+  const raised = await connection.client<{ userId: string; n: number }[]>`
+    select details ->> 'userId' as "userId", count(*)::integer as n
+    from outbox where code = 'USAGE_THRESHOLD_REACHED' group by 1, details ->> 'limit'`;
+  expect(raised.filter(({ n }) => n !== 1)).toEqual([]);
+  const alerted = new Set(raised.map(({ userId }) => userId));
+  expect(userIds.filter((userId) => !alerted.has(userId))).toEqual([]);
+}
 
 test("what is due at one moment happens once each, whoever dies", async () => {
   const command = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
@@ -66,12 +99,12 @@ test("what is due at one moment happens once each, whoever dies", async () => {
         const isCounted = await fetch(`${url}/api/v1/features/${userId}/meter-call`, {
           method: "POST",
           headers: { "x-api-key": key, "content-type": "application/json" },
-          body: '{"meter-calls":1}',
+          body: `{"meter-calls":${AMOUNT}}`,
         }).then(
           (answer) => answer.ok,
           () => false,
         );
-        if (isCounted) acknowledged.set(userId, (acknowledged.get(userId) ?? 0) + 1);
+        if (isCounted) acknowledged.set(userId, (acknowledged.get(userId) ?? 0) + AMOUNT);
         else await new Promise((wait) => setTimeout(wait, 20));
       }
     });
@@ -103,6 +136,8 @@ test("what is due at one moment happens once each, whoever dies", async () => {
       expect(Number(consumed), userId).toBeGreaterThanOrEqual(acknowledged.get(userId) ?? 0);
     }
     expect(acknowledged.size).toBeGreaterThan(10);
+    await expectMirrored();
+    await expectAlertedOnce([...acknowledged.keys()]);
     expect((await checkLedger(connection.db)).violations).toEqual([]);
   } finally {
     await Promise.all([surviving.stop(), survivingEvents.stop()]);

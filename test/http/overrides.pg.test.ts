@@ -606,6 +606,12 @@ describe("the contract", () => {
         code: "USAGE_LIMIT_REACHED",
         details: expect.objectContaining({ limit: 3, consumed: 3 }),
       }),
+      ...[80, 100].map((threshold) =>
+        expect.objectContaining({
+          code: "USAGE_THRESHOLD_REACHED",
+          details: expect.objectContaining({ threshold, limit: 3, consumed: 3 }),
+        }),
+      ),
     ]);
   });
 });

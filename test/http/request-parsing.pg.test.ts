@@ -123,6 +123,7 @@ describe("bodies", () => {
     ],
     ["POST", "/organizations/{org}/webhooks", 422, "The url field is required"],
     ["PUT", "/organizations/{org}/gate", 422, "The body: must be an object"],
+    ["PUT", "/organizations/{org}/usage-alerts", 422, "The body must be an object"],
     ["POST", "/cache/set", 400, "INVALID DATA: The key field must be a non-empty string"],
     ["POST", "/pricing-tokens/verify", 422, "The token field is required"],
   ])("a list has no fields for %s %s: %i", async (method, path, status, error) => {

@@ -225,6 +225,7 @@ const SAMPLES: Record<string, Build> = {
   "POST /services/{serviceName}/diff": ({ serviceName }) => ({ body: uploaded(serviceName, "2.0.0") }),
   "POST /services/{serviceName}/novations": () => ({ body: { pricingVersion: "1.0.0", from: ["1.0.0"] } }),
   "PUT /organizations/{organizationId}/gate": () => ({ body: { rules: [] } }),
+  "PUT /organizations/{organizationId}/usage-alerts": () => ({ body: { thresholds: [50] } }),
   "POST /services/{serviceName}/impact": () => ({ body: { action: "disable" } }),
   "PUT /services/{serviceName}/pricings/{pricingVersion}/expectations": () => ({ body: EXPECTATIONS }),
   "PUT /services/{serviceName}/pricings/{pricingVersion}": () => ({ query: "?availability=active", body: {} }),

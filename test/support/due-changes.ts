@@ -18,7 +18,7 @@ usageLimits:
   calls: { valueType: NUMERIC, defaultValue: 100, unit: call, type: NON_RENEWABLE, trackable: true }
 plans:
   SMALL: { price: 0, features: null }
-  LARGE: { price: 1, features: null, usageLimits: { calls: { value: 100000000 } } }
+  LARGE: { price: 1, features: null, usageLimits: { calls: { value: 100000 } } }
 `;
 
 /** Contracts `count` end users, `user-1` and so on, to SMALL. Returns a key of scope ALL. */

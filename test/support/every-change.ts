@@ -149,6 +149,18 @@ export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
     entry: { organizationId: made.id, target: "Fares", before: { rules: [] }, after: { rules } },
   });
   await take({
+    route: "PUT /organizations/:organizationId/usage-alerts",
+    actions: ["alerts.set"],
+    key: owner.key,
+    body: { thresholds: [120, 50] },
+    entry: {
+      organizationId: made.id,
+      target: "Fares",
+      before: { thresholds: [80, 100] },
+      after: { thresholds: [50, 120] },
+    },
+  });
+  await take({
     route: "DELETE /organizations/:organizationId",
     actions: ["organization.delete"],
     key: owner.key,

@@ -52,7 +52,7 @@ export function EventList({ stream, atMost }: { stream: Stream; atMost?: number 
 }
 
 const ICONS: readonly (readonly [prefix: string, icon: LucideIcon])[] = [
-  ["USAGE_LIMIT", Gauge],
+  ["USAGE", Gauge],
   ["CONTRACT_RENEWED", RefreshCw],
   ["CONTRACT_NOVATED", ArrowLeftRight],
   ["CONTRACT", UserRound],
@@ -68,7 +68,7 @@ function Icon({ code }: { code: string }) {
 function Subject({ event: { code, details } }: { event: LoggedEvent }) {
   const { organization } = useHere();
   const shown = Object.fromEntries(Object.entries(details).map(([name, value]) => [name, shownAs(value)]));
-  const { userId, serviceName, pricingVersion, limitName, consumed, limit } = shown;
+  const { userId, serviceName, pricingVersion, limitName, consumed, limit, threshold } = shown;
   const base = `/o/${organization.id}`;
   const isGone = code === "CONTRACT_DELETED";
   return (
@@ -87,6 +87,7 @@ function Subject({ event: { code, details } }: { event: LoggedEvent }) {
       )}{" "}
       {pricingVersion}
       {limitName === undefined ? null : `${formatName(limitName)}: ${texts.common.of(consumed ?? "", limit ?? "")}`}
+      {threshold === undefined ? null : ` ${t.threshold(threshold)}`}
       {isGone ? t.deleted : null}
       {Array.isArray(details["changed"]) ? t.changed(details["changed"].map(String)) : null}
     </>

@@ -117,6 +117,7 @@ export const audit = {
     "organization.update": "Organization changed",
     "organization.delete": "Organization deleted",
     "gate.set": "Guardrails changed",
+    "alerts.set": "Usage alerts changed",
     "offer.publish": "Offer published or withdrawn",
     "member.add": "Member added",
     "member.change": "Member’s role changed",

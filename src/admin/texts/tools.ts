@@ -80,6 +80,7 @@ export const events = {
     CONTRACT_RENEWED: "Contract renewed",
     CONTRACT_EXPIRED: "Contract expired",
     USAGE_LIMIT_REACHED: "Limit reached",
+    USAGE_THRESHOLD_REACHED: "Usage alert",
     CONTRACT_UPDATED: "Contract updated",
     CONTRACT_DELETED: "Contract deleted",
     CONTRACT_OVERRIDE_SET: "Override set",
@@ -96,8 +97,20 @@ export const events = {
   empty: "No events yet. New ones appear here.",
   lost: "Older events have been deleted.",
   deleted: "Contract deleted",
+  threshold: (percent: string) => `(${percent}%)`,
   changed: (facts: readonly string[]) => `Changed: ${facts.map((fact) => FACTS[fact] ?? fact).join(", ")}`,
   earlier: "Shows the events that the server still keeps, then new ones as they arrive.",
+} as const;
+
+export const alerts = {
+  title: "Usage alerts",
+  lead: "An event and a webhook for each customer who passes one of these shares of a limit",
+  edit: "Edit alerts",
+  threshold: (percent: string) => `${percent}% of a limit`,
+  thresholds: "Percent of a limit",
+  hint: "One to five whole numbers from 1 to 200, separated by commas",
+  save: "Save",
+  saved: "Usage alerts saved",
 } as const;
 
 export const webhooks = {

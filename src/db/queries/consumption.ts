@@ -1,3 +1,4 @@
+import { PgDialect } from "drizzle-orm/pg-core";
 import { type Connection, databaseError } from "../postgres/connect.ts";
 import { endsParameter, type HoldEnd, type NewHold, takesParameter } from "./holds.ts";
 import { type Addressed, recordPrivately } from "./outbox.ts";
@@ -10,6 +11,7 @@ import {
   type EndUserName,
 } from "./contract-snapshots.ts";
 import type { ISql, TransactionSql } from "postgres";
+import { type RaisedLevel, rememberStatement } from "./usage-alerts.ts";
 
 /** Granted consumption of one limit. */
 export interface Consumption {
@@ -33,6 +35,8 @@ export interface Decision {
   takes: readonly NewHold[];
   ends: readonly HoldEnd[];
   events: readonly Addressed[];
+  /** Thresholds among the events. */
+  raised: readonly RaisedLevel[];
 }
 
 /**
@@ -55,9 +59,10 @@ export async function countIfUnchanged(
   if (!events) return count(client, decisions, now);
   return client.begin(async (tx) => {
     const outcomes = await count(tx, decisions, now);
-    const due = decisions.flatMap((one, i) => (outcomes[i]?.kind === "counted" ? one.events : []));
-    // Last statement: event ids come from one counter whose row lock all transactions share.
-    if (due.length > 0) await recordPrivately(tx, due);
+    await recordRaised(
+      tx,
+      decisions.filter((_, i) => outcomes[i]?.kind === "counted"),
+    );
     return outcomes;
   });
 }
@@ -72,6 +77,20 @@ export class EndedMeanwhile extends Error {
     this.ended = ended;
   }
 }
+
+/** Remembers raised thresholds and records events of decisions whose consumption is counted. */
+async function recordRaised(tx: TransactionSql, decisions: readonly Decision[]): Promise<void> {
+  const raised = decisions.flatMap((decision) => decision.raised);
+  if (raised.length > 0) {
+    const { sql, params } = dialect.sqlToQuery(rememberStatement(raised));
+    await tx.unsafe(sql, params as string[], { prepare: true });
+  }
+  const events = decisions.flatMap((decision) => decision.events);
+  // Last statement: event ids come from one counter whose row lock all transactions share.
+  if (events.length > 0) await recordPrivately(tx, events);
+}
+
+const dialect = new PgDialect();
 
 const OUTCOMES: Readonly<Record<string, Outcome["kind"]>> = { b: "busy", c: "changed", u: "counted" };
 
@@ -130,8 +149,7 @@ export async function countUnderLock<T>(
     const { result, decisions } = await decide(contracts);
     const outcomes = await count(tx, decisions, now);
     if (outcomes.some(({ kind }) => kind !== "counted")) throw new Error("a locked contract changed");
-    const events = decisions.flatMap((decision) => decision.events);
-    if (events.length > 0) await recordPrivately(tx, events);
+    await recordRaised(tx, decisions);
     return { result };
   });
   return done.result;

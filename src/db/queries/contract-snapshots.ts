@@ -5,6 +5,7 @@ import type { TimedOverride } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import type { usageLevels } from "../schema.ts";
+import { DEFAULT_THRESHOLDS, type RaisedThreshold } from "../../core/usage-alerts.ts";
 
 /** A contracted service, with the hash that addresses its compiled pricing. */
 export interface SnapshotService {
@@ -41,8 +42,8 @@ export type LevelHolds = Pick<Level, "held" | "openHolds" | "holdDue">;
 /** Most levels have no open holds. */
 export const NO_HOLDS: LevelHolds = { held: 0, openHolds: 0, holdDue: null };
 
-/** A level with its row version (`xmin`), which changes on every update. */
-export type SeenLevel = Level & { version: string };
+/** A level with what has been raised of it, and its row version (`xmin`), which changes on every update. */
+export type SeenLevel = Level & RaisedThreshold & { version: string };
 
 /** Override of an element of a contracted service. */
 export type SnapshotOverride = TimedOverride & { readonly serviceId: string };
@@ -62,6 +63,8 @@ export interface ContractSnapshot {
   levels: SeenLevel[];
   /** All overrides of the contract, also those that do not hold now. Immutable: callers key WeakMaps by the list. */
   overrides: readonly SnapshotOverride[];
+  /** Of the organization; see core/usage-alerts.ts. */
+  thresholds: readonly number[];
 }
 
 /** Identifies one contract by organization and end user. */
@@ -90,6 +93,7 @@ interface SnapshotRow extends Record<string, unknown> {
   services: SnapshotService[] | null;
   levels: LevelJson[] | null;
   overrides: OverrideJson[] | null;
+  thresholds: number[] | null;
 }
 
 type OverrideJson = Omit<SnapshotOverride, "from" | "until"> & { from: string; until: string | null };
@@ -111,7 +115,7 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
     (select json_agg(json_build_object(
         'serviceId', u.service_id, 'limitName', u.limit_name, 'consumed', u.consumed, 'resetAt', u.reset_at,
         'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit, 'runningSince', u.running_since,
-        'version', u.xmin::text,
+        'version', u.xmin::text, 'alertedThreshold', u.alerted_threshold, 'alertedLimit', u.alerted_limit,
         'holds', case when u.hold_due is not null
           then json_build_object('held', u.held, 'openHolds', u.open_holds, 'holdDue', u.hold_due) end)
         order by u.position, u.service_id collate "C")
@@ -119,7 +123,8 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
     (select json_agg(json_build_object(
         'serviceId', o.service_id, 'kind', o.kind, 'name', o.name, 'mode', o.mode, 'value', o.value,
         'from', o.starts_at, 'until', o.ends_at) order by o.service_id, o.kind, o.name)
-      from contract_overrides o where o.contract_id = c.id) as overrides
+      from contract_overrides o where o.contract_id = c.id) as overrides,
+    (select o.usage_thresholds from organizations o where o.id = c.organization_id) as thresholds
   from unnest(${organizationIds}::text[], ${userIds}::text[]) as asked (organization_id, user_id)
   join contracts c using (organization_id, user_id)
 `;
@@ -138,6 +143,7 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
     renewalDays: row.renewal_days,
     changeAt: dateOf(row.change_at),
     services: row.services ?? [],
+    thresholds: row.thresholds ?? DEFAULT_THRESHOLDS,
     levels: (row.levels ?? []).map(({ holds, ...level }) => ({
       ...level,
       ...(holds === null ? NO_HOLDS : { ...holds, holdDue: dateOf(holds.holdDue) }),
@@ -216,10 +222,12 @@ interface BalancesRow {
   id: string;
   version: string;
   /**
-   * Row version, consumed and reset moment of each level, in the order of `ContractSnapshot.levels`. With open holds also
-   * the amount held, their number, and when the first may end.
+   * Row version, consumed and reset moment of each level, in the order of `ContractSnapshot.levels`. With open holds or a
+   * raised threshold also the amount held, their number, and when the first may end; the threshold, and the limit then.
    */
-  levels: [string, number, string | null, number?, number?, string?][] | null;
+  levels:
+    | [string, number, string | null, number?, number?, (string | null)?, (number | null)?, (number | null)?][]
+    | null;
 }
 
 /**
@@ -240,11 +248,8 @@ export async function readBalances(
     result.set(
       contractId,
       levels.map((level, i) => {
-        const [seen, consumed, resetAt, held = 0, openHolds = 0, holdDue = null] = row.levels?.[i] ?? [
-          level.version,
-          level.consumed,
-          null,
-        ];
+        const [seen, consumed, resetAt, held = 0, openHolds = 0, holdDue = null, threshold = null, limit = null] = row
+          .levels?.[i] ?? [level.version, level.consumed, null];
         if (seen === level.version) return level;
         return {
           ...level,
@@ -254,6 +259,8 @@ export async function readBalances(
           openHolds,
           holdDue: dateOf(holdDue),
           resetAt: dateOf(resetAt),
+          alertedThreshold: threshold,
+          alertedLimit: limit,
         };
       }),
     );

@@ -519,7 +519,9 @@ export async function moveToVersion(
         from usage_levels where ${due}
       `);
       await tx.execute(sql`
-        update usage_levels set consumed = 0, running_since = reset_at + interval '1 millisecond' where ${due}
+        update usage_levels set consumed = 0, running_since = reset_at + interval '1 millisecond',
+          alerted_threshold = null, alerted_limit = null
+        where ${due}
       `);
     }
     if (changing.length > 0) await dropLevels(tx, { of: levelsOf(changing), next, now, operationId });

@@ -77,11 +77,10 @@ export const isHoldDue = ({ holdDue }: Pick<Level, "holdDue">, now: Date): boole
   holdDue !== null && holdDue.getTime() <= now.getTime();
 
 /** Consumption that the end of a hold counted. */
-export interface CountedEnd {
-  serviceId: string;
-  limitName: string;
-  /** Balances of the level before and after all of it. */
-  before: number;
+export interface CountedEnd<L extends Level = Level> {
+  /** The level before all of it. */
+  level: L;
+  /** Its balance after all of it. */
   after: number;
 }
 
@@ -95,7 +94,7 @@ export async function applyDue<L extends Level>(
   contractId: string,
   levels: readonly L[],
   entry: { operationId: string; now: Date },
-): Promise<{ levels: L[]; counted: CountedEnd[] }> {
+): Promise<{ levels: L[]; counted: CountedEnd<L>[] }> {
   if (!levels.some((level) => isHoldDue(level, entry.now))) {
     return { levels: await renewDue(tx, contractId, levels, entry), counted: [] };
   }
@@ -104,7 +103,7 @@ export async function applyDue<L extends Level>(
     .from(holds)
     .where(and(eq(holds.contractId, contractId), eq(holds.state, "open"), lte(holds.until, entry.now)))
     .orderBy(asc(holds.until), asc(holds.id));
-  const counted: CountedEnd[] = [];
+  const counted: CountedEnd<L>[] = [];
   let current = [...levels];
   let pending: HoldEnd[] = [];
   const end = async () => {
@@ -116,9 +115,8 @@ export async function applyDue<L extends Level>(
     current = current.map((level) => {
       const found = written.find((one) => sameLevel(one, level));
       if (found === undefined) return level;
-      const { serviceId, limitName, consumed: before } = level;
       const { consumed, held, openHolds, holdDue } = found;
-      if (consumed > before) counted.push({ serviceId, limitName, before, after: consumed });
+      if (consumed > level.consumed) counted.push({ level, after: consumed });
       return { ...level, consumed, held, openHolds, holdDue };
     });
   };

@@ -1,5 +1,6 @@
 import { and, asc, eq, exists, lt, sql, type SQL } from "drizzle-orm";
 import { lastBoundary, nextBoundary } from "../../core/period.ts";
+import { NONE_RAISED, type RaisedThreshold } from "../../core/usage-alerts.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, usageLevels } from "../schema.ts";
@@ -22,7 +23,7 @@ export async function lockContract(tx: Database, organizationId: string, userId:
 }
 
 /** Reads the levels of a contract, ordered by service and limit name. */
-export async function loadLevels(tx: Database, contractId: string): Promise<Level[]> {
+export async function loadLevels(tx: Database, contractId: string): Promise<(Level & RaisedThreshold)[]> {
   return tx
     .select()
     .from(usageLevels)
@@ -145,7 +146,9 @@ export async function moveLevels<L extends Level>(
         consumed = case when ${startsAtZero}::boolean then 0
           else least(${String(Number.MAX_VALUE)}::numeric, greatest(0, b.before + b.delta)) end,
         reset_at = coalesce(b.reset_at, u.reset_at),
-        running_since = coalesce(b.running_since, u.running_since)
+        running_since = coalesce(b.running_since, u.running_since),
+        alerted_threshold = case when ${startsAtZero}::boolean then null else u.alerted_threshold end,
+        alerted_limit = case when ${startsAtZero}::boolean then null else u.alerted_limit end
       from balance b
       where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
       returning u.service_id, u.limit_name, b.before, u.consumed, b.reset_at
@@ -161,12 +164,13 @@ export async function moveLevels<L extends Level>(
   return movements.map(({ level, resetAt, runningSince }) => {
     const row = moved.find((one) => one.service_id === level.serviceId && one.limit_name === level.limitName);
     if (row === undefined) throw new Error("a level of a locked contract vanished");
-    return {
+    const after = {
       ...level,
       consumed: Number(row.consumed),
       resetAt: resetAt ?? level.resetAt,
       runningSince: runningSince ?? level.runningSince,
     };
+    return startsAtZero ? { ...after, ...NONE_RAISED } : after;
   });
 }
 

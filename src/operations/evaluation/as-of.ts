@@ -4,6 +4,7 @@ import { type PastState, readRecord, type StateCause } from "../../db/queries/co
 import { type ContractView, viewOf } from "../../db/queries/contracts.ts";
 import { contractHistory, type contracts } from "../../db/schema.ts";
 import { holdsAt, type TimedOverride } from "../../core/pricing/overrides.ts";
+import { NONE_RAISED } from "../../core/usage-alerts.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { Context } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
@@ -150,8 +151,9 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
     renewalDays: state.renewalDays,
     changeAt: null,
     services: state.services,
-    levels: state.levels.map((level) => ({ ...level, version: "" })),
+    levels: state.levels.map((level) => ({ ...level, ...NONE_RAISED, version: "" })),
     overrides: state.overrides,
+    thresholds: [],
   };
   const renewed = asRenewed(contractThen, at);
   const used = viewAt({ ...past, state: { ...state, endDate: renewed.endDate, levels: renewed.levels } });

@@ -1,4 +1,3 @@
-import type { PrivateEvent } from "../../core/event-messages.ts";
 import { sum } from "../../core/exact.ts";
 import type { OffReason } from "../../core/ofrep.ts";
 import {
@@ -11,7 +10,7 @@ import {
 import { holdsAt } from "../../core/pricing/overrides.ts";
 import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
-import { reachedEvents } from "../due-holds.ts";
+import type { BalanceChange } from "../usage-events.ts";
 import type { Prepared } from "./prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, Mode } from "./request.ts";
 
@@ -46,25 +45,17 @@ export function involvedLevels(
   });
 }
 
-/**
- * Returns an event for each balance that this consumption brings to or past its limit. Balances already there yield
- * none. `answer.used` is the usage after the consumption.
- */
-export function limitsReached(
-  { contract, usage, held }: Prepared,
-  { userId }: Pick<EvaluationRequest, "userId">,
+/** Returns the changes of balances by a consumption. `answer.used` is the usage after it. */
+export function balanceChanges(
+  { usage, held }: Prepared,
   involved: ReturnType<typeof involvedLevels>,
   answer: FeatureResult,
-): PrivateEvent[] {
-  return reachedEvents(
-    contract,
-    userId,
-    involved.map(({ id, level: { serviceId, limitName } }) => {
-      const before = consumedOf(usage.get(id) ?? 0, held.get(id));
-      const after = consumedOf(answer.used?.[id] ?? 0, held.get(id));
-      return { serviceId, limitName, before, after, limit: answer.limit?.[id] };
-    }),
-  );
+): BalanceChange[] {
+  return involved.map(({ id, level }) => {
+    const before = consumedOf(usage.get(id) ?? 0, held.get(id));
+    const after = consumedOf(answer.used?.[id] ?? 0, held.get(id));
+    return { level, before, after, limit: answer.limit?.[id] };
+  });
 }
 
 /** Returns the consumed part of a usage. */

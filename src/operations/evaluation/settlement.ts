@@ -1,9 +1,9 @@
-import type { PrivateEvent } from "../../core/event-messages.ts";
 import { sum } from "../../core/exact.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { HoldEnd, HoldRow } from "../../db/queries/holds.ts";
-import { type BalanceChange, grantedLimit, reachedEvents } from "../due-holds.ts";
+import { grantedLimit } from "../due-holds.ts";
+import type { BalanceChange } from "../usage-events.ts";
 import { remainingOf } from "./decision.ts";
 import type { HoldView, SettlementAnswer, SettlementRequest } from "./request.ts";
 
@@ -23,7 +23,8 @@ export function viewHold(hold: HoldRow, userId: string, now: Date): HoldView {
 export interface SettlementDecision {
   answer: SettlementAnswer;
   end: HoldEnd | undefined;
-  events: PrivateEvent[];
+  /** Changes of balances by what it counts. */
+  changes: BalanceChange[];
 }
 
 /**
@@ -52,8 +53,8 @@ export function decideSettlement(
   const end: HoldEnd = { hold, state: counted === null ? "released" : "settled", endedAt: now, counted };
   const ended = granted ? { ...hold, state: end.state, endedAt: now, counted } : hold;
   const changes = limits.map(({ level, amount, limit }): BalanceChange => {
-    const { serviceId, limitName, consumed } = level;
-    return { serviceId, limitName, before: consumed, after: sum(consumed, amount), limit };
+    const { consumed } = level;
+    return { level, before: consumed, after: sum(consumed, amount), limit };
   });
   return {
     answer: {
@@ -66,6 +67,6 @@ export function decideSettlement(
       hold: viewHold(ended, userId, now),
     },
     end: granted ? end : undefined,
-    events: granted ? reachedEvents(contract, userId, changes) : [],
+    changes: granted ? changes : [],
   };
 }

@@ -3,15 +3,20 @@ import { evaluateFeature } from "../../core/pricing/evaluate.ts";
 import type { ContractView } from "../../db/queries/contracts.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, services } from "../../db/schema.ts";
-import type { Level } from "../../db/queries/contract-snapshots.ts";
+import type { PrivateEvent } from "../../core/event-messages.ts";
+import { type Level, loadSnapshot } from "../../db/queries/contract-snapshots.ts";
+import { recordEvents } from "../../db/queries/outbox.ts";
+import { rememberRaised } from "../../db/queries/usage-alerts.ts";
 import { expireHolds } from "../../db/queries/holds.ts";
 import {
   boundaryAfter,
   loadLevels,
+  type Movement,
   moveLevels,
   renewDue,
   REVERT_WINDOW_MS,
   revertFeature,
+  sameLevel,
 } from "../../db/queries/usage.ts";
 import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
@@ -19,6 +24,8 @@ import { showContracts } from "../contract-views.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
+import { evaluationIfAny, grantedLimit } from "../due-holds.ts";
+import { type AlertedLevel, thresholdEvents } from "../usage-events.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 
@@ -77,6 +84,7 @@ export async function changeUsage(
     const levels = await loadLevels(ctx.db, contract.id);
     let before: readonly Level[];
     let after: readonly Level[];
+    let events: readonly PrivateEvent[] = [];
     if (input.change.kind === "increment") {
       const { amounts } = input.change;
       // Renew first: consumption before the boundary belongs to the previous period. An empty body changes nothing.
@@ -85,6 +93,7 @@ export async function changeUsage(
       const movements = await increments(ctx, contract.id, current, amounts);
       before = movements.map(({ level }) => level);
       after = await moveLevels(ctx.db, contract.id, movements, { kind: "adjust", operationId, now });
+      events = await raiseThresholds(ctx, contract, { movements, after, now });
     } else {
       const movements = selectLevels(levels, input.change).map((level) => ({
         level,
@@ -105,8 +114,37 @@ export async function changeUsage(
     const rows = await ctx.db.select().from(contracts).where(eq(contracts.id, contract.id));
     const [view] = await showContracts(ctx, rows);
     if (view === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
+    const { organizationId } = contract;
+    await recordEvents(
+      ctx.db,
+      events.map((event) => ({ organizationId, event })),
+    );
     return view;
   });
+}
+
+/** Remembers the thresholds that adjusted balances reach, and returns their events. */
+async function raiseThresholds(
+  ctx: Context,
+  { organizationId, userId }: { organizationId: string; userId: string },
+  input: { movements: readonly Movement<AlertedLevel>[]; after: readonly Level[]; now: Date },
+): Promise<PrivateEvent[]> {
+  const { movements, after, now } = input;
+  const raising = movements.filter(({ delta }) => delta > 0);
+  const contract = raising.length === 0 ? undefined : await loadSnapshot(ctx.db, organizationId, userId);
+  if (contract === undefined) return [];
+  const evaluation = await evaluationIfAny(ctx, contract, now);
+  // Several amounts of one level are one movement.
+  const levels = [...new Set(raising.map(({ level }) => level))];
+  const changes = levels.map((level) => ({
+    level,
+    before: level.consumed,
+    after: after.find((one) => sameLevel(one, level))?.consumed ?? level.consumed,
+    limit: grantedLimit(contract, evaluation, level),
+  }));
+  const { events, raised } = thresholdEvents(contract, userId, changes);
+  await rememberRaised(ctx.db, raised);
+  return events;
 }
 
 /** Selects the audited fields of a balance. */
@@ -133,9 +171,9 @@ function selectLevels(levels: readonly Level[], change: Exclude<UsageChange, { k
 async function increments(
   ctx: Context,
   contractId: string,
-  levels: readonly Level[],
+  levels: readonly AlertedLevel[],
   amounts: Readonly<Record<string, Readonly<Record<string, number>>>>,
-): Promise<{ level: Level; delta: number }[]> {
+): Promise<Movement<AlertedLevel>[]> {
   const contracted = await ctx.db
     .select({ id: services.id, key: services.nameKey })
     .from(contractServices)

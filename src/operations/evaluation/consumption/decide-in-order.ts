@@ -11,9 +11,11 @@ import {
 } from "../../../db/queries/contract-snapshots.ts";
 import type { Addressed } from "../../../db/queries/outbox.ts";
 import { sum } from "../../../core/exact.ts";
+import { sameLevel } from "../../../db/queries/usage.ts";
 import { newId, type Resources } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { consumedOf, decide, explained, involvedLevels, limitsReached } from "../decision.ts";
+import { type BalanceChange, type Raised, usageEvents, withRaised } from "../../usage-events.ts";
+import { balanceChanges, consumedOf, decide, explained, involvedLevels } from "../decision.ts";
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
 import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
@@ -53,6 +55,7 @@ export interface Writes {
   takes: NewHold[];
   ends: HoldEnd[];
   events: Addressed[];
+  raised: Raised[];
   /** The levels after the last request that changed them, by the level of the snapshot. */
   levels: Map<SeenLevel, SeenLevel>;
 }
@@ -64,7 +67,7 @@ export async function decideInOrder(
   requests: readonly QueuedRequest[],
   now: Date,
 ): Promise<OrderedDecision> {
-  const writes: Writes = { consumptions: [], takes: [], ends: [], events: [], levels: new Map() };
+  const writes: Writes = { consumptions: [], takes: [], ends: [], events: [], raised: [], levels: new Map() };
   const prepared = await prepareUnlessDue(resources, contract, now);
   const answers: OrderedDecision["answers"] = new Map();
   for (const request of requests) {
@@ -129,15 +132,14 @@ export function countGranted(
   prepared: Prepared,
   request: QueuedEvaluation,
   result: FeatureResult,
-  writes: Pick<Writes, "consumptions" | "events" | "levels">,
+  writes: Pick<Writes, "consumptions" | "events" | "raised" | "levels">,
   operation: Pick<Consumption, "operationId" | "usedAt">,
 ): void {
   const { usage, held } = prepared;
   const involved = involvedLevels(prepared, request);
   const { contractId } = prepared.contract;
-  const { organizationId, featureId, expected } = request;
-  const reached = limitsReached(prepared, request, involved, result);
-  for (const event of reached) writes.events.push({ organizationId, event });
+  const { featureId, expected } = request;
+  const changes = balanceChanges(prepared, involved, result);
   for (const { id, level } of involved) {
     const { serviceId, limitName } = level;
     const after = result.used?.[id] ?? 0;
@@ -145,6 +147,25 @@ export function countGranted(
     writes.consumptions.push({ contractId, serviceId, limitName, amount, featureId, ...operation });
     changeLevel(writes, level, (now) => ({ ...now, consumed: consumedOf(after, held.get(id)) }));
     usage.set(id, after);
+  }
+  raiseEvents(prepared, request, writes, changes);
+}
+
+/** Adds the events of changed balances. The levels remember the thresholds that these raise. */
+function raiseEvents(
+  { contract }: Prepared,
+  { organizationId, userId }: Pick<QueuedRequest, "organizationId" | "userId">,
+  writes: Pick<Writes, "events" | "raised" | "levels">,
+  changes: readonly BalanceChange[],
+): void {
+  const earlier = writes.raised.filter(({ contractId }) => contractId === contract.contractId);
+  const current = changes.map((change) => ({ ...change, level: withRaised(change.level, earlier) }));
+  const { events, raised } = usageEvents(contract, userId, current);
+  if (events.length === 0) return;
+  for (const event of events) writes.events.push({ organizationId, event });
+  writes.raised.push(...raised);
+  for (const level of contract.levels) {
+    if (raised.some((one) => sameLevel(one, level))) changeLevel(writes, level, (now) => withRaised(now, raised));
   }
 }
 
@@ -176,7 +197,7 @@ function takeNext(prepared: Prepared, request: TakeRequest, result: FeatureAnswe
 
 /** Decides one settlement, and takes its hold off the balances that the next request sees. */
 function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Writes, now: Date): Answer {
-  const { hold, organizationId } = request;
+  const { hold } = request;
   if (writes.ends.some((end) => end.hold.id === hold.id)) return "needsOwnTransaction";
   const { contract, evaluation, usage, held } = prepared;
   const levels = contract.levels.map((level) => writes.levels.get(level) ?? level);
@@ -184,10 +205,10 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
   const isThere = ({ serviceId, limitName }: HeldAmount) =>
     levels.some((level) => level.serviceId === serviceId && level.limitName === limitName);
   if (!hold.amounts.every(isThere)) return "needsOwnTransaction";
-  const { answer, end, events } = decideSettlement({ contract: { ...contract, levels }, evaluation }, request, now);
+  const { answer, end, changes } = decideSettlement({ contract: { ...contract, levels }, evaluation }, request, now);
   if (end === undefined) return answer;
   writes.ends.push(end);
-  for (const event of events) writes.events.push({ organizationId, event });
+  raiseEvents(prepared, request, writes, changes);
   for (const { id, serviceId, limitName, amount } of hold.amounts) {
     const level = contract.levels.find((one) => one.serviceId === serviceId && one.limitName === limitName);
     if (level === undefined) continue;

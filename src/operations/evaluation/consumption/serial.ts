@@ -3,9 +3,11 @@ import { OPEN_HOLDS_PER_CONTRACT } from "../../../core/holds.ts";
 import { countOpenHolds, endHolds, takeHolds } from "../../../db/queries/holds.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
 import { moveLevels } from "../../../db/queries/usage.ts";
+import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import { type Context, newId } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { decide, explained, involvedLevels, limitsReached, mapValues } from "../decision.ts";
+import { balanceChanges, decide, explained, involvedLevels, mapValues } from "../decision.ts";
+import { type UsageEvents, usageEvents } from "../../usage-events.ts";
 import { withOpenHold } from "../open-hold.ts";
 import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
 import type { EvaluationRequest, FeatureAnswer, SettlementAnswer, SettlementRequest } from "../request.ts";
@@ -38,13 +40,19 @@ export async function consumeSerially(ctx: Context, request: EvaluationRequest):
     const usage = new Map(involved.map(({ id }, i) => [id, usageAfter(id, levels[i]?.consumed ?? 0)]));
     // Taken from the rows: their sums are exact where sums in JavaScript round.
     const answer = { ...result, used: mapValues(result.used ?? {}, (id, computed) => usage.get(id) ?? computed) };
-    const reached = limitsReached(prepared, request, involved, answer);
-    await recordEvents(
-      ctx.db,
-      reached.map((event) => ({ organizationId, event })),
-    );
+    const changes = balanceChanges(prepared, involved, answer);
+    await recordUsage(ctx, organizationId, usageEvents(prepared.contract, request.userId, changes));
     return explained(prepared, answer, request, usage);
   });
+}
+
+/** Remembers raised thresholds, and records the events. Must be the transaction's last statement. */
+async function recordUsage(ctx: Context, organizationId: string, { events, raised }: UsageEvents): Promise<void> {
+  await rememberRaised(ctx.db, raised);
+  await recordEvents(
+    ctx.db,
+    events.map((event) => ({ organizationId, event })),
+  );
 }
 
 async function takeSerially(
@@ -71,13 +79,10 @@ export async function settleSerially(
   { hold: { id }, amounts }: Pick<SettlementRequest, "hold" | "amounts">,
 ): Promise<SettlementAnswer> {
   return withOpenHold(ctx, id, async (ctx, { hold, userId, organizationId, contract, evaluation, at }) => {
-    const { answer, end, events } = decideSettlement({ contract, evaluation }, { userId, hold, amounts }, at);
+    const { answer, end, changes } = decideSettlement({ contract, evaluation }, { userId, hold, amounts }, at);
     if (end !== undefined) {
       await endHolds(ctx.db, [end]);
-      await recordEvents(
-        ctx.db,
-        events.map((event) => ({ organizationId, event })),
-      );
+      await recordUsage(ctx, organizationId, usageEvents(contract, userId, changes));
     }
     return answer;
   });

@@ -35,7 +35,7 @@ export interface Circumstances {
 }
 
 /** Collects what the items of a transaction write. */
-export interface RecordingWrites extends Pick<Writes, "consumptions" | "events" | "levels"> {
+export interface RecordingWrites extends Pick<Writes, "consumptions" | "events" | "raised" | "levels"> {
   late: Consumption[];
   /** Items that take their key, by key. */
   keys: Map<string, Entry>;
@@ -44,6 +44,7 @@ export interface RecordingWrites extends Pick<Writes, "consumptions" | "events" 
 export const noWrites = (): RecordingWrites => ({
   consumptions: [],
   events: [],
+  raised: [],
   levels: new Map(),
   late: [],
   keys: new Map(),

@@ -2,6 +2,7 @@ import { databaseError } from "../../../db/postgres/connect.ts";
 import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
 import { fillRunningSince } from "../../../db/queries/usage.ts";
+import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import {
   KeyTaken,
   lockFreeContracts,
@@ -206,6 +207,7 @@ async function decideAndWrite(
     verdicts.set(entry, decideItem(circumstances, { entry, contract, taken: taken.get(entry) }, writes));
   }
   await writeUsage(ctx.db, organizationId, { ...writes, keys: [...writes.keys.values()] }, now);
+  await rememberRaised(ctx.db, writes.raised);
   await recordEvents(ctx.db, writes.events);
   return verdicts;
 }
