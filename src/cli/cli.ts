@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { type CliCommand, CliFailure, EXIT, type Io } from "./command.ts";
+import { compare } from "./compare.ts";
 import { diff } from "./diff.ts";
 import { importSpace } from "./import-space.ts";
 import { lint } from "./lint.ts";
@@ -10,7 +11,7 @@ import { plan } from "./plan.ts";
 import { types } from "./types.ts";
 
 /** Every command. A new command needs a file beside this one and an entry here. */
-const COMMANDS: readonly CliCommand[] = [types, diff, lint, test, plan, apply, exportCommand, importSpace];
+const COMMANDS: readonly CliCommand[] = [types, diff, lint, test, plan, apply, exportCommand, importSpace, compare];
 
 const EXIT_CODES = `
 Exit codes: 0 done; 1 the answer is no, such as "out of date"; 2 there is no answer: wrong usage, or what could not be read.`;

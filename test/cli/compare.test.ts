@@ -1,0 +1,321 @@
+import { describe, expect, it } from "vitest";
+import { EXPLANATIONS } from "../../src/core/space/compare.ts";
+import { runFaregate } from "./io.ts";
+
+/*
+ * `faregate compare` against two servers that give recorded answers: those of SPACE as files-and-migration §6 describes
+ * them, one row of its table at a time.
+ */
+
+type Json = Record<string, unknown>;
+type Answers = Record<string, { status: number; body: unknown }>;
+
+const OLD = "https://space.example";
+const NEW = "https://faregate.example/sub";
+const NOW = Date.parse("2025-06-15T10:00:00.000Z");
+
+const ok = (body: unknown) => ({ status: 200, body });
+const token = (claims: Json) => {
+  const part = (value: Json) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  return ok({ pricingToken: `${part({ alg: "HS256" })}.${part(claims)}.signature${Math.random()}` });
+};
+
+const PRICING = {
+  version: "2.0.0",
+  currency: "EUR",
+  createdAt: "2024-02-01T00:00:00.000Z",
+  features: { board: { name: "board", expression: "…" } },
+  usageLimits: { maxTasks: { name: "maxTasks", defaultValue: 10 } },
+  plans: { PRO: { name: "PRO", price: 9 } },
+  addOns: {} as Json,
+};
+
+const contract = () => ({
+  id: "c1",
+  userContact: { userId: "u1", username: "one" },
+  billingPeriod: {
+    startDate: "2025-05-01T08:00:00.000Z",
+    endDate: "2025-07-01T08:00:00.000Z",
+    autoRenew: true,
+    renewalDays: 30,
+  },
+  usageLevels: { tasker: { maxTasks: { consumed: 5, resetTimeStamp: "2025-07-01T00:00:00.000Z" } } } as Record<
+    string,
+    Json
+  >,
+  contractedServices: { tasker: "2.0.0" } as Json,
+  subscriptionPlans: { tasker: "PRO" },
+  subscriptionAddOns: {} as Json,
+  history: [{ contractedServices: { tasker: "1.0.0" } }],
+});
+
+const detail = () => ({
+  eval: true,
+  used: { "tasker-maxTasks": 5 },
+  limit: { "tasker-maxTasks": 10 } as Json | null,
+  error: null as unknown,
+});
+const claims = () => ({
+  features: { "tasker-board": { eval: true, limit: 10 as unknown, used: 5 as unknown, error: null } },
+  pricingContext: { features: {}, usageLimits: {} },
+  subscriptionContext: { "tasker-maxTasks": 5 },
+  iat: NOW / 1000,
+  exp: NOW / 1000 + 3600,
+  sub: "u1",
+});
+
+/** Answers of one server, which each test changes. */
+function server() {
+  const parts = {
+    services: [
+      { id: "s1", name: "Tasker", disabled: false, activePricings: { "2.0.0": { id: "p2" } } as Json },
+    ] as Json[],
+    pricing: structuredClone(PRICING) as Json,
+    contract: contract(),
+    features: { "tasker-board": true } as Json,
+    details: { "tasker-board": detail() } as Json,
+    server: { "tasker-board": detail() } as Json,
+    claims: claims() as Json,
+    /** Answers in place of those above. */
+    instead: {} as Answers,
+  };
+  const answers = (): Answers => ({
+    "GET /services": ok(parts.services),
+    "GET /services/Tasker/pricings?pricingStatus=active": ok([parts.pricing]),
+    "GET /services/Tasker/pricings?pricingStatus=archived": ok([]),
+    "GET /contracts?limit=100&offset=0": ok([parts.contract]),
+    "GET /contracts/u1": ok(parts.contract),
+    "POST /features/u1": ok(parts.features),
+    "POST /features/u1?details=true": ok(parts.details),
+    "POST /features/u1?details=true&server=true": ok(parts.server),
+    "POST /features/u1/pricing-token": token(parts.claims),
+    ...parts.instead,
+  });
+  return { parts, answers };
+}
+
+async function compare(old: Answers, now: Answers, ...more: string[]) {
+  const asked: string[] = [];
+  let running = 0;
+  let most = 0;
+  const answer = async (input: string | URL | Request, init?: RequestInit) => {
+    const url = String(input);
+    const base = url.startsWith(`${OLD}/api/v1`) ? OLD : NEW;
+    const line = `${init?.method ?? "GET"} ${url.slice(`${base}/api/v1`.length)}`;
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise((done) => setTimeout(done, 1));
+    running -= 1;
+    asked.push(`${base === OLD ? "old" : "new"} ${line}`);
+    const found = (base === OLD ? old : now)[line] ?? { status: 404, body: { error: "not found" } };
+    return new Response(JSON.stringify(found.body), { status: found.status });
+  };
+  const files = { "report.json": JSON.stringify({ carried: {}, changed: [], left: REPORTED, complete: false }) };
+  const run = await runFaregate(["compare", "--old", OLD, "--new", NEW, "--key", "org_1", "--json", ...more], files, {
+    fetch: answer,
+    now: () => new Date(NOW),
+  });
+  return {
+    run,
+    asked,
+    most,
+    result: run.out === "" ? undefined : (JSON.parse(run.out) as { explained: Json; unexplained: Json[] }),
+  };
+}
+
+const REPORTED = [
+  { code: "level-invalid", kind: "level", id: "c1", name: "maxTasks of tasker for u1", detail: "-1 becomes 0" },
+];
+
+type Change = (old: ReturnType<typeof server>["parts"], now: ReturnType<typeof server>["parts"]) => void;
+const error500 = (message = "boom") => ({ status: 500, body: { error: message } });
+const CALLS = ["POST /features/u1", "POST /features/u1?details=true", "POST /features/u1?details=true&server=true"];
+
+/** A change to the answers for each row of the table, with how many differences it makes. */
+const ROWS: Record<(typeof EXPLANATIONS)[number], Change> = {
+  "internal-fields": (old) => {
+    Object.assign(old.services[0] ?? {}, { _id: "s1", __v: 0, activePricings: { "2.0.0": { id: "p2", _id: "x" } } });
+    delete old.services[0]?.["id"];
+    Object.assign(old.contract, { __v: 3, contractedServicesArray: ["tasker"] });
+  },
+  "version-spelling": (old) => {
+    Object.assign(old.services[0] ?? {}, { activePricings: { "2_0_0": { id: "p2" } } });
+    old.pricing["version"] = "2_0_0";
+    old.contract.contractedServices["tasker"] = "2_0_0";
+    old.contract.history = [{ contractedServices: { tasker: "1_0_0" } }];
+  },
+  "token-numbers": (old) => {
+    const map = { "tasker-maxTasks": 10, other: 99 };
+    old.claims["features"] = {
+      "tasker-board": { eval: true, limit: map, used: { "tasker-maxTasks": 5 }, error: null },
+    };
+  },
+  "token-cached": (old) => {
+    old.claims = { ...old.claims, iat: NOW / 1000 - 60, features: {} };
+  },
+  "level-renewed": (old, now) => {
+    const stale = { tasker: { maxTasks: { consumed: 9, resetTimeStamp: "2025-06-01T00:00:00.000Z" } } };
+    old.contract.usageLevels = stale;
+    now.contract.usageLevels = { tasker: { maxTasks: { consumed: 0, resetTimeStamp: "2025-07-01T00:00:00.000Z" } } };
+    old.features = { "tasker-board": false };
+    now.details = { "tasker-board": { ...detail(), used: { "tasker-maxTasks": 0 } } };
+    now.claims["subscriptionContext"] = { "tasker-maxTasks": 0 };
+  },
+  "all-periods": (old) => {
+    old.contract.billingPeriod.endDate = "2025-05-02T08:00:00.000Z";
+  },
+  "level-missing": (old) => {
+    const error = { code: "PARSE_ERROR", message: "Feature tasker-board … that was not found in subscriptionContext." };
+    old.details = { "tasker-board": { eval: false, used: null, limit: null, error } };
+    old.features = { "tasker-board": false };
+  },
+  "extension-order": (old, now) => {
+    withAddOns(old, now, { more: { usageLimitsExtensions: { maxTasks: 5 } }, base: { usageLimits: { maxTasks: 20 } } });
+    old.details = { "tasker-board": { ...detail(), limit: { "tasker-maxTasks": 20 } } };
+    now.details = { "tasker-board": { ...detail(), limit: { "tasker-maxTasks": 25 } } };
+  },
+  "extension-base": (old, now) => {
+    withAddOns(old, now, { more: { usageLimitsExtensions: { maxTasks: 5 } } });
+    old.details = { "tasker-board": { ...detail(), limit: { "tasker-maxTasks": null }, eval: false } };
+  },
+  "limit-null": (old, now) => {
+    old.details = { "tasker-board": { ...detail(), limit: {} } };
+    now.details = { "tasker-board": { ...detail(), limit: { "tasker-maxTasks": null } } };
+  },
+  "server-only": (old, now) => {
+    const features = { board: { name: "board", serverExpression: "…" } };
+    old.pricing["features"] = features;
+    now.pricing["features"] = features;
+    for (const call of CALLS.slice(0, 2)) old.instead[call] = error500();
+  },
+  status: (old, now) => {
+    for (const call of CALLS) {
+      old.instead[call] = error500("Invalid subscription: Plan GOLD not found");
+      now.instead[call] = { status: 404, body: { error: "Plan GOLD not found" } };
+    }
+  },
+  "dash-service": (old, now) => {
+    for (const parts of [old, now]) parts.contract.contractedServices["my-service"] = "1";
+    old.instead[CALLS[0] ?? ""] = error500();
+  },
+  "gone-service": (old) => {
+    old.contract.contractedServices["gone"] = "1.0";
+    old.contract.usageLevels["gone"] = { calls: { consumed: 1 } };
+    old.instead[CALLS[0] ?? ""] = error500();
+  },
+  reported: (old) => {
+    old.contract.usageLevels = { tasker: { maxTasks: { consumed: -1, resetTimeStamp: "2025-07-01T00:00:00.000Z" } } };
+  },
+};
+
+function withAddOns(old: ReturnType<typeof server>["parts"], now: typeof old, addOns: Json): void {
+  for (const parts of [old, now]) {
+    parts.pricing["addOns"] = addOns;
+    parts.contract.subscriptionAddOns["tasker"] = Object.fromEntries(Object.keys(addOns).map((name) => [name, 1]));
+  }
+}
+
+describe("differences with a known reason", () => {
+  it.each(EXPLANATIONS)("%s", async (code) => {
+    const [old, now] = [server(), server()];
+    ROWS[code](old.parts, now.parts);
+    const { run, result } = await compare(old.answers(), now.answers(), "--report", "report.json");
+    expect(result?.unexplained).toEqual([]);
+    expect(Object.keys(result?.explained ?? {})).toEqual([code]);
+    expect([run.code, run.err]).toEqual([0, ""]);
+  });
+
+  it("are none without that reason", async () => {
+    const unlike: [string, Change][] = [
+      [
+        "a level that is not due",
+        (old) =>
+          (old.contract.usageLevels = {
+            tasker: { maxTasks: { consumed: 9, resetTimeStamp: "2025-07-01T00:00:00.000Z" } },
+          }),
+      ],
+      [
+        "an end date that is later by some days",
+        (old) => (old.contract.billingPeriod.endDate = "2025-06-25T08:00:00.000Z"),
+      ],
+      ["a field of the old server", (old) => Object.assign(old.contract, { notes: "x" })],
+      [
+        "a number that no entry has",
+        (old) => (old.claims["features"] = { "tasker-board": { eval: true, limit: { x: 3 }, used: 5, error: null } }),
+      ],
+      [
+        "another message",
+        (old, now) => {
+          for (const call of CALLS) {
+            old.instead[call] = error500("one");
+            now.instead[call] = { status: 404, body: { error: "two" } };
+          }
+        },
+      ],
+      ["another plan", (old) => (old.contract.subscriptionPlans.tasker = "FREE")],
+      [
+        "a service that is still listed",
+        (old, now) => {
+          old.contract.contractedServices["tasker"] = "2.0.0";
+          delete now.contract.contractedServices["tasker"];
+        },
+      ],
+    ];
+    for (const [what, change] of unlike) {
+      const [old, now] = [server(), server()];
+      change(old.parts, now.parts);
+      const { run, result } = await compare(old.answers(), now.answers());
+      expect([what, run.code, result?.explained]).toEqual([what, 1, {}]);
+    }
+  });
+});
+
+it("finds equal servers equal, with four calls at a time and nothing written", async () => {
+  const { run, asked, most, result } = await compare(server().answers(), server().answers());
+  expect([run.code, result?.explained, result?.unexplained]).toEqual([0, {}, []]);
+  expect(most).toBeLessThanOrEqual(4);
+  expect(asked.filter((line) => line.startsWith("old")).sort()).toEqual(
+    Object.keys(server().answers())
+      .filter((line) => !line.startsWith("GET /contracts?"))
+      .map((line) => `old ${line}`)
+      .sort(),
+  );
+});
+
+it("prints what is unexplained with user, call, path and both values", async () => {
+  const [old, now] = [server(), server()];
+  old.parts.contract.usageLevels = {
+    tasker: { maxTasks: { consumed: 6, resetTimeStamp: "2025-07-01T00:00:00.000Z" } },
+  };
+  const fetching = await compare(old.answers(), now.answers());
+  expect(fetching.result?.unexplained).toMatchObject([
+    { user: "u1", call: "contract", path: "usageLevels.tasker.maxTasks.consumed", old: 6, new: 5, explanation: null },
+  ]);
+});
+
+it("exits with 2 when nothing was compared", async () => {
+  const answers = server().answers();
+  const refused = {
+    ...answers,
+    "GET /contracts?limit=100&offset=0": { status: 403, body: { error: "Not for EVALUATION" } },
+  };
+  expect((await compare(answers, refused)).run).toMatchObject({
+    code: 2,
+    err: `faregate: ${NEW} does not list contracts: Not for EVALUATION\n`,
+  });
+  const unknown = { ...answers, "GET /services": { status: 401, body: { error: "Invalid API Key" } } };
+  expect((await compare(unknown, answers)).run).toMatchObject({
+    code: 2,
+    err: `faregate: ${OLD} refuses the key: Invalid API Key\n`,
+  });
+  const args = ["compare", "--old", OLD, "--new", NEW];
+  expect(await runFaregate(args)).toMatchObject({
+    code: 2,
+    err: "faregate: A key is needed: --key or FAREGATE_API_KEY.\n",
+  });
+  expect((await runFaregate([...args, "--key", "k"])).err).toContain("cannot be reached");
+  expect((await runFaregate([...args, "--key", "k", "--sample", "-1"])).code).toBe(2);
+  expect((await runFaregate([...args, "--key", "k", "--report", "none.json"])).err).toBe(
+    "faregate: none.json does not exist.\n",
+  );
+});
