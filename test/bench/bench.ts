@@ -9,6 +9,7 @@ import * as files from "./files.ts";
 import * as growth from "./growth.ts";
 import * as holds from "./holds.ts";
 import * as hostile from "./hostile.ts";
+import * as importSpace from "./import-space.ts";
 import * as local from "./local.ts";
 import * as offers from "./offers.ts";
 import * as organization from "./organization.ts";
@@ -38,6 +39,7 @@ const NAMED = {
   growth,
   holds,
   hostile,
+  "import-space": importSpace,
   local,
   offers,
   organization,

@@ -1,4 +1,5 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
@@ -232,6 +233,51 @@ describe("an installation that is moved", () => {
       usageLevels: {},
       billingPeriod: { startDate: "2024-05-01T08:00:00.000Z", renewalDays: 30 },
     });
+  });
+
+  it("fetches pricings once, and uses them again when the import continues", async () => {
+    let asked = 0;
+    const host = createServer((request, response) => {
+      asked += 1;
+      response.statusCode = request.url === "/3.yml" ? 200 : 404;
+      response.end(TASKER["1.0.0"].replace('"1.0.0"', '"3.0.0"'));
+    });
+    await new Promise<void>((done) => host.listen(0, "127.0.0.1", done));
+    const address = host.address();
+    const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`;
+    const variables = { PRICING_URL_ALLOWED_HOSTS: "127.0.0.1" };
+    try {
+      const space = smallInstallation();
+      patched(space.services, 0, {
+        activePricings: { "3_0_0": { url: `${url}/3.yml` }, "4_0_0": { url: `${url}/4.yml` } },
+      });
+      space.contracts = [
+        spaceContract("u", { contractedServices: { tasker: "3_0_0" }, usageLevels: {}, subscriptionAddOns: {} }),
+      ];
+      const dump = await writeDump(space);
+      const database = await newDatabase();
+      const first = await importFolder(dump.folder, database.url, { fetch: true, variables });
+      expect(first.report?.left.map(({ code, name }) => `${code} ${name}`)).toEqual([
+        "version-not-fetched Tasker 4_0_0",
+        `pricing-unreferenced Tasker 2_0_0`,
+      ]);
+      expect(asked).toBe(2);
+      // As if it had been killed before its last batch.
+      const { client } = database.connection;
+      await client`delete from analytics_days`;
+      await client`update space_imports set report = null, reported = false, batches = batches - 1`;
+      const again = await importFolder(dump.folder, database.url, { variables });
+      expect(again.report).toEqual(first.report);
+      expect(asked).toBe(2);
+      await dump.remove();
+      const api = await serve(database);
+      const contracted = await api.call("GET", "/contracts/u", { key: all });
+      expect(contracted.body).toMatchObject({ contractedServices: { tasker: "3.0.0" } });
+      const shown = await api.call("GET", "/services/Tasker/pricings/3.0.0", { key: all });
+      expect(shown.body).toMatchObject({ url: `${url}/3.yml` });
+    } finally {
+      host.close();
+    }
   });
 
   it("gives organizations without an owner to the database's ADMIN if the dump has none", async () => {
