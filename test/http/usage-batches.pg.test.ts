@@ -92,7 +92,11 @@ describe("each item counts once", () => {
       const decided = await verdicts([item("a", 6), item("b", 6), item("c", 1)]);
       expect(decided).toEqual(["counted", "counted", "refused LIMIT_REACHED"]);
     });
-    expect(events.map(({ code, details }) => [code, details["consumed"]])).toEqual([["USAGE_LIMIT_REACHED", 12]]);
+    expect(events.map(({ code, details }) => [code, details["consumed"], details["threshold"]])).toEqual([
+      ["USAGE_LIMIT_REACHED", 12, undefined],
+      ["USAGE_THRESHOLD_REACHED", 12, 80],
+      ["USAGE_THRESHOLD_REACHED", 12, 100],
+    ]);
   });
 
   test("amounts in another order and another spelling of the moment are the same item", async () => {
