@@ -9,7 +9,7 @@ import {
   type SubscribedService,
   viewSubscriptions,
 } from "../db/queries/contracts.ts";
-import { expireHolds } from "../db/queries/holds.ts";
+import { expireHolds, hasDueHold } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import {
   changeEvent,
@@ -39,19 +39,27 @@ import { type LockedServices, resolveSubscription, type Subscription } from "./s
 const BATCH = 200;
 
 /**
- * Applies scheduled changes that are due of the matching contracts, and writes the ends of holds that are; every contract of the organization, or of the instance, if none are given.
- * Call it before an operation on contracts begins its transaction. Costs one query on a partial index if nothing is due.
+ * Applies scheduled changes and writes the ends of holds that are due, of the matching contracts. Default: all contracts of
+ * the instance. Call it before an operation on contracts begins its transaction. Costs one query on two partial indexes if
+ * nothing is due.
  */
 export async function applyDueChanges(ctx: Context, where?: SQL): Promise<void> {
-  while ((await findDue(ctx, where)).length > 0) {
-    await transaction(ctx, async (ctx) => {
+  const { changes, holds } = await findKindsDue(ctx, where);
+  if (changes) await applyChanges(ctx, where);
+  if (changes || holds) await expireDueHolds(ctx, where);
+}
+
+async function applyChanges(ctx: Context, where: SQL | undefined): Promise<void> {
+  for (;;) {
+    const found = await transaction(ctx, async (ctx) => {
       const ids = await findDue(ctx, where);
       const lockedServices = await lockServicesOf(ctx, ids);
       const rows = await lockDue(ctx, ids, undefined);
       await recordEvents(ctx.db, await applyTo(ctx, rows, lockedServices));
+      return ids.length;
     });
+    if (found === 0) return;
   }
-  await expireDueHolds(ctx, where);
 }
 
 /** Applies what is due of the contract at this address, or of every contract in an organization. */
@@ -103,6 +111,15 @@ export async function lockServicesOfPending(ctx: Context, where: SQL | undefined
 
 /** SQL condition: the contract has a change that is due. */
 const isDueAt = (now: Date) => sql`${contracts.changeAt} <= ${now.toISOString()}::timestamptz`;
+
+async function findKindsDue(ctx: Context, where: SQL | undefined): Promise<{ changes: boolean; holds: boolean }> {
+  const now = ctx.resources.now();
+  const isAny = (condition: SQL) => sql`exists (select from ${contracts} where ${and(condition, where)})`;
+  const [row] = await ctx.db.execute<{ changes: boolean; holds: boolean }>(
+    sql`select ${isAny(isDueAt(now))} as changes, ${isAny(hasDueHold(now))} as holds`,
+  );
+  return row ?? { changes: false, holds: false };
+}
 
 async function findDue(ctx: Context, where: SQL | undefined): Promise<string[]> {
   const rows = await ctx.db

@@ -293,6 +293,10 @@ export async function listHolds(
     .limit(query.limit);
 }
 
+/** SQL condition: the contract has an open hold that has reached its end. */
+export const hasDueHold = (now: Date): SQL =>
+  sql`${contracts.id} in (select contract_id from holds where state = 'open' and until <= ${now.toISOString()}::timestamptz)`;
+
 /** Finds contracts with a hold that is due, oldest first. */
 export async function findDueHolders(
   db: Database,
@@ -303,12 +307,7 @@ export async function findDueHolders(
   return db
     .select({ organizationId, userId })
     .from(contracts)
-    .where(
-      and(
-        sql`${id} in (select contract_id from holds where state = 'open' and until <= ${now.toISOString()}::timestamptz)`,
-        options.where,
-      ),
-    )
+    .where(and(hasDueHold(now), options.where))
     .orderBy(asc(id))
     .limit(options.limit);
 }
