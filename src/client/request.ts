@@ -9,19 +9,18 @@ export interface Exchange {
   method: string;
   headers: Record<string, string>;
   body?: string | FormData | undefined;
-  /** Default: `json`, which parses the body of the answer if it can. Errors are always parsed. */
-  answer?: "json" | "text" | undefined;
   /** Default: the platform's own. */
   fetch: typeof fetch | undefined;
   signal: AbortSignal | undefined;
   timeoutMs: number;
 }
 
-/** HTTP response of any status. `body` is the parsed JSON, or the text. */
+/** HTTP response of any status. `body` is the parsed JSON, or the text if it is no JSON. */
 export interface ServiceAnswer {
   ok: boolean;
   status: number;
   headers: Headers;
+  text: string;
   body: unknown;
 }
 
@@ -42,9 +41,8 @@ export async function exchange(request: Exchange): Promise<ServiceAnswer> {
       credentials: "omit",
       signal: controller.signal,
     });
-    const { ok, status, headers: received } = answer;
     const text = await answer.text();
-    return { ok, status, headers: received, body: ok && request.answer === "text" ? text : parse(text) };
+    return { ok: answer.ok, status: answer.status, headers: answer.headers, text, body: parse(text) };
   };
   let timer: ReturnType<typeof setTimeout> | undefined;
   const answered = new Promise<ServiceAnswer>((resolve, reject) => {

@@ -30,6 +30,8 @@ const ELSEWHERE = [
   "POST /holds/:holdId",
   "DELETE /holds/:holdId",
   "POST /pricing-tokens/verify",
+  "POST /snapshot",
+  "POST /usage",
   ...["", "/organizations/:organizationId"].flatMap((below) => [
     `POST ${below}/services/:serviceName/diff`,
     `POST ${below}/services/:serviceName/impact`,

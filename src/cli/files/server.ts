@@ -81,6 +81,10 @@ export class Server {
     return this.#transport.ask({ method: "GET", ...rest, path: `${this.#base}${path}` }, isIt);
   }
 
+  async #text(path: string): Promise<string> {
+    return (await this.#transport.send({ method: "GET", path: `${this.#base}${path}` })).text;
+  }
+
   /** Lists the names of all services. */
   async serviceNames(): Promise<string[]> {
     const names: string[] = [];
@@ -106,11 +110,11 @@ export class Server {
   }
 
   source(service: string, version: string): Promise<string> {
-    return this.#read(versionPath(service, version, "/source"), isText, { answer: "text" });
+    return this.#text(versionPath(service, version, "/source"));
   }
 
   expectations(service: string, version: string): Promise<string> {
-    return this.#read(versionPath(service, version, "/expectations"), isText, { answer: "text" });
+    return this.#text(versionPath(service, version, "/expectations"));
   }
 
   /** Predicts a change, with drafts that count as uploaded. */

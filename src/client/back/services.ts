@@ -111,7 +111,7 @@ export class Services {
    * @throws ServiceRequestError with status 404 if there is no such version.
    */
   async source(serviceName: string, pricingVersion: string, options?: CallOptions): Promise<string> {
-    return this.transport.ask(textOf(serviceName, pricingVersion, "source"), isText, options);
+    return (await this.transport.send(textOf(serviceName, pricingVersion, "source"), options)).text;
   }
 
   /**
@@ -120,7 +120,7 @@ export class Services {
    */
   async expectations(serviceName: string, pricingVersion: string, options?: CallOptions): Promise<string | null> {
     try {
-      return await this.transport.ask(textOf(serviceName, pricingVersion, "expectations"), isText, options);
+      return (await this.transport.send(textOf(serviceName, pricingVersion, "expectations"), options)).text;
     } catch (error) {
       const none = `Pricing version ${pricingVersion} of service ${serviceName} has no expectations`;
       if (error instanceof ServiceRequestError && error.message === none) return null;
@@ -140,11 +140,9 @@ export class Services {
 
 const pathOf = (serviceName: string) => `/services${segment("serviceName", serviceName)}`;
 
-const isText = (value: unknown): value is string => typeof value === "string";
-
 function textOf(serviceName: string, pricingVersion: string, file: "source" | "expectations"): Call {
   const path = `${pathOf(serviceName)}/pricings${segment("pricingVersion", pricingVersion)}/${file}`;
-  return { method: "GET", path, answer: "text" };
+  return { method: "GET", path };
 }
 
 function isVersionFile(value: unknown): value is VersionFile {

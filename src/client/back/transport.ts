@@ -49,8 +49,6 @@ export interface Call {
   query?: Query;
   /** Sent as JSON, except a form. */
   body?: unknown;
-  /** Default: `json`. */
-  answer?: "json" | "text";
   /** True for a POST that changes nothing. */
   isRead?: boolean;
   idempotencyKey?: string | undefined;
@@ -140,7 +138,7 @@ export class Transport {
   }
 
   private async attempt(
-    { method, path, query, body, answer, idempotencyKey }: Call,
+    { method, path, query, body, idempotencyKey }: Call,
     signal: AbortSignal | undefined,
     timeoutMs: number,
   ): Promise<ServiceAnswer | ServiceRequestError> {
@@ -154,7 +152,6 @@ export class Transport {
         method,
         headers,
         body: body === undefined ? undefined : isForm ? body : JSON.stringify(body),
-        answer,
         fetch: this.options.fetch,
         signal,
         timeoutMs,
