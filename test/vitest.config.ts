@@ -1,6 +1,9 @@
 import { resolve } from "node:path";
 import { defineConfig } from "vitest/config";
 
+/** Bounds how long `expect.poll` waits: long enough for a busy machine. */
+const POLLING = { poll: { timeout: 15_000 } };
+
 export default defineConfig({
   root: resolve(import.meta.dirname, ".."),
   test: {
@@ -8,6 +11,7 @@ export default defineConfig({
       {
         test: {
           name: "pure",
+          expect: POLLING,
           // Files share the modules of their worker, which saves a quarter of the time.
           isolate: false,
           sequence: { groupOrder: 0 },
@@ -28,6 +32,7 @@ export default defineConfig({
       {
         test: {
           name: "react-18",
+          expect: POLLING,
           sequence: { groupOrder: 0 },
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
@@ -38,6 +43,7 @@ export default defineConfig({
       {
         test: {
           name: "react-19",
+          expect: POLLING,
           sequence: { groupOrder: 0 },
           include: ["test/react/**/*.test.tsx"],
           environment: "jsdom",
@@ -50,6 +56,7 @@ export default defineConfig({
       {
         test: {
           name: "postgres",
+          expect: POLLING,
           // Files share the modules of their worker, which saves a quarter of the time.
           isolate: false,
           sequence: { groupOrder: 1 },
@@ -63,6 +70,7 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
+          expect: POLLING,
           sequence: { groupOrder: 2 },
           include: ["test/**/*.e2e.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
@@ -74,6 +82,7 @@ export default defineConfig({
       {
         test: {
           name: "slow",
+          expect: POLLING,
           // openapi-typescript needs the programming interface of TypeScript 5, which TypeScript 7 does not have.
           alias: { typescript: "typescript5" },
           server: { deps: { inline: ["openapi-typescript"] } },
@@ -88,6 +97,7 @@ export default defineConfig({
       {
         test: {
           name: "runtimes",
+          expect: POLLING,
           sequence: { groupOrder: 4 },
           include: ["test/**/*.runtime.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],
@@ -99,6 +109,7 @@ export default defineConfig({
       {
         test: {
           name: "packages",
+          expect: POLLING,
           sequence: { groupOrder: 7 },
           include: ["test/**/*.package.test.ts"],
           globalSetup: ["test/packages/tarballs.ts"],
@@ -110,6 +121,7 @@ export default defineConfig({
       {
         test: {
           name: "browser",
+          expect: POLLING,
           sequence: { groupOrder: 5 },
           include: ["test/**/*.browser.test.ts"],
           globalSetup: ["test/support/postgres-server.ts", "test/admin/build-console.ts"],
@@ -121,6 +133,7 @@ export default defineConfig({
       {
         test: {
           name: "screenshots",
+          expect: POLLING,
           include: ["test/admin/screenshots.ts"],
           globalSetup: ["test/support/postgres-server.ts", "test/admin/build-console.ts"],
           hookTimeout: 60_000,
@@ -129,6 +142,7 @@ export default defineConfig({
       {
         test: {
           name: "faults",
+          expect: POLLING,
           sequence: { groupOrder: 6 },
           include: ["test/**/*.fault.test.ts"],
           globalSetup: ["test/support/postgres-server.ts"],

@@ -113,7 +113,9 @@ describe("19: the stream of changes", () => {
     const { id } = await contract(api, key, "unnamed");
     await api.call("PUT", "/contracts/unnamed/userContact", { key, body: { email: "unnamed@example.com" } });
     expect(isAnnounced(await stream.provenFrom(0), id)).toBe(true);
-    await expect.poll(() => stream.messages.filter(({ event }) => event === "beat").length).toBeGreaterThan(6);
+    await expect
+      .poll(() => stream.messages.filter(({ event }) => event === "beat").length, { timeout: 20_000 })
+      .toBeGreaterThan(6);
     const beats = stream.messages.flatMap(({ data }) => (data.at === undefined ? [] : [Date.parse(data.at)]));
     expect(beats).toEqual(beats.toSorted((a, b) => a - b));
     expect(beats[0]).toBeGreaterThanOrEqual(opened - 1);
