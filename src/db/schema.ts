@@ -89,6 +89,22 @@ export const instances = pgTable(
   (t) => [unique("instances_only_one_unique").on(t.onlyOne), check("instances_only_one_true", sql`${t.onlyOne}`)],
 );
 
+/** Ed25519 keys that sign pricing tokens. Keys that are no longer published are deleted. */
+export const tokenKeys = pgTable("token_keys", {
+  /** RFC 7638 thumbprint of the public half. */
+  kid: text("kid").primaryKey(),
+  /** Order of creation. */
+  position: bigint("position", { mode: "number" }).notNull().unique().generatedAlwaysAsIdentity(),
+  /** Public half in base64url. */
+  x: text("x").notNull(),
+  /** Private half, encrypted under API_KEYS_SECRET. */
+  privateSealed: text("private_sealed").notNull(),
+  createdAt: moment("created_at").notNull(),
+  signsFrom: moment("signs_from").notNull(),
+  /** Null until the key is replaced. */
+  publishedUntil: moment("published_until"),
+});
+
 export const organizations = pgTable(
   "organizations",
   {

@@ -10,6 +10,8 @@ interface ServerCommand {
   name: string;
   summary: string;
   help: string;
+  /** Flags and descriptions. Default: none. */
+  options?: readonly (readonly [flags: string, description: string])[];
   run: () => Promise<unknown>;
 }
 
@@ -79,6 +81,16 @@ Before it, every process runs with the new secret and with the old one in API_KE
 can be unset. Exit codes: 0 done; 1 something can be read with neither secret; 2 not done.`,
     run: () => import("./commands/reseal.ts"),
   },
+  {
+    name: "rotate-token-key",
+    summary: "Replace the key that signs EdDSA pricing tokens, beside a running system.",
+    options: [
+      ["--lead <duration>", "time from publishing the new key to signing with it, from 1s to 7d (default: 10m)"],
+      ["--revoke", "sign with the new key now, and withdraw every other key with the tokens that it signed"],
+    ],
+    help: "\nExit codes: 0 done; 1 a key is published already and does not sign yet; 2 not done.",
+    run: () => import("./commands/rotate-token-key.ts"),
+  },
 ];
 
 const program = new Command("faregate-server")
@@ -91,11 +103,15 @@ const program = new Command("faregate-server")
 The environment configures every command. The most important variables: PORT (3000), EVENTS_PORT (5403), HOST, DATA_DIR
 (.data), DATABASE_URL, ADMIN_PASSWORD, PUBLIC_URL, ALLOWED_ORIGINS. All of them: ${manifest.homepage.replace("#readme", "")}/blob/main/src/docs/operate.md`,
   );
-for (const { name, summary, help, run } of COMMANDS) {
+for (const { name, summary, help, options = [], run } of COMMANDS) {
   const command = program.command(name).description(summary).addHelpText("after", help).copyInheritedSettings(program);
+  for (const [flags, text] of options) command.option(flags, text);
   command.action(async () => {
+    const given = Object.entries(command.opts<Record<string, string | true>>()).flatMap(([option, value]) =>
+      value === true ? [`--${option}`] : [`--${option}=${value}`],
+    );
     // The modules find their operands where npm scripts have them.
-    process.argv.splice(2, process.argv.length, ...command.args);
+    process.argv.splice(2, process.argv.length, ...command.args, ...given);
     await run();
   });
 }

@@ -32,6 +32,7 @@ import { usageRoutes } from "./routes/usage.ts";
 import { contractUsageRoutes, organizationUsageRoutes } from "./routes/usage-history.ts";
 import { usageAlertRoutes } from "./routes/usage-alerts.ts";
 import { userRoutes } from "./routes/users.ts";
+import { JWKS_PATH, tokenKeySet } from "./routes/token-keys.ts";
 import { webhookRoutes } from "./routes/webhooks.ts";
 import { traceContextOf, type Tracing } from "./tracing.ts";
 
@@ -138,6 +139,7 @@ export function createApp(options: {
   });
   if (options.health !== undefined) app.route("/", healthRoutes(options.health));
   app.get("/static/pricings/:file", publicPricing);
+  app.get(JWKS_PATH, tokenKeySet);
   if (options.readConsole !== undefined) app.route("/", consoleRoutes(settings.baseUrlPath, options.readConsole));
   app.use((c, next) => {
     const admitted = chain(authenticate(c), () => {
@@ -243,7 +245,8 @@ function requireDecodablePath(c: AppContext): void {
 }
 
 /** Published offers are for every web page, whatever origins are allowed. Source: contract offers §4. */
-const isPublicOffer = (c: AppContext): boolean => c.req.path.startsWith(`${API_PREFIX}/public-offers/`);
+const isForEveryOrigin = (c: AppContext): boolean =>
+  c.req.path.startsWith(`${API_PREFIX}/public-offers/`) || c.req.path === JWKS_PATH;
 
 /**
  * Adds CORS headers to the answer, and returns the request's origin if it is allowed. hono/cors does not fit: it sends
@@ -257,7 +260,7 @@ function originHeaders(settings: HttpSettings): (c: AppContext) => string | unde
     settings.allowedOrigins.includes(origin);
   return (c) => {
     const origin = c.req.header("origin");
-    if (isPublicOffer(c)) {
+    if (isForEveryOrigin(c)) {
       c.get("request").headers["Access-Control-Allow-Origin"] = "*";
       return origin;
     }
@@ -279,7 +282,7 @@ function originHeaders(settings: HttpSettings): (c: AppContext) => string | unde
 /** Answers a CORS preflight. */
 function preflight(c: AppContext, origin: string | undefined): Response {
   const { headers } = c.get("request");
-  if (isPublicOffer(c)) {
+  if (isForEveryOrigin(c)) {
     c.header("Access-Control-Allow-Origin", "*");
     c.header("Access-Control-Allow-Methods", "GET,HEAD,OPTIONS");
     const asked = c.req.header("access-control-request-headers");

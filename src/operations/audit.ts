@@ -51,6 +51,9 @@ export const AUDIT_ACTIONS = [
   "cache.set",
   "event.test",
   "import.space",
+  "token-key.create",
+  "token-key.rotate",
+  "token-key.revoke",
 ] as const;
 
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];

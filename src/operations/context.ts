@@ -1,11 +1,13 @@
 import { PgTransaction } from "drizzle-orm/pg-core";
 import type { Author, Caller } from "../core/access/caller.ts";
 import type { AssessedConfiguration } from "../core/change/analysis.ts";
+import type { TokenSignature } from "../core/token-keys.ts";
 import type { Database } from "../db/postgres/connect.ts";
 import type { Invalidations } from "../db/postgres/invalidations.ts";
 import type { Issuer } from "../db/queries/issuer.ts";
 import type { EventLog } from "../db/queries/outbox.ts";
 import type { SnapshotCache } from "../db/queries/snapshot-cache.ts";
+import type { ReadTokenKeys } from "../db/queries/token-keys.ts";
 import { retrySerializationFailures } from "../db/postgres/retry.ts";
 import type { CompareBcrypt, Keyring } from "./credentials.ts";
 import type { AnswerTo, QueuedRequest } from "./evaluation/request.ts";
@@ -27,6 +29,7 @@ export interface Resources {
   keyring: Keyring;
   pricingCache: PricingCache;
   issuer: Issuer;
+  tokenKeys: ReadTokenKeys;
   /** Runs diffs, best fits and reviews, whose CPU time depends on the pricings. */
   analysis: Analysis;
   callCounter: CallCounter;
@@ -64,6 +67,8 @@ export interface Resources {
 export interface Settings {
   /** Lifetime of a pricing token, in seconds. */
   tokenLifetimeSeconds: number;
+  /** Signature of pricing tokens whose request names none. Default: HS256. */
+  tokenSignature?: TokenSignature | undefined;
   /** When false, only a platform ADMIN creates users. */
   allowPublicSignup: boolean;
   /** Public base URL of this server. Default: the host of each request. */

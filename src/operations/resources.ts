@@ -2,6 +2,7 @@ import type { Invalidations } from "../db/postgres/invalidations.ts";
 import type { Connection } from "../db/postgres/connect.ts";
 import { createIssuer, type Issuer } from "../db/queries/issuer.ts";
 import { createSnapshotCache } from "../db/queries/snapshot-cache.ts";
+import { createTokenKeyCache } from "../db/queries/token-keys.ts";
 import { type Analysis, createAnalysis } from "./state/analysis.ts";
 import { createCallCounter } from "./state/call-counter.ts";
 import { createConsume } from "./evaluation/consumption/queue.ts";
@@ -44,6 +45,7 @@ export function createResources(
     invalidations: changes,
     pricingCache: createPricingCache(),
     issuer: createIssuer(options.settings.publicUrl),
+    tokenKeys: createTokenKeyCache(changes),
     analysis: createAnalysis(),
     callCounter: createCallCounter(connection.db),
     callLimits: new CallLimits(),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { TOKEN_SIGNATURES } from "../core/token-keys.ts";
 import { amounts, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import { asOfContract, AT } from "./contracts.ts";
 import type { Operation } from "./operation.ts";
@@ -122,7 +123,15 @@ export const featureOperations: readonly Operation[] = [
     summary: "Issue a pricing token",
     description:
       "Returns a signed token with all features and balances of the end user, from which a front end answers without further requests until it expires.",
-    query: z.object(MODE),
+    query: z.object({
+      ...MODE,
+      signature: z
+        .enum(TOKEN_SIGNATURES)
+        .optional()
+        .describe(
+          "Signature of the token, whatever TOKEN_SIGNATURE says: `EdDSA` can be verified with the public keys",
+        ),
+    }),
     answers: { 200: { schema: pricingToken, example: { pricingToken: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.…" } } },
     errors: { 404: NO_CONTRACT },
   },

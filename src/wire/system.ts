@@ -43,6 +43,30 @@ export const tokenVerdict = z
   .strictObject({ valid: z.boolean(), reason: z.string().nullable() })
   .meta({ id: "TokenVerdict" });
 
+const TOKEN_KEY = {
+  kty: "OKP",
+  crv: "Ed25519",
+  use: "sig",
+  alg: "EdDSA",
+  kid: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+  x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+};
+
+export const tokenKeySet = z
+  .strictObject({
+    keys: z.array(
+      z.strictObject({
+        kty: z.literal("OKP"),
+        crv: z.literal("Ed25519"),
+        use: z.literal("sig"),
+        alg: z.literal("EdDSA"),
+        kid: z.string().describe("RFC 7638 thumbprint of the key"),
+        x: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: "TokenKeySet" });
+
 export const week = z
   .strictObject({ labels: z.array(z.string()).length(7), data: z.array(z.number()).length(7) })
   .meta({ id: "Week" });
@@ -64,6 +88,18 @@ export const systemOperations: readonly Operation[] = [
       "Checks that a token was signed here, is for an organization of the caller, and has not expired. For back ends without the secret.",
     body: { schema: tokenToVerify, example: { token: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZGEifQ.…" } },
     answers: { 200: { schema: tokenVerdict, example: { valid: true, reason: null } } },
+  },
+  {
+    id: "listTokenKeys",
+    group: "Tokens",
+    base: "/",
+    method: "GET",
+    path: "/.well-known/jwks.json",
+    summary: "List the public token keys",
+    description:
+      "Returns the keys that verify EdDSA pricing tokens, oldest first, for pages of every origin. A new key is published before it signs.",
+    conditional: true,
+    answers: { 200: { schema: tokenKeySet, example: { keys: [TOKEN_KEY] } } },
   },
   {
     id: "showHealth",

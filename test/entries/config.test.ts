@@ -23,6 +23,7 @@ it("an empty environment has the documented defaults", () => {
     ADMIN_USER: "admin",
     ADMIN_ORG_NAME: "admin's Organization",
     JWT_EXPIRATION: 3600,
+    TOKEN_SIGNATURE: "HS256",
     ALLOW_PUBLIC_SIGNUP: true,
     EVENTS_ONLY: false,
     MIGRATE: true,
@@ -211,4 +212,9 @@ describe("secrets beside a given database", () => {
     expect(sentence).toMatch(/^JWT_SECRET must be at least 32 random characters/);
     expect(sentence).not.toContain(weak);
   });
+});
+
+it("TOKEN_SIGNATURE is HS256 or EdDSA", () => {
+  expect(readConfig({ TOKEN_SIGNATURE: "EdDSA" }).TOKEN_SIGNATURE).toBe("EdDSA");
+  expect(() => readConfig({ TOKEN_SIGNATURE: "x" })).toThrow('TOKEN_SIGNATURE must be one of HS256, EdDSA, not "x".');
 });

@@ -79,6 +79,7 @@ describe("over an unrepaired driver, one sentence and no start:", () => {
     "commands/restore.ts",
     "commands/check-ledger.ts",
     "commands/reseal.ts",
+    "commands/rotate-token-key.ts",
   ])("%s ends with 2", (entry) => {
     expect(onNode(entry)).toMatchObject({ status: 2, stderr: refusalOf("src"), stdout: "" });
   });

@@ -121,7 +121,7 @@ describe("what is no token, or not this server's, is refused as that before anyt
     ["alg RS256", `${text({ alg: "RS256" })}.${text({})}.AAAA`, NONE],
     ["crit", `${text({ alg: "HS256", crit: ["b64"], b64: true })}.${text({})}.AAAA`, NONE],
     [
-      "EdDSA without a published key",
+      "EdDSA with a key id that is not published",
       `${text({ alg: "EdDSA", kid: "x" })}.${text({})}.AAAA`,
       "The signature is not of this server",
     ],

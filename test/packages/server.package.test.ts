@@ -186,7 +186,18 @@ describe("what the server package contains", () => {
       });
     // Its help needs no dependency.
     const help = run("--help").stdout;
-    const commands = ["start", "rest", "events", "migrate", "doctor", "backup", "restore", "check-ledger", "reseal"];
+    const commands = [
+      "start",
+      "rest",
+      "events",
+      "migrate",
+      "doctor",
+      "backup",
+      "restore",
+      "check-ledger",
+      "reseal",
+      "rotate-token-key",
+    ];
     for (const command of commands) {
       expect(help).toContain(`\n  ${command} `);
       const { status, stdout } = run(command, "--help");

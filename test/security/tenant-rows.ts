@@ -8,6 +8,7 @@
  * s success, b 400, k 401, f 403, n 404, c 409, u 422.
  */
 const TABLE = `
+GET /.well-known/jwks.json                                                               ssssssssssss ssssssssssss - ssssssssssss
 GET /analytics/api-calls                                                                 kkksssssssss kkksssssssss - kkksssssssss
 GET /analytics/evaluations                                                               kkksssssssss kkksssssssss - kkksssssssss
 GET /audit-log                                                                           kkksfffffsff kkksfffffsff - kkksfffffsff

@@ -65,7 +65,8 @@ export interface TestApi {
   callers: Callers;
   /** Log lines of the application. */
   logged: { level: string; message: string; detail: unknown; about: LogFields | undefined }[];
-  /** Calls the application in process. `path` is relative to /api/v1 unless it starts with /api, /static or /ofrep. */
+  /** Calls the application in process. `path` is relative to /api/v1 unless it starts with /api, /static, /ofrep or
+   * /.well-known. */
   call<T = Record<string, unknown>>(method: Method, path: string, options?: CallOptions): Promise<Answer<T>>;
   /** Stops the server's clock at this moment. */
   setNow(moment: Date): void;
@@ -167,12 +168,12 @@ function caller(app: Hono<AppEnv>): TestApi["call"] {
       init.body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
       if (!headers.has("content-type")) headers.set("content-type", "application/json");
     }
-    const url = /^\/(api|static|ofrep)(\/|$)/.test(path) ? path : `/api/v1${path}`;
+    const url = /^\/(api|static|ofrep|\.well-known)(\/|$)/.test(path) ? path : `/api/v1${path}`;
     const response = await app.request(url, init);
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.startsWith("application/json") && text !== "";
     const body: unknown = isJson ? JSON.parse(text) : text || undefined;
-    const documented = /^[^?#]*?(\/(?:api\/v1|ofrep)\/[^?#]*?)\/?(?:[?#].*)?$/.exec(url)?.[1];
+    const documented = /^[^?#]*?(\/(?:api\/v1|ofrep|\.well-known)\/[^?#]*?)\/?(?:[?#].*)?$/.exec(url)?.[1];
     if (documented !== undefined && method !== "OPTIONS") {
       expectDocumented(method, documented, response.status, body);
     }

@@ -156,6 +156,9 @@ export const audit = {
     "cache.set": "Cache value stored",
     "event.test": "Test event sent",
     "import.space": "Moved from SPACE",
+    "token-key.create": "Token key created",
+    "token-key.rotate": "Token key rotated",
+    "token-key.revoke": "Token keys revoked",
   } as Readonly<Record<string, string>>,
   details: "Before and after",
 } as const;

@@ -176,6 +176,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
 
   { pattern: "/audit-log", methods: ["GET"], access: { users: ["ADMIN"], keys: ["ALL"] } },
   { pattern: "/pricing-tokens/verify", methods: ["POST"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
+  { base: "/", pattern: "/.well-known/jwks.json", methods: ["GET"], access: "public" },
   { pattern: "/analytics/**", methods: ["GET"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
   { pattern: "/cache/**", methods: ["GET", "POST"], access: { users: ["ADMIN"], keys: "user-only" } },
   { pattern: "/public-offers/*/*", methods: ["GET"], access: "public" },

@@ -2,13 +2,14 @@ import postgres from "postgres";
 import { createBatch } from "./batch.ts";
 
 /**
- * A committed change that makes cached entries stale, as the triggers of migration 0024 notify it. A missing organization
+ * A committed change that makes cached entries stale, as the triggers of migrations 0024 and 0029 notify it. A missing organization
  * stands for any.
  */
 export type Invalidation =
   | { of: "contract"; contractId: string; organizationId?: string }
   | { of: "contracts"; organizationIds?: readonly string[] }
   | { of: "keys" }
+  | { of: "tokenKeys" }
   | { of: "everything" };
 
 /**
@@ -147,5 +148,6 @@ function changeOf(payload: string): Invalidation {
     return { of, contractId, ...(organizationId === undefined ? {} : { organizationId }) };
   }
   if (of === "contracts") return { of, ...(ids.length === 0 ? {} : { organizationIds: ids }) };
+  if (of === "token-keys") return { of: "tokenKeys" };
   return { of: of === "keys" ? of : "everything" };
 }

@@ -23,6 +23,7 @@ const ENTRIES = {
   migrate: "src/entries/commands/migrate.ts",
   "check-ledger": "src/entries/commands/check-ledger.ts",
   reseal: "src/entries/commands/reseal.ts",
+  "rotate-token-key": "src/entries/commands/rotate-token-key.ts",
   doctor: "src/entries/commands/doctor.ts",
   backup: "src/entries/commands/backup.ts",
   restore: "src/entries/commands/restore.ts",

@@ -1,4 +1,5 @@
 import { commandLine } from "../../core/command-line.ts";
+import { TOKEN_SIGNATURES } from "../../core/token-keys.ts";
 import { availableParallelism } from "node:os";
 import { parseDatabaseUrl } from "../../db/postgres/address.ts";
 import { z } from "zod";
@@ -96,13 +97,19 @@ const databaseAddress = (name: string) =>
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
+/** Parses a duration such as 90s, 15m, 1h or 2d. Returns seconds; undefined for other text. */
+export function secondsIn(text: string): number | undefined {
+  const [, digits, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(text.trim()) ?? [];
+  const seconds = Number(digits) * (UNIT_SECONDS[unit ?? ""] ?? Number.NaN);
+  return Number.isFinite(seconds) ? seconds : undefined;
+}
+
 const lifetime = z
   .string()
   .default("1h")
   .transform((text, ctx) => {
-    const [, digits, unit] = /^([1-9]\d{0,8})([smhd])$/.exec(text.trim()) ?? [];
-    const seconds = Number(digits) * (UNIT_SECONDS[unit ?? ""] ?? Number.NaN);
-    if (Number.isFinite(seconds)) return seconds;
+    const seconds = secondsIn(text);
+    if (seconds !== undefined) return seconds;
     ctx.addIssue(`JWT_EXPIRATION must be a number and a unit such as 90s, 15m, 1h or 2d, not "${text}".`);
     return z.NEVER;
   });
@@ -158,6 +165,8 @@ const schema = z.object({
   API_KEYS_SECRET_PREVIOUS: z.string().optional(),
   /** Lifetime of pricing tokens, in seconds. */
   JWT_EXPIRATION: lifetime,
+  /** Signature of pricing tokens whose request names none. */
+  TOKEN_SIGNATURE: oneOf("TOKEN_SIGNATURE", TOKEN_SIGNATURES).transform((signature) => signature ?? "HS256"),
   ALLOW_PUBLIC_SIGNUP: flag("ALLOW_PUBLIC_SIGNUP", true),
   /** True: the event server serves only the handshake. */
   EVENTS_ONLY: flag("EVENTS_ONLY", false),

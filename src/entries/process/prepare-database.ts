@@ -2,6 +2,8 @@ import { MIGRATIONS } from "../platform/migrations.ts";
 import { randomBytes } from "node:crypto";
 import { migrate, requireMigrated } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
+import { contextOf } from "../../operations/context.ts";
+import { createFirstTokenKey } from "../../operations/token-keys.ts";
 import { Failure } from "../../operations/errors.ts";
 import { fillUsernameSkeletons } from "../../operations/accounts/username-skeletons.ts";
 import { fillLimitValues } from "../../operations/numeric-limits.ts";
@@ -28,6 +30,7 @@ function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<st
   return withResources(config, secrets, options, async (resources) => {
     await fillUsernameSkeletons(resources);
     await fillLimitValues(resources);
+    await createFirstTokenKey(contextOf(resources, { kind: "anonymous" }));
     const created = await seedFirstAdmin(resources, {
       username: config.ADMIN_USER,
       password,

@@ -1,10 +1,13 @@
 import type { Hono } from "hono";
+import { commandLine } from "../../core/command-line.ts";
 import { listenForInvalidations } from "../../db/postgres/invalidations.ts";
-import { type Connection, connect } from "../../db/postgres/connect.ts";
+import { type Connection, connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { createApp, createHealthApp } from "../../http/app.ts";
 import type { AppEnv, Log } from "../../http/context.ts";
 import type { Tracing } from "../../http/tracing.ts";
-import type { Resources } from "../../operations/context.ts";
+import { contextOf, type Resources } from "../../operations/context.ts";
+import { asFailure, Failure } from "../../operations/errors.ts";
+import { tokenSigner } from "../../operations/token-keys.ts";
 import { createKeyring } from "../../operations/credentials.ts";
 import { allowHashes } from "../../operations/state/hashing-queue.ts";
 import { createResources } from "../../operations/resources.ts";
@@ -127,6 +130,12 @@ export async function openApplication(
 ): Promise<{ app: Hono<AppEnv>; health: ProcessHealth; endStreams(): void; close(): Promise<void> }> {
   const traced = await openTracing(config, options.applicationName);
   const { resources, health, endStreams, close } = await openResources(config, secrets, options);
+  if (config.TOKEN_SIGNATURE === "EdDSA") {
+    await requireTokenSigner(resources).catch(async (error: unknown) => {
+      await close();
+      throw error;
+    });
+  }
   return {
     app: applicationOver(config, resources, { health, log: options.log, tracing: traced?.tracing }),
     health,
@@ -135,4 +144,22 @@ export async function openApplication(
       await Promise.all([close(), traced?.close()]);
     },
   };
+}
+
+/**
+ * Checks that EdDSA tokens can be signed. Accepts an unreachable database: it may recover before the first request.
+ * @throws StartupProblem if API_KEYS_SECRET does not decrypt the token key.
+ */
+export async function requireTokenSigner(resources: Resources): Promise<void> {
+  try {
+    await tokenSigner(contextOf(resources, { kind: "anonymous" }));
+  } catch (error) {
+    if (error instanceof Failure) {
+      throw new StartupProblem(
+        `The token key cannot be read with API_KEYS_SECRET: set the secret under which it was stored, or replace the key with ${commandLine("rotate-token-key --revoke")}.`,
+        { cause: error },
+      );
+    }
+    if (asFailure(error)?.code !== "unavailable") throw error;
+  }
 }

@@ -8,6 +8,7 @@ import type { ConnectionLimits } from "../platform/http-server.ts";
 export function settingsOf(config: Config): Settings {
   return {
     tokenLifetimeSeconds: config.JWT_EXPIRATION,
+    tokenSignature: config.TOKEN_SIGNATURE,
     allowPublicSignup: config.ALLOW_PUBLIC_SIGNUP,
     allowTestEvents: config.ENABLE_TEST_EVENT,
     publicUrl: config.PUBLIC_URL,

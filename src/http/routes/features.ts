@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
+import type { TokenSignature } from "../../core/token-keys.ts";
 import type { Context } from "../../operations/context.ts";
 import type { EvaluationRequest, FeatureAnswer } from "../../operations/evaluation/request.ts";
 import { evaluateAllAt, evaluateOneAt } from "../../operations/evaluation/as-of.ts";
@@ -33,6 +34,16 @@ function positive(c: AppContext, name: string, fallback: number): number {
   return value > 0 ? value : fallback;
 }
 
+/**
+ * Reads the signature that a call asks for; undefined if it names none.
+ * @throws Failure invalid for any other algorithm.
+ */
+function signatureOf(c: AppContext): TokenSignature | undefined {
+  const given = queryParameter(c, "signature");
+  if (given === undefined || given === "EdDSA" || given === "HS256") return given;
+  throw new Failure("invalid", "INVALID DATA: signature must be EdDSA or HS256");
+}
+
 export const featureRoutes = new Hono<AppEnv>()
   .get("/", async (c) => {
     const limit = positive(c, "limit", 20);
@@ -64,7 +75,7 @@ export const featureRoutes = new Hono<AppEnv>()
     if (instantOf(c, "at") !== undefined) {
       throw new Failure("invalid", "INVALID DATA: A pricing token cannot be issued for a moment in the past");
     }
-    const issued = issuePricingToken(context(c), { userId: userId(c), mode: mode(c) });
+    const issued = issuePricingToken(context(c), { userId: userId(c), mode: mode(c), signature: signatureOf(c) });
     return chain(issued, (token) => json(c, token));
   })
   .post("/:userId/:featureId/unlock", async (c) => {

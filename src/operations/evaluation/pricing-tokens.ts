@@ -3,30 +3,51 @@ import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { contexts, evaluateFeature, featureIds } from "../../core/pricing/evaluate.ts";
 import { type PricingTokenPayload, serializeTokenPayload, tokenFeature } from "../../core/pricing-token.ts";
+import type { TokenSignature } from "../../core/token-keys.ts";
 import { organizationRole } from "../access.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
 import { type IssuedToken, signOncePerSecond } from "../state/issued-tokens.ts";
+import { publishedTokenKey, type TokenSigner, tokenSigner } from "../token-keys.ts";
 import { evaluatedOrganization, type Prepared, prepareContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
 
 /** Issues a signed, frozen pricing token with the details of every feature. Source: contract features-events §7. */
-export function issuePricingToken(ctx: Context, input: { userId: string; mode: Mode }): MaybePromise<IssuedToken> {
+export function issuePricingToken(
+  ctx: Context,
+  input: { userId: string; mode: Mode; signature?: TokenSignature | undefined },
+): MaybePromise<IssuedToken> {
+  const isEdDsa = (input.signature ?? ctx.resources.settings.tokenSignature) === "EdDSA";
   return chain(prepareContract(ctx, input.userId), (prepared) =>
-    chain(ctx.resources.issuer(ctx.db), (issuer) => {
-      const issuedAtSeconds = Math.floor(prepared.at.getTime() / 1000);
-      const { contract, evaluation } = prepared;
-      return signOncePerSecond(contract, { evaluation, server: input.mode.server, issuer, issuedAtSeconds }, () =>
-        signToken(ctx, prepared, { ...input, issuer, issuedAtSeconds }),
-      );
-    }),
+    chain(ctx.resources.issuer(ctx.db), (issuer) =>
+      chain(isEdDsa ? tokenSigner(ctx) : undefined, (signer) => {
+        const issuedAtSeconds = Math.floor(prepared.at.getTime() / 1000);
+        const { contract, evaluation } = prepared;
+        const inputs = { evaluation, server: input.mode.server, issuer, kid: signer?.kid, issuedAtSeconds };
+        return signOncePerSecond(contract, inputs, () =>
+          signToken(ctx, prepared, { ...input, issuer, signer, issuedAtSeconds }),
+        );
+      }),
+    ),
   );
 }
 
 async function signToken(
   ctx: Context,
   { evaluation, usage }: Prepared,
-  { userId, mode, issuer, issuedAtSeconds }: { userId: string; mode: Mode; issuer: string; issuedAtSeconds: number },
+  {
+    userId,
+    mode,
+    issuer,
+    signer,
+    issuedAtSeconds,
+  }: {
+    userId: string;
+    mode: Mode;
+    issuer: string;
+    signer: TokenSigner | undefined;
+    issuedAtSeconds: number;
+  },
 ): Promise<IssuedToken> {
   const { pricingContext, subscriptionContext } = contexts(evaluation, usage);
   const features: PricingTokenPayload["features"] = {};
@@ -44,8 +65,8 @@ async function signToken(
     aud: evaluatedOrganization(ctx),
   });
   const pricingToken = await new CompactSign(new TextEncoder().encode(payload))
-    .setProtectedHeader({ alg: "HS256" })
-    .sign(ctx.resources.keyring.token);
+    .setProtectedHeader(signer === undefined ? { alg: "HS256" } : { alg: "EdDSA", kid: signer.kid })
+    .sign(signer?.privateKey ?? ctx.resources.keyring.token);
   return Object.freeze({ pricingToken });
 }
 
@@ -64,9 +85,8 @@ const refused = (reason: string): TokenVerdict => ({ valid: false, reason });
 export async function verifyPricingToken(ctx: Context, token: string): Promise<TokenVerdict> {
   const decoded = decode(token);
   if (decoded === undefined) return refused("This is no pricing token");
-  const { algorithm, claims } = decoded;
-  // No server publishes an EdDSA key yet, so such a signature cannot be ours.
-  if (algorithm !== "HS256" || !(await isSignedHere(ctx, token))) return refused("The signature is not of this server");
+  const { claims } = decoded;
+  if (!(await isSignedHere(ctx, token, decoded))) return refused("The signature is not of this server");
   if (typeof claims.aud !== "string") {
     if (!isPlatformAdmin(ctx.caller)) return refused("The token names no organization");
   } else if (!(await isAudience(ctx, claims.aud))) {
@@ -77,13 +97,19 @@ export async function verifyPricingToken(ctx: Context, token: string): Promise<T
   return isCurrent ? { valid: true, reason: null } : refused("The token has expired");
 }
 
+interface DecodedToken {
+  algorithm: TokenSignature;
+  kid: unknown;
+  claims: JWTPayload;
+}
+
 /** Decodes header and claims without verifying; undefined for a malformed token or an unknown algorithm. */
-function decode(token: string): { algorithm: "HS256" | "EdDSA"; claims: JWTPayload } | undefined {
+function decode(token: string): DecodedToken | undefined {
   try {
-    const { alg, crit } = decodeProtectedHeader(token);
+    const { alg, crit, kid } = decodeProtectedHeader(token);
     if ((alg !== "HS256" && alg !== "EdDSA") || crit !== undefined) return undefined;
     base64url.decode(token.split(".")[2] ?? "");
-    return { algorithm: alg, claims: decodeJwt(token) };
+    return { algorithm: alg, kid, claims: decodeJwt(token) };
   } catch (error) {
     // Besides its own errors, jose throws TypeError for text that it cannot decode.
     if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
@@ -91,12 +117,13 @@ function decode(token: string): { algorithm: "HS256" | "EdDSA"; claims: JWTPaylo
   }
 }
 
-async function isSignedHere(ctx: Context, token: string): Promise<boolean> {
+async function isSignedHere(ctx: Context, token: string, { algorithm, kid }: DecodedToken): Promise<boolean> {
   const { keyring } = ctx.resources;
-  for (const key of [keyring.token, keyring.previousToken]) {
+  const keys = algorithm === "EdDSA" ? [await publishedTokenKey(ctx, kid)] : [keyring.token, keyring.previousToken];
+  for (const key of keys) {
     if (key === undefined) continue;
     try {
-      await compactVerify(token, key, { algorithms: ["HS256"] });
+      await compactVerify(token, key, { algorithms: [algorithm] });
       return true;
     } catch (error) {
       if (!(error instanceof errors.JOSEError)) throw error;

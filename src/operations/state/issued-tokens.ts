@@ -12,6 +12,8 @@ interface TokenInputs {
   evaluation: Evaluation;
   server: boolean;
   issuer: string;
+  /** Id of the Ed25519 key; undefined for HS256. */
+  kid: string | undefined;
 }
 
 /** The last token of each contract within one second. Signed again in that second, a token would be identical. */
@@ -23,7 +25,7 @@ const lastTokens = {
 /** Returns the token that was already signed for the same inputs in this second, or signs one. */
 export function signOncePerSecond(
   contract: ContractSnapshot,
-  { evaluation, server, issuer, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
+  { evaluation, server, issuer, kid, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
   sign: () => Promise<IssuedToken>,
 ): MaybePromise<IssuedToken> {
   if (lastTokens.issuedAtSeconds !== issuedAtSeconds) {
@@ -32,9 +34,11 @@ export function signOncePerSecond(
   }
   const { byContract } = lastTokens;
   const last = byContract.get(contract);
-  if (last?.evaluation === evaluation && last.server === server && last.issuer === issuer) return last.token;
+  if (last?.evaluation === evaluation && last.server === server && last.issuer === issuer && last.kid === kid) {
+    return last.token;
+  }
   const signing = sign();
-  const entry = { evaluation, server, issuer, token: signing as MaybePromise<IssuedToken> };
+  const entry = { evaluation, server, issuer, kid, token: signing as MaybePromise<IssuedToken> };
   byContract.set(contract, entry);
   signing.then(
     (token) => (entry.token = token),
