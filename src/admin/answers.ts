@@ -5,6 +5,7 @@ import type * as changes from "../wire/changes.ts";
 import type * as contracts from "../wire/contracts.ts";
 import type * as failures from "../wire/failure.ts";
 import type * as features from "../wire/features.ts";
+import type * as usage from "../wire/usage.ts";
 import type { usageAlerts } from "../wire/usage-alerts.ts";
 import type * as gates from "../wire/gate.ts";
 import type * as holds from "../wire/holds.ts";
@@ -89,6 +90,16 @@ export type GateVerdict = Impact["gate"];
 export type ClosedGate = NonNullable<z.output<typeof failures.failure>["gate"]>;
 export type Gate = z.output<typeof gates.gate>;
 export type UsageAlerts = z.output<typeof usageAlerts>;
+type UsageRow = z.output<typeof usage.organizationUsage | typeof usage.contractUsage>["data"][number];
+/** Sums of one limit on one day. */
+export type UsageBucket = Extract<UsageRow, { cleared: number }>;
+export type FeatureUsage = Exclude<Extract<UsageRow, { featureId: string | null }>, { kind: string }>;
+export type UserUsage = Extract<UsageRow, { userId: string | null }>;
+/** One change of a balance, or usage that was recorded late. */
+export type Movement = Extract<UsageRow, { kind: string }>;
+/** A report of usage with rows of one kind. */
+export type UsageReport<Row> = Omit<z.output<typeof usage.contractUsage>, "data"> & { data: Row[] };
+export type UsageTotal = UsageReport<never>["totals"][number];
 export type DecisionPage = z.output<typeof changes.decisionPage>;
 /** Log entry of a change to a service's pricings: gate results and impact report at that time. */
 export type Decision = DecisionPage["data"][number];

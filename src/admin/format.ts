@@ -8,11 +8,19 @@ const WEEK_MS = 7 * 86_400_000;
 const numbers = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2 });
 /** Day before month, as a number can be read both ways. */
 const DATE_LANGUAGE = LANGUAGE === "en" ? "en-GB" : LANGUAGE;
+const changes = new Intl.NumberFormat(LANGUAGE, { maximumFractionDigits: 2, signDisplay: "exceptZero" });
+const shares = new Intl.NumberFormat(LANGUAGE, { style: "percent", maximumFractionDigits: 1 });
 const days = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeZone: "UTC" });
 const moments = new Intl.DateTimeFormat(DATE_LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
 const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 
 export const formatNumber = (value: number): string => numbers.format(value);
+
+/** Formats a part of 1 as percent, with one decimal. */
+export const formatShare = (share: number): string => shares.format(share);
+
+/** Formats an amount with its sign. */
+export const formatChange = (value: number): string => changes.format(value);
 
 /** Formats a date of a pricing, independent of the reader's time zone. */
 export const formatDay = (iso: string): string => days.format(new Date(iso));

@@ -19,6 +19,7 @@ import { AsOfChoice, useMoment } from "../parts/as-of.tsx";
 import { Billing, useBilling } from "../parts/billing.tsx";
 import { ChangePlan } from "../parts/change-plan.tsx";
 import { Contact, nameOf } from "../parts/contact.tsx";
+import { ContractUsage } from "../parts/contract-usage.tsx";
 import { ContractHistory } from "../parts/contract-history.tsx";
 import { CustomTerms } from "../parts/custom-terms.tsx";
 import { OpenHolds } from "../parts/open-holds.tsx";
@@ -110,6 +111,9 @@ export function ContractPage() {
                   },
                   ...(data.asOf === undefined
                     ? [{ id: "plans", title: t.plans, content: <PlanMoves contract={data} /> }]
+                    : []),
+                  ...(data.asOf === undefined && here.may("GET", path`/contracts/${userId}/usage`)
+                    ? [{ id: "usage", title: texts.usage.title, content: <ContractUsage userId={userId} /> }]
                     : []),
                   { id: "history", title: t.history, content: <ContractHistory userId={userId} at={at} /> },
                   ...(mayChange

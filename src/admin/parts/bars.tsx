@@ -29,15 +29,30 @@ export function Bars({ name, labels, data }: { name: string; labels: readonly st
           );
         })}
       </svg>
-      <AsTable name={name} labels={labels} data={data} />
+      <AsTable name={name} labels={labels} columns={[{ name: t.count, data }]} />
     </figure>
   );
 }
 
 const [TREND_WIDTH, TREND_HEIGHT, TREND_GAP] = [300, 64, 2];
 
-/** Shows counts per day as thin bars below their sum. Today is paler, because it is not over. */
-export function Trend({ name, days, data }: { name: string; days: readonly string[]; data: readonly number[] }) {
+/** One more series of a table of days. */
+interface Column {
+  name: string;
+  data: readonly number[];
+}
+
+/**
+ * Shows counts per day as thin bars below their sum. Today is paler, because it is not over. Negative counts have no bar.
+ * `columns` are those of the table; by default the counts only.
+ */
+export function Trend(props: {
+  name: string;
+  days: readonly string[];
+  data: readonly number[];
+  columns?: readonly Column[];
+}) {
+  const { name, days, data } = props;
   const most = Math.max(1, ...data);
   const step = TREND_WIDTH / Math.max(1, data.length);
   const sum = formatNumber(sumOf(data));
@@ -63,7 +78,7 @@ export function Trend({ name, days, data }: { name: string; days: readonly strin
           />
         ))}
         {data.map((value, index) => {
-          const height = (value / most) * TREND_HEIGHT;
+          const height = Math.max(0, value / most) * TREND_HEIGHT;
           return (
             <rect
               key={index}
@@ -83,22 +98,27 @@ export function Trend({ name, days, data }: { name: string; days: readonly strin
         <span>{t.upTo(formatNumber(most))}</span>
         <span>{t.today}</span>
       </p>
-      <AsTable name={name} labels={days.map(formatDay)} data={data} />
+      <AsTable name={name} labels={days.map(formatDay)} columns={props.columns ?? [{ name: t.count, data }]} />
     </figure>
   );
 }
 
 const sumOf = (data: readonly number[]): number => data.reduce((sum, each) => sum + each, 0);
 
-function AsTable({ name, labels, data }: { name: string; labels: readonly string[]; data: readonly number[] }) {
+function AsTable(props: { name: string; labels: readonly string[]; columns: readonly Column[] }) {
+  const { name, labels, columns } = props;
   return (
     <details>
       <summary>{t.asTable}</summary>
-      <Table label={name} head={[t.day, t.count]}>
-        {data.map((value, index) => (
+      <Table label={name} head={[t.day, ...columns.map((column) => column.name)]}>
+        {labels.map((label, index) => (
           <tr key={index}>
-            <th scope="row">{labels[index]}</th>
-            <td className="right num">{formatNumber(value)}</td>
+            <th scope="row">{label}</th>
+            {columns.map((column) => (
+              <td key={column.name} className="right num">
+                {formatNumber(column.data[index] ?? 0)}
+              </td>
+            ))}
           </tr>
         ))}
       </Table>
