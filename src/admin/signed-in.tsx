@@ -39,6 +39,7 @@ const DecisionsPage = lazy(async () => ({ default: (await import("./pages/decisi
 const GatePage = lazy(async () => ({ default: (await import("./pages/gate.tsx")).GatePage }));
 const OverridesPage = lazy(async () => ({ default: (await import("./pages/overrides.tsx")).OverridesPage }));
 const UpcomingPage = lazy(async () => ({ default: (await import("./pages/upcoming.tsx")).UpcomingPage }));
+const UsagePage = lazy(async () => ({ default: (await import("./pages/usage.tsx")).UsagePage }));
 const DenialsPage = lazy(async () => ({ default: (await import("./pages/denials.tsx")).DenialsPage }));
 const AuditPage = lazy(async () => ({ default: (await import("./pages/audit.tsx")).AuditPage }));
 const AnalyticsPage = lazy(async () => ({ default: (await import("./pages/analytics.tsx")).AnalyticsPage }));
@@ -103,6 +104,7 @@ function Pages() {
           <Route path="gate" element={<GatePage />} />
           <Route path="overrides" element={<OverridesPage />} />
           <Route path="upcoming" element={<UpcomingPage />} />
+          <Route path="usage" element={<UsagePage />} />
           <Route path="denials" element={<DenialsPage />} />
           <Route path="audit" element={<AuditPage />} />
           <Route path="*" element={<NotFoundPage />} />

@@ -149,6 +149,7 @@ const SHOTS: readonly Shot[] = [
   },
   { name: "overrides", path: "/overrides", heading: "Custom terms" },
   { name: "upcoming", path: "/upcoming", heading: "Upcoming" },
+  { name: "usage", path: "/usage", heading: "Usage", prepare: text("By person") },
   { name: "denials", path: "/denials", heading: "Denials" },
   {
     name: "playground",

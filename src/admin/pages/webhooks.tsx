@@ -11,7 +11,6 @@ import { MenuItem, MenuLine, MoreMenu } from "../design/menu.tsx";
 import { Empty, Failed, Loaded, Page, Section } from "../design/page.tsx";
 import { SecretText } from "../parts/secret.tsx";
 import { Status, Table } from "../design/table.tsx";
-import { UsageAlertsSection } from "../parts/usage-alerts.tsx";
 import { useAsk, useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { formatDistance, formatNumber } from "../format.ts";
@@ -57,7 +56,6 @@ export function WebhooksPage() {
         </Loaded>
       </Section>
       {mayWrite ? <Add onSecret={setSecret} /> : null}
-      <UsageAlertsSection />
       {shown === undefined ? null : <Deliveries webhook={shown} mayResend={mayWrite} />}
       {secret === undefined ? null : (
         <Dialog title={t.secretTitle} onClose={() => setSecret(undefined)}>

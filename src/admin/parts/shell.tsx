@@ -76,6 +76,7 @@ export const INSIDE: readonly { group?: keyof typeof t.groups; pages: readonly E
       { name: "contracts", icon: UsersRound, to: "/contracts", call: "/contracts" },
       { name: "overrides", icon: Tag, to: "/overrides", call: "/overrides" },
       { name: "upcoming", icon: CalendarClock, to: "/upcoming", call: "/scheduled" },
+      { name: "usage", icon: ChartColumn, to: "/usage", call: "/usage" },
       { name: "denials", icon: OctagonX, to: "/denials", call: "/denials" },
       { name: "playground", icon: SearchCheck, to: "/playground", call: "/services" },
     ],
@@ -189,7 +190,7 @@ const GUIDES: readonly (readonly [part: RegExp, guide: string])[] = [
   [/\/price-page$/, "offers"],
   [/\/(overrides|upcoming)$/, "custom-terms"],
   [/\/(upload|services)(\/|$)/, "pricing-file"],
-  [/\/(webhooks|events)$/, "events"],
+  [/\/(webhooks|events|usage)$/, "events"],
   [/\/(members|audit|organizations|users|analytics|health|cache|account)$/, "operate"],
 ];
 

@@ -10,6 +10,7 @@ export const JUMPS: Readonly<Partial<Record<keyof typeof texts.shell.pages, stri
   overview: "o",
   contracts: "c",
   services: "s",
+  usage: "u",
   keys: "k",
   webhooks: "w",
 };

@@ -55,6 +55,7 @@ export const de: Texts = {
       contracts: "Verträge",
       overrides: "Sonderkonditionen",
       upcoming: "Geplant",
+      usage: "Nutzung",
       denials: "Ablehnungen",
       playground: "Zugriff prüfen",
       keys: "API-Schlüssel",

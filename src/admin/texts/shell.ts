@@ -30,6 +30,7 @@ export const shell = {
     contracts: "Contracts",
     overrides: "Custom terms",
     upcoming: "Upcoming",
+    usage: "Usage",
     denials: "Denials",
     playground: "Check access",
     keys: "API keys",
