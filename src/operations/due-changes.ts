@@ -9,7 +9,7 @@ import {
   type SubscribedService,
   viewSubscriptions,
 } from "../db/queries/contracts.ts";
-import { expireHolds, hasDueHold } from "../db/queries/holds.ts";
+import { hasDueHold } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import {
   changeEvent,
@@ -26,7 +26,7 @@ import { auditAll } from "./audit.ts";
 import { type Context, newId, transaction } from "./context.ts";
 import { isAtAddress } from "./contract-address.ts";
 import { factsOf } from "./contract-audit.ts";
-import { expireDueHolds } from "./due-holds.ts";
+import { expireDueHolds, expireHoldsOf } from "./due-holds.ts";
 import { Failure } from "./errors.ts";
 import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
@@ -228,7 +228,7 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
     return isTrial ? endTrials(ctx, group, error.message) : block(ctx, changes, error.message);
   }
   const operationId = newId(effectiveAt);
-  await expireHolds(ctx.db, { contractIds, operationId, now: effectiveAt });
+  const expired = await expireHoldsOf(ctx, contractIds, effectiveAt);
   for (const [contractId, levels] of await loadDueLevels(ctx.db, contractIds, effectiveAt)) {
     await renewDue(ctx.db, contractId, levels, { operationId, now: effectiveAt });
   }
@@ -259,7 +259,12 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
     before,
     await readFacts(ctx.db, contractIds),
   );
-  return [...novated, ...ended, ...(isTrial ? changes.map((change) => trialEvent(change, "converted")) : [])];
+  return [
+    ...expired,
+    ...novated,
+    ...ended,
+    ...(isTrial ? changes.map((change) => trialEvent(change, "converted")) : []),
+  ];
 }
 
 /** Ends contracts with their trials, also where what should follow is not possible. Their period stays as it is. */

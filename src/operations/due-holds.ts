@@ -8,7 +8,9 @@ import {
   type SeenLevel,
 } from "../db/queries/contract-snapshots.ts";
 import { applyDue, findDueHolders } from "../db/queries/holds.ts";
-import { recordEvents } from "../db/queries/outbox.ts";
+import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
+import { isAnyOf } from "../db/postgres/lists.ts";
+import { contracts } from "../db/schema.ts";
 import { findDueLevels, lockContract, sameLevel } from "../db/queries/usage.ts";
 import { rememberRaised } from "../db/queries/usage-alerts.ts";
 import { type Context, newId, transaction } from "./context.ts";
@@ -55,12 +57,24 @@ export async function evaluationIfAny(
 export async function applyDueOf(
   ctx: Context,
   contract: ContractSnapshot,
-  { organizationId, userId }: { organizationId: string; userId: string },
+  name: EndUserName,
   now: Date,
 ): Promise<SeenLevel[]> {
+  const { levels, events } = await writeDue(ctx, contract, name, now);
+  await recordEvents(ctx.db, events);
+  return levels;
+}
+
+/** Writes what is due of a locked contract. Returns its levels and the events to record. */
+async function writeDue(
+  ctx: Context,
+  contract: ContractSnapshot,
+  { organizationId, userId }: EndUserName,
+  now: Date,
+): Promise<{ levels: SeenLevel[]; events: Addressed[] }> {
   const { contractId } = contract;
   const { levels, counted } = await applyDue(ctx.db, contractId, contract.levels, { operationId: newId(now), now });
-  if (counted.length === 0) return levels;
+  if (counted.length === 0) return { levels, events: [] };
   const evaluation = await evaluationIfAny(ctx, contract, now);
   const changes = counted.map(({ level, after }) => ({
     level,
@@ -72,14 +86,29 @@ export async function applyDueOf(
   // A renewal that came after an expiry has taken away what that raised.
   const current = raised.filter(({ level }) => levels.some((one) => sameLevel(one, level) && isSamePeriod(one, level)));
   await rememberRaised(ctx.db, current);
-  await recordEvents(
-    ctx.db,
-    events.map((event) => ({ organizationId, event })),
-  );
-  return levels.map((level) => withRaised(level, current));
+  return {
+    levels: levels.map((level) => withRaised(level, current)),
+    events: events.map((event) => ({ organizationId, event })),
+  };
 }
 
 const isSamePeriod = (one: Level, other: Level): boolean => one.resetAt?.getTime() === other.resetAt?.getTime();
+
+/**
+ * Writes what is due of those of these locked contracts that have a hold that is due. Call it before a change of levels,
+ * while the contracts still have the limits that their holds counted against. Returns the events, which must be recorded
+ * last in the transaction.
+ */
+export async function expireHoldsOf(ctx: Context, contractIds: readonly string[], now: Date): Promise<Addressed[]> {
+  if (contractIds.length === 0) return [];
+  const where = isAnyOf(contracts.id, contractIds);
+  const events: Addressed[] = [];
+  for (const name of await findDueHolders(ctx.db, now, { where, limit: contractIds.length })) {
+    const contract = await loadSnapshot(ctx.db, name.organizationId, name.userId);
+    if (contract !== undefined) events.push(...(await writeDue(ctx, contract, name, now)).events);
+  }
+  return events;
+}
 
 /**
  * Writes the ends of holds that are due, of the matching contracts; of all without a condition. Each contract has its own

@@ -13,7 +13,7 @@ import {
   type OverrideView,
   type StoredOverride,
 } from "./overrides.ts";
-import { expireHolds, followLevels } from "./holds.ts";
+import { followLevels } from "./holds.ts";
 import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
@@ -329,7 +329,6 @@ export async function replaceSubscriptions(
 ): Promise<Addressed[]> {
   const { next } = input;
   const ofThese = isAnyOf(sql`contract_id`, input.contractIds);
-  await expireHolds(tx, input);
   await dropLevels(tx, { ...input, of: ofThese });
   // Update rows of retained services instead of deleting them: the deletion would cascade to their levels.
   const staying = isAnyOf(
@@ -503,7 +502,6 @@ export async function moveToVersion(
   const next = groups[0]?.next ?? [];
   const levelsOf = (ids: readonly string[]) => sql`${isAnyOf(sql`contract_id`, ids)} and service_id = ${serviceId}`;
   let changing: readonly string[] = contractIds;
-  await expireHolds(tx, { contractIds, now, operationId });
   if (input.usage === "reset") {
     await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
     await tx.execute(sql`delete from usage_levels where ${levelsOf(contractIds)}`);
@@ -638,7 +636,6 @@ export async function removeServicesFromContracts(
   if (contractIds.length === 0) return [];
   await appendHistory(tx, contractIds, now);
   const ended = await endLeavingOverrides(tx, { contractIds, leaving: isAnyOf(sql`service_id`, serviceIds), now });
-  await expireHolds(tx, input);
   await recordServiceRemoval(tx, input);
   await tx
     .delete(contractServices)

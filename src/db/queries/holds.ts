@@ -136,18 +136,6 @@ export async function applyDue<L extends Level>(
   return { levels: await renewDue(tx, contractId, current, entry), counted };
 }
 
-/** Writes all that is due of those of these locked contracts that have a hold that is due. */
-export async function expireHolds(
-  tx: Database,
-  { contractIds, ...entry }: { contractIds: readonly string[]; operationId: string; now: Date },
-): Promise<void> {
-  const rows = await tx
-    .selectDistinct({ id: holds.contractId })
-    .from(holds)
-    .where(and(isAnyOf(holds.contractId, contractIds), eq(holds.state, "open"), lte(holds.until, entry.now)));
-  for (const { id } of rows) await applyDue(tx, id, await loadLevels(tx, id), entry);
-}
-
 /**
  * Makes the open holds of locked contracts follow a change of their levels: releases those that hold a level which is gone,
  * and gives new rows of levels the sums of the others. Source: contract usage-records §3.4.

@@ -5,7 +5,7 @@ import { violates } from "../../db/postgres/connect.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import { lockSubscribers, recordServiceRemoval } from "../../db/queries/contracts.ts";
-import { expireHolds, followLevels, renameInHolds } from "../../db/queries/holds.ts";
+import { followLevels, renameInHolds } from "../../db/queries/holds.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingOverrides } from "../../db/queries/overrides.ts";
 import { moveAvailability } from "../../db/queries/scheduled-availability.ts";
@@ -18,6 +18,7 @@ import { auditAll } from "../audit.ts";
 import { auditOf, decideChange, type Decision, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
+import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { isLeft, leavePending, staysBehind } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
@@ -181,14 +182,14 @@ async function takeAlong(
 
 /**
  * Removes the service from contracts that also have others. They stay in the source organization; the service's
- * balances and overrides end. Returns the events of those overrides.
+ * balances and overrides end. Returns the events of expired holds and of those overrides.
  */
 async function leaveBehind(ctx: Context, contractIds: readonly string[], serviceId: string): Promise<Addressed[]> {
   if (contractIds.length === 0) return [];
   const now = ctx.resources.now();
+  const expired = await expireHoldsOf(ctx, contractIds, now);
   const ended = await endLeavingOverrides(ctx.db, { contractIds, leaving: sql`service_id = ${serviceId}`, now });
   const input = { contractIds, now, operationId: newId(now) };
-  await expireHolds(ctx.db, input);
   await recordServiceRemoval(ctx.db, { ...input, serviceIds: [serviceId] });
   const theirs: SQL | undefined = and(
     isAnyOf(contractServices.contractId, contractIds),
@@ -197,7 +198,7 @@ async function leaveBehind(ctx: Context, contractIds: readonly string[], service
   await ctx.db.delete(contractServices).where(theirs);
   await followLevels(ctx.db, input);
   await recordStates(ctx.db, { contractIds, cause: "move", now });
-  return ended;
+  return [...expired, ...ended];
 }
 
 /**

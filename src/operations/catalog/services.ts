@@ -10,6 +10,7 @@ import { audit, auditAll } from "../audit.ts";
 import { auditOf, decideChange, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
+import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { isService, leavePending } from "../pending-changes.ts";
 import { cancelRemoved } from "../removed-availability.ts";
@@ -173,6 +174,7 @@ export async function disableService(
     const contractIds = (await lockSubscribers(ctx.db, { serviceIds })).map((row) => row.id);
     const before = await readFacts(ctx.db, contractIds);
     const now = ctx.resources.now();
+    const expired = await expireHoldsOf(ctx, contractIds, now);
     await ctx.db
       .update(services)
       .set({ disabled: true, hasArchive: true, offerPublished: false, updatedAt: now })
@@ -195,7 +197,7 @@ export async function disableService(
       organizationId: service.organizationId,
       event: { code: "SERVICE_DISABLED", details: { serviceName: service.name } },
     };
-    await recordChanges(ctx.db, before, { first: [disabled, ...ended] });
+    await recordChanges(ctx.db, before, { first: [...expired, disabled, ...ended] });
   });
 }
 
@@ -218,6 +220,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const before = await readFacts(ctx.db, contractIds);
     const now = ctx.resources.now();
     const operationId = newId(now);
+    const expired = await expireHoldsOf(ctx, contractIds, now);
     const left = await leavePending(ctx, isService(serviceIds));
     const removed = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
     const cancelled = await cancelRemoved(ctx, { serviceIds }, "The service was removed");
@@ -232,7 +235,7 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
         before: { name },
       })),
     );
-    await recordChanges(ctx.db, before, { first: ended });
+    await recordChanges(ctx.db, before, { first: [...expired, ...ended] });
     return serviceIds.length;
   });
 }

@@ -23,6 +23,7 @@ import { auditOf, checkTarget, decideChange, keepDecision } from "../policy/chan
 import type { Targets } from "../policy/change-plan.ts";
 import { type Context, newId } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
+import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { movePending, type PendingMove } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
@@ -159,6 +160,7 @@ export async function applyAvailability(
   await ctx.db.update(pricings).set({ availability: input.availability }).where(eq(pricings.id, target.id));
   let novated: FactsById = new Map();
   let rewritten: Addressed[] = [];
+  let expired: Addressed[] = [];
   if (isArchiving) {
     await ctx.db.update(services).set({ hasArchive: true }).where(eq(services.id, service.id));
     const affected = await lockSubscribers(ctx.db, { serviceIds: [service.id], pricingIds: [target.id] });
@@ -168,7 +170,7 @@ export async function applyAvailability(
       ctx.db,
       affected.map(({ id }) => id),
     );
-    await novateToNewest(ctx, { service, affected, target: plan.newest, fallback, moves });
+    expired = await novateToNewest(ctx, { service, affected, target: plan.newest, fallback, moves });
   }
   await keepDecision(ctx, decision);
   await audit(ctx, {
@@ -188,7 +190,11 @@ export async function applyAvailability(
     details: { serviceName: service.name, pricingVersion: target.version },
   };
   const { organizationId } = service;
-  await recordChanges(ctx.db, novated, { novated: true, first: [{ organizationId, event }], last: rewritten });
+  await recordChanges(ctx.db, novated, {
+    novated: true,
+    first: [...expired, { organizationId, event }],
+    last: rewritten,
+  });
   return answer;
 }
 
@@ -216,7 +222,10 @@ export async function compiledVersion(ctx: Context, { id, hash }: VersionRow): P
   return pricing;
 }
 
-/** Moves every contract off an archived version. Source: services-pricings §5. */
+/**
+ * Moves every contract off an archived version. Returns the events of holds that expired before. Source:
+ * services-pricings §5.
+ */
 async function novateToNewest(
   ctx: Context,
   input: {
@@ -227,16 +236,19 @@ async function novateToNewest(
     fallback: Configuration;
     moves: readonly Move[] | undefined;
   },
-): Promise<void> {
+): Promise<Addressed[]> {
   const { service, affected, target } = input;
-  if (affected.length === 0) return;
+  if (affected.length === 0) return [];
   if (target === undefined) throw new Failure("invalid", `No active pricing found for service ${service.name}`);
   const pricing = await compiledVersion(ctx, target);
   const everybody = affected.map((row) => row.id);
   const moves = input.moves ?? [{ contractIds: everybody, ...checkTarget(service, target, pricing, input.fallback) }];
   const now = ctx.resources.now();
   const operationId = newId(now);
+  const expired: Addressed[] = [];
   for (const batch of batchesOf(moves)) {
+    const contractIds = batch.flatMap((move) => move.contractIds);
+    expired.push(...(await expireHoldsOf(ctx, contractIds, now)));
     await moveToVersion(ctx.db, {
       serviceId: service.id,
       pricingId: target.id,
@@ -246,7 +258,7 @@ async function novateToNewest(
       now,
       operationId,
     });
-    const contractIds = batch.flatMap((move) => move.contractIds);
     await recordStates(ctx.db, { contractIds, cause: "archiving", now });
   }
+  return expired;
 }

@@ -8,6 +8,7 @@ import {
   restartBilling,
   viewSubscriptions,
 } from "../../db/queries/contracts.ts";
+import type { Addressed } from "../../db/queries/outbox.ts";
 import { audit } from "../audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";
 import type { ImpactView } from "../policy/change-impact.ts";
@@ -17,6 +18,7 @@ import { type Context, newId } from "../context.ts";
 import { movePending } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
+import { expireHoldsOf } from "../due-holds.ts";
 import { requireService, type ServiceAddress } from "../service-address.ts";
 import { compiledPricings } from "../subscriptions.ts";
 
@@ -50,8 +52,10 @@ export async function novateHolders(
     const operationId = newId(now);
     const before = await readFacts(ctx.db, contractIds);
     const events = await movePending(ctx, { serviceId: service.id, to: target, moves: pendingMoves });
+    const expired: Addressed[] = [];
     for (const batch of batchesOf(moves)) {
       const ids = batch.flatMap((move) => move.contractIds);
+      expired.push(...(await expireHoldsOf(ctx, ids, now)));
       await appendHistory(ctx.db, ids, now);
       await moveToVersion(ctx.db, {
         serviceId: service.id,
@@ -73,7 +77,7 @@ export async function novateHolders(
       target: `${service.name} ${target.version}`,
       after: { novatedContracts: contractIds.length, ...auditOf(decision) },
     });
-    await recordChanges(ctx.db, before, { novated: true, last: events });
+    await recordChanges(ctx.db, before, { novated: true, first: expired, last: events });
     return { ...report, gate, overrideReason, novatedContracts: contractIds.length };
   };
   await applyDueChangesOf(ctx, { organizationId: input.organizationId });

@@ -15,6 +15,7 @@ import { contracts } from "../../db/schema.ts";
 import { type Context, newId, transaction } from "../context.ts";
 import { type ContractAddress, contractNotFound, findContract } from "../contract-address.ts";
 import { applyDueChanges, applyDueChangesOf, commonVersions } from "../due-changes.ts";
+import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { lockServices, resolveSubscription, type Subscription } from "../subscriptions.ts";
@@ -35,21 +36,21 @@ interface ImmediateNovation extends Novation {
 /**
  * Novates all matching contracts: validates all of them, then writes. The number of statements grows with the
  * organizations, not with the contracts. With `gate`, each organization's gate rules decide before any write.
- * @returns the contract ids, empty if none match once the locks are held, and their facts before; and the events of
- * overrides that ended and of cancelled changes.
+ * @returns the contract ids, empty if none match once the locks are held, and their facts before; the events of
+ * holds that expired before it; and those of overrides that ended and of cancelled changes.
  */
 async function applyNovation(
   ctx: Context,
   where: SQL | undefined,
   novation: ImmediateNovation,
   gate?: { overrideReason: string | undefined },
-): Promise<{ contractIds: string[]; before: FactsById; events: Addressed[] }> {
+): Promise<{ contractIds: string[]; before: FactsById; expired: Addressed[]; events: Addressed[] }> {
   const organizationIds = await ctx.db
     .selectDistinct({ id: contracts.organizationId })
     .from(contracts)
     .where(where)
     .then((rows) => rows.map((row) => row.id));
-  if (organizationIds.length === 0) return { contractIds: [], before: new Map(), events: [] };
+  if (organizationIds.length === 0) return { contractIds: [], before: new Map(), expired: [], events: [] };
   const services = await lockServices(ctx, organizationIds, novation);
   const rows = await lockContracts(ctx.db, where);
   const planned: { organizationId: string; contractIds: string[]; next: SubscribedService[] }[] = [];
@@ -66,6 +67,7 @@ async function applyNovation(
   // request.
   const now = ctx.resources.now();
   const operationId = newId(now);
+  const expired = await expireHoldsOf(ctx, contractIds, now);
   const before = await readFacts(ctx.db, contractIds);
   await appendHistory(ctx.db, contractIds, now);
   const events = await cancelScheduled(ctx, contractIds, novation);
@@ -73,7 +75,7 @@ async function applyNovation(
   await restartBilling(ctx.db, { contractIds, autoRenew: novation.billingPeriod?.autoRenew, now });
   await recordStates(ctx.db, { contractIds, cause: "novation", now });
   await keepGroupDecisions(ctx, decisions);
-  return { contractIds, before, events };
+  return { contractIds, before, expired, events };
 }
 
 /** Ends the trials of locked contracts, cancels their pending changes if asked to, and returns the events. */
@@ -108,12 +110,12 @@ export async function novateContract(
   await applyDueChangesOf(ctx, input);
   return transaction(ctx, async (ctx) => {
     const row = await findContract(ctx, input);
-    const { contractIds, before, events } = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
+    const { contractIds, before, expired, events } = await applyNovation(ctx, eq(contracts.id, row.id), input.novation);
     const [novated] = contractIds;
     if (novated === undefined) throw contractNotFound(input.userId);
     const view = await viewOne(ctx, novated);
     await auditNovations(ctx, [view]);
-    await recordChanges(ctx.db, before, { novated: true, last: events });
+    await recordChanges(ctx.db, before, { novated: true, first: expired, last: events });
     return view;
   });
 }
@@ -135,7 +137,9 @@ export async function novateGroup(
   await applyDueChanges(ctx, where);
   return proposeFirst(ctx, async (ctx) => {
     const { overrideReason } = input;
-    const { contractIds, before, events } = await applyNovation(ctx, where, input.novation, { overrideReason });
+    const { contractIds, before, expired, events } = await applyNovation(ctx, where, input.novation, {
+      overrideReason,
+    });
     if (contractIds.length === 0) {
       throw new Failure(
         "notFound",
@@ -144,7 +148,7 @@ export async function novateGroup(
     }
     const views = await viewByUsername(ctx, contractIds);
     await auditNovations(ctx, views);
-    await recordChanges(ctx.db, before, { novated: true, last: events });
+    await recordChanges(ctx.db, before, { novated: true, first: expired, last: events });
     return views;
   });
 }

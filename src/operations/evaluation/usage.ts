@@ -7,7 +7,6 @@ import type { PrivateEvent } from "../../core/event-messages.ts";
 import { type Level, loadSnapshot } from "../../db/queries/contract-snapshots.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
 import { rememberRaised } from "../../db/queries/usage-alerts.ts";
-import { expireHolds } from "../../db/queries/holds.ts";
 import {
   boundaryAfter,
   loadLevels,
@@ -24,7 +23,7 @@ import { showContracts } from "../contract-views.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
-import { evaluationIfAny, grantedLimit } from "../due-holds.ts";
+import { evaluationIfAny, expireHoldsOf, grantedLimit } from "../due-holds.ts";
 import { type AlertedLevel, thresholdEvents } from "../usage-events.ts";
 import { evaluatedOrganization, withLockedContract } from "./prepare.ts";
 import type { Mode } from "./request.ts";
@@ -80,7 +79,7 @@ export async function changeUsage(
     const contract = await findContract(ctx, input, "change");
     const now = ctx.resources.now();
     const operationId = newId(now);
-    await expireHolds(ctx.db, { contractIds: [contract.id], operationId, now });
+    const expired = await expireHoldsOf(ctx, [contract.id], now);
     const levels = await loadLevels(ctx.db, contract.id);
     let before: readonly Level[];
     let after: readonly Level[];
@@ -115,10 +114,7 @@ export async function changeUsage(
     const [view] = await showContracts(ctx, rows);
     if (view === undefined) throw new Error(`contract ${contract.id} vanished inside its transaction`);
     const { organizationId } = contract;
-    await recordEvents(
-      ctx.db,
-      events.map((event) => ({ organizationId, event })),
-    );
+    await recordEvents(ctx.db, [...expired, ...events.map((event) => ({ organizationId, event }))]);
     return view;
   });
 }
