@@ -12,21 +12,26 @@ import { contractUsers } from "./seed.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** A REST process and its Postgres, both of which can be killed and come back at the same ports. */
+/** REST processes and their Postgres, all of which can be killed and come back at the same ports. */
 export interface Killable {
   /** Key of scope ALL of the contracted users' organization. */
   key: string;
-  url(path: string): string;
-  killRest(): Promise<void>;
+  /** Address at a REST process, by its number. Default: the first. */
+  url(path: string, process?: number): string;
+  /** Kills a REST process and returns when another serves in its place. Default: the first. */
+  killRest(process?: number): Promise<void>;
   killDatabase(): Promise<void>;
-  /** True if REST has survived the kills of its database. */
+  /** True if every REST process has survived the kills of its database. */
   isRestRunning(): boolean;
   connect(): Connection;
   close(): Promise<void>;
 }
 
-/** Starts both, with contracts of these users. */
-export async function startKillable(seed: Parameters<typeof contractUsers>[1]): Promise<Killable> {
+/** Starts `processes` of REST and their Postgres, with contracts of the users in `seed`. */
+export async function startKillable(
+  seed: Parameters<typeof contractUsers>[1],
+  { processes = 1 } = {},
+): Promise<Killable> {
   const folder = await mkdtemp(join(tmpdir(), "faregate-faults-"));
   const password = crypto.randomUUID();
   const databasePort = await freePort();
@@ -36,27 +41,30 @@ export async function startKillable(seed: Parameters<typeof contractUsers>[1]): 
   const connection = connect(database.url);
   const key = await contractUsers(connection, seed);
   await connection.close();
-  const port = await freePort();
-  const url = (path: string) => `http://127.0.0.1:${port}/api/v1${path}`;
-  const startRest = (): ChildProcess =>
+  const ports = await Promise.all(Array.from({ length: processes }, freePort));
+  const url = (path: string, process = 0) => `http://127.0.0.1:${ports[process]}/api/v1${path}`;
+  const startRest = (port: number): ChildProcess =>
     spawn(process.execPath, ["--import", "tsx", "src/entries/node.ts"], {
       cwd: ROOT,
       env: { ...process.env, ...TEST_SECRETS, DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: "error" },
       stdio: "ignore",
     });
-  let rest = startRest();
-  const serves = async () =>
-    (await fetch(url(`/features/${seed.userIds[0]}`), { method: "POST", headers: { "x-api-key": key } })).ok;
-  await until(serves, "the first start");
+  const rests = ports.map(startRest);
+  const serves = async (process: number) =>
+    (await fetch(url(`/features/${seed.userIds[0]}`, process), { method: "POST", headers: { "x-api-key": key } })).ok;
+  const allServe = async () => (await Promise.all(rests.map((_, process) => serves(process)))).every(Boolean);
+  await until(allServe, "the first start");
   return {
     key,
     url,
-    killRest: async () => {
+    killRest: async (process = 0) => {
+      const [rest, port] = [rests[process], ports[process]];
+      if (rest === undefined || port === undefined) throw new Error(`there is no REST process ${process}`);
       const gone = new Promise((done) => rest.once("exit", done));
       rest.kill("SIGKILL");
       await gone;
-      rest = startRest();
-      await until(serves, "REST's return");
+      rests[process] = startRest(port);
+      await until(() => serves(process), "REST's return");
     },
     killDatabase: async () => {
       const pid = Number.parseInt(readFileSync(join(folder, "postgres", "postmaster.pid"), "utf8"), 10);
@@ -64,12 +72,12 @@ export async function startKillable(seed: Parameters<typeof contractUsers>[1]): 
       process.kill(pid, "SIGKILL");
       await gone;
       database = await startDatabase();
-      await until(serves, "service after the database's return");
+      await until(allServe, "service after the database's return");
     },
-    isRestRunning: () => rest.exitCode === null,
+    isRestRunning: () => rests.every((rest) => rest.exitCode === null),
     connect: () => connect(database.url),
     close: async () => {
-      rest.kill("SIGKILL");
+      for (const rest of rests) rest.kill("SIGKILL");
       await database.stop();
       await rm(folder, { recursive: true, force: true });
     },
