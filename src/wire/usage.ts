@@ -140,21 +140,28 @@ const sums = {
   late: z.number().describe("Recorded after its period had ended"),
 };
 const groupSums = { counted: sums.counted, late: sums.late };
+// Rows have names of their own: generators that write them in place put comments where types must stand.
 const usageTotals = z.array(z.strictObject({ ...named, ...sums }));
-const bucketRows = z.array(z.strictObject({ at: moment, ...named, ...sums }));
-const featureRows = z.array(z.strictObject({ ...named, featureId: z.string().nullable(), ...groupSums }));
-const userRows = z.array(z.strictObject({ ...named, userId: z.string().nullable(), ...groupSums }));
+const bucketRows = z.array(z.strictObject({ at: moment, ...named, ...sums }).meta({ id: "UsageOfBucket" }));
+const featureRows = z.array(
+  z.strictObject({ ...named, featureId: z.string().nullable(), ...groupSums }).meta({ id: "UsageOfFeature" }),
+);
+const userRows = z.array(
+  z.strictObject({ ...named, userId: z.string().nullable(), ...groupSums }).meta({ id: "UsageOfUser" }),
+);
 const movementRows = z.array(
-  z.strictObject({
-    id: z.number(),
-    at: moment,
-    recordedAt: moment,
-    ...named,
-    kind: z.enum(["consume", "revert", "adjust", "reset", "renew", "remove", "late"]),
-    amount: z.number().describe("Signed; of kind `late`, it moved no balance"),
-    featureId: z.string().nullable(),
-    operation: z.string().describe("Groups the movements of one call; of a batch item: its key"),
-  }),
+  z
+    .strictObject({
+      id: z.number(),
+      at: moment,
+      recordedAt: moment,
+      ...named,
+      kind: z.enum(["consume", "revert", "adjust", "reset", "renew", "remove", "late"]),
+      amount: z.number().describe("Signed; of kind `late`, it moved no balance"),
+      featureId: z.string().nullable(),
+      operation: z.string().describe("Groups the movements of one call; of a batch item: its key"),
+    })
+    .meta({ id: "UsageMovement" }),
 );
 const range = { from: moment, to: moment };
 export const contractUsage = z
