@@ -20,6 +20,7 @@ import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
 import * as scheduled from "./scheduled.ts";
 import * as usage from "./usage.ts";
+import * as usageRecords from "./usage-records.ts";
 import * as workers from "./workers.ts";
 
 /*
@@ -47,6 +48,7 @@ const NAMED = {
   peers,
   restore,
   scheduled,
+  "usage-records": usageRecords,
   workers,
 };
 const RATIOS = new URL("ratios.json", import.meta.url);
