@@ -31,8 +31,8 @@ export interface PricingTokenPayload {
 }
 
 /**
- * Parses a token and returns its payload, deeply frozen. Does not check the signature: only the back end has the
- * secret, so only it may base important decisions on a token.
+ * Parses a token and returns its payload, deeply frozen. Does not check the signature, so base no important
+ * decision on the result: createTokenVerifier of `faregate/verify` checks EdDSA tokens.
  * @throws InvalidPricingTokenError
  */
 export function parsePricingToken(token: string): PricingTokenPayload {

@@ -1,6 +1,6 @@
 /** Exports for server components (`faregate/react/server`): no React context, no browser API. */
 export type * from "../client/feature-id.ts";
-export { type InvalidTokenReason, InvalidPricingTokenError } from "../client/invalid-pricing-token-error.ts";
+export * from "../client/invalid-pricing-token-error.ts";
 export {
   type AnsweredFeature,
   type FeatureReason,
@@ -10,7 +10,7 @@ export {
   usageOf,
 } from "../client/feature-state.ts";
 export type * from "../client/offer.ts";
-export { publicOffer } from "../client/public-offer.ts";
+export * from "../client/public-offer.ts";
 export { type ChoiceProps, type OfferLabels, type OfferTableProps, OfferTable } from "./offer-table.tsx";
 export {
   type FeatureError,
@@ -19,3 +19,4 @@ export {
   type UsageFigure,
   parsePricingToken,
 } from "../client/pricing-token.ts";
+export * from "../client/verify.ts";

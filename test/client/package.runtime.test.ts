@@ -27,6 +27,7 @@ const PACKAGE = join(ROOT, "dist/package");
 const ENTRIES = [
   "pricing",
   "client",
+  "verify",
   "local",
   "openfeature/server",
   "openfeature/web",
@@ -44,6 +45,7 @@ const IMPORTS = [
 const SOURCES: Record<(typeof ENTRIES)[number], string> = {
   pricing: "core/pricing",
   client: "client/client",
+  verify: "client/verify",
   local: "local/local",
   "openfeature/server": "openfeature/server",
   "openfeature/web": "openfeature/web",
@@ -170,6 +172,14 @@ describe("sizes, compressed", () => {
     expect(modules(main).filter((id) => /socket|engine\.io|token-loader|\/request\./.test(id))).toEqual([]);
     const backEnd = await bundle(`export { FaregateProvider } from "./esm/openfeature/server.js";`);
     expect(compressed(backEnd)).toBeLessThanOrEqual(3100);
+  });
+
+  test("the verifier of tokens is 2 kB at most, and imports no package", async () => {
+    const chunks = await bundle(
+      `import { createTokenVerifier } from "./esm/client/verify.js"; globalThis.used = createTokenVerifier;`,
+    );
+    expect(modules(chunks).filter((id) => id.includes("/node_modules/"))).toEqual([]);
+    expect(compressed(chunks)).toBeLessThanOrEqual(2_000);
   });
 
   test("who only parses and evaluates a pricing has nothing of what compares pricings, and 32 kB at most", async () => {
