@@ -22,7 +22,7 @@ export interface Lock {
  */
 export function shrinkwrapOf(
   lock: Lock,
-  manifest: { name: string; version: string; dependencies: object; optionalDependencies: object },
+  manifest: { name: string; version: string } & Required<Pick<Locked, "dependencies" | "optionalDependencies">>,
 ): Lock {
   const reached: Record<string, Locked> = {};
   const reach = (from: string, name: string) => {
