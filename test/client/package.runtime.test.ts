@@ -275,7 +275,10 @@ test("every declaration is TypeScript, and names only what exists", () => {
 }, 60_000);
 
 test("npm would publish the package without a warning, with provenance", () => {
-  const published = spawnSync("npm", ["publish", "--dry-run", "--no-provenance"], { cwd: PACKAGE, encoding: "utf8" });
+  const published = spawnSync("npm", ["publish", "--dry-run", "--no-provenance", "--loglevel=notice"], {
+    cwd: PACKAGE,
+    encoding: "utf8",
+  });
   expect(published).toMatchObject({ status: 0, stdout: expect.stringMatching(/^\+ faregate@/m) });
   const warnings = published.stderr.split("\n").filter((line) => line.startsWith("npm warn"));
   // Nobody is signed in where tests run.

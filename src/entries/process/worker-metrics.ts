@@ -32,7 +32,7 @@ export function metricsOfAll(own: () => Promise<string>): () => Promise<string> 
   return async () => {
     const id = crypto.randomUUID();
     const merged = await new Promise<string | undefined>((resolve) => {
-      const late = setTimeout(resolve, WAIT_MS);
+      const late = setTimeout(() => resolve(undefined), WAIT_MS);
       waiting.set(id, (text) => {
         clearTimeout(late);
         resolve(text);
