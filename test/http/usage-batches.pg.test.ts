@@ -342,6 +342,33 @@ test("a contract that stays locked is a 503, and the same call is safe once it i
   expect(await verdicts(items)).toEqual(["counted", "duplicate"]);
 });
 
+test("contracts that were locked are counted together once they are free", async () => {
+  const others = Array.from({ length: 12 }, (_, i) => `${userId}-${i}`);
+  for (const other of others) await contract(api, key, other);
+  const items = others.map((other) => ({ ...item(other), userId: other }));
+  const { client } = api.database.connection;
+  const options = client.options as { debug?: unknown };
+  const locked = await client.reserve();
+  await locked`begin`;
+  await locked`select 1 from contracts where user_id = any(${others}) for update`;
+  let transactions = 0;
+  options.debug = (_: unknown, query: string) => {
+    if (/^begin/i.test(query)) transactions += 1;
+  };
+  try {
+    const answering = verdicts(items);
+    // The batch has found every contract locked, and waits for the first.
+    await expect.poll(() => transactions).toBe(2);
+    await locked`rollback`;
+    locked.release();
+    expect(new Set(await answering)).toEqual(new Set(["counted"]));
+  } finally {
+    options.debug = false;
+  }
+  // One that found them all locked, one that waited for the first, one for the others.
+  expect(transactions).toBe(3);
+});
+
 test("denials and metrics count items as they count single calls", async () => {
   const { totals } = api.resources.callCounter;
   const before = { ...totals };

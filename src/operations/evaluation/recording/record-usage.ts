@@ -20,13 +20,16 @@ import { type Circumstances, decideItem, entryOf, type Entry, noWrites, type Rec
 import type { ItemVerdict, RecordingMode, UsageItem, VerdictKind } from "./item.ts";
 
 /*
- * Records a batch of usage. One transaction counts the items of all contracts that are free and have nothing due. The other
- * contracts follow one by one, each in its own transaction, which waits for the lock and renews what is due.
+ * Records a batch of usage. One transaction counts the items of all contracts that are free and have nothing due. It then waits
+ * for one of the others in a transaction of its own, which renews what is due, and tries those that have become free meanwhile.
  */
 
 const LOCK_NOT_AVAILABLE = "55P03";
 /** Attempts of a transaction that loses keys to others. Each loss means that another batch has committed. */
 const MAX_ATTEMPTS = 20;
+
+/** Passes over the contracts that are free. More would not pay for contracts of which something is due. */
+const MAX_PASSES = 10;
 
 /** Verdicts of a batch in the order of its items, and how many there are of each kind. */
 export interface RecordedUsage {
@@ -61,10 +64,16 @@ export async function recordUsage(
       measure(ctx, batch.organizationId, item, verdict);
     }
   };
-  const done = await recordFree(ctx, batch, entries);
-  note(done);
-  const waiting = entries.filter((entry) => !done.has(entry));
-  for (const one of byEndUser(waiting).values()) note(await recordOne(ctx, batch, one));
+  let left: readonly Entry[] = entries;
+  for (let pass = 1; left.length > 0 && pass <= MAX_PASSES; pass += 1) {
+    const done = await recordFree(ctx, batch, left);
+    note(done);
+    const [next = [], ...others] = byEndUser(left.filter((entry) => !done.has(entry))).values();
+    // Another batch has the contract, or something of it is due. Once it is free, most others of that batch are free as well.
+    if (next.length > 0) note(await recordOne(ctx, batch, next));
+    left = others.flat();
+  }
+  for (const one of byEndUser(left).values()) note(await recordOne(ctx, batch, one));
   return { counts, items };
 }
 
