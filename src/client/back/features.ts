@@ -7,6 +7,7 @@ import type { Freshness, FallbackCache, OutageOptions } from "./fallback-cache.t
 import { type FeatureError, isObject, ownValue } from "../pricing-token.ts";
 import { tokenOf } from "../request.ts";
 import {
+  type Call,
   type CallOptions,
   type CountedOptions,
   type Guard,
@@ -260,11 +261,18 @@ export class Features {
     );
   }
 
-  /** Returns a signed pricing token of the end user, for a front end. */
-  async pricingToken(userId: string, options: CallOptions & Pick<EvaluationOptions, "server"> = {}): Promise<string> {
+  /**
+   * Returns a signed pricing token of the end user, for a front end. Tokens signed with EdDSA are verified by
+   * `faregate/verify`. Default of `signature`: the server's.
+   */
+  async pricingToken(
+    userId: string,
+    options: CallOptions & Pick<EvaluationOptions, "server"> & { signature?: "HS256" | "EdDSA" | undefined } = {},
+  ): Promise<string> {
     const path = `/features${segment("userId", userId)}/pricing-token`;
-    const { server } = options;
-    return tokenOf(await this.transport.send({ method: "POST", path, query: { server }, isRead: true }, options));
+    const { server, signature } = options;
+    const call: Call = { method: "POST", path, query: { server, signature }, isRead: true };
+    return tokenOf(await this.transport.send(call, options));
   }
 
   /** Lists one page of the features of pricings. */

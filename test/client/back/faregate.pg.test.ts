@@ -236,7 +236,13 @@ describe("features", () => {
     expect(await faregate.features.explainAll(userId)).toMatchObject({
       "tasker-board": { limit: { "tasker-maxTasks": 20 } },
     });
-    const token = parsePricingToken(await faregate.features.pricingToken(userId));
+    const text = await faregate.features.pricingToken(userId);
+    const headerOf = (one: string) => JSON.parse(atob(one.split(".")[0] ?? "")) as object;
+    expect(headerOf(text)).toEqual({ alg: "HS256" });
+    expect(headerOf(await faregate.features.pricingToken(userId, { signature: "EdDSA" }))).toMatchObject({
+      alg: "EdDSA",
+    });
+    const token = parsePricingToken(text);
     expect(token).toMatchObject({ sub: userId, features: { "tasker-board": { eval: true, limit: 20, used: 0 } } });
   });
 
