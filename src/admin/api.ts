@@ -151,7 +151,7 @@ function refusalOf(response: Response, body: unknown, key: string | undefined): 
   return new Refused(response.status, error ?? texts.errors.status(response.status), more);
 }
 
-/** Casts without validating: test/admin/answers.test.ts checks these types against the server's schemas. */
+/** Casts without validating: the types are those of src/wire, and the tests hold every answer of the server against it. */
 function shaped<T>(value: unknown): T {
   return value as T;
 }

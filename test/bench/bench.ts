@@ -24,11 +24,12 @@ import * as usageRecords from "./usage-records.ts";
 import * as workers from "./workers.ts";
 
 /*
- * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [hostile] [restore] [peers] …`: every figure is a ratio of two things measured in
- * this run. Exits 1 when one falls short of its target. With --gate it does when one is more than 30 % below the ratio in
- * ratios.json, measured again before it is believed; with --keep it writes that file and the table of src/docs/benchmarks.md. What is committed of it
- * are the lowest ratios of the machines at hand. BENCH_RUNTIME=Bun, Deno,
- * workerd, "Node 24" … puts Faregate on another runtime.
+ * `npm run bench [-- --quick] [--gate] [--keep] [usage] [evaluation] [growth] [peers] …`: each figure is a ratio of two
+ * measurements of this run. Exits 1 when one misses its target.
+ *
+ * `--gate`: exits 1 when one is more than 30 % below its ratio in ratios.json, measured again before it is believed. That
+ * file has the lowest ratios of the machines at hand. `--keep`: writes it, and the table of src/docs/benchmarks.md.
+ * `BENCH_RUNTIME=Bun`, `Deno`, `workerd`, `Node 24` … runs Faregate on another runtime.
  */
 
 const SUITES = { pricing, evaluation, usage, events };
