@@ -95,6 +95,7 @@ describe("19: the stream of changes", () => {
     expect((await open(undefined)).response.status).toBe(401);
     const user = await open(api.callers.owner.key);
     expect(user.response.status).toBe(403);
+    await user.ended;
     expect(user.text()).toContain("Changes are told to organization keys only");
     for (const { key: given } of [api.callers.all, api.callers.management, api.callers.evaluation]) {
       const stream = await open(given);
