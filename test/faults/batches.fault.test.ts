@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createRollUp } from "../../src/db/queries/usage-rollup.ts";
-import { type Killable, startKillable } from "../support/killable.ts";
+import { type Killable, startKillable, TWO_LIMITS } from "../support/killable.ts";
 
 /*
  * SIGKILL hits two REST processes and Postgres in turn while many callers record batches of usage. Each batch is sent up to
@@ -12,28 +12,13 @@ const KILLS = 12;
 const CALLERS = 16;
 const ITEMS = 12;
 const USERS = ["ada", "bob", "cleo", "dan"];
-const PRICING = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls'] && subscriptionContext['bytes'] < pricingContext['usageLimits']['bytes']
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: .inf, unit: call, type: NON_RENEWABLE, trackable: true }
-  bytes: { valueType: NUMERIC, defaultValue: .inf, unit: byte, type: NON_RENEWABLE, trackable: true }
-plans:
-  ALL: { price: 0, features: null }
-`;
 
 let killable: Killable;
 beforeAll(async () => {
-  killable = await startKillable({ pricing: PRICING, service: "meter", plan: "ALL", userIds: USERS }, { processes: 2 });
+  killable = await startKillable(
+    { pricing: TWO_LIMITS, service: "meter", plan: "ALL", userIds: USERS },
+    { processes: 2 },
+  );
 }, 60_000);
 afterAll(() => killable.close());
 

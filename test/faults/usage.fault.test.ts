@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { type Killable, startKillable } from "../support/killable.ts";
+import { type Killable, startKillable, TWO_LIMITS } from "../support/killable.ts";
 
 /*
  * SIGKILL hits the REST process and Postgres in turn while many clients consume. A client with an Idempotency-Key
@@ -10,28 +10,9 @@ import { type Killable, startKillable } from "../support/killable.ts";
 
 const KILLS = 20;
 
-const PRICING = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls'] && subscriptionContext['bytes'] < pricingContext['usageLimits']['bytes']
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: .inf, unit: call, type: NON_RENEWABLE, trackable: true }
-  bytes: { valueType: NUMERIC, defaultValue: .inf, unit: byte, type: NON_RENEWABLE, trackable: true }
-plans:
-  ALL: { price: 0, features: null }
-`;
-
 let killable: Killable;
 beforeAll(async () => {
-  killable = await startKillable({ pricing: PRICING, service: "meter", plan: "ALL", userIds: ["keyed", "plain"] });
+  killable = await startKillable({ pricing: TWO_LIMITS, service: "meter", plan: "ALL", userIds: ["keyed", "plain"] });
 }, 60_000);
 afterAll(() => killable.close());
 
