@@ -8,11 +8,11 @@ import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { type RunningServer, startRestServer, TEST_SECRETS, testKeyring } from "../support/event-server.ts";
-import { engineIn } from "./engine.ts";
+import { runOn } from "./run-on.ts";
 import { restOn, type Runtime, RUNTIMES } from "./runtimes.ts";
 import { AREAS, createSuite } from "./suite.ts";
 import { CASE_FILES, readCases, TODAY } from "../core/pricing/case-file.ts";
-import { runCase } from "./engine-cases.ts";
+import { run } from "./engine-cases.ts";
 
 /*
  * Tests the whole REST application and the pricing engine on each runtime, over a real Postgres and a real socket. `npm
@@ -53,7 +53,7 @@ afterAll(() => {
 describe.each([...RUNTIMES])("on %s", (runtime) => {
   let database: TestDatabase;
   let server: RunningServer;
-  let run: (area: string) => Promise<void>;
+  let runArea: (area: string) => Promise<void>;
 
   beforeAll(async () => {
     database = await createTestDatabase();
@@ -65,7 +65,8 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
       BASE_URL_PATH: "/space",
       PRICING_URL_ALLOWED_HOSTS: new URL(origin).host,
     });
-    run = createSuite({
+    runArea = createSuite({
+      url: server.url,
       fetch: (path, init) => fetch(server.url + path, init),
       admin: ADMIN,
       secrets: { jwtSecret: TEST_SECRETS.JWT_SECRET, jwtSalt: TEST_SECRETS.JWT_SALT },
@@ -77,6 +78,7 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
       },
       redirect: (to) => `${origin}/redirect?to=${encodeURIComponent(to)}`,
       basePath: "/space",
+      verify: async (cases) => (await runOn(runtime, "verifier-cases.ts", cases)) as string[],
     });
   }, 90_000);
   afterAll(async () => {
@@ -85,7 +87,7 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
   });
 
   test.each(Object.keys(AREAS))("%s is as everywhere else", async (area) => {
-    await run(area);
+    await runArea(area);
     pass(area, runtime);
   });
 
@@ -93,7 +95,7 @@ describe.each([...RUNTIMES])("on %s", (runtime) => {
     const cases = CASE_FILES.flatMap((file) => readCases(file));
     const today = TODAY.toISOString();
     expect(cases.length).toBeGreaterThan(300);
-    expect(await engineIn(runtime, cases, today)).toEqual(cases.map((each) => runCase(each, today)));
+    expect(await runOn(runtime, "engine-cases.ts", { cases, today })).toEqual(run({ cases, today }));
     pass(ENGINE, runtime);
   });
 

@@ -44,3 +44,8 @@ export function runCase(each: EngineCase, today: string): string {
   }
   return JSON.stringify(said);
 }
+
+/** Runs cases one after the other; see runCase. */
+export function run({ cases, today }: { cases: readonly EngineCase[]; today: string }): string[] {
+  return cases.map((each) => runCase(each, today));
+}

@@ -6,7 +6,7 @@ import { type RunningServer, startEventServer, startRestServer } from "../suppor
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import { contractUsers } from "../support/seed.ts";
 import { restOn } from "./runtimes.ts";
-import { PRICING } from "./suite.ts";
+import { PRICING } from "./world.ts";
 
 /* Two REST processes and two event servers over one Postgres, on Node and on Bun, must behave like one server. */
 

@@ -4,56 +4,20 @@
  */
 
 import { heavyPricing } from "../support/heavy-pricings.ts";
-
-/** The service that is tested, reached over a socket. */
-export interface Service {
-  /** `path` starts with a slash, after the host. */
-  fetch(path: string, init?: RequestInit): Promise<Response>;
-  /** The existing ADMIN. */
-  admin: { username: string; password: string };
-  /** Secrets that sign pricing tokens. */
-  secrets: { jwtSecret: string; jwtSalt: string };
-  /** An origin on the service's CORS allow list; every other is foreign. */
-  allowedOrigin: string;
-  /** Publishes text at a URL from which the service may fetch pricings. */
-  publish(text: string): string;
-  /** Returns a URL that redirects to `to`. */
-  redirect(to: string): string;
-  /** Sub-path under which the service serves everything as well. */
-  basePath: string;
-}
-
-/** State that areas share. */
-interface World extends Service {
-  adminKey: string;
-  organizationId: string;
-  key: string;
-  evaluationKey: string;
-}
-
-type Area = (world: World) => Promise<void>;
-
-const JSON_TYPE = { "content-type": "application/json" };
-
-export const PRICING = (name: string, version = "1.0.0") => `saasName: ${name}
-syntaxVersion: "3.0"
-version: "${version}"
-createdAt: "2025-03-01"
-currency: EUR
-features:
-  board:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: pricingContext['features']['board'] && subscriptionContext['maxTasks'] < pricingContext['usageLimits']['maxTasks']
-    serverExpression: pricingContext['features']['board'] && subscriptionContext['maxTasks'] <= pricingContext['usageLimits']['maxTasks']
-  sla: { valueType: TEXT, defaultValue: "99 %, zażółć", type: GUARANTEE, expression: "pricingContext['features']['sla'] === '99.9%'" }
-usageLimits:
-  maxTasks: { valueType: NUMERIC, defaultValue: 5, unit: task, type: NON_RENEWABLE, trackable: true, linkedFeatures: [board] }
-plans:
-  FREE: { price: 0, unit: user/month, features: null }
-  PRO: { price: 6, unit: user/month, features: null, usageLimits: { maxTasks: { value: 100 } } }
-`;
+import { TOKEN_AREAS } from "./token-areas.ts";
+import {
+  type Answer,
+  answerOf,
+  type Area,
+  ask,
+  equal,
+  JSON_TYPE,
+  matches,
+  PRICING,
+  type Service,
+  uploadFile,
+  type World,
+} from "./world.ts";
 
 /** The areas in the order of the table in src/docs/runtimes.md. */
 export const AREAS: Readonly<Record<string, Area>> = {
@@ -199,15 +163,7 @@ export const AREAS: Readonly<Record<string, Area>> = {
     equal(await used("once"), 0, "takes back what was counted");
   },
 
-  "pricing token": async (world) => {
-    const issued = await ask(world, "POST", "/features/ada/pricing-token", { key: world.evaluationKey });
-    const [head = "", payload = "", signature = ""] = String(issued.at("pricingToken")).split(".");
-    const claims = JSON.parse(fromBase64Url(payload));
-    equal(JSON.parse(fromBase64Url(head)).alg, "HS256", "the algorithm");
-    equal([claims.sub, claims.exp - claims.iat], ["ada", 3600], "whom and how long it is for");
-    equal(claims.features["tasker-board"], { eval: true, limit: 5, used: 0, error: null }, "a feature");
-    equal(signature, await sign(`${head}.${payload}`, world.secrets), "the signature");
-  },
+  ...TOKEN_AREAS,
 
   errors: async (world) => {
     const unknownKey = { "x-api-key": `org_${"0".repeat(64)}` };
@@ -365,15 +321,6 @@ export function createSuite(service: Service): (area: string) => Promise<void> {
   };
 }
 
-interface Answer {
-  status: number;
-  headers: Headers;
-  /** Parsed JSON; undefined for an empty body. */
-  body: unknown;
-  /** Reads the body at a slash-separated path; undefined if nothing is there. */
-  at(path: string): unknown;
-}
-
 /** The proxy of `wrangler dev` reports a connection that the Worker closed early as a restart. */
 const isCutByWrangler = (status: number, text: string) =>
   status === 503 && text.startsWith("Your worker restarted mid-request");
@@ -400,39 +347,6 @@ async function serveDuringDiff(world: World): Promise<void> {
   equal(answers > 20, true, `answers beside a diff: ${answers}`);
 }
 
-async function ask(
-  world: Service,
-  method: string,
-  path: string,
-  given: { key?: string; body?: unknown; text?: string; headers?: Record<string, string> },
-): Promise<Answer> {
-  const headers: Record<string, string> = { ...given.headers };
-  if (given.key !== undefined) headers["x-api-key"] = given.key;
-  const text = given.text ?? (given.body === undefined ? undefined : JSON.stringify(given.body));
-  const init: RequestInit = { method, headers };
-  if (text !== undefined) Object.assign(init, { body: text, headers: { ...headers, ...JSON_TYPE } });
-  const answer = await world.fetch(`/api/v1${path}`, init);
-  return answerOf(answer);
-}
-
-async function answerOf(answer: Response): Promise<Answer> {
-  const text = await answer.text();
-  const body: unknown = text === "" ? undefined : JSON.parse(text);
-  return {
-    status: answer.status,
-    headers: answer.headers,
-    body,
-    at: (path) =>
-      path.split("/").reduce<unknown>((at, name) => (at as Record<string, unknown> | null | undefined)?.[name], body),
-  };
-}
-
-async function uploadFile(world: World, path: string, text: string, field = "pricing"): Promise<Answer> {
-  const body = new FormData();
-  body.append(field, new Blob([text]), "pricing.yml");
-  return answerOf(await world.fetch(`/api/v1${path}`, { method: "POST", headers: { "x-api-key": world.key }, body }));
-}
-
 /** Returns a function that reads on until the text matches; it returns all text so far. */
 function reader(answer: Response): (until: RegExp) => Promise<string> {
   const from = answer.body?.getReader();
@@ -445,36 +359,4 @@ function reader(answer: Response): (until: RegExp) => Promise<string> {
     }
     return text;
   };
-}
-
-/** Signs with HMAC-SHA-256 under the derived key of the contract. Source: contract features-events §7. */
-async function sign(text: string, secrets: Service["secrets"]): Promise<string> {
-  const bytes = new TextEncoder();
-  const secret = await crypto.subtle.importKey("raw", bytes.encode(secrets.jwtSecret), "PBKDF2", false, ["deriveKey"]);
-  const key = await crypto.subtle.deriveKey(
-    { name: "PBKDF2", hash: "SHA-256", salt: bytes.encode(secrets.jwtSalt), iterations: 100_000 },
-    secret,
-    { name: "HMAC", hash: "SHA-256", length: 256 },
-    false,
-    ["sign"],
-  );
-  const signature = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes.encode(text)));
-  return btoa(String.fromCharCode(...signature))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_")
-    .replaceAll("=", "");
-}
-
-function fromBase64Url(text: string): string {
-  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (char) => char.charCodeAt(0));
-  return new TextDecoder().decode(bytes);
-}
-
-function equal(actual: unknown, expected: unknown, what: string): void {
-  const [is, shouldBe] = [JSON.stringify(actual), JSON.stringify(expected)];
-  if (is !== shouldBe) throw new Error(`${what}: ${is} instead of ${shouldBe}`);
-}
-
-function matches(actual: unknown, expected: RegExp, what: string): void {
-  if (!expected.test(String(actual))) throw new Error(`${what}: ${String(actual)} does not match ${expected}`);
 }
