@@ -146,9 +146,14 @@ test("the CSV export defuses formulas and quotes cells where needed", () => {
 
 test("the console decodes a pricing token and rejects other text", () => {
   const payload = { features: {}, pricingContext: {}, subscriptionContext: {}, iat: 1, exp: 2, sub: "añejo" };
-  const middle = Buffer.from(JSON.stringify(payload)).toString("base64url");
-  expect(decodeToken(` x.${middle}.y `)).toEqual(payload);
-  for (const none of ["", "x.y", `x.${Buffer.from("{}").toString("base64url")}.y`, "x.%%%.y"]) {
+  const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const [hs256, middle] = [encode({ alg: "HS256" }), encode(payload)];
+  expect(decodeToken(` ${hs256}.${middle}.y `)).toEqual({ algorithm: "HS256", kid: undefined, payload });
+  expect(decodeToken(`${encode({ alg: "EdDSA", kid: "k" })}.${middle}.`)).toMatchObject({
+    algorithm: "EdDSA",
+    kid: "k",
+  });
+  for (const none of ["", "x.y", `x.${middle}.y`, `${encode({})}.${middle}.y`, `${hs256}.${encode({})}.y`, "x.%%%.y"]) {
     expect(decodeToken(none), none).toBeUndefined();
   }
 });

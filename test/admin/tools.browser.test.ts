@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
 import { openReceiver } from "../events/webhook-receiver.ts";
-import { expectAccessible, useConsole } from "./console.ts";
+import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole({ environment: { WEBHOOK_ALLOWED_HOSTS: "127.0.0.1" } });
 
@@ -55,6 +55,12 @@ test("a token is issued, decoded, and verified by the server, which rejects a ch
   await expect.poll(() => page.getByRole("row", { name: /tasker-board/ }).textContent()).toContain("20 of 20");
   await page.getByRole("button", { name: "Verify with the server" }).click();
   await page.getByText("Signed by this server, and valid.").waitFor();
+  expect(await pairs()).toMatchObject({
+    Issuer: expect.stringMatching(/^urn:faregate:[0-9a-f]{24}$/),
+    Organization: `Tasker Inc. ${own.organizationId}`,
+    Algorithm: "HS256",
+  });
+  expect(await pairs()).not.toHaveProperty("Key id");
   await expectAccessible(page);
   const field = page.getByLabel("Pricing token");
   await field.fill(`${(await field.inputValue()).split(".").slice(0, 2).join(".")}.AAAA`);
@@ -64,6 +70,47 @@ test("a token is issued, decoded, and verified by the server, which rejects a ch
   await page.getByText("Not a pricing token.").waitFor();
   expect(own.complaints).toEqual([]);
 });
+
+test("the browser verifies an EdDSA token with the public keys of the server, and sends it nowhere", async () => {
+  const { page } = own;
+  await own.open("/tokens", "Token inspector");
+  await page.getByLabel("User id").fill("ada");
+  await page.getByLabel("Signature").selectOption("EdDSA");
+  await page.getByRole("button", { name: "Issue a token" }).click();
+  await page.getByRole("heading", { name: "ada" }).waitFor();
+  const requests: string[] = [];
+  page.on("request", (request) => requests.push(new URL(request.url()).pathname));
+  const field = page.getByLabel("Pricing token");
+  const token = await field.inputValue();
+  const [header = "", claims = "", signature = ""] = token.split(".");
+  await page.getByText("Verified in this browser with the server's public keys.").waitFor();
+  const { kid } = JSON.parse(atob(header)) as { kid: string };
+  expect(await pairs()).toMatchObject({ Algorithm: "EdDSA", "Key id": kid });
+  expect(await page.getByRole("button", { name: "Verify with the server" }).count()).toBe(0);
+  await expectAccessible(page);
+  await field.fill(`${header}.${claims}.${signature.startsWith("A") ? "B" : "A"}${signature.slice(1)}`);
+  await page.getByText("The signature does not match.").waitFor();
+  await expectAccessible(page);
+  const admin = await own.call<{ apiKey: string }>("POST", "/users/authenticate", {
+    username: "admin",
+    password: PASSWORD,
+  });
+  const body = { name: "Elsewhere", owner: "admin" };
+  const elsewhere = await own.call<{ id: string }>("POST", "/organizations", body, admin.apiKey);
+  await own.open("/tokens", "Token inspector", elsewhere.id);
+  await field.fill(token);
+  await page.getByText("The token belongs to another organization.").waitFor();
+  expect((await pairs())["Organization"]).toBe(own.organizationId);
+  expect(requests.filter((path) => path.endsWith("/verify"))).toEqual([]);
+  expect(own.complaints).toEqual([]);
+});
+
+/** Returns the facts that the token inspector shows. */
+async function pairs(): Promise<Record<string, string>> {
+  const list = own.page.locator("dl.pairs");
+  const [names, values] = await Promise.all([list.locator("dt").allInnerTexts(), list.locator("dd").allInnerTexts()]);
+  return Object.fromEntries(names.map((name, index) => [name, values[index] ?? ""]));
+}
 
 test("the events page shows past events and receives new ones live", async () => {
   const { page } = own;
