@@ -20,6 +20,7 @@ import {
 import type { GateRule, GateResult } from "../core/change/impact/gate.ts";
 import type { EventDetails } from "../core/event-messages.ts";
 import type { HeldAmount, HoldKind, HoldState, OnExpiry } from "../core/holds.ts";
+import type { LeaseFacts } from "../core/leases.ts";
 import type { OffReason } from "../core/ofrep.ts";
 import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
 import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
@@ -636,8 +637,9 @@ export const usageLevels = pgTable(
 );
 
 /**
- * Amounts of one feature's limits set aside for a contract, until they are settled, released or expire. The row of each
- * level repeats the sums of its open holds. An ended hold never changes again.
+ * Amounts of one feature's limits set aside for a contract, until they are settled, released or expire: holds, and what is
+ * left of leases. The row of each level repeats the sums of its open rows. An ended hold never changes again; a lease may
+ * give back what its end counted.
  */
 export const holds = pgTable(
   "holds",
@@ -657,6 +659,8 @@ export const holds = pgTable(
     endedAt: moment("ended_at"),
     /** By limit id: what was counted at the end. Null if nothing was. */
     counted: json("counted").$type<Record<string, number>>(),
+    /** Of a lease, whose `amounts` are what is left of it. Null for a hold. */
+    lease: json("lease").$type<LeaseFacts>(),
   },
   (t) => [
     // No foreign key on the contract, as for the ledger. A trigger deletes the rows with their contract.
@@ -672,6 +676,7 @@ export const holds = pgTable(
     check("holds_state_known", sql`${t.state} in ('open', 'settled', 'released', 'expired')`),
     check("holds_expiry_known", sql`${t.onExpiry} in ('release', 'consume')`),
     check("holds_ended_whole", sql`(${t.state} = 'open') = (${t.endedAt} is null)`),
+    check("holds_lease_whole", sql`(${t.kind} = 'lease') = (${t.lease} is not null)`),
   ],
 );
 

@@ -19,6 +19,7 @@ import { featureRoutes } from "./routes/features.ts";
 import { ofrepFailure, ofrepRoutes } from "./routes/ofrep.ts";
 import { gateRoutes } from "./routes/gate.ts";
 import { contractHoldRoutes, holdRoutes } from "./routes/holds.ts";
+import { featureLeaseRoutes, leaseRoutes } from "./routes/leases.ts";
 import { type Health, healthRoutes } from "./routes/health.ts";
 import { offerRoutes, publicOfferRoutes, publishingRoutes } from "./routes/offers.ts";
 import { keyOrganizationRoute, organizationRoutes } from "./routes/organizations.ts";
@@ -44,7 +45,7 @@ export const API_ENDINGS = ["/pricing-token"] as const;
 
 /** True for calls that change no contract, key or service. */
 const isEvaluation = (path: string) =>
-  ["/features", "/holds", "/usage"].some((start) => path.startsWith(API_PREFIX + start)) ||
+  ["/features", "/holds", "/leases", "/usage"].some((start) => path.startsWith(API_PREFIX + start)) ||
   path === `${API_PREFIX}/snapshot`;
 
 /** Kept as one object literal: V8 creates it five times faster than a spread, and every request needs it. */
@@ -182,6 +183,8 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/scheduled`, scheduledRoutes);
   app.route(`${API_PREFIX}/features`, featureRoutes);
+  app.route(`${API_PREFIX}/features`, featureLeaseRoutes);
+  app.route(`${API_PREFIX}/leases`, leaseRoutes);
   app.route(`${API_PREFIX}/snapshot`, snapshotRoutes);
   app.route(`${API_PREFIX}/usage`, usageRoutes);
   app.route(`${API_PREFIX}/usage`, organizationUsageRoutes);

@@ -31,6 +31,7 @@ export const EXAMPLE = {
   webhookId: "65f0c0ffee00000000000007",
   scheduledId: "65f0c0ffee00000000000008",
   holdId: "65f0c0ffee00000000000009",
+  leaseId: "65f0c0ffee00000000000010",
   createdAt: "2025-06-15T10:00:00.000Z",
   updatedAt: "2025-06-15T10:00:00.000Z",
   userKey: `usr_${"0123456789abcdef".repeat(4)}`,
@@ -53,6 +54,7 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   name: { description: "Name of the feature or usage limit", example: "maxTasks" },
   scheduledId: { description: "Id of the scheduled change", example: EXAMPLE.scheduledId },
   holdId: { description: "Id of the hold", example: EXAMPLE.holdId },
+  leaseId: { description: "Id of the lease", example: EXAMPLE.leaseId },
 };
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");

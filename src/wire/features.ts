@@ -8,7 +8,7 @@ import { feature } from "./services.ts";
 const NOT_A_NUMBER = "All values must be numbers";
 const NOT_AN_AMOUNT = "All values must be non-negative finite numbers";
 /** JSON represents sums below this exactly. */
-const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
+export const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
 
 /** Amount of a consumption. */
 export const amount = z

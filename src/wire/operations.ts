@@ -6,6 +6,7 @@ import { eventOperations } from "./events.ts";
 import { featureOperations } from "./features.ts";
 import { gateOperations } from "./gate.ts";
 import { contractHoldOperations, holdOperations } from "./holds.ts";
+import { leaseOperations } from "./leases.ts";
 import { offerOperations, publicOfferOperations, unlockOperations } from "./offers.ts";
 import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
@@ -43,6 +44,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...unlockOperations,
   ...snapshotOperations,
   ...holdOperations,
+  ...leaseOperations,
   ...usageOperations,
   ...usageReportOperations,
   ...usageReportOperations.map(insideOrganization),

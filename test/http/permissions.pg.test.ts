@@ -158,6 +158,9 @@ DELETE /contracts/{userId}/scheduled/1                            K y R R R R R 
 GET /contracts/{userId}/holds                                     K y R R R R R y y S
 POST /holds/1                                                     K R R R R R R y y y
 DELETE /holds/1                                                   K R R R R R R y y y
+POST /features/{userId}/{featureId}/leases                        K R R R R R R y y y
+POST /leases/1                                                    K R R R R R R y y y
+DELETE /leases/1                                                  K R R R R R R y y y
 GET /scheduled                                                    K y R R R R R y y S
 GET /services/{serviceName}/scheduled                                    K R R R R R R y y S
 DELETE /services/{serviceName}/scheduled/1                               K R R R R R R y y S

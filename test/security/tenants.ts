@@ -13,6 +13,7 @@ export interface Tenant {
   userId: string;
   scheduledId: string;
   holdId: string;
+  leaseId: string;
   /** Id of a scheduled change of the service. */
   serviceScheduledId: string;
   groupId: string;
@@ -80,6 +81,7 @@ export async function createTenants(api: TestApi): Promise<Tenants> {
       apiKeyId: ABSENT,
       scheduledId: ABSENT,
       holdId: ABSENT,
+      leaseId: ABSENT,
       serviceScheduledId: ABSENT,
       webhookId: ABSENT,
       deliveryId: "999999",
@@ -149,6 +151,12 @@ async function fillTenant(
     { key, body: { [`${name.toLowerCase()}-maxTasks`]: 1 } },
   );
   if (taken.status !== 200) throw new Error(JSON.stringify(taken.body));
+  const leased = await api.call<{ lease: { id: string } }>(
+    "POST",
+    `/features/${userId}/${name.toLowerCase()}-board/leases`,
+    { key, body: { for: "PT10M", amounts: { [`${name.toLowerCase()}-maxTasks`]: 1 } } },
+  );
+  if (leased.status !== 201) throw new Error(JSON.stringify(leased.body));
   const dated = await api.call<{ id: string }>(
     "PUT",
     `/services/${name}/pricings/0.9.0?availability=active&at=2030-01-01`,
@@ -176,6 +184,7 @@ async function fillTenant(
     userId,
     scheduledId: scheduled.body.id,
     holdId: taken.body.hold.id,
+    leaseId: leased.body.lease.id,
     serviceScheduledId: dated.body.id,
     groupId,
     username: given.username,
@@ -253,6 +262,12 @@ const SAMPLES: Record<string, Build> = {
     body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 },
   }),
   "POST /holds/{holdId}": ({ serviceName }) => ({ body: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 } }),
+  "POST /features/{userId}/{featureId}/leases": ({ serviceName }) => ({
+    body: { for: "PT1M", amounts: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 } },
+  }),
+  "POST /leases/{leaseId}": ({ serviceName }) => ({
+    body: { spent: { [`${serviceName.toLowerCase()}-maxTasks`]: 0 } },
+  }),
   "POST /features/{userId}/{featureId}/unlock": ({ serviceName }) => ({
     body: { amounts: { [`${serviceName.toLowerCase()}-maxTasks`]: 1 } },
   }),

@@ -152,8 +152,9 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/features/**", methods: ["PUT", "PATCH", "DELETE"], access: { users: [], keys: MANAGING } },
   { pattern: "/snapshot", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },
 
-  // Ending a hold is part of consuming.
+  // Ending a hold or a lease is part of consuming.
   { pattern: "/holds/*", methods: ["POST", "DELETE"], access: { users: [], keys: EVERY_SCOPE } },
+  { pattern: "/leases/*", methods: ["POST", "DELETE"], access: { users: [], keys: EVERY_SCOPE } },
 
   { pattern: "/usage", methods: ["GET"], access: { users: ["ADMIN"], keys: MANAGING } },
   { pattern: "/usage", methods: ["POST"], access: { users: [], keys: EVERY_SCOPE } },

@@ -13,7 +13,7 @@ import { isDue, loadLevels, renewDue, sameLevel } from "./usage.ts";
  * everything that writes with the contract locked.
  */
 
-export type HoldRow = typeof holds.$inferSelect;
+export type HoldRow = Omit<typeof holds.$inferSelect, "lease">;
 
 /** A hold to take. */
 export type NewHold = Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "onExpiry" | "createdAt" | "until">;
@@ -166,8 +166,8 @@ export async function followLevels(
   await sumHolds(tx, concerned);
 }
 
-/** Sums the open holds of these contracts in their levels. */
-async function sumHolds(tx: Database, contractIds: readonly string[]): Promise<void> {
+/** Sums the open holds and leases of these contracts in their levels. Call it after every other change of these rows. */
+export async function sumHolds(tx: Database, contractIds: readonly string[]): Promise<void> {
   await tx.execute(sql`
     update usage_levels u set
       held = coalesce(open.held, 0), open_holds = coalesce(open.holds, 0), hold_due = open.due

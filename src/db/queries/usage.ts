@@ -104,7 +104,7 @@ export interface Movement<L extends Level = Level> {
 
 /** Ledger columns shared by the movements of one call. After a renewal or reset, earlier consumption is not revertible. */
 export interface LedgerEntry {
-  kind: "consume" | "adjust" | "reset" | "renew";
+  kind: "consume" | "revert" | "adjust" | "reset" | "renew";
   operationId: string;
   now: Date;
   featureId?: string | undefined;
@@ -297,7 +297,7 @@ export async function revertFeature(
   const now = sql`${input.now.toISOString()}::timestamptz`;
   await tx.execute(sql`
     with revertible as (
-      select l.id, l.service_id, l.limit_name, l.operation_id, l.delta
+      select l.id, l.service_id, l.limit_name, l.feature_id, l.operation_id, l.delta
       from (
         select * from usage_ledger
         where contract_id = ${input.contractId} and feature_id = ${input.featureId} and renamed_feature_id is null
@@ -310,13 +310,19 @@ export async function revertFeature(
           where later.contract_id = l.contract_id and later.service_id = l.service_id
             and later.limit_name = l.limit_name and later.id > l.id and later.kind in ('reset', 'renew', 'remove')
         )
+    ), returned as (
+      -- The end of a lease gives back part of what its expiry counted, in the same operation.
+      select service_id, limit_name, operation_id, sum(delta) as delta from usage_ledger
+      where contract_id = ${input.contractId} and feature_id in (select feature_id from revertible) and kind = 'revert'
+        and created_at > ${input.since.toISOString()}::timestamptz
+      group by service_id, limit_name, operation_id
     ), marked as (
       update usage_ledger l set reverted_at = ${now}
-      from revertible r
+      from revertible r left join returned using (service_id, limit_name, operation_id)
       where l.id = r.id
         and (not ${input.latest}::boolean
           or r.operation_id = (select operation_id from revertible order by id desc limit 1))
-      returning l.service_id, l.limit_name, l.feature_id, l.delta
+      returning l.service_id, l.limit_name, l.feature_id, r.delta + coalesce(returned.delta, 0) as delta
     ), part as (
       -- Consumption before and after a rename has two ids.
       select service_id, limit_name, feature_id, sum(delta) as delta,

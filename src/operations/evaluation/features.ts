@@ -36,7 +36,7 @@ export function evaluateOne(ctx: Context, request: EvaluationRequest): MaybeProm
 /** Counts a verdict that was not a dry run: consumptions for metrics, denials for the overview. A taken hold is neither. */
 export function countVerdict(
   ctx: Context,
-  { featureId, expected, hold }: EvaluationRequest,
+  { featureId, expected, hold }: Pick<EvaluationRequest, "featureId" | "expected" | "hold">,
   answer: FeatureAnswer,
 ): void {
   const { callCounter, now } = ctx.resources;

@@ -1,11 +1,9 @@
 import { findHold, type FoundHold as AddressedHold } from "../../db/queries/holds.ts";
 import { type Context, isInTransaction } from "../context.ts";
 import { Failure } from "../errors.ts";
-import { evaluatedOrganization, withLockedHolder } from "./prepare.ts";
+import { evaluatedOrganization, type LockedHolder, withLockedHolder } from "./prepare.ts";
 import type { HoldView } from "./request.ts";
 import { viewHold } from "./settlement.ts";
-
-type Holder = Parameters<Parameters<typeof withLockedHolder>[2]>[1];
 
 /**
  * Finds a hold of the caller's organization.
@@ -37,7 +35,7 @@ export function holdEnded({ id, state, endedAt }: Pick<HoldView, "id" | "state" 
 export async function withOpenHold<T>(
   ctx: Context,
   id: string,
-  work: (ctx: Context, opened: AddressedHold & Holder) => Promise<T>,
+  work: (ctx: Context, opened: AddressedHold & LockedHolder) => Promise<T>,
   onEnded?: (hold: HoldView) => { answer: T } | undefined,
 ): Promise<T> {
   const { organizationId, userId } = await requireHold(ctx, id);

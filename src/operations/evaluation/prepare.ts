@@ -110,17 +110,17 @@ export function withLockedContract<T>(
   });
 }
 
+/** A contract with open holds. `evaluation` is undefined if it cannot be evaluated. */
+export type LockedHolder = Pick<Prepared, "contract" | "at"> & { evaluation: Evaluation | undefined };
+
 /**
  * Locks a contract with open holds as withLockedContract does, whatever it has become: also an expired contract, or one that
- * cannot be evaluated, for which `evaluation` is undefined.
+ * cannot be evaluated.
  */
 export function withLockedHolder<T>(
   ctx: Context,
   name: EndUserName,
-  work: (
-    ctx: Context,
-    holder: Pick<Prepared, "contract" | "at"> & { evaluation: Evaluation | undefined },
-  ) => Promise<T>,
+  work: (ctx: Context, holder: LockedHolder) => Promise<T>,
 ): Promise<T> {
   return withCurrentContract(ctx, name, async (ctx, contract, at) => {
     const current = { ...contract, levels: await applyDueOf(ctx, contract, name, at) };
@@ -192,6 +192,16 @@ export function isOver(contract: Pick<ContractSnapshot, "endDate">, now: Date): 
   return now.getTime() > contract.endDate.getTime();
 }
 
+/** Returns the last millisecond before time alone changes what decides about a contract; undefined if it never does. */
+export function validUntilOf({ endDate, changeAt, overrides }: ContractSnapshot, now: Date): Date | undefined {
+  const changes = [changeAt, ...overrides.flatMap(({ from, until }) => [from, until])]
+    .filter((moment) => moment !== null && moment > now)
+    .map((moment) => Number(moment) - 1);
+  const end = endDate < now ? Infinity : endDate.getTime();
+  const first = Math.min(end, ...changes);
+  return first === Infinity ? undefined : new Date(first);
+}
+
 /**
  * True if the contract is to be renewed before anything else.
  * @throws Failure invalid for an expired contract that does not renew.
@@ -231,7 +241,8 @@ export function asRenewed(contract: ContractSnapshot, at: Date): ContractSnapsho
   };
 }
 
-function usageOf(contract: ContractSnapshot): Pick<Prepared, "usage" | "held"> {
+/** Returns a contract's usage, and how much of it is held, by `<service>-<limit>`. */
+export function usageOf(contract: ContractSnapshot): Pick<Prepared, "usage" | "held"> {
   const usage = new Map<string, number>();
   const held = new Map<string, number>();
   for (const service of contract.services) {

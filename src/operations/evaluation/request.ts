@@ -76,6 +76,31 @@ export interface HoldView {
   readonly counted: Readonly<Record<string, number>> | null;
 }
 
+/** A lease in the form that endpoints return. Ids are those that it was granted with. */
+export interface LeaseView {
+  readonly id: string;
+  readonly userId: string;
+  readonly featureId: string;
+  readonly server: boolean;
+  readonly state: "open" | "ended";
+  /** Totals since the lease began, by limit. */
+  readonly granted: Readonly<Record<string, number>>;
+  readonly spent: Readonly<Record<string, number>>;
+  /** Moment of its end, ISO 8601. */
+  readonly until: string;
+}
+
+/** Answer of a call about a lease. */
+export interface LeaseAnswer extends FeatureResult {
+  /** By limit: what is left for others after the call; null for a non-numeric limit. */
+  readonly remaining: Record<string, number | null> | null;
+  readonly resetAt: Record<string, string | null> | null;
+  /** Moment of the answer, ISO 8601. */
+  readonly now: string;
+  /** Null if nothing was leased. */
+  readonly lease: LeaseView | null;
+}
+
 /** Why a feature is on or off: granted, or the code of its error, or an exhausted limit, or the plan. */
 export type Reason = "GRANTED" | OffReason | EvaluationErrorCode;
 

@@ -13,7 +13,7 @@ import { applyDueChanges } from "../due-changes.ts";
 import { Failure } from "../errors.ts";
 import { compiledPricings } from "../subscriptions.ts";
 import { evaluationOf } from "../evaluations.ts";
-import { evaluatedOrganization, isChangeDue, isExpired, renewBillingPeriod } from "./prepare.ts";
+import { evaluatedOrganization, isChangeDue, isExpired, renewBillingPeriod, validUntilOf } from "./prepare.ts";
 
 /** Maximum size of an answer. */
 const MAX_BYTES = 4_000_000;
@@ -151,16 +151,6 @@ async function evaluationOrRefusal(
     if (error instanceof Failure) return { refusal: error };
     throw error;
   }
-}
-
-/** Returns the last millisecond before time alone changes the entry; undefined if it never does. */
-function validUntilOf({ endDate, changeAt, overrides }: ContractSnapshot, now: Date): Date | undefined {
-  const changes = [changeAt, ...overrides.flatMap(({ from, until }) => [from, until])]
-    .filter((moment) => moment !== null && moment > now)
-    .map((moment) => Number(moment) - 1);
-  const end = endDate < now ? Infinity : endDate.getTime();
-  const first = Math.min(end, ...changes);
-  return first === Infinity ? undefined : new Date(first);
 }
 
 const parts = new WeakMap<object, Promise<Part>>();

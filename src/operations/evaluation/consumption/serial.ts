@@ -47,7 +47,11 @@ export async function consumeSerially(ctx: Context, request: EvaluationRequest):
 }
 
 /** Remembers raised thresholds, and records the events. Must be the transaction's last statement. */
-async function recordUsage(ctx: Context, organizationId: string, { events, raised }: UsageEvents): Promise<void> {
+export async function recordUsage(
+  ctx: Context,
+  organizationId: string,
+  { events, raised }: UsageEvents,
+): Promise<void> {
   await rememberRaised(ctx.db, raised);
   await recordEvents(
     ctx.db,
