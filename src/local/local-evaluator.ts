@@ -1,0 +1,50 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { FaregateOptions } from "../client/back/faregate.ts";
+import type { AllFeatures, EvaluationOptions, FeatureAnswer, FeatureOptions } from "../client/back/features.ts";
+import type { FeatureId } from "../client/feature-id.ts";
+
+/** Options of createLocalEvaluator. */
+export interface LocalEvaluatorOptions extends FaregateOptions {
+  /** Maximum age of what answers come from, in milliseconds, at least 1,000. Default: 10,000. */
+  maxStaleMs?: number | undefined;
+  /** Maximum users in memory. Default: 50,000. */
+  maxUsers?: number | undefined;
+  /** Called when `state` changes. */
+  onState?: ((state: LocalState) => void) | undefined;
+}
+
+/** `connected`: what changes reaches this process within a second. */
+export type LocalState = "connecting" | "connected" | "disconnected" | "closed";
+
+/** Origin and age of an answer. `local`: from memory. */
+export interface LocalFreshness {
+  readonly source: FeatureAnswer["source"] | "local";
+  /** True if a change that was made more than a second ago may be missing. */
+  readonly stale: boolean;
+  /** Milliseconds since it was last known to be true; null for a fallback. */
+  readonly ageMs: number | null;
+}
+
+/** Answer about one feature. */
+export type LocalAnswer = Omit<FeatureAnswer, keyof LocalFreshness> & LocalFreshness;
+/** Answer about all features. */
+export type LocalAllFeatures = Omit<AllFeatures, keyof LocalFreshness> & LocalFreshness;
+
+/** Evaluates features in the memory of this process. Create one per process, and close it at the end. */
+export interface LocalEvaluator extends AsyncDisposable {
+  readonly state: LocalState;
+  /**
+   * Evaluates a feature. Answers from memory unless its expression reads usage; then the service answers, strictly with
+   * `consumption`.
+   * @throws ServiceRequestError with status 404 for a user without contract, 400 for an expired one.
+   */
+  evaluate(userId: string, featureId: FeatureId, options?: Omit<FeatureOptions, "strict">): Promise<LocalAnswer>;
+  /** Evaluates all features, as on or off. Answers from memory unless an expression reads usage. */
+  evaluateAll(userId: string, options?: EvaluationOptions): Promise<LocalAllFeatures>;
+  /** Loads users in advance, 500 per request. */
+  preload(userIds: readonly string[]): Promise<void>;
+  /** Users in memory, and answers so far by source. */
+  stats(): { users: number; local: number; service: number };
+  /** Disconnects. Later calls reject. */
+  close(): Promise<void>;
+}
