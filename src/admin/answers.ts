@@ -7,6 +7,7 @@ import type * as failures from "../wire/failure.ts";
 import type * as features from "../wire/features.ts";
 import type * as usage from "../wire/usage.ts";
 import type { usageAlerts } from "../wire/usage-alerts.ts";
+import type { localEvaluation } from "../wire/local-evaluation.ts";
 import type * as gates from "../wire/gate.ts";
 import type * as holds from "../wire/holds.ts";
 import type * as offers from "../wire/offers.ts";
@@ -89,6 +90,7 @@ export type GateVerdict = Impact["gate"];
 /** Body of a response that a closed gate caused. */
 export type ClosedGate = NonNullable<z.output<typeof failures.failure>["gate"]>;
 export type Gate = z.output<typeof gates.gate>;
+export type LocalEvaluation = z.output<typeof localEvaluation>;
 export type UsageAlerts = z.output<typeof usageAlerts>;
 type UsageRow = z.output<typeof usage.organizationUsage | typeof usage.contractUsage>["data"][number];
 /** Sums of one limit on one day. */

@@ -6,7 +6,7 @@ import { keys, members, organizations, users } from "./texts/people.ts";
 import { pricePage, pricing, services, unlock, upload } from "./texts/pricing.ts";
 import { alerts, events, playground, tokens, webhooks } from "./texts/tools.ts";
 import { common, design, docs, entrance, errors, palette, shell } from "./texts/shell.ts";
-import { usage } from "./texts/usage.ts";
+import { localEvaluation, usage } from "./texts/usage.ts";
 
 /** Texts of the console. English ones, until `applyLanguage` has replaced them. */
 export const texts = {
@@ -53,6 +53,7 @@ export const texts = {
   alerts,
   webhooks,
   usage,
+  localEvaluation,
 };
 
 /** Any text in place of each English one. */

@@ -681,6 +681,27 @@ export const holds = pgTable(
 );
 
 /**
+ * Streams of changes that local evaluators have open, per process and organization. A row counts only while its process holds the
+ * advisory lock of `session`, which Postgres releases with the connection; see db/queries/evaluators.ts.
+ */
+export const evaluators = pgTable(
+  "evaluators",
+  {
+    organizationId: text("organization_id").notNull(),
+    session: integer("session").notNull(),
+    streams: integer("streams").notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "evaluators_pk", columns: [t.organizationId, t.session] }),
+    foreignKey({
+      name: "evaluators_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+  ],
+);
+
+/**
  * Movements of all balances, append-only: for each usage level, `consumed` equals the sum of `delta`.
  * The delta of a renewal or reset returns the balance to zero; earlier consumption is then no longer revertible.
  */

@@ -30,6 +30,7 @@ import { snapshotRoutes } from "./routes/snapshot.ts";
 import { streamRoutes } from "./routes/stream.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { usageRoutes } from "./routes/usage.ts";
+import { localEvaluationRoutes } from "./routes/local-evaluation.ts";
 import { contractUsageRoutes, organizationUsageRoutes } from "./routes/usage-history.ts";
 import { usageAlertRoutes } from "./routes/usage-alerts.ts";
 import { userRoutes } from "./routes/users.ts";
@@ -198,6 +199,7 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/audit-log`, auditLogRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/gate`, gateRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/usage-alerts`, usageAlertRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/local-evaluation`, localEvaluationRoutes);
   app.route(API_PREFIX, systemRoutes);
   app.route(API_PREFIX, streamRoutes(options.streams));
   app.route(API_PREFIX, documentationRoutes(settings.baseUrlPath, options.readAsset));

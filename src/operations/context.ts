@@ -15,6 +15,7 @@ import type { Analysis } from "./state/analysis.ts";
 import type { CallLimits } from "./state/call-limits.ts";
 import type { CallCounter } from "./state/call-counter.ts";
 import type { KeyUses } from "./state/key-uses.ts";
+import type { Evaluators } from "./state/evaluators.ts";
 import type { PricingCache } from "./state/pricing-cache.ts";
 import type { DeniedAttempts } from "./state/denied-attempts.ts";
 
@@ -36,6 +37,7 @@ export interface Resources {
   callLimits: CallLimits;
   keyUses: KeyUses;
   deniedAttempts: DeniedAttempts;
+  evaluators: Evaluators;
   settings: Settings;
   /** The only clock: operations never read the system time themselves. */
   now: () => Date;

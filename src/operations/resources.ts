@@ -9,13 +9,14 @@ import { createConsume } from "./evaluation/consumption/queue.ts";
 import { CallLimits } from "./state/call-limits.ts";
 import type { Resources, Settings } from "./context.ts";
 import type { Keyring } from "./credentials.ts";
+import { createEvaluators } from "./state/evaluators.ts";
 import { createKeyUses } from "./state/key-uses.ts";
 import { createPricingCache, type PricingCache } from "./state/pricing-cache.ts";
 import { createDeniedAttempts } from "./state/denied-attempts.ts";
 
 /**
  * Creates a process's resources over one connection pool. The caller closes the pool after flushing callCounter,
- * keyUses and deniedAttempts. Without `changes`, every request reads keys and contracts from the database.
+ * keyUses, deniedAttempts and evaluators. Without `changes`, every request reads keys and contracts from the database.
  */
 export function createResources(
   connection: Connection,
@@ -51,6 +52,7 @@ export function createResources(
     callLimits: new CallLimits(),
     keyUses: createKeyUses(connection.db),
     deniedAttempts: createDeniedAttempts(connection.db),
+    evaluators: createEvaluators(connection.db, changes),
     now: () => new Date(),
     ...given,
     consume: (request) => consume(request),

@@ -7,6 +7,7 @@ import { featureOperations } from "./features.ts";
 import { gateOperations } from "./gate.ts";
 import { contractHoldOperations, holdOperations } from "./holds.ts";
 import { leaseOperations } from "./leases.ts";
+import { localEvaluationOperations } from "./local-evaluation.ts";
 import { offerOperations, publicOfferOperations, unlockOperations } from "./offers.ts";
 import { ofrepOperations } from "./ofrep.ts";
 import type { Operation } from "./operation.ts";
@@ -71,6 +72,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...gateOperations,
   ...eventOperations,
   ...usageAlertOperations,
+  ...localEvaluationOperations,
   ...webhookOperations,
   ...webhookOperations.map(insideOrganization),
   ...ofrepOperations,

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, test } from "vitest";
+import { createLocalEvaluator } from "../../src/local/local.ts";
 import { expectAccessible, PASSWORD, useConsole } from "./console.ts";
 
 const own = useConsole();
@@ -129,6 +130,22 @@ test("usage alerts are edited on the page Usage", async () => {
   await page.getByRole("status").getByRole("button", { name: "Undo" }).click();
   await page.getByText("80% of a limit").waitFor();
   expect(own.complaints.splice(0)).toEqual([expect.stringContaining("422")]);
+});
+
+test("the page Usage shows how many evaluators are connected, and that no lease is open", async () => {
+  const { page } = own;
+  await own.open("/usage", "Usage");
+  const section = page.locator("section", { has: page.getByRole("heading", { level: 2, name: "Local evaluation" }) });
+  await section.getByText("No evaluator is connected. No lease is open.").waitFor();
+  const evaluator = createLocalEvaluator({ url: own.server.url, apiKey: own.key });
+  try {
+    await section.getByText("1 evaluator is connected.").waitFor({ timeout: 30_000 });
+    await expectAccessible(page);
+  } finally {
+    await evaluator.close();
+  }
+  await section.getByText("No evaluator is connected.").waitFor({ timeout: 30_000 });
+  expect(own.complaints).toEqual([]);
 });
 
 test("an EVALUATOR sees the usage and its alerts, without a way to change them", async () => {

@@ -95,6 +95,7 @@ GET /organizations/{org}/trends                                   K y y y y y M 
 GET /organizations/{org}/denials                                  K y y y y y M U U U
 PUT /organizations/{org}/gate                                     K y y y L L M U U U
 GET /organizations/{org}/usage-alerts                             K y y y y y M U U U
+GET /organizations/{org}/local-evaluation                         K y y y y y M U U U
 PUT /organizations/{org}/usage-alerts                             K y y y y L M U U U
 GET /organizations/{org}/contracts                                K y y y y y M S S S
 GET /organizations/{org}/contracts/{userId}                       K y y y y y M S S S

@@ -92,6 +92,7 @@ DELETE /organizations/{organizationId}/services/{serviceName}                   
 GET /organizations/{organizationId}/services/{serviceName}                               kkksfssssfff kkknfnnnnfff kkksffffffff kkknfnnnnfff
 PUT /organizations/{organizationId}/services/{serviceName}                               kkksfsssffff kkknfnnnffff kkksffffffff kkknfnnnffff
 GET /organizations/{organizationId}/usage-alerts                                         kkksfssssfff - kkksffffffff kkknnnnnnfff
+GET /organizations/{organizationId}/local-evaluation                                     kkksfssssfff - kkksffffffff kkknnnnnnfff
 PUT /organizations/{organizationId}/usage-alerts                                         kkksfsssffff - kkksffffffff kkknnnnnnfff
 GET /organizations/{organizationId}/gate                                                 kkksfssssfff - kkksffffffff kkknnnnnnfff
 GET /organizations/{organizationId}/overview                                             kkksfssssfff - kkksffffffff kkknnnnnnfff

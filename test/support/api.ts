@@ -152,6 +152,7 @@ export async function createTestApi(
       await resources.callCounter.flush();
       await resources.keyUses.flush();
       await resources.deniedAttempts.flush();
+      await resources.evaluators.flush();
       await changes.close();
       await database.drop();
     },

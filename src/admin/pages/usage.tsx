@@ -10,6 +10,7 @@ import { Empty, Failed, Loaded, Page, Section } from "../design/page.tsx";
 import { Table } from "../design/table.tsx";
 import { formatName, formatNumber, formatShare } from "../format.ts";
 import { useHere } from "../here.tsx";
+import { LocalEvaluationSection } from "../parts/local-evaluation.tsx";
 import { UsageAlertsSection } from "../parts/usage-alerts.tsx";
 import { isSameLimit, UsageTrend } from "../parts/usage-trend.tsx";
 import { useAsk } from "../queries.ts";
@@ -71,6 +72,7 @@ export function UsagePage() {
           )
         }
       </Loaded>
+      <LocalEvaluationSection />
       <UsageAlertsSection />
     </Page>
   );

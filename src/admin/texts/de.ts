@@ -1292,6 +1292,19 @@ export const de: Texts = {
     changed: (facts) => `Geändert: ${facts.map((fact) => FACTS[fact] ?? fact).join(", ")}`,
     earlier: "Zeigt die Ereignisse, die der Server noch aufbewahrt, dann neue, sobald sie eintreffen.",
   },
+  localEvaluation: {
+    title: "Lokale Auswertung",
+    lead: "Backends, die mit faregate/local im eigenen Speicher auswerten",
+    evaluators: (count) =>
+      count === "0" ? "Keine Auswertung verbunden." : `${counted(count, "Auswertung", "Auswertungen")} verbunden.`,
+    leases: (count) =>
+      count === "0" ? "Keine Reservierung offen." : `${counted(count, "Reservierung", "Reservierungen")} offen.`,
+    held: "Von offenen Reservierungen gehalten",
+    service: "Service",
+    limit: "Limit",
+    open: "Offene Reservierungen",
+    amount: "Gehaltene Menge",
+  },
   alerts: {
     title: "Nutzungswarnungen",
     lead: "Ein Ereignis und ein Webhook für jeden Kunden, der einen dieser Anteile eines Limits erreicht",

@@ -42,3 +42,20 @@ export const usage = {
     late: "Late, not counted",
   },
 } as const;
+
+/** Texts of the back ends that evaluate in their own memory. */
+export const localEvaluation = {
+  title: "Local evaluation",
+  lead: "Back ends that evaluate in their own memory, with faregate/local",
+  evaluators: (count: string) =>
+    count === "0"
+      ? "No evaluator is connected."
+      : `${count} ${count === "1" ? "evaluator is" : "evaluators are"} connected.`,
+  leases: (count: string) =>
+    count === "0" ? "No lease is open." : `${count} ${count === "1" ? "lease is" : "leases are"} open.`,
+  held: "Held by open leases",
+  service: "Service",
+  limit: "Limit",
+  open: "Open leases",
+  amount: "Amount held",
+} as const;

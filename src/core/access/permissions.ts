@@ -79,6 +79,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/organizations/*/gate", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/gate", methods: ["PUT"], access: USER_KEYS, members: REMOVERS },
   ...insideOrganization("/organizations/*/usage-alerts", ["PUT"], USER_KEYS, []),
+  ...insideOrganization("/organizations/*/local-evaluation", [], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts", ["POST"], USERS_NO_KEYS),
   // Group novation rejects keys as "user keys only"; no other contract call in an organization does.
   { pattern: "/organizations/*/contracts", methods: ["PUT"], access: USER_KEYS, members: WRITERS },

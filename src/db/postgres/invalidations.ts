@@ -17,6 +17,8 @@ export type Invalidation =
  * `isFresh()`, and must be evicted on each matching invalidation.
  */
 export interface Invalidations {
+  /** Positive random number of this listener. While it listens, it holds the advisory lock (LISTENER_LOCKS, session). */
+  readonly session: number;
   /** True if every change committed up to 900 ms ago has been received. */
   isFresh(): boolean;
   /**
@@ -33,6 +35,9 @@ export interface Invalidations {
   invalidationsApplied(): Promise<void>;
   close(): Promise<void>;
 }
+
+/** First key of the advisory locks by which other processes see who listens. An arbitrary constant. */
+export const LISTENER_LOCKS = 5403;
 
 const CHANNEL = "faregate_changes";
 /** Interval of heartbeats, which prove that the connection still receives notifications. */
@@ -51,6 +56,7 @@ export function listenForInvalidations(
   options: { applicationName: string; onState?: (isLive: boolean, error?: unknown) => void },
 ): Invalidations {
   const heartbeatChannel = `faregate_beat_${crypto.randomUUID().replaceAll("-", "")}`;
+  const session = 1 + ((crypto.getRandomValues(new Uint32Array(1))[0] ?? 0) >>> 1);
   const listeners = new Set<(change: Invalidation) => void>();
   const heartbeatListeners = new Set<(sentAt: number) => void>();
   let awaited: { heartbeat: string; arrived: () => void } | undefined;
@@ -89,7 +95,9 @@ export function listenForInvalidations(
     async (requests) => {
       try {
         if (!listening) {
-          await client.unsafe(`listen "${CHANNEL}"; listen "${heartbeatChannel}"`);
+          // Shared, because a dead connection may hold the lock until Postgres notices.
+          const lock = `select pg_advisory_lock_shared(${LISTENER_LOCKS}, ${session})`;
+          await client.unsafe(`listen "${CHANNEL}"; listen "${heartbeatChannel}"; ${lock}`);
           listening = true;
         }
         sent += 1;
@@ -120,6 +128,7 @@ export function listenForInvalidations(
   const timer = setInterval(() => void heartbeat(undefined), HEARTBEAT_MS);
   void heartbeat(undefined);
   return {
+    session,
     isFresh: () => performance.now() - confirmedAt < MAX_STALENESS_MS,
     follow: (listener) => added(listeners, listener),
     followHeartbeats: (listener) => added(heartbeatListeners, listener),

@@ -72,6 +72,32 @@ export async function countOpenHolds(tx: Database, contractId: string): Promise<
   return tx.$count(holds, and(eq(holds.contractId, contractId), eq(holds.state, "open"), eq(holds.kind, "hold")));
 }
 
+/** Counts an organization's open leases, and sums the amounts that they hold, by limit. */
+export async function sumOpenLeases(
+  db: Database,
+  organizationId: string,
+  now: Date,
+): Promise<{ leases: number; held: { service: string; limit: string; leases: number; amount: number }[] }> {
+  const rows = await db.execute<{ service: string | null; limit: string | null; leases: number; amount: number }>(sql`
+    with open as (
+      select h.id, h.amounts from holds h join contracts c on c.id = h.contract_id
+      where h.state = 'open' and h.kind = 'lease' and h.until > ${now.toISOString()}::timestamptz
+        and c.organization_id = ${organizationId}
+    )
+    select * from (
+      select null as service, null as "limit", count(*)::integer as leases, 0::float8 as amount from open
+      union all
+      select s.name_key, a."limitName", count(*)::integer, sum(a.amount)::float8
+      from open cross join ${amountsOf("open.amounts")} join services s on s.id = a."serviceId"
+      group by 1, 2
+    ) summed
+    order by service collate "C" nulls first, "limit" collate "C"`);
+  const held = rows.flatMap(({ service, limit, leases, amount }) =>
+    service === null || limit === null ? [] : [{ service, limit, leases, amount }],
+  );
+  return { leases: rows.find(({ service }) => service === null)?.leases ?? 0, held };
+}
+
 /** True if an open hold of the level may have ended. */
 export const isHoldDue = ({ holdDue }: Pick<Level, "holdDue">, now: Date): boolean =>
   holdDue !== null && holdDue.getTime() <= now.getTime();

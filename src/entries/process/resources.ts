@@ -82,6 +82,8 @@ export async function openResources(
       },
     );
   const timer = setInterval(flush, FLUSH_MS);
+  // Only the console shows these counts.
+  const evaluatorsTimer = setInterval(() => void resources.evaluators.flush().catch(() => {}), FLUSH_MS);
   const flushUses = () => Promise.all([resources.keyUses.flush(), resources.deniedAttempts.flush()]).catch(() => {});
   const usesTimer = setInterval(flushUses, USES_MS);
   const stopping = new AbortController();
@@ -92,8 +94,10 @@ export async function openResources(
     resources: { ...resources, stopping: stopping.signal },
     close: async () => {
       clearInterval(timer);
+      clearInterval(evaluatorsTimer);
       clearInterval(usesTimer);
-      await Promise.race([Promise.all([flush(), flushUses()]), new Promise((resolve) => setTimeout(resolve, 2000))]);
+      const written = Promise.all([flush(), flushUses(), resources.evaluators.flush().catch(() => {})]);
+      await Promise.race([written, new Promise((resolve) => setTimeout(resolve, 2000))]);
       await Promise.all([connection.close(), changes.close(), pool.close(), bcrypt.close()]);
     },
   };

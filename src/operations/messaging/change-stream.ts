@@ -33,13 +33,14 @@ export interface ChangeReader {
  */
 export function followChanges(ctx: Context): ChangeReader {
   const organizationId = organizationOf(ctx.caller);
-  const { invalidations, now } = ctx.resources;
+  const { evaluators, invalidations, now } = ctx.resources;
   if (invalidations === undefined) {
     throw new Failure("unavailable", "Changes cannot be followed here: connect to Node, Bun or Deno");
   }
   const pending = createPending(organizationId);
   let wake = () => {};
   const stops = [
+    evaluators.opened(organizationId),
     invalidations.follow((change) => {
       if (pending.add(change)) wake();
     }),
