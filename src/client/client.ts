@@ -42,6 +42,7 @@ export type {
 } from "./back/scheduled.ts";
 export type { Override, OverrideChange, OverrideElement, OverrideQuery, OverrideValue } from "./back/overrides.ts";
 export type { Hold, HoldAnswer, HoldQuery, HoldState, SettleAnswer } from "./back/holds.ts";
+export type { Lease, LeaseAnswer, LeaseReport, NewLease } from "./back/leases.ts";
 export type { HoldOptions } from "./back/usage.ts";
 export { type RecorderOptions, UnrecordedUsageError, type UsageRecorder } from "./back/recorder.ts";
 export type {

@@ -3,12 +3,14 @@ import type { z } from "zod";
 import type * as contracts from "../../src/client/back/contracts.ts";
 import type * as features from "../../src/client/back/features.ts";
 import type * as holds from "../../src/client/back/holds.ts";
+import type * as leases from "../../src/client/back/leases.ts";
 import type * as overrides from "../../src/client/back/overrides.ts";
 import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
 import type * as contractsOnWire from "../../src/wire/contracts.ts";
 import type * as featuresOnWire from "../../src/wire/features.ts";
 import type * as holdsOnWire from "../../src/wire/holds.ts";
+import type * as leasesOnWire from "../../src/wire/leases.ts";
 import type * as offersOnWire from "../../src/wire/offers.ts";
 import type * as overridesOnWire from "../../src/wire/overrides.ts";
 import type * as filesOnWire from "../../src/wire/version-files.ts";
@@ -27,6 +29,7 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof contractsOnWire.contract>>>().toExtend<Json<contracts.Contract>>();
   expectTypeOf<Json<z.output<typeof holdsOnWire.hold>>>().toExtend<Json<holds.Hold>>();
   expectTypeOf<Json<z.output<typeof holdsOnWire.settlement>>>().toExtend<Json<holds.SettleAnswer>>();
+  expectTypeOf<Json<z.output<typeof leasesOnWire.leaseAnswer>>>().toExtend<Json<leases.LeaseAnswer>>();
   expectTypeOf<Json<z.output<typeof featuresOnWire.featureAnswer>>>().toExtend<Json<features.Reasons>>();
   expectTypeOf<Json<z.output<typeof overridesOnWire.override>>>().toExtend<Json<overrides.Override>>();
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
@@ -42,5 +45,7 @@ test("the wire accepts the bodies of the client", () => {
   expectTypeOf<Json<Omit<overrides.OverrideChange, "from" | "until">>>().toExtend<
     Omit<Json<z.input<typeof overridesOnWire.overrideChange>>, "from" | "until">
   >();
+  expectTypeOf<Json<Omit<leases.NewLease, "server">>>().toExtend<Json<z.input<typeof leasesOnWire.leaseRequest>>>();
+  expectTypeOf<Json<leases.LeaseReport>>().toExtend<Json<z.input<typeof leasesOnWire.leaseReport>>>();
   expectTypeOf<Json<contracts.Novation>>().toExtend<Json<z.input<typeof contractsOnWire.novation>>>();
 });

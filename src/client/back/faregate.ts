@@ -1,6 +1,7 @@
 import { Contracts } from "./contracts.ts";
 import { Features } from "./features.ts";
 import { FallbackCache, type OutageOptions } from "./fallback-cache.ts";
+import { Leases } from "./leases.ts";
 import { Services } from "./services.ts";
 import { Usage } from "./usage.ts";
 import { Transport, type TransportOptions } from "./transport.ts";
@@ -17,6 +18,8 @@ export class Faregate {
   readonly contracts: Contracts;
   /** Evaluates features and consumes usage. */
   readonly features: Features;
+  /** Reserves usage for a process that spends it in its memory. */
+  readonly leases: Leases;
   /** Services and their pricings. */
   readonly services: Services;
   /** Reserves usage and settles it later. */
@@ -31,6 +34,7 @@ export class Faregate {
     const fallbackCache = new FallbackCache(options);
     this.contracts = new Contracts(transport, fallbackCache);
     this.features = new Features(transport, fallbackCache);
+    this.leases = new Leases(transport, fallbackCache);
     this.services = new Services(transport);
     this.usage = new Usage(transport, fallbackCache);
   }

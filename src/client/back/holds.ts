@@ -39,7 +39,7 @@ export type HoldQuery = Optional<{
 }>;
 
 /** Rest of the limits after a call. */
-interface Remaining {
+export interface Remaining {
   /** Null for limits that are not numeric. */
   readonly remaining: Readonly<Record<string, number | null>> | null;
   /** Next reset of usage, in ISO 8601; null for limits that never reset. */

@@ -49,7 +49,7 @@ export interface Call {
   query?: Query;
   /** Sent as JSON, except a form. */
   body?: unknown;
-  /** True for a POST that changes nothing. */
+  /** True for a call that changes nothing, or the same however often it is sent. */
   isRead?: boolean;
   idempotencyKey?: string | undefined;
 }

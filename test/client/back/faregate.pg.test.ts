@@ -543,3 +543,63 @@ describe("holds", () => {
     await expect(taken).rejects.toMatchObject({ code: "BAD_RESPONSE" });
   });
 });
+
+describe("leases", () => {
+  const tasks = (amount: number) => ({ "tasker-maxTasks": amount });
+  const open = (amount: number) =>
+    faregate.leases.open(userId, "tasker-board", { amounts: tasks(amount), for: "PT30S" });
+  const limits = async () => (await faregate.contracts.get(userId)).usageLevels["tasker"]?.["maxTasks"];
+
+  test("are opened, reported and ended, each counted once though answers are lost", async () => {
+    lost = 1;
+    const opened = await open(8);
+    const id = opened.lease?.id ?? "";
+    expect(opened).toMatchObject({
+      eval: true,
+      used: tasks(0),
+      remaining: tasks(12),
+      lease: { userId, featureId: "tasker-board", server: false, state: "open", granted: tasks(8), spent: tasks(0) },
+    });
+    expect(Date.parse(opened.lease?.until ?? "") - Date.parse(opened.now)).toBe(30_000);
+    expect(
+      new Set(sent.flatMap(({ path, idempotencyKey }) => (path.endsWith("/leases") ? [idempotencyKey] : []))).size,
+    ).toBe(1);
+    lost = 2;
+    const reported = await faregate.leases.report(id, { spent: tasks(5), amounts: tasks(8), for: "PT1M" });
+    expect(reported).toMatchObject({ eval: true, remaining: tasks(7), lease: { granted: tasks(13), spent: tasks(5) } });
+    expect(await limits()).toMatchObject({ consumed: 5, held: 8 });
+    lost = 1;
+    await faregate.leases.end(id);
+    await faregate.leases.end(id);
+    expect(await limits()).not.toHaveProperty("held");
+    expect(await usedOf()).toBe(5);
+    await expect(faregate.leases.report(id, { spent: tasks(6) })).rejects.toMatchObject({ status: 409 });
+    await expect(faregate.leases.end("x")).rejects.toMatchObject({ status: 404 });
+  });
+
+  test("are null where nothing is available, and end with a report of nothing to be left", async () => {
+    const { lease } = await open(100);
+    expect(lease?.granted).toEqual(tasks(20));
+    expect(await open(1)).toMatchObject({ eval: false, lease: null });
+    const server = await faregate.leases.open(userId, "tasker-board", { amounts: tasks(1), for: "PT1S", server: true });
+    expect(server).toMatchObject({ eval: false, lease: null });
+    const ended = await faregate.leases.report(lease?.id ?? "", { spent: tasks(20), amounts: tasks(0) });
+    expect(ended.lease).toMatchObject({ state: "ended", granted: tasks(20) });
+    await expect(open(0)).rejects.toMatchObject({ status: 422 });
+  });
+
+  test("an answer to an evaluation in an outage is none from before the lease", async () => {
+    const remembering = new Faregate({
+      url: URL,
+      apiKey: api.callers.all.key,
+      fetch: send,
+      lastKnownForMs: 60_000,
+      retries: 0,
+    });
+    const ask = () => remembering.features.evaluate(userId, "tasker-board");
+    expect((await ask()).eval).toBe(true);
+    await remembering.leases.open(userId, "tasker-board", { amounts: tasks(20), for: "PT30S" });
+    lost = 1;
+    await expect(ask()).rejects.toMatchObject({ code: "NETWORK" });
+  });
+});
