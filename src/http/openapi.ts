@@ -1,39 +1,11 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { findRule } from "../core/access/permissions.ts";
 import { EXAMPLE, PATH_PARAMETERS } from "../wire/common.ts";
 import { failure } from "../wire/failure.ts";
 import { type DocumentedAnswer, type DocumentedBody, GROUPS, type Operation } from "../wire/operation.ts";
 import { OPERATIONS } from "../wire/operations.ts";
 import { EXPECTATIONS_EXAMPLE, PRICING_EXAMPLE } from "../wire/pricing-example.ts";
-
-type Json = Record<string, unknown>;
-
-/** Converts zod schemas to JSON Schema, and collects those with a name as components of the document. */
-function createSchemas() {
-  const components: Record<string, Json> = {};
-  const point = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(point);
-    if (typeof value !== "object" || value === null) return value;
-    return Object.fromEntries(
-      Object.entries(value).map(([key, each]) => [
-        key,
-        key === "$ref" && typeof each === "string" ? each.replace("#/$defs/", "#/components/schemas/") : point(each),
-      ]),
-    );
-  };
-  const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
-    const { $schema: _, $defs, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" });
-    for (const [name, each] of Object.entries($defs ?? {})) {
-      const { id: _id, ...component } = each;
-      const made = point(component) as Json;
-      const known = (components[name] ??= made);
-      if (JSON.stringify(known) !== JSON.stringify(made)) throw new Error(`two schemas are named ${name}`);
-    }
-    return point(rest) as Json;
-  };
-  return { components, schemaOf };
-}
-type Schemas = ReturnType<typeof createSchemas>;
+import { createSchemas, forGenerators, type Json, type OpenApiVersion, type Schemas } from "./openapi-schemas.ts";
 
 const EXPECTATIONS = {
   type: "string",
@@ -53,7 +25,7 @@ function pricingBody(takesExpectations: boolean): Json {
           type: "object",
           properties: {
             pricing: { type: "string", format: "binary", description },
-            ...extra({ ...EXPECTATIONS, format: "binary" }),
+            ...extra(EXPECTATIONS),
           },
           required: ["pricing"],
         },
@@ -215,6 +187,7 @@ function documented(operation: Operation, schemas: Schemas): Json {
   };
 }
 
+const SUMMARY = "May this user use this feature, and how much is left?";
 const INTRODUCTION = `Faregate answers one question at run time: may this user use this feature, and how much is left?
 
 **Keys.** Every call sends its key in the header \`x-api-key\`. A *user key* (\`usr_…\`) belongs to a person and is returned by signing in. An *organization key* (\`org_…\`) belongs to a server of yours; its scope is ALL, MANAGEMENT (everything but removing) or EVALUATION (reading and evaluating).
@@ -225,23 +198,24 @@ const INTRODUCTION = `Faregate answers one question at run time: may this user u
 
 **Errors** are \`{"error": "…"}\` with a sentence that says what is wrong.`;
 
-/** The OpenAPI 3.1 document, from the operations in src/wire and the permission table. */
-export function openApiDocument(basePath: string): object {
-  const schemas = createSchemas();
+/** The OpenAPI document, from the operations in src/wire and the permission table. */
+export function openApiDocument(basePath: string, version: OpenApiVersion = "3.1"): object {
+  const schemas = createSchemas(version);
   const failureSchema = schemas.schemaOf(failure, "output");
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of OPERATIONS) {
     const item = (paths[operation.path] ??= operation.base === "/" ? { servers: [{ url: basePath || "/" }] } : {});
     item[operation.method.toLowerCase()] = documented(operation, schemas);
   }
-  return {
-    openapi: "3.1.0",
+  const document = {
+    openapi: version === "3.0" ? "3.0.3" : "3.1.0",
     info: {
       title: "Faregate",
       version: "1",
-      summary: "May this user use this feature, and how much is left?",
       description: INTRODUCTION,
-      license: { name: "MIT", identifier: "MIT" },
+      ...(version === "3.0"
+        ? { license: { name: "MIT", url: "https://opensource.org/license/mit" } }
+        : { summary: SUMMARY, license: { name: "MIT", identifier: "MIT" } }),
     },
     servers: [{ url: `${basePath}/api/v1` }],
     tags: Object.entries(GROUPS).map(([name, description]) => ({ name, description })),
@@ -262,4 +236,5 @@ export function openApiDocument(basePath: string): object {
       },
     },
   };
+  return version === "3.0" ? forGenerators(document) : document;
 }

@@ -17,7 +17,7 @@ const from = z
 
 /** A novation of all contracts of a service. */
 export const massNovationBody = strictBody({ pricingVersion: version, from, ...targets }).meta({
-  id: "NewMassNovation",
+  id: "MassNovationToRun",
 });
 
 const ACTIONS = ["archive", "activate", "disable", "novation"] as const;

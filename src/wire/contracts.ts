@@ -97,7 +97,7 @@ export const newContract = z
     organizationId: z.string({ error: "The organizationId field must be a string" }).nullish(),
     trial: newTrial.nullish().describe("The contract begins with a trial, and goes on or ends by itself"),
   })
-  .meta({ id: "NewContract" });
+  .meta({ id: "ContractToCreate" });
 
 export const novation = z
   .object({

@@ -13,7 +13,8 @@ export const MAX_AMOUNT = Number.MAX_SAFE_INTEGER;
 /** Amount of a consumption. */
 export const amount = z
   .custom<number>((value) => typeof value === "number", NOT_A_NUMBER)
-  .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT);
+  .refine((value) => value >= 0 && value <= MAX_AMOUNT, NOT_AN_AMOUNT)
+  .meta({ type: "number", minimum: 0, maximum: MAX_AMOUNT });
 
 export const expectedConsumption = z
   .record(z.string(), amount, { error: "Body must be an object" })

@@ -22,14 +22,14 @@ export const newOrganization = z
       "Organization name must be at least 3 characters long",
     ),
     owner,
-    default: z.unknown().optional(),
+    default: z.unknown().optional().meta({ type: "boolean" }),
   })
-  .meta({ id: "NewOrganization" });
+  .meta({ id: "OrganizationToCreate" });
 export const organizationChange = z
   .object({
     name: name.optional(),
     owner: owner.optional(),
-    default: z.unknown().optional(),
+    default: z.unknown().optional().meta({ type: "boolean" }),
   })
   .meta({ id: "OrganizationChange" });
 
@@ -52,15 +52,23 @@ export const newMember = z
     username: memberUsername.min(1, "Member username cannot be empty"),
     role: memberRole,
   })
-  .meta({ id: "NewMember" });
-export const newMemberRole = z.object({ role: memberRole }).meta({ id: "NewMemberRole" });
+  .meta({ id: "MemberToAdd" });
+export const newMemberRole = z.object({ role: memberRole }).meta({ id: "MemberRoleToSet" });
 
+const KEY_SCOPES = ["ALL", "MANAGEMENT", "EVALUATION"] as const;
 const KEY_NAME = "The name field must be a text of 1 to 100 characters, or null";
 const keyName = z.string(KEY_NAME).trim().min(1, KEY_NAME).max(100, KEY_NAME).nullable().optional();
 
 export const keyRequest = z
-  .object({ scope: z.unknown().optional(), expiresAt: expiry.optional(), name: keyName })
-  .meta({ id: "NewKey" });
+  .object({
+    scope: z
+      .unknown()
+      .optional()
+      .meta({ type: "string", enum: [...KEY_SCOPES] }),
+    expiresAt: expiry.optional(),
+    name: keyName,
+  })
+  .meta({ id: "KeyToCreate" });
 const NO_CHANGE = "The expiresAt field must be an ISO 8601 date or null";
 export const keyChange = z
   .object({ expiresAt: expiry.optional(), name: keyName })
@@ -70,7 +78,7 @@ export const keyChange = z
 export const organizationKey = z
   .strictObject({
     id,
-    scope: z.enum(["ALL", "MANAGEMENT", "EVALUATION"]),
+    scope: z.enum(KEY_SCOPES),
     name: z.string().nullable(),
     createdAt: moment,
     expiresAt: moment.nullable(),
@@ -138,7 +146,7 @@ export const organizationListed = z
     name: z.string(),
     owner: z.string(),
     default: z.boolean(),
-    apiKeys: z.array(z.strictObject({ id, key: z.string(), scope: z.enum(["ALL", "MANAGEMENT", "EVALUATION"]) })),
+    apiKeys: z.array(z.strictObject({ id, key: z.string(), scope: z.enum(KEY_SCOPES) })),
     members: z.array(z.strictObject({ username: z.string(), role: z.enum(["ADMIN", "MANAGER", "EVALUATOR"]) })),
   })
   .meta({ id: "ListedOrganization" });
@@ -296,7 +304,7 @@ export const organizationOperations: readonly Operation[] = [
     summary: "Create an organization key",
     description: "Creates a key for a server of yours. It is the last element of `apiKeys` in the answer.",
     query: z.object({
-      scope: z.enum(["ALL", "MANAGEMENT", "EVALUATION"]).optional().describe("Scope, if the body has none"),
+      scope: z.enum(KEY_SCOPES).optional().describe("Scope, if the body has none"),
     }),
     body: { schema: keyRequest, example: { scope: "EVALUATION", name: "checkout server" }, required: false },
     answers: { 200: { schema: organization, example: SHOWN } },

@@ -42,7 +42,7 @@ export const newChange = strictBody({
     .nullish()
     .transform((value) => value ?? undefined)
     .describe("1 to 500 characters"),
-}).meta({ id: "NewScheduledChange" });
+}).meta({ id: "ChangeToSchedule" });
 
 const common = {
   id,

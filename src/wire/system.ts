@@ -30,6 +30,12 @@ export const cacheEntry = z
 
 export const cacheQueryParameters = z.object({ key: z.string().min(1).describe("Key of the entry") });
 
+/** Versions of OpenAPI that the document is written in. */
+export const OPENAPI_VERSIONS = ["3.1", "3.0"] as const;
+export const documentQueryParameters = z.object({
+  version: z.enum(OPENAPI_VERSIONS).default("3.1").describe("Version of OpenAPI"),
+});
+
 /** Bounded like every body: a token of many features takes about 100 kB. */
 export const tokenToVerify = z
   .object({
@@ -157,8 +163,11 @@ export const systemOperations: readonly Operation[] = [
     method: "GET",
     path: "/openapi.json",
     summary: "Get this document",
-    description: "Returns the OpenAPI document of this interface.",
-    answers: { 200: { schema: z.looseObject({ openapi: z.literal("3.1.0") }), example: { openapi: "3.1.0" } } },
+    description:
+      "Returns the OpenAPI document of this interface. Version 3.0 is for generators that read no 3.1: a union is one type there.",
+    query: documentQueryParameters,
+    answers: { 200: { schema: z.looseObject({ openapi: z.string() }), example: { openapi: "3.1.0" } } },
+    errors: { 400: "INVALID DATA: version must be one of 3.1, 3.0" },
   },
   {
     id: "showReference",

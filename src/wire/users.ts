@@ -43,7 +43,7 @@ const roleField = (required: string) =>
 export const credentials = z
   .object({ username: text("Username is required", "Username must be a string"), password: givenPassword })
   .meta({ id: "Credentials" });
-export const newUser = z.object({ username, password, role: roleField("").optional() }).meta({ id: "NewUser" });
+export const newUser = z.object({ username, password, role: roleField("").optional() }).meta({ id: "UserToCreate" });
 export const userChange = z
   .object({ username: username.optional(), password: password.optional(), role: roleField("").optional() })
   .meta({ id: "UserChange" });
@@ -60,7 +60,7 @@ export const keyRotation = z
     expiresAt: expiry.optional().describe("End of the new key. Default: never"),
   })
   .meta({ id: "KeyRotation" });
-export const newRole = z.object({ role: roleField("Role is required") }).meta({ id: "NewRole" });
+export const newRole = z.object({ role: roleField("Role is required") }).meta({ id: "RoleToSet" });
 
 const role = z.enum(["ADMIN", "USER"]).meta({ id: "PlatformRole" });
 const userSafe = z

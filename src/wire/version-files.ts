@@ -12,7 +12,7 @@ export const newExpectations = strictBody({
     .string(requiredNotNull("The expectations field is required", TEXT))
     .nullable()
     .describe("YAML of at most 256 kB; null removes them"),
-}).meta({ id: "NewExpectations" });
+}).meta({ id: "ExpectationsToSet" });
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 export const versionFile = z

@@ -19,7 +19,7 @@ const codes = z
 
 export const newWebhook = z
   .object({ url, description: description.optional(), codes: codes.optional() })
-  .meta({ id: "NewWebhook" });
+  .meta({ id: "WebhookToCreate" });
 export const webhookChanges = z
   .object({
     url: url.optional(),

@@ -27,10 +27,14 @@ async function compile(...files: string[]): Promise<void> {
   );
 }
 
-test("the document passes redocly's recommended rules without a warning", async () => {
-  const config = await createConfig({ extends: ["recommended"] });
-  expect(await lintFromString({ source, config })).toEqual([]);
-});
+test.each(["3.1", "3.0"] as const)(
+  "OpenAPI %s passes redocly's recommended rules without a warning",
+  async (version) => {
+    const config = await createConfig({ extends: ["recommended"] });
+    const problems = await lintFromString({ source: JSON.stringify(openApiDocument("", version)), config });
+    expect(problems.map(({ message, location }) => `${location[0]?.pointer} ${message}`)).toEqual([]);
+  },
+);
 
 test("openapi-typescript generates types that compile, and that know bodies, parameters and answers", async () => {
   await writeFile(join(folder, "api.ts"), astToString(await generateTypes(source)));

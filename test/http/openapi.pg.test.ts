@@ -23,16 +23,24 @@ test("every route is documented, and every documented call has a route", () => {
   expect([...new Set(documented)].sort()).toEqual([...new Set(routed)].sort());
 });
 
-test("the document is OpenAPI 3.1 and needs no key", async () => {
-  const answer = await api.call<{ openapi: string; paths: object }>("GET", "/openapi.json");
-  expect(answer.status).toBe(200);
-  expect(answer.body.openapi).toBe("3.1.0");
-  expect(Object.keys(answer.body.paths)).toContain("/features/{userId}/{featureId}");
+test("the document is OpenAPI 3.1, or 3.0 where that is asked for, and needs no key", async () => {
+  for (const [query, version] of [
+    ["", "3.1.0"],
+    ["?version=3.1", "3.1.0"],
+    ["?version=3.0", "3.0.3"],
+  ]) {
+    const answer = await api.call<{ openapi: string; paths: object }>("GET", `/openapi.json${query}`);
+    expect(answer.status).toBe(200);
+    expect(answer.body.openapi).toBe(version);
+    expect(Object.keys(answer.body.paths)).toContain("/features/{userId}/{featureId}");
+  }
+  const refused = await api.call("GET", "/openapi.json?version=2.0");
+  expect(refused).toMatchObject({ status: 400, body: { error: "INVALID DATA: version must be one of 3.1, 3.0" } });
 });
 
-test("the document is valid by the official OpenAPI 3.1 schema", async () => {
+test.each(["3.1", "3.0"])("the document is valid by the official schema of OpenAPI %s", async (version) => {
   const { Validator } = await import("@seriousme/openapi-schema-validator");
-  const { body } = await api.call<Record<string, unknown>>("GET", "/openapi.json");
+  const { body } = await api.call<Record<string, unknown>>("GET", `/openapi.json?version=${version}`);
   const verdict = await new Validator().validate(body);
   expect(verdict.errors).toBeUndefined();
   expect(verdict.valid).toBe(true);

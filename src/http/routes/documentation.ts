@@ -1,7 +1,10 @@
 import { Hono } from "hono";
 import { Failure } from "../../operations/errors.ts";
+import { OPENAPI_VERSIONS } from "../../wire/system.ts";
+import type { AppContext, AppEnv } from "../context.ts";
 import { openApiDocument } from "../openapi.ts";
-import type { AppEnv } from "../context.ts";
+import type { OpenApiVersion } from "../openapi-schemas.ts";
+import { queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 /** Reads one file of the page's library by name. Undefined if there is none. */
@@ -40,12 +43,24 @@ const START = `SwaggerUIBundle({
 });
 `;
 
+function versionOf(c: AppContext): OpenApiVersion {
+  const version = queryParameter(c, "version") ?? "3.1";
+  const known = OPENAPI_VERSIONS.find((each) => each === version);
+  if (known !== undefined) return known;
+  throw new Failure("invalid", `INVALID DATA: version must be one of ${OPENAPI_VERSIONS.join(", ")}`);
+}
+
 /** Serves the OpenAPI document, and a page to read and try it, without external resources. */
 export function documentationRoutes(basePath: string, readAsset: ReadAsset | undefined): Hono<AppEnv> {
-  let document: object | undefined;
+  const documents = new Map<OpenApiVersion, object>();
+  const documentOf = (version: OpenApiVersion): object => {
+    const known = documents.get(version) ?? openApiDocument(basePath, version);
+    documents.set(version, known);
+    return known;
+  };
   const missing = (path: string) => new Failure("notFound", `Cannot GET ${path}`);
   return new Hono<AppEnv>()
-    .get("/openapi.json", (c) => json(c, (document ??= openApiDocument(basePath))))
+    .get("/openapi.json", (c) => json(c, documentOf(versionOf(c))))
     .get("/docs", (c) => {
       if (readAsset === undefined) throw missing(c.req.path);
       return reply(c, PAGE, 200, { "Content-Type": "text/html; charset=utf-8" });
