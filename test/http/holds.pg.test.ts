@@ -475,6 +475,24 @@ describe("changes of the contract", () => {
     expect((await list("?state=released")).data.map((hold) => hold.id)).toEqual([both.body.hold?.id, id]);
   });
 
+  test("a scheduled change meets holds as of its moment, however late it is noticed", async () => {
+    const schedule = async (version: string, at: number) => {
+      const body = { ...METERED, contractedServices: { meter: version }, at: iso(at) };
+      const scheduled = await api.call("POST", `/contracts/${ada}/scheduled`, { key, body });
+      expect(scheduled.status).toBe(201);
+    };
+    await take(1, "hold=PT30M&onExpiry=consume");
+    const [short, long] = [await take(2, "hold=PT90M"), await take(5, "hold=P1D")];
+    await schedule("2.0.0", START + HOUR);
+    setNow(START + 2 * HOUR);
+    expect(await settle(short, calls(1))).toMatchObject(conflict(short, `expired at ${iso(START + 90 * MINUTE)}`));
+    expect((await ask("?explain=true")).body).toMatchObject({ limit: calls(3), held: calls(5) });
+    expect((await movements())[0]).toMatchObject({ kind: "consume", delta: 1, at: iso(START + 30 * MINUTE) });
+    await schedule("3.0.0", START + 3 * HOUR);
+    setNow(START + 4 * HOUR);
+    expect(await settle(long, calls(5))).toMatchObject(conflict(long, `was released at ${iso(START + 3 * HOUR)}`));
+  });
+
   test("a reset and an increment leave holds, and write expiries first", async () => {
     await take(5, "hold=PT10M&onExpiry=consume");
     setNow(START + HOUR);

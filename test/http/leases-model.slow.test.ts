@@ -47,7 +47,7 @@ interface Lease {
   spent: number;
   until: number;
   state: "open" | "ended" | "expired";
-  /** What its expiry counted, until that is reverted or cleared. */
+  /** Consumption that its expiry counted. */
   expiry: Movement | undefined;
   reports: Report[];
 }

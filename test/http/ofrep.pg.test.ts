@@ -107,6 +107,25 @@ describe("one flag", () => {
     });
   });
 
+  test("shows what holds and leases hold as used", async () => {
+    await contract(api, api.callers.all.key, "holding");
+    const all = api.callers.all.key;
+    const amounts = { "tasker-maxTasks": 4 };
+    await consume(api, all, "holding", amounts);
+    await consume(api, all, "holding", amounts, "tasker-board?hold=PT10M");
+    const leased = await api.call("POST", "/features/holding/tasker-board/leases", {
+      key: all,
+      body: { for: "PT10M", amounts },
+    });
+    expect(leased.status).toBe(201);
+    expect((await ask("/tasker-board", of("holding"))).body.metadata).toMatchObject({ used: 12, remaining: 8 });
+    await consume(api, all, "holding", { "tasker-maxTasks": 8 }, "tasker-board?hold=PT10M");
+    const off = { value: false, metadata: { used: 20, remaining: 0, reason: "LIMIT_REACHED" } };
+    expect((await ask("/tasker-board", of("holding"))).body).toMatchObject(off);
+    const { flags } = (await ask("", of("holding"))).body;
+    expect(flags.find((flag) => flag.key === "tasker-board")).toMatchObject(off);
+  });
+
   test("with several limits shows the one with the least left", async () => {
     expect((await ask("/tasker-bulk", of("same"))).body.metadata).toEqual({
       limitId: "tasker-maxExports",
