@@ -1,19 +1,23 @@
 import { Faregate } from "../client/back/faregate.ts";
-import type { EvaluationOptions, FeatureAnswer, FeatureOptions } from "../client/back/features.ts";
+import type { EvaluationOptions, FeatureAnswer } from "../client/back/features.ts";
 import { segment } from "../client/back/transport.ts";
 import type { FeatureId } from "../client/feature-id.ts";
 import { ownValue } from "../client/pricing-token.ts";
-import { FRESH_MS, FreshEntries } from "./fresh-entries.ts";
+import { FRESH_MS, FreshEntries, inRange } from "./fresh-entries.ts";
+import { LeasedAnswers } from "./leased-answers.ts";
 import type {
   LocalAllFeatures,
   LocalAnswer,
   LocalEvaluator,
   LocalEvaluatorOptions,
+  LocalOptions,
   LocalState,
 } from "./local-evaluator.ts";
 
-const STATE_CHECK_MS = 250;
-const NO_OPTIONS: Omit<FeatureOptions, "strict"> = {};
+const CHECK_MS = 250;
+/** Times that a change of the contract makes a spend begin anew. Then the service decides. */
+const MAX_ATTEMPTS = 3;
+const NO_OPTIONS: LocalOptions = {};
 
 /**
  * Creates an evaluator that keeps what decides about users in memory, and learns of changes within a second. For Node,
@@ -27,13 +31,21 @@ export function createLocalEvaluator(options: LocalEvaluatorOptions): LocalEvalu
 class Evaluator implements LocalEvaluator {
   private readonly client: Faregate;
   private readonly entries: FreshEntries;
-  private readonly counts = { local: 0, service: 0 };
-  private readonly stateTimer: ReturnType<typeof setInterval>;
+  /** Undefined if the caller wants none. */
+  private readonly leased: LeasedAnswers | undefined;
+  private readonly counts = { local: 0, lease: 0, service: 0 };
+  private readonly timer: ReturnType<typeof setInterval>;
+  private closing: Promise<void> | undefined;
 
   constructor(options: LocalEvaluatorOptions) {
     this.client = new Faregate(options);
-    this.entries = new FreshEntries(options);
-    this.stateTimer = setInterval(() => this.entries.updateState(), STATE_CHECK_MS);
+    const leaseSeconds = inRange("leaseSeconds", options.leaseSeconds ?? 30, 1, 600);
+    this.entries = new FreshEntries(options, () => this.leased?.clear());
+    if (options.leases !== false) this.leased = new LeasedAnswers(options, leaseSeconds, this.entries);
+    this.timer = setInterval(() => {
+      this.entries.updateState();
+      this.leased?.maintain();
+    }, CHECK_MS);
   }
 
   get state(): LocalState {
@@ -42,15 +54,20 @@ class Evaluator implements LocalEvaluator {
 
   evaluate(userId: string, featureId: FeatureId, options = NO_OPTIONS): Promise<LocalAnswer> {
     const entry = this.entries.get(userId);
-    if (entry !== undefined) {
+    if (entry !== undefined && options.signal === undefined) {
       const now = performance.now();
       const ageMs = this.entries.ageOf(entry, now);
       if (this.entries.mayAnswer(entry, ageMs, now) && entry.refusal === null) {
         const result = entry.answers.one(featureId, options.server === true);
-        if (result !== null && options.signal === undefined) {
+        if (result !== null) {
           entry.isUsed = true;
           this.counts.local += 1;
           return Promise.resolve(localAnswer(result, ageMs, options));
+        }
+        const answer = this.leased?.atOnce(entry, featureId, options, { now, ageMs });
+        if (answer !== undefined) {
+          this.counts.lease += 1;
+          return Promise.resolve(answer);
         }
       }
     }
@@ -78,42 +95,53 @@ class Evaluator implements LocalEvaluator {
   }
 
   stats() {
-    return { users: this.entries.size, ...this.counts };
+    return { users: this.entries.size, leases: this.leased?.size ?? 0, ...this.counts };
   }
 
-  async close(): Promise<void> {
-    if (this.state !== "closed") {
-      clearInterval(this.stateTimer);
-      this.entries.close(closedError());
-    }
-    await this.entries.closed;
+  close(): Promise<void> {
+    this.closing ??= this.closeOnce();
+    return this.closing;
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  private async evaluateSlowly(
-    userId: string,
-    featureId: FeatureId,
-    options: Omit<FeatureOptions, "strict">,
-  ): Promise<LocalAnswer> {
+  private async closeOnce(): Promise<void> {
+    clearInterval(this.timer);
+    this.entries.close(closedError());
+    await this.leased?.close();
+    await this.entries.closed;
+  }
+
+  private async evaluateSlowly(userId: string, featureId: FeatureId, options: LocalOptions): Promise<LocalAnswer> {
     this.requireOpen();
     segment("featureId", featureId);
     const consumes = Object.keys(options.consumption ?? {}).length > 0;
-    const atService = async (): Promise<LocalAnswer> => {
-      this.counts.service += 1;
-      return this.client.features.evaluate(userId, featureId, { ...options, strict: consumes });
-    };
-    const found = await this.entries.find(userId, options, consumes && options.dryRun !== true);
-    if (found === undefined) return atService();
-    if (found.entry === undefined) {
-      return { eval: found.isOpen, ...DENIED, counted: false, idempotencyKey: null, ...FALLBACK };
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
+      const found = await this.entries.find(userId, options, consumes && options.dryRun !== true);
+      if (found === undefined) break;
+      if (found.entry === undefined) {
+        return { eval: found.isOpen, ...DENIED, counted: false, idempotencyKey: null, ...FALLBACK };
+      }
+      const { entry, freshness } = found;
+      const result = entry.answers.one(featureId, options.server === true);
+      if (result !== null) {
+        this.counts.local += 1;
+        return { ...localAnswer(result, 0, options), ...freshness };
+      }
+      if (freshness.source !== "local") break;
+      const answer = (await this.leased?.answer(entry, featureId, options)) ?? "service";
+      if (answer === "service") break;
+      if (answer === "again") continue;
+      this.counts[answer.source === "lease" ? "lease" : "service"] += 1;
+      return answer;
     }
-    const result = found.entry.answers.one(featureId, options.server === true);
-    if (result === null) return atService();
-    this.counts.local += 1;
-    return { ...localAnswer(result, 0, options), ...found.freshness };
+    this.requireOpen();
+    this.counts.service += 1;
+    const answer = await this.client.features.evaluate(userId, featureId, { ...options, strict: consumes });
+    if (consumes) this.leased?.learn(userId, featureId, options, answer);
+    return answer;
   }
 
   private requireOpen(): void {
@@ -131,7 +159,7 @@ function allFallback(isOpen: boolean): LocalAllFeatures {
 function localAnswer(
   result: Pick<FeatureAnswer, "eval" | "limit" | "used" | "error">,
   ageMs: number,
-  { explain, dryRun }: Omit<FeatureOptions, "strict">,
+  { explain, dryRun }: LocalOptions,
 ): LocalAnswer {
   const answer = {
     eval: result.eval,

@@ -29,26 +29,28 @@ export class FreshEntries {
   private readonly stream: ChangeStream;
   private readonly circuit = new Circuit();
   private readonly running: Promise<void>;
+  private readonly onRefused: () => void;
   /** Pending until the first stream beats, fails or takes too long. */
   private firstStream: Promise<void> | undefined;
   private endFirstStream = () => {};
   private isFormatUnknown = false;
 
   /**
-   * Connects.
+   * Connects. `onRefused` is called when the service refuses the key.
    * @throws Error that names the invalid option.
    */
-  constructor(options: LocalEvaluatorOptions) {
+  constructor(options: LocalEvaluatorOptions, onRefused: () => void) {
     this.options = options;
-    this.maxStaleMs = atLeast("maxStaleMs", options.maxStaleMs ?? 10_000, 1_000);
-    this.entries = new Entries(atLeast("maxUsers", options.maxUsers ?? 50_000, 1));
+    this.onRefused = onRefused;
+    this.maxStaleMs = inRange("maxStaleMs", options.maxStaleMs ?? 10_000, 1_000);
+    this.entries = new Entries(inRange("maxUsers", options.maxUsers ?? 50_000, 1));
     const { apiKey, fetch, retries = 3 } = options;
     this.loader = new Loader({
       transport: new Transport({ ...options, retries: 0 }),
       retries,
       decoder: this.decoder,
       entries: this.entries,
-      onRefused: () => this.clear(),
+      onRefused: () => this.refuse(),
     });
     const url = `${serviceAddress(options.url).httpUrl}/events/stream?changes=true`;
     this.stream = new ChangeStream(
@@ -61,7 +63,7 @@ export class FreshEntries {
         },
         onChange: (contractIds) => this.onChange(contractIds),
         onEnd: () => this.keepProof(),
-        onRefused: () => this.clear(),
+        onRefused: () => this.refuse(),
         onFailure: () => {
           this.endFirstStream();
           this.setState("disconnected");
@@ -153,6 +155,12 @@ export class FreshEntries {
     return !entry.isVoid && ageMs <= this.maxStaleMs && now <= entry.expiresAt;
   }
 
+  /** Empties everything, because the service refused the key. */
+  refuse(): void {
+    this.clear();
+    this.onRefused();
+  }
+
   updateState(): void {
     if (this.stream.isConnected(performance.now())) this.setState("connected");
     else if (this.state === "connected") this.setState("disconnected");
@@ -240,7 +248,8 @@ function foundIn(entry: Entry, ageMs: number, source: "local" | "last-known"): F
 }
 
 /** @throws Error that names the option. */
-function atLeast(name: string, value: number, least: number): number {
-  if (typeof value === "number" && value >= least) return value;
-  throw new Error(`${name} must be a number of at least ${least}`);
+export function inRange(name: string, value: number, least: number, most = Infinity): number {
+  if (typeof value === "number" && value >= least && value <= most) return value;
+  const range = most === Infinity ? `of at least ${least}` : `from ${least} to ${most}`;
+  throw new Error(`${name} must be a number ${range}`);
 }

@@ -9,6 +9,10 @@ export interface LocalEvaluatorOptions extends FaregateOptions {
   maxStaleMs?: number | undefined;
   /** Maximum users in memory. Default: 50,000. */
   maxUsers?: number | undefined;
+  /** Reserves usage of features that are spent often, and spends it in memory. Default: true. */
+  leases?: boolean | undefined;
+  /** Seconds that a reservation lasts after its last report, 1 to 600. Default: 30. */
+  leaseSeconds?: number | undefined;
   /** Called when `state` changes. */
   onState?: ((state: LocalState) => void) | undefined;
 }
@@ -16,15 +20,17 @@ export interface LocalEvaluatorOptions extends FaregateOptions {
 /** `connected`: what changes reaches this process within a second. */
 export type LocalState = "connecting" | "connected" | "disconnected" | "closed";
 
-/** Origin and age of an answer. `local`: from memory. */
+/** Origin and age of an answer. `local`: from memory. `lease`: from memory, of usage that is reserved for this process. */
 export interface LocalFreshness {
-  readonly source: FeatureAnswer["source"] | "local";
+  readonly source: FeatureAnswer["source"] | "local" | "lease";
   /** True if a change that was made more than a second ago may be missing. */
   readonly stale: boolean;
   /** Milliseconds since it was last known to be true; null for a fallback. */
   readonly ageMs: number | null;
 }
 
+/** Options of one evaluation. Consumption is always strict. */
+export type LocalOptions = Omit<FeatureOptions, "strict">;
 /** Answer about one feature. */
 export type LocalAnswer = Omit<FeatureAnswer, keyof LocalFreshness> & LocalFreshness;
 /** Answer about all features. */
@@ -35,16 +41,16 @@ export interface LocalEvaluator extends AsyncDisposable {
   readonly state: LocalState;
   /**
    * Evaluates a feature. Answers from memory unless its expression reads usage; then the service answers, strictly with
-   * `consumption`.
+   * `consumption`. Consumption that repeats within a second is spent from a lease, without a request.
    * @throws ServiceRequestError with status 404 for a user without contract, 400 for an expired one.
    */
-  evaluate(userId: string, featureId: FeatureId, options?: Omit<FeatureOptions, "strict">): Promise<LocalAnswer>;
+  evaluate(userId: string, featureId: FeatureId, options?: LocalOptions): Promise<LocalAnswer>;
   /** Evaluates all features, as on or off. Answers from memory unless an expression reads usage. */
   evaluateAll(userId: string, options?: EvaluationOptions): Promise<LocalAllFeatures>;
   /** Loads users in advance, 500 per request. */
   preload(userIds: readonly string[]): Promise<void>;
-  /** Users in memory, and answers so far by source. */
-  stats(): { users: number; local: number; service: number };
-  /** Disconnects. Later calls reject. */
+  /** Users and leases in memory, and answers so far by source. */
+  stats(): { users: number; leases: number; local: number; lease: number; service: number };
+  /** Disconnects, and returns what is reserved; waits for that up to 5 s. Later calls reject. */
   close(): Promise<void>;
 }

@@ -13,7 +13,7 @@ import { contract, upload } from "../support/contracting.ts";
 import { callStep, changeServices } from "../support/every-change.ts";
 import { inProcess, type InProcess, ORIGIN } from "../support/in-process.ts";
 
-/* Local evaluation: cases 14 to 20, 31 and 35 of contract tokens-and-leases §10, and the rules of §7. */
+/* Local evaluation: cases 14 to 20 and 31 of contract tokens-and-leases §10, and the rules of §7 but leases. */
 
 const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
 const FEATURES = ["tasker-board", "tasker-darkMode", "tasker-export", "tasker-sla", "tasker-nope"];
@@ -97,7 +97,7 @@ describe("answers from memory", () => {
       if (i % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     expect(line.calls).toMatchObject({ snapshots: 1, evaluations: 0 });
-    expect(local.stats()).toEqual({ users: 1, local: 1000, service: 0 });
+    expect(local.stats()).toEqual({ users: 1, leases: 0, local: 1000, lease: 0, service: 0 });
   });
 
   test("are those of the service, for every plan and feature", async () => {
@@ -171,19 +171,6 @@ plans:
     expect(line.calls.snapshots).toBe(1);
     await local.preload([...ids, "user-of-preload"]);
     expect(line.calls.snapshots).toBe(2);
-  });
-
-  test("35: consumption is the service's, strictly and counted once per idempotency key", async () => {
-    const ada = await subscribed("FREE");
-    const local = await connected();
-    const consumption = { "tasker-maxTasks": 15 };
-    const first = await local.evaluate(ada, "tasker-board", { consumption, idempotencyKey: "one" });
-    expect(first).toMatchObject({ eval: true, counted: true, source: "service", idempotencyKey: "one" });
-    const again = await local.evaluate(ada, "tasker-board", { consumption, idempotencyKey: "one" });
-    expect(again).toMatchObject({ eval: true, used: { "tasker-maxTasks": 15 } });
-    expect(await local.evaluate(ada, "tasker-board", { consumption })).toMatchObject({ eval: false, counted: false });
-    expect(await local.evaluate(ada, "tasker-board", { consumption, dryRun: true })).toMatchObject({ eval: false });
-    expect(local.stats()).toMatchObject({ local: 0, service: 4 });
   });
 
   test("no more users are kept than asked for, and those in use stay", async () => {
@@ -370,7 +357,7 @@ describe("31: outages", () => {
     const local = await connected();
     await local.preload([ada]);
     expect(await local.evaluate(ada, "tasker-darkMode")).toMatchObject({ eval: true, source: "service" });
-    expect(local.stats()).toEqual({ users: 0, local: 0, service: 1 });
+    expect(local.stats()).toEqual({ users: 0, leases: 0, local: 0, lease: 0, service: 1 });
   });
 
   test("without a stream, answers are loaded again once they are older than maxStaleMs", async () => {
@@ -429,6 +416,8 @@ describe("its life", () => {
     [{ apiKey: "" }, "config.apiKey must be a non-empty string"],
     [{ maxStaleMs: 999 }, "maxStaleMs must be a number of at least 1000"],
     [{ maxUsers: 0 }, "maxUsers must be a number of at least 1"],
+    [{ leaseSeconds: 0.9 }, "leaseSeconds must be a number from 1 to 600"],
+    [{ leaseSeconds: 601 }, "leaseSeconds must be a number from 1 to 600"],
   ])("options %j are refused", (more, message) => {
     expect(() => createLocalEvaluator(optionsOf(more))).toThrow(message);
   });

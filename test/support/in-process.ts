@@ -4,7 +4,7 @@ import type { TestApi } from "./api.ts";
 export interface InProcess {
   fetch: typeof fetch;
   /** Calls so far by path below /api/v1, without ids. */
-  calls: { snapshots: number; evaluations: number; streams: number };
+  calls: { snapshots: number; evaluations: number; leases: number; streams: number };
   /** Resets the counts. */
   forget(): void;
   /** Ends every stream, and rejects further calls. */
@@ -21,7 +21,7 @@ export function inProcess(api: TestApi): InProcess {
   const streams = new Set<ReadableStreamDefaultController<Uint8Array>>();
   let isCut = false;
   const unreachable = () => new TypeError("fetch failed");
-  const calls = { snapshots: 0, evaluations: 0, streams: 0 };
+  const calls = { snapshots: 0, evaluations: 0, leases: 0, streams: 0 };
   const passed = (body: ReadableStream<Uint8Array>) => {
     const reader = body.getReader();
     let own: ReadableStreamDefaultController<Uint8Array> | undefined;
@@ -46,7 +46,7 @@ export function inProcess(api: TestApi): InProcess {
   };
   const line: InProcess = {
     calls,
-    forget: () => Object.assign(calls, { snapshots: 0, evaluations: 0, streams: 0 }),
+    forget: () => Object.assign(calls, { snapshots: 0, evaluations: 0, leases: 0, streams: 0 }),
     cut: () => {
       isCut = true;
       for (const controller of streams) controller.error(unreachable());
@@ -59,7 +59,8 @@ export function inProcess(api: TestApi): InProcess {
     fetch: async (input, init) => {
       const path = String(input).slice(ORIGIN.length);
       if (path.includes("/snapshot")) calls.snapshots += 1;
-      if (path.includes("/features/")) calls.evaluations += 1;
+      if (path.includes("/leases")) calls.leases += 1;
+      else if (path.includes("/features/")) calls.evaluations += 1;
       if (path.includes("/events/stream")) calls.streams += 1;
       if (isCut) throw unreachable();
       const { signal, ...request } = init ?? {};

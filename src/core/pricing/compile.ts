@@ -42,6 +42,8 @@ export interface CompiledExpression {
    * involved limit.
    */
   readonly readsUsage: boolean;
+  /** True if it names consumption with a full identifier. */
+  readonly readsOtherUsage: boolean;
   /** Keys of the form `pricingContext['usageLevels']['key']`, which never has a value. */
   readonly usageLevels: readonly string[];
   /** True if the text names a context. */
@@ -131,7 +133,7 @@ function compileExpression(text: string | undefined, field: string, slots: Slots
   if (!result.ok) {
     const failure = explainRefusal(field, result.refusal);
     const none = { features: [], usage: [], usageLevels: [] };
-    return { run: () => undefined, ...none, readsUsage: false, mentionsContext: true, failure };
+    return { run: () => undefined, ...none, readsUsage: false, readsOtherUsage: false, mentionsContext: true, failure };
   }
   const { expression } = result;
   return {
@@ -143,6 +145,7 @@ function compileExpression(text: string | undefined, field: string, slots: Slots
     features: involved(expression, "feature", slots.features),
     usage: involved(expression, "usage", slots.limits),
     readsUsage: expression.references.some((each) => each.to === "usage"),
+    readsOtherUsage: expression.references.some((each) => each.to === "usage" && !each.rewritten),
     usageLevels: expression.references
       .filter((each) => each.to === "usageLevel" && each.rewritten)
       .map((each) => each.key),

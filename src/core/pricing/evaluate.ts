@@ -279,6 +279,12 @@ export function readsUsage(evaluation: Evaluation, mode: EvaluationMode, feature
   return bound?.expression.readsUsage === true;
 }
 
+/** Returns true if this feature reads consumption that is not of its involved limits. */
+export function readsOtherUsage(evaluation: Evaluation, mode: EvaluationMode, featureId: string): boolean {
+  const found = locateFeature(evaluation, featureId);
+  return (found && expressionOf(found.feature, mode))?.expression.readsOtherUsage === true;
+}
+
 /** Pricing and subscription context as in tokens and responses. Source: features-events.md §2. */
 export interface Contexts {
   readonly pricingContext: {

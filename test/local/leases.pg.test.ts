@@ -1,0 +1,373 @@
+import { readFileSync } from "node:fs";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { createLocalEvaluator, type LocalEvaluator, type LocalEvaluatorOptions } from "../../src/local/local.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { contract, show, upload } from "../support/contracting.ts";
+import { inProcess, type InProcess, ORIGIN } from "../support/in-process.ts";
+import { TWO_LIMITS } from "../support/killable.ts";
+
+/* Leases of local evaluation: cases 32, 34 and 35 of contract tokens-and-leases §10, and the rules of §7, "How it leases". */
+
+const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
+/** Reads a level by its full identifier, which is no limit of a lease. */
+const FULL_NAMES = `
+saasName: Full
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  call:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: subscriptionContext['calls'] < 100 && subscriptionContext["full-calls"] < 50
+usageLimits:
+  calls: { valueType: NUMERIC, defaultValue: 100, unit: call, type: NON_RENEWABLE, trackable: true }
+plans:
+  ALL: { price: 0, features: null }
+`;
+const ONE = { "tasker-maxTasks": 1 };
+const LATEST = { timeout: 20_000, interval: 20 };
+
+let api: TestApi;
+let key: string;
+let line: InProcess;
+const evaluators: LocalEvaluator[] = [];
+
+beforeAll(async () => {
+  api = await createTestApi({ resources: { now: () => new Date() } });
+  key = api.callers.all.key;
+  for (const pricing of [SAMPLE, TWO_LIMITS, FULL_NAMES]) await upload(api, key, pricing);
+});
+beforeEach(() => {
+  line = inProcess(api);
+});
+afterEach(async () => {
+  line.onAnswer = undefined;
+  line.restore();
+  for (const evaluator of evaluators.splice(0)) await evaluator.close();
+  expect((await checkLedger(api.resources.db)).violations).toEqual([]);
+});
+afterAll(() => api.close());
+
+async function connected(more: Partial<LocalEvaluatorOptions> = {}): Promise<LocalEvaluator> {
+  const made = createLocalEvaluator({
+    url: ORIGIN,
+    apiKey: api.callers.evaluation.key,
+    fetch: line.fetch,
+    retries: 0,
+    ...more,
+  });
+  evaluators.push(made);
+  await expect.poll(() => made.state, LATEST).toBe("connected");
+  return made;
+}
+
+let users = 0;
+/** A contract of plan PRO with `extraTasks` 1: the limit is 300. */
+async function subscribed(
+  more: Record<string, unknown> = { subscriptionAddOns: { tasker: { extraTasks: 1 } } },
+): Promise<string> {
+  const userId = `user-${(users += 1)}`;
+  await contract(api, key, userId, more);
+  return userId;
+}
+const contractedOn = (service: string) => ({
+  contractedServices: { [service]: "1.0.0" },
+  subscriptionPlans: { [service]: "ALL" },
+});
+async function balance(userId: string, service = "tasker", limit = "maxTasks") {
+  const { usageLevels } = await show(api, key, userId);
+  const level = usageLevels[service]?.[limit] as { consumed: number; held?: number } | undefined;
+  return { consumed: level?.consumed, held: level?.held ?? 0 };
+}
+const spend = (local: LocalEvaluator, userId: string, consumption: Record<string, number> = ONE) =>
+  local.evaluate(userId, "tasker-board", { consumption });
+const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Makes the feature hot: the service answers the first spend, a lease the second. */
+async function heated(local: LocalEvaluator, userId: string): Promise<void> {
+  expect(await spend(local, userId)).toMatchObject({ eval: true, source: "service", counted: true });
+  expect(await spend(local, userId)).toMatchObject({ eval: true, source: "lease", counted: true });
+  expect(local.stats().leases).toBe(1);
+}
+
+describe("spends", () => {
+  test("of a hot user and feature come from a lease, and are exact", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    await heated(local, ada);
+    line.forget();
+    for (let used = 3; used <= 7; used += 1) {
+      expect(await spend(local, ada)).toEqual({
+        eval: true,
+        limit: { "tasker-maxTasks": 300 },
+        used: { "tasker-maxTasks": used },
+        error: null,
+        source: "lease",
+        stale: false,
+        ageMs: expect.any(Number),
+        counted: true,
+        idempotencyKey: null,
+      });
+    }
+    expect(await local.evaluate(ada, "tasker-board")).toMatchObject({
+      eval: true,
+      used: { "tasker-maxTasks": 7 },
+      source: "lease",
+      counted: false,
+    });
+    expect(line.calls.evaluations).toBe(0);
+    expect(local.stats()).toMatchObject({ leases: 1, lease: 7, service: 1 });
+    await local.close();
+    expect(await balance(ada)).toEqual({ consumed: 7, held: 0 });
+  });
+
+  test("32: of two evaluators reach the limit together, and nothing stays held", async () => {
+    const ada = await subscribed();
+    const both = [await connected(), await connected()];
+    let granted = 0;
+    await Promise.all(
+      both.map(async (local) => {
+        while ((await spend(local, ada)).eval) granted += 1;
+      }),
+    );
+    await Promise.all(both.map((local) => local.close()));
+    expect(granted).toBe(300);
+    expect(await balance(ada)).toEqual({ consumed: 300, held: 0 });
+    expect(both.every((local) => local.stats().lease > 0)).toBe(true);
+  });
+
+  test("that are made together share a call", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    await heated(local, ada);
+    line.forget();
+    const answers = await Promise.all(Array.from({ length: 200 }, () => spend(local, ada)));
+    expect(answers.every((answer) => answer.eval && answer.source === "lease")).toBe(true);
+    expect(line.calls.leases).toBeLessThanOrEqual(3);
+    expect(new Set(answers.map(({ used }) => used?.["tasker-maxTasks"])).size).toBe(200);
+    await local.close();
+    expect(await balance(ada)).toEqual({ consumed: 202, held: 0 });
+  });
+
+  test("are refused at the limit, with the usage that they would lead to, and one call per second", async () => {
+    const ada = await subscribed({ subscriptionPlans: { tasker: "FREE" } });
+    const local = await connected();
+    await heated(local, ada);
+    for (let i = 0; i < 18; i += 1) expect((await spend(local, ada)).eval).toBe(true);
+    line.forget();
+    const started = performance.now();
+    for (let i = 0; i < 100; i += 1) {
+      expect(await spend(local, ada, { "tasker-maxTasks": 3 })).toMatchObject({
+        eval: false,
+        limit: { "tasker-maxTasks": 20 },
+        used: { "tasker-maxTasks": 23 },
+        error: null,
+        source: "service",
+        counted: false,
+      });
+    }
+    expect(line.calls.leases).toBeLessThanOrEqual(1 + (performance.now() - started) / 1000);
+    expect(line.calls.evaluations).toBe(0);
+    await api.call("PUT", `/contracts/${ada}/usageLevels?reset=true`, { key, body: {} });
+    await expect.poll(async () => (await spend(local, ada)).eval, LATEST).toBe(true);
+  });
+
+  test("of several limits, and of fractions, are exact", async () => {
+    const ada = await subscribed(contractedOn("meter"));
+    const local = await connected();
+    const consumption = { "meter-calls": 1, "meter-bytes": 0.1 };
+    let last;
+    for (let i = 0; i < 500; i += 1) last = await local.evaluate(ada, "meter-call", { consumption });
+    expect(last).toMatchObject({ source: "lease", used: { "meter-calls": 500, "meter-bytes": 50 } });
+    await local.close();
+    expect(await balance(ada, "meter", "calls")).toEqual({ consumed: 500, held: 0 });
+    expect(await balance(ada, "meter", "bytes")).toEqual({ consumed: 50, held: 0 });
+  });
+
+  test("35: with an idempotency key, dry runs, explanations and without leases are the service's", async () => {
+    const ada = await subscribed({ subscriptionPlans: { tasker: "FREE" } });
+    const local = await connected();
+    const consumption = { "tasker-maxTasks": 15 };
+    const first = await local.evaluate(ada, "tasker-board", { consumption, idempotencyKey: "one" });
+    expect(first).toMatchObject({ eval: true, counted: true, source: "service", idempotencyKey: "one" });
+    const again = await local.evaluate(ada, "tasker-board", { consumption, idempotencyKey: "one" });
+    expect(again).toMatchObject({ eval: true, used: { "tasker-maxTasks": 15 } });
+    for (const more of [{ dryRun: true }, { explain: true }]) {
+      const answer = await local.evaluate(ada, "tasker-board", { consumption, ...more });
+      expect(answer).toMatchObject({ eval: false, counted: false, source: "service" });
+    }
+    expect(local.stats()).toMatchObject({ leases: 0, local: 0, lease: 0, service: 4 });
+    const without = await connected({ leases: false });
+    for (let i = 0; i < 5; i += 1)
+      expect(await spend(without, ada)).toMatchObject({ source: "service", counted: true });
+    expect(without.stats()).toMatchObject({ leases: 0, service: 5 });
+    expect(await balance(ada)).toEqual({ consumed: 20, held: 0 });
+  });
+
+  test("with other amounts than the feature's limits, or of a feature that reads more, are the service's", async () => {
+    const ada = await subscribed({
+      contractedServices: { tasker: "1.0.0", full: "1.0.0" },
+      subscriptionPlans: { tasker: "PRO", full: "ALL" },
+    });
+    const local = await connected();
+    await spend(local, ada);
+    expect(await spend(local, ada, { ...ONE, "tasker-other": 1 })).toMatchObject({ eval: true, source: "service" });
+    expect(await spend(local, ada, { "tasker-other": 1 })).toMatchObject({
+      error: { code: "INVALID_EXPECTED_CONSUMPTION" },
+    });
+    await expect(spend(local, ada, { "tasker-maxTasks": -1 })).rejects.toMatchObject({ status: 422 });
+    const consumption = { "full-calls": 10 };
+    const answers = [];
+    for (let i = 0; i < 7; i += 1) answers.push(await local.evaluate(ada, "full-call", { consumption }));
+    expect(answers.map(({ eval: isOn }) => isOn)).toEqual([true, true, true, true, true, false, false]);
+    expect(new Set(answers.map(({ source }) => source))).toEqual(new Set(["service"]));
+  });
+});
+
+describe("a lease", () => {
+  test("34: follows a change of the contract, and what was spent before is reported", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    await heated(local, ada);
+    for (let i = 0; i < 28; i += 1) await spend(local, ada);
+    await api.call("PUT", `/contracts/${ada}`, {
+      key,
+      body: { contractedServices: { tasker: "1.0.0" }, subscriptionPlans: { tasker: "FREE" }, subscriptionAddOns: {} },
+    });
+    const isRefused = async () => (await spend(local, ada)).limit?.["tasker-maxTasks"];
+    await expect.poll(isRefused, LATEST).toBe(20);
+    const { consumed = 0 } = await balance(ada);
+    await local.close();
+    expect((await balance(ada)).held).toBe(0);
+    expect(consumed).toBeLessThanOrEqual(300);
+  });
+
+  test("that is not spent from for 5 s is returned", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    await heated(local, ada);
+    expect((await balance(ada)).held).toBeGreaterThan(0);
+    await expect.poll(() => balance(ada), LATEST).toEqual({ consumed: 2, held: 0 });
+    expect(local.stats().leases).toBe(0);
+  });
+
+  test("goes on beyond its first end, and ends by itself when the service is away", async () => {
+    const ada = await subscribed();
+    const local = await connected({ leaseSeconds: 1 });
+    await heated(local, ada);
+    line.forget();
+    let spent = 2;
+    for (let i = 0; i < 30; i += 1) {
+      expect((await spend(local, ada)).source).toBe("lease");
+      spent += 1;
+      await pause(100);
+    }
+    expect(line.calls.leases).toBeGreaterThan(2);
+    line.cut();
+    const outcomes = new Set<string>();
+    for (let i = 0; i < 30; i += 1) {
+      const outcome = await spend(local, ada).then(
+        ({ source }) => source as string,
+        (error: { code: string }) => error.code,
+      );
+      outcomes.add(outcome);
+      if (outcome === "lease") spent += 1;
+      await pause(50);
+    }
+    expect(outcomes).toEqual(new Set(["lease", "NETWORK"]));
+    line.restore();
+    await local.close();
+    expect(await balance(ada)).toEqual({ consumed: spent, held: 0 });
+  });
+
+  test("whose grant was lost on the way is found again, and loses nothing", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    await spend(local, ada);
+    let lost = 0;
+    line.onAnswer = async (path, answer) => {
+      if (!path.includes("/leases") || lost === 3) return answer;
+      lost += 1;
+      throw new TypeError("fetch failed");
+    };
+    let spent = 1;
+    for (let i = 0; i < 40; i += 1) {
+      if ((await spend(local, ada)).eval) spent += 1;
+      await pause(20);
+    }
+    expect(lost).toBe(3);
+    expect(local.stats().lease).toBeGreaterThan(0);
+    await local.close();
+    expect(await balance(ada)).toEqual({ consumed: spent, held: 0 });
+  });
+
+  test("ends with a refused key", async () => {
+    const { owner, organizationId } = api.callers;
+    const path = `/organizations/${organizationId}/api-keys`;
+    const { body } = await api.call<{ apiKeys: { id: string; key: string }[] }>("POST", path, {
+      key: owner.key,
+      body: { scope: "EVALUATION" },
+    });
+    const fleeting = body.apiKeys.at(-1);
+    const ada = await subscribed();
+    const local = await connected({ apiKey: fleeting?.key ?? "" });
+    await heated(local, ada);
+    await api.call("DELETE", `${path}/${fleeting?.id}`, { key: owner.key });
+    const failure = () =>
+      spend(local, ada).then(
+        () => undefined,
+        (error: { status: number }) => error.status,
+      );
+    await expect.poll(failure, LATEST).toBe(401);
+    expect(local.stats()).toMatchObject({ users: 0, leases: 0 });
+  });
+});
+
+describe("close", () => {
+  test("gives up after 5 s, and refuses spends meanwhile", async () => {
+    const ada = await subscribed();
+    const local = await connected({ leaseSeconds: 1 });
+    await heated(local, ada);
+    line.cut();
+    let isClosed = false;
+    const closed = local.close().then(() => (isClosed = true));
+    await expect(spend(local, ada)).rejects.toThrow("The evaluator is closed");
+    await pause(500);
+    expect(isClosed).toBe(false);
+    await closed;
+    // The service counts what nobody returned.
+    line.restore();
+    await expect.poll(async () => (await balance(ada)).held, LATEST).toBe(0);
+    expect((await balance(ada)).consumed).toBeGreaterThan(2);
+  });
+
+  test("waits for a lease that is being opened, and returns it", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    await spend(local, ada);
+    let release = () => {};
+    const released = new Promise<void>((resolve) => (release = resolve));
+    let arrived = () => {};
+    const opened = new Promise<void>((resolve) => (arrived = resolve));
+    line.onAnswer = async (path, answer) => {
+      if (!path.endsWith("/leases")) return answer;
+      arrived();
+      await released;
+      return answer;
+    };
+    const spending = spend(local, ada).then(
+      () => "answered",
+      (error: Error) => error.message,
+    );
+    await opened;
+    const closed = local.close();
+    expect(await spending).toBe("The evaluator is closed");
+    release();
+    await closed;
+    expect(await balance(ada)).toEqual({ consumed: 1, held: 0 });
+  });
+});
