@@ -61,3 +61,33 @@ test("a contract that somebody holds does not hold up the others", async () => {
   expect(await consumed(api, key, "held")).toBe(1);
   await expectBalancesMatchLedger(api.database);
 });
+
+test("calls with a transaction of their own wait for the same time: keyed consumption, holds and leases", async () => {
+  const board = "/features/held/tasker-board";
+  const body = { "tasker-maxTasks": 1 };
+  const leased = await api.call<{ lease: { id: string } }>("POST", `${board}/leases`, {
+    key,
+    body: { for: "PT10M", amounts: body },
+  });
+  const held = await api.call<{ hold: { id: string } }>("POST", `${board}?hold=PT10M`, { key, body });
+  const release = await hold("held");
+  const lease = `/leases/${leased.body.lease.id}`;
+  const calls = [
+    () => api.call("POST", board, { key, body, headers: { "idempotency-key": "waits" } }),
+    () => api.call("POST", `${board}/leases`, { key, body: { for: "PT10M", amounts: body } }),
+    () => api.call("POST", lease, { key, body: { spent: body } }),
+    () => api.call("DELETE", lease, { key }),
+    () => api.call("DELETE", `/holds/${held.body.hold.id}`, { key }),
+  ];
+  const refused = await Promise.all(calls.map((call) => call()));
+  await release();
+  for (const answer of refused) {
+    expect(answer).toMatchObject({
+      status: 503,
+      body: { error: "The contract is locked by other requests. Please try again" },
+    });
+    expect(answer.headers.get("retry-after")).toBe("1");
+  }
+  for (const call of calls) expect([200, 201, 204]).toContain((await call()).status);
+  await expectBalancesMatchLedger(api.database);
+});

@@ -14,10 +14,22 @@ import type { EndUserName, Level } from "./contract-snapshots.ts";
 /**
  * Locks the end user's contract until the transaction ends; returns false if there is none. Read its data after this call:
  * earlier reads may be stale.
+ * @throws SQLSTATE 55P03 when the lock is not free within `waitMs`, which bounds every later lock of the transaction too.
+ * Default: the setting of the connection.
  */
-export async function lockContract(tx: Database, organizationId: string, userId: string): Promise<boolean> {
+export async function lockContract(
+  tx: Database,
+  organizationId: string,
+  userId: string,
+  waitMs?: number,
+): Promise<boolean> {
+  // Postgres locks rows last, after the setting.
   const rows = await tx.execute(sql`
-    select 1 from contracts where organization_id = ${organizationId} and user_id = ${userId} for no key update
+    with bounded as materialized (
+      select set_config('lock_timeout', coalesce(${waitMs?.toString() ?? null}, current_setting('lock_timeout')), true)
+    )
+    select 1 from bounded, contracts
+    where organization_id = ${organizationId} and user_id = ${userId} for no key update of contracts
   `);
   return rows.length > 0;
 }

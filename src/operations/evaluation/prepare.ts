@@ -16,6 +16,7 @@ import { applyDueChangesOf } from "../due-changes.ts";
 import { applyDueOf, evaluationIfAny } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
 import { evaluationOf } from "../evaluations.ts";
+import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "./contract-lock.ts";
 import type { Mode } from "./request.ts";
 
 /** Sentence about a contract that has ended and does not renew. */
@@ -159,7 +160,7 @@ async function withCurrentContract<T>(
     try {
       return await transaction(ctx, async (ctx) => {
         // Lock and read in two statements: a single one would read its snapshot from before the lock wait.
-        const found = await lockContract(ctx.db, organizationId, userId);
+        const found = await lockContract(ctx.db, organizationId, userId, LOCK_WAIT_MS);
         const now = ctx.resources.now();
         const contract = found ? await loadSnapshot(ctx.db, organizationId, userId) : undefined;
         if (contract === undefined) throw contractNotFound(userId);
@@ -167,6 +168,7 @@ async function withCurrentContract<T>(
         return await work(ctx, contract, now);
       });
     } catch (error) {
+      if (isLockTimeout(error)) throw tooBusy();
       if (!(error instanceof ChangeDue)) throw error;
       // The rollback, if only to a savepoint, has released the lock.
       await applyDueChangesOf(ctx, { organizationId, userId });

@@ -4,20 +4,10 @@ import { countUnderLock, type Decision, EndedMeanwhile } from "../../../db/queri
 import type { ContractSnapshot } from "../../../db/queries/contract-snapshots.ts";
 import { contractNotFound } from "../../contract-address.ts";
 import type { Resources } from "../../context.ts";
-import { Failure } from "../../errors.ts";
+import { LOCK_WAIT_MS } from "../contract-lock.ts";
 import type { QueuedRequest } from "../request.ts";
 import { decideInOrder, groupByContract } from "./decide-in-order.ts";
 import { settlesOneOf, type Verdict } from "./optimistic.ts";
-
-/** How long a call waits for a contract that another transaction has locked. Then it fails as retryable. */
-export const LOCK_WAIT_MS = 3000;
-
-/** The failure of a call that waited too long for its contract, or found the queue full. */
-export function tooBusy(): Failure {
-  return new Failure("unavailable", "The contract is locked by other requests. Please try again", {
-    retryAfterSeconds: 1,
-  });
-}
 
 /**
  * Consumes after locking the contracts; waits up to `LOCK_WAIT_MS` for the locks. Verdicts have the order of the

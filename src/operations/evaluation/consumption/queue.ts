@@ -1,10 +1,11 @@
 import type { Caller } from "../../../core/access/caller.ts";
 import { createBatch } from "../../../db/postgres/batch.ts";
-import { type Connection, databaseError } from "../../../db/postgres/connect.ts";
+import type { Connection } from "../../../db/postgres/connect.ts";
 import { endUserKey } from "../../../db/queries/contract-snapshots.ts";
 import { contextOf, type Resources } from "../../context.ts";
+import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "../contract-lock.ts";
 import type { AnswerTo, QueuedRequest } from "../request.ts";
-import { consumeLocked, LOCK_WAIT_MS, tooBusy } from "./locked.ts";
+import { consumeLocked } from "./locked.ts";
 import { consumeOptimistically, type Verdict } from "./optimistic.ts";
 import { consumeSerially, settleSerially } from "./serial.ts";
 
@@ -36,7 +37,6 @@ const SHARDS = 2;
 /** Maximum contracts blocking on a row lock at once (each pins a pool connection); the rest are retried. */
 const MAX_LOCK_WAITERS = 3;
 const MAX_PAUSE_MS = 50;
-const LOCK_NOT_AVAILABLE = "55P03";
 
 type Shard = (request: QueuedRequest) => Promise<Verdict>;
 
@@ -59,7 +59,7 @@ export function createConsume(connection: Connection, resources: Resources): Res
     try {
       return await waiter.shard(request);
     } catch (error) {
-      throw databaseError(error)?.code === LOCK_NOT_AVAILABLE ? tooBusy() : error;
+      throw isLockTimeout(error) ? tooBusy() : error;
     } finally {
       waiter.requests -= 1;
       if (waiter.requests === 0) lockWaiters.delete(key);

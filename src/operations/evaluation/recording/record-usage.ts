@@ -1,4 +1,3 @@
-import { databaseError } from "../../../db/postgres/connect.ts";
 import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
 import { fillRunningSince } from "../../../db/queries/usage.ts";
@@ -14,7 +13,7 @@ import {
 import { contractNotFound } from "../../contract-address.ts";
 import { type Context, transaction } from "../../context.ts";
 import { Failure } from "../../errors.ts";
-import { LOCK_WAIT_MS, tooBusy } from "../consumption/locked.ts";
+import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "../contract-lock.ts";
 import { evaluatedOrganization, needsRenewal, prepare, type Prepared, withLockedContract } from "../prepare.ts";
 import { type Circumstances, decideItem, entryOf, type Entry, noWrites, type RecordingWrites } from "./decide-item.ts";
 import type { ItemVerdict, RecordingMode, UsageItem, VerdictKind } from "./item.ts";
@@ -24,7 +23,6 @@ import type { ItemVerdict, RecordingMode, UsageItem, VerdictKind } from "./item.
  * for one of the others in a transaction of its own, which renews what is due, and tries those that have become free meanwhile.
  */
 
-const LOCK_NOT_AVAILABLE = "55P03";
 /** Attempts of a transaction that loses keys to others. Each loss means that another batch has committed. */
 const MAX_ATTEMPTS = 20;
 
@@ -181,7 +179,7 @@ async function recordOne(ctx: Context, batch: Batch, entries: readonly Entry[]):
       }),
     );
   } catch (error) {
-    if (databaseError(error)?.code === LOCK_NOT_AVAILABLE) throw tooBusy();
+    if (isLockTimeout(error)) throw tooBusy();
     if (!(error instanceof Failure) || error.code === "unavailable") throw error;
     // Nothing can be counted, so nothing is written: only duplicates have another verdict.
     return decideAndWrite(ctx, { ...batch, now: ctx.resources.now() }, entries, () => error);
