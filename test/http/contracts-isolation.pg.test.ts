@@ -211,6 +211,7 @@ describe("a NUL character is refused with 400, never with an internal error:", (
     ["POST", "/features/a%00b"],
     ["POST", "/features/a%00b/tasker-board", { "tasker-maxTasks": 1 }],
     ["POST", "/features/a%00b/pricing-token"],
+    ["POST", "/features/a%00b/tasker-board/leases", { for: "PT1M", amounts: { "tasker-maxTasks": 1 } }],
     ["GET", "/contracts?username=a%00b"],
     ["GET", "/contracts?groupId=a%00b"],
     ["GET", "/contracts?filters=%7B%22services%22%3A%5B%22a%5Cu0000b%22%5D%7D"],
