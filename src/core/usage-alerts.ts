@@ -11,6 +11,18 @@ export const DEFAULT_THRESHOLDS: readonly number[] = [80, 100];
 export const MAX_THRESHOLDS = 5;
 /** Percent. */
 export const MAX_THRESHOLD = 200;
+/** Ends a sentence about thresholds that cannot be set. */
+export const THRESHOLDS_RULE = `must be a list of 1 to ${MAX_THRESHOLDS} different whole numbers from 1 to ${MAX_THRESHOLD}`;
+
+/** True for thresholds that an organization can set. */
+export function areThresholds(numbers: readonly number[]): boolean {
+  return (
+    numbers.length > 0 &&
+    numbers.length <= MAX_THRESHOLDS &&
+    new Set(numbers).size === numbers.length &&
+    numbers.every((number) => Number.isInteger(number) && number > 0 && number <= MAX_THRESHOLD)
+  );
+}
 
 /** Highest threshold raised for a balance, and the limit's value then. Both null: none since the last reset. */
 export interface RaisedThreshold {

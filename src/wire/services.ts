@@ -27,7 +27,7 @@ export const service = z
   .strictObject({
     name: z.string(),
     organizationId: id,
-    disabled: z.literal(false),
+    disabled: z.boolean().describe("True only in the list of disabled services"),
     activePricings: locators,
     archivedPricings: locators.optional(),
     id,
@@ -208,8 +208,9 @@ export const serviceOperations: readonly Operation[] = [
     method: "GET",
     path: "/services",
     summary: "List services",
-    description: "Lists enabled services with the versions of their pricings.",
+    description: "Lists enabled services with the versions of their pricings, or the disabled ones.",
     query: z.object({
+      disabled: z.boolean().default(false).describe("Lists the services that were disabled instead"),
       name: z.string().optional().describe("Part of the name"),
       page: pageParameter,
       offset: offsetParameter,

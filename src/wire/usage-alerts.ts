@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { MAX_THRESHOLD, MAX_THRESHOLDS } from "../core/usage-alerts.ts";
+import { MAX_THRESHOLD, MAX_THRESHOLDS, THRESHOLDS_RULE } from "../core/usage-alerts.ts";
 import { objectError } from "./change-bodies.ts";
 import { EXAMPLE } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
-const THRESHOLDS = `The thresholds field must be a list of 1 to ${MAX_THRESHOLDS} different whole numbers from 1 to ${MAX_THRESHOLD}`;
+const THRESHOLDS = `The thresholds field ${THRESHOLDS_RULE}`;
 
 const thresholds = z
   .array(z.int(THRESHOLDS).min(1, THRESHOLDS).max(MAX_THRESHOLD, THRESHOLDS), THRESHOLDS)

@@ -113,6 +113,7 @@ const folder = fc.record({
   gate: fc.option(
     fc.subarray(["{ rule: noPriceRise, byMoreThanPercent: 5 }", "{ rule: noFeatureLost, features: [export] }"]),
   ),
+  thresholds: fc.option(fc.constantFrom([80, 100], [100, 80], [1], [200, 5, 50])),
   webhooks: fc.option(
     fc.subarray([
       '{ url: "https://a.example/x?y=1" }',
@@ -122,7 +123,7 @@ const folder = fc.record({
 });
 type Folder = typeof folder extends fc.Arbitrary<infer T> ? T : never;
 
-function filesOf({ services, gate, webhooks }: Folder): Files {
+function filesOf({ services, gate, thresholds, webhooks }: Folder): Files {
   const files: Files = {};
   const lines = services.flatMap(({ name, isPublic, versions }, at) => [
     `  ${JSON.stringify(name)}:`,
@@ -144,6 +145,7 @@ function filesOf({ services, gate, webhooks }: Folder): Files {
     "services:",
     ...lines,
     ...part("gate", gate),
+    ...(thresholds === null ? [] : [`alerts: { thresholds: [${thresholds.join(", ")}] }`]),
     ...part("webhooks", webhooks),
     "",
   ].join("\n");

@@ -208,6 +208,10 @@ describe("a folder that cannot be used", () => {
     ["webhooks: [ { url: https://a.example/, codes: [X] } ]\n", "4:48 X is no code of an event"],
     ['services:\n  "..": { versions: [ { file: a.yml } ] }\n', '5:4 The service ".." has a name that no URL can have'],
     ["alerts: { thresholds: [a] }\n", "4:24 Each of thresholds must be a number"],
+    ...["", "0", "201", "80.5", "80, 80", "1, 2, 3, 4, 5, 6"].map((list) => [
+      `alerts: { thresholds: [${list}] }\n`,
+      "4:11 thresholds must be a list of 1 to 5 different whole numbers from 1 to 200",
+    ]),
   ])("5: %j is refused with line and column", async (lines, message) => {
     const files = { "pricings/faregate.yml": `# One\n\nfaregate: 1\n${lines}` };
     const refused = await run("plan", files);
@@ -391,6 +395,48 @@ describe("webhooks", () => {
   });
 });
 
+describe("usage alerts", () => {
+  const alerting = (thresholds: string) => ({
+    "pricings/faregate.yml": `faregate: 1\nalerts: { thresholds: [${thresholds}] }\n`,
+  });
+  const thresholds = async () =>
+    (await api.call("GET", `/organizations/${organization.id}/usage-alerts`, { key: owner.key })).body;
+
+  test("are planned, set once, and come back from an export", async () => {
+    expect(await asOwner("plan", alerting("100, 80"))).toMatchObject({ code: 0 });
+    const set = alerting("90, 50");
+    const planned = await asOwner("plan", set, "--json");
+    expect(planned.code).toBe(2);
+    expect(JSON.parse(planned.out)).toMatchObject({ parts: [{ part: "alerts", steps: [{ do: "alerts" }] }] });
+    expect(await thresholds()).toEqual({ thresholds: [80, 100] });
+    const path = `/api/v1/organizations/${organization.id}/usage-alerts`;
+    expect(await asOwner("apply", set)).toMatchObject({
+      code: 0,
+      out: "set the thresholds of usage alerts\n",
+      calls: [`PUT ${path}`],
+    });
+    expect(await thresholds()).toEqual({ thresholds: [50, 90] });
+    expect(await asOwner("apply", set)).toMatchObject({ code: 0, out: "nothing to do\n", calls: [] });
+
+    const { files } = await asOwner("export", {});
+    expect(files["pricings/faregate.yml"]).toContain("alerts: { thresholds: [50, 90] }\n");
+    expect(await asOwner("plan", files)).toMatchObject({ code: 0 });
+    expect(await asOwner("export", files)).toMatchObject({ out: "nothing to do\n" });
+    expect(await asOwner("export", set, "--only", "alerts")).toMatchObject({ out: "nothing to do\n" });
+  });
+
+  test("need the user key of a MANAGER, and are not exported with the key of an organization", async () => {
+    expect(await run("apply", alerting("50"))).toMatchObject({
+      code: 1,
+      err: "faregate: alerts: needs the user key of a MANAGER; leave it out with --only\n",
+      calls: [],
+    });
+    await asOwner("apply", alerting("50"));
+    expect((await run("export", {})).files["pricings/faregate.yml"]).not.toContain("alerts");
+    expect(await thresholds()).toEqual({ thresholds: [50] });
+  });
+});
+
 describe("two applications at once", () => {
   test("12: both end in the state of the folder, with each step done once", async () => {
     await run("apply", ONE);
@@ -500,6 +546,17 @@ describe("an export", () => {
     const { files, err } = await run("export", {});
     expect(err).toMatch(/^faregate: Tasker 1\.0\.0\.\d+ is left out: /);
     expect(Object.keys(files)).toHaveLength(3);
+  });
+
+  test("leaves out disabled services and says so", async () => {
+    await run("apply", ONE);
+    await api.call("DELETE", "/services/Tasker", { key: organization.key });
+    const { code, out, err } = await run("export", {});
+    expect({ code, out, err }).toEqual({
+      code: 0,
+      out: "faregate.yml\n",
+      err: "faregate: Tasker is left out: it is disabled\n",
+    });
   });
 
   test("has the settings that the key may read", async () => {

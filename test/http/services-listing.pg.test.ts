@@ -51,6 +51,13 @@ describe.each(FAMILIES)("GET %s", (family) => {
     expect(answer.body.every(({ disabled }) => disabled === false)).toBe(true);
   });
 
+  test("disabled=true lists the disabled services instead", async () => {
+    const answer = await to.call<ServiceAnswer[]>("GET", "?disabled=true");
+    expect(answer.body.map(({ name, disabled }) => [name, disabled])).toEqual([["Disabled", true]]);
+    expect(await list(to, "?disabled=true&name=x")).toEqual([]);
+    expect(await list(to, "?disabled=1")).toEqual(NAMES);
+  });
+
   const D = NAMES.toReversed();
   test.each<[string, readonly string[]]>([
     ["order=asc", NAMES],

@@ -1,6 +1,7 @@
 import { ServiceRequestError } from "../../client/service-request-error.ts";
 import { equalJson } from "../../core/change/change.ts";
 import { parsePricing } from "../../core/pricing/parse/pricing.ts";
+import { DEFAULT_THRESHOLDS } from "../../core/usage-alerts.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { pathIn, readInside, readManifest, requireInside, versionKey, withoutMark } from "./folder.ts";
 import { type Manifest, MANIFEST, type ServiceEntry, type VersionEntry } from "../../core/folder/manifest.ts";
@@ -11,9 +12,6 @@ import type { Part, PlanOptions } from "./plan.ts";
 import { takesPart } from "./planning.ts";
 import type { Server, ServerService } from "./server.ts";
 import { isSameName } from "./steps.ts";
-
-/** Thresholds of an organization that has set none. */
-const DEFAULT_THRESHOLDS = [80, 100];
 
 /** Result of an export. */
 export interface Exported {
@@ -80,7 +78,8 @@ interface ServicesExport {
 /** Exports services in the order of the folder, and then by name. */
 async function exportServices(given: ServicesExport): Promise<ServiceEntry[]> {
   const { folder, server, io, before } = given;
-  const names = await server.serviceNames();
+  const [names, disabled] = await Promise.all([server.serviceNames(), server.serviceNames("disabled")]);
+  given.warnings.push(...disabled.map((name) => `${name} is left out: it is disabled`));
   const rank = (name: string) => {
     const at = before.findIndex((entry) => isSameName(entry.name, name));
     return at < 0 ? before.length : at;
@@ -218,14 +217,15 @@ async function withOffers(manifest: Manifest, server: Server, options: Pick<Plan
   return services === undefined ? manifest : { ...manifest, services };
 }
 
-/** A manifest without the places of its lines. Lists of webhooks are sets. */
-function meaningOf({ services, webhooks, ...rest }: Manifest): object {
+/** A manifest without the places of its lines. Lists of webhooks and of thresholds are sets. */
+function meaningOf({ services, alerts, webhooks, ...rest }: Manifest): object {
   return {
     ...rest,
     services: services?.map(({ versions, ...service }) => ({
       ...service,
       versions: versions.map(({ file, state, expectations = null }) => ({ file, state, expectations })),
     })),
+    thresholds: alerts?.thresholds.toSorted((one, other) => one - other),
     webhooks: webhooks?.toSorted((one, other) => (one.url < other.url ? -1 : 1)),
   };
 }

@@ -6,6 +6,7 @@ import { Problems, Section } from "../../core/pricing/parse/problems.ts";
 import { isDate, isList, isMap, shown } from "../../core/pricing/parse/tree.ts";
 import type { TreeEntry, TreeMap, TreeValue } from "../../core/pricing/parse/tree.ts";
 import { positions, readYaml } from "../../core/pricing/parse/yaml.ts";
+import { areThresholds, THRESHOLDS_RULE } from "../../core/usage-alerts.ts";
 import { CliFailure } from "../command.ts";
 import { listProblems } from "../pricing-file.ts";
 
@@ -171,10 +172,13 @@ class Reader {
   #alerts(top: Section): { thresholds: number[] } {
     const section = this.#section(top, entryOf(top, "alerts"), "alerts", ["thresholds"]);
     const thresholds: number[] = [];
-    for (const { value, at } of this.#items(section, "thresholds")) {
+    const items = this.#items(section, "thresholds");
+    for (const { value, at } of items) {
       if (typeof value === "number") thresholds.push(value);
       else section.failAt(`thresholds@${at}`, at, `Each of thresholds must be a number. Received: ${shown(value)}`);
     }
+    if (isList(section.value("thresholds")) && thresholds.length === items.length && !areThresholds(thresholds))
+      section.fail("thresholds", `thresholds ${THRESHOLDS_RULE}`);
     return { thresholds };
   }
 

@@ -85,11 +85,13 @@ export class Server {
     return (await this.#transport.send({ method: "GET", path: `${this.#base}${path}` })).text;
   }
 
-  /** Lists the names of all services. */
-  async serviceNames(): Promise<string[]> {
+  /** Lists the names of all services: those that are enabled, or those that are not. */
+  async serviceNames(state: "enabled" | "disabled" = "enabled"): Promise<string[]> {
     const names: string[] = [];
     for (let page = 1; ; page += 1) {
-      const listed = await this.#read("/services", listOf(isNamed), { query: { page, limit: PAGE } });
+      const listed = await this.#read("/services", listOf(isNamed), {
+        query: { page, limit: PAGE, ...(state === "disabled" ? { disabled: true } : {}) },
+      });
       names.push(...listed.map(({ name }) => name));
       if (listed.length < PAGE) return names;
     }

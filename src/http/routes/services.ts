@@ -68,6 +68,7 @@ export const serviceRoutes = new Hono<AppEnv>()
       c,
       await services.listServices(context(c), {
         organizationId: scope(c),
+        disabled: queryParameter(c, "disabled") === "true",
         name: queryParameter(c, "name"),
         ...paging(c),
       }),

@@ -19,13 +19,14 @@ import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "../service-address.ts";
 
 /**
- * Lists enabled services by name in byte order. Default: those of every organization. Source: contract
- * services-pricings §4.1.
+ * Lists services by name in byte order: the enabled ones, or the disabled ones. Default: those of every organization.
+ * Source: contract services-pricings §4.1.
  */
 export async function listServices(
   ctx: Context,
   input: {
     organizationId: string | undefined;
+    disabled: boolean;
     name: string | undefined;
     skip: number;
     limit: number;
@@ -38,7 +39,7 @@ export async function listServices(
     .from(services)
     .where(
       and(
-        eq(services.disabled, false),
+        eq(services.disabled, input.disabled),
         input.organizationId === undefined ? undefined : eq(services.organizationId, input.organizationId),
         // Lowercased in JavaScript as in lookups, because Postgres lowercases by locale. `strpos` has no wildcards.
         input.name === undefined ? undefined : sql`strpos(${services.nameKey}, ${input.name.toLowerCase()}) > 0`,
