@@ -17,21 +17,40 @@ export interface ItemKey {
   text: string;
 }
 
-const keysJson = (keys: readonly ItemKey[]) => JSON.stringify(keys);
+const keysJson = (keys: readonly ItemKey[]) => JSON.stringify(keys.map(({ key, text }) => ({ key, text })));
 const FINGERPRINT = sql.raw(`encode(sha256(convert_to(given.text, 'UTF8')), 'base64')`);
 const keptSince = (now: Date) => sql`${new Date(now.getTime() - KEPT_MS).toISOString()}::timestamptz`;
 
-/** Locks contracts of an organization that nobody else has locked. Returns their ids. */
+/** Locks contracts of an organization that nobody else has locked. Returns their user ids. */
 export async function lockFreeContracts(
   tx: Database,
   organizationId: string,
   userIds: readonly string[],
 ): Promise<Set<string>> {
-  const rows = await tx.execute<{ id: string }>(sql`
-    select id from contracts where organization_id = ${organizationId} and user_id = any(${textArray(userIds)})
+  const rows = await tx.execute<{ user_id: string }>(sql`
+    select user_id from contracts where organization_id = ${organizationId} and user_id = any(${textArray(userIds)})
     order by id for no key update skip locked
   `);
-  return new Set(rows.map(({ id }) => id));
+  return new Set(rows.map((row) => row.user_id));
+}
+
+/** Locks the contract of an end user, if there is one. Blocks while another transaction has it. */
+export async function waitForContract(tx: Database, organizationId: string, userId: string): Promise<void> {
+  await tx.execute(sql`
+    select from contracts where organization_id = ${organizationId} and user_id = ${userId} for no key update
+  `);
+}
+
+/** Reads which of the end users have a contract. */
+export async function readContracted(
+  tx: Database,
+  organizationId: string,
+  userIds: readonly string[],
+): Promise<Set<string>> {
+  const rows = await tx.execute<{ user_id: string }>(sql`
+    select user_id from contracts where organization_id = ${organizationId} and user_id = any(${textArray(userIds)})
+  `);
+  return new Set(rows.map((row) => row.user_id));
 }
 
 /** Bounds how long the transaction waits for each lock. */
@@ -39,7 +58,10 @@ export async function setLockWait(tx: Database, milliseconds: number): Promise<v
   await tx.execute(sql.raw(`set local lock_timeout = ${milliseconds}`));
 }
 
-/** Reads which items have a key that the organization has taken: for the `same` item, or for another one. */
+/**
+ * Reads which items have a key that the organization has taken: for the `same` item, or for another one. A plain join would
+ * keep the plan of an empty table, which reads all keys of the organization, until the table is analyzed.
+ */
 export async function readTakenKeys(
   tx: Database,
   organizationId: string,
@@ -50,8 +72,11 @@ export async function readTakenKeys(
     select given.place, k.fingerprint = ${FINGERPRINT} as is_same
     from rows from (json_to_recordset(${keysJson(items)}::json) as (key text, text text))
       with ordinality as given (key, text, place)
-    join usage_keys k on k.organization_id = ${organizationId} and k.key = given.key
-    where k.taken_at > ${keptSince(now)}
+    cross join lateral (
+      select * from usage_keys k
+      where k.organization_id = ${organizationId} and k.key = given.key and k.taken_at > ${keptSince(now)}
+      offset 0
+    ) k
   `);
   const taken = new Map<ItemKey, "same" | "other">();
   for (const { place, is_same: isSame } of rows) {

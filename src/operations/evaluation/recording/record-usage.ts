@@ -1,13 +1,13 @@
 import { type ContractSnapshot, loadSnapshots } from "../../../db/queries/contract-snapshots.ts";
 import { recordEvents } from "../../../db/queries/outbox.ts";
-import { fillRunningSince } from "../../../db/queries/usage.ts";
+import { fillRunningSince, lockContract } from "../../../db/queries/usage.ts";
 import { rememberRaised } from "../../../db/queries/usage-alerts.ts";
 import {
   KeyTaken,
   lockFreeContracts,
+  readContracted,
   readLedgerStart,
   readTakenKeys,
-  setLockWait,
   writeUsage,
 } from "../../../db/queries/usage-batches.ts";
 import { contractNotFound } from "../../contract-address.ts";
@@ -19,14 +19,15 @@ import { type Circumstances, decideItem, entryOf, type Entry, noWrites, type Rec
 import type { ItemVerdict, RecordingMode, UsageItem, VerdictKind } from "./item.ts";
 
 /*
- * Records a batch of usage. One transaction counts the items of all contracts that are free and have nothing due. It then waits
- * for one of the others in a transaction of its own, which renews what is due, and tries those that have become free meanwhile.
+ * Records a batch of usage. One transaction counts the items of all contracts that are free and have nothing due. The next
+ * one waits for one of the others first, since most others are free once that one is. A contract of which something is due
+ * has a transaction of its own.
  */
 
 /** Attempts of a transaction that loses keys to others. Each loss means that another batch has committed. */
 const MAX_ATTEMPTS = 20;
 
-/** Passes over the contracts that are free. More would not pay for contracts of which something is due. */
+/** Transactions over all contracts that are left. More would not pay for contracts of which something is due. */
 const MAX_PASSES = 10;
 
 /** Verdicts of a batch in the order of its items, and how many there are of each kind. */
@@ -64,12 +65,12 @@ export async function recordUsage(
   };
   let left: readonly Entry[] = entries;
   for (let pass = 1; left.length > 0 && pass <= MAX_PASSES; pass += 1) {
-    const done = await recordFree(ctx, batch, left);
+    const [awaited = []] = pass === 1 ? [] : byEndUser(left).values();
+    const done = await recordFree(ctx, batch, left, awaited[0]?.item.userId);
     note(done);
-    const [next = [], ...others] = byEndUser(left.filter((entry) => !done.has(entry))).values();
-    // Another batch has the contract, or something of it is due. Once it is free, most others of that batch are free as well.
-    if (next.length > 0) note(await recordOne(ctx, batch, next));
-    left = others.flat();
+    // Something of the contract is due.
+    if (awaited[0] !== undefined && !done.has(awaited[0])) note(await recordOne(ctx, batch, awaited));
+    left = left.filter((entry) => !items[entry.place]);
   }
   for (const one of byEndUser(left).values()) note(await recordOne(ctx, batch, one));
   return { counts, items };
@@ -99,21 +100,32 @@ function measure(
   callCounter.countDenial(now(), organizationId, featureId, reason);
 }
 
-/** Records the items of contracts that nobody has locked and that have nothing due. Returns their verdicts. */
-async function recordFree(ctx: Context, batch: Batch, entries: readonly Entry[]): Promise<Verdicts> {
-  if (entries.length === 0) return new Map();
+/**
+ * Records the items of contracts that nobody has locked and that have nothing due, after waiting for the contract of
+ * `awaitedUser`. Returns their verdicts. Waits for nothing while it has a lock.
+ */
+async function recordFree(
+  ctx: Context,
+  batch: Batch,
+  entries: readonly Entry[],
+  awaitedUser: string | undefined,
+): Promise<Verdicts> {
   const groups = byEndUser(entries);
-  return untilKeysAreFree(() =>
+  return boundingLockWait(() =>
     transaction(ctx, async (ctx) => {
-      const locked = await lockFreeContracts(ctx.db, batch.organizationId, [...groups.keys()]);
+      const { organizationId } = batch;
+      if (awaitedUser !== undefined) await lockContract(ctx.db, organizationId, awaitedUser, LOCK_WAIT_MS);
+      const userIds = [...groups.keys()];
+      const locked = await lockFreeContracts(ctx.db, organizationId, userIds);
       const now = ctx.resources.now();
-      const snapshots = await readLocked(ctx, batch, groups, locked);
+      const snapshots = await readLocked(ctx, batch, groups, [...locked]);
+      const others = userIds.filter((userId) => !locked.has(userId));
+      const contracted = others.length === 0 ? locked : await readContracted(ctx.db, organizationId, others);
       const prepared = new Map<string, Prepared | Failure>();
-      for (const userId of groups.keys()) {
+      for (const userId of userIds) {
         const contract = snapshots.get(userId);
-        const isFree = contract !== undefined && locked.has(contract.contractId);
-        const one =
-          contract === undefined ? contractNotFound(userId) : isFree && (await prepareFree(ctx, contract, now));
+        if (contract === undefined && contracted.has(userId)) continue;
+        const one = contract === undefined ? contractNotFound(userId) : await prepareFree(ctx, contract, now);
         if (one) prepared.set(userId, one);
       }
       const ready = entries.filter(({ item }) => prepared.has(item.userId));
@@ -127,20 +139,17 @@ async function recordFree(ctx: Context, batch: Batch, entries: readonly Entry[])
   );
 }
 
-/** Reads the contracts. Fills in the running periods that the items' moments are compared with. */
+/** Reads locked contracts. Fills in the running periods that the items' moments are compared with. */
 async function readLocked(
   { db }: Context,
   { organizationId }: Batch,
   groups: ReadonlyMap<string, readonly Entry[]>,
-  locked: ReadonlySet<string>,
+  userIds: readonly string[],
 ): Promise<Map<string, ContractSnapshot>> {
-  const userIds = [...groups.keys()];
   const snapshots = await loadSnapshots(db, organizationId, userIds);
-  const older = userIds.flatMap((userId) => {
-    const contract = snapshots.get(userId);
-    if (contract === undefined || !locked.has(contract.contractId)) return [];
-    const isOlder = contract.levels.some(({ runningSince }) => runningSince === null);
-    return isOlder && groups.get(userId)?.some(({ item }) => item.at !== undefined) ? [contract.contractId] : [];
+  const older = [...snapshots].flatMap(([userId, { contractId, levels }]) => {
+    const isOlder = levels.some(({ runningSince }) => runningSince === null);
+    return isOlder && groups.get(userId)?.some(({ item }) => item.at !== undefined) ? [contractId] : [];
   });
   if (older.length === 0) return snapshots;
   await fillRunningSince(db, older);
@@ -166,9 +175,8 @@ async function recordOne(ctx: Context, batch: Batch, entries: readonly Entry[]):
   const userId = entries[0]?.item.userId ?? "";
   const { organizationId } = batch;
   try {
-    return await untilKeysAreFree(() =>
+    return await boundingLockWait(() =>
       transaction(ctx, async (ctx) => {
-        await setLockWait(ctx.db, LOCK_WAIT_MS);
         const isDated = entries.some(({ item }) => item.at !== undefined);
         return withLockedContract(ctx, { organizationId, userId }, async (ctx, prepared) => {
           const isOlder = prepared.contract.levels.some(({ runningSince }) => runningSince === null);
@@ -179,7 +187,6 @@ async function recordOne(ctx: Context, batch: Batch, entries: readonly Entry[]):
       }),
     );
   } catch (error) {
-    if (isLockTimeout(error)) throw tooBusy();
     if (!(error instanceof Failure) || error.code === "unavailable") throw error;
     // Nothing can be counted, so nothing is written: only duplicates have another verdict.
     return decideAndWrite(ctx, { ...batch, now: ctx.resources.now() }, entries, () => error);
@@ -219,12 +226,16 @@ async function decideAndWrite(
   return verdicts;
 }
 
-/** Runs a transaction again when another batch has taken one of its keys meanwhile. */
-async function untilKeysAreFree<T>(work: () => Promise<T>): Promise<T> {
+/**
+ * Runs a transaction, and again when another batch has taken one of its keys meanwhile.
+ * @throws Failure unavailable after a lock timeout.
+ */
+async function boundingLockWait<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (error) {
+      if (isLockTimeout(error)) throw tooBusy();
       if (!(error instanceof KeyTaken)) throw error;
       if (attempt === MAX_ATTEMPTS) throw tooBusy();
     }
