@@ -218,7 +218,7 @@ export function versionTag({ version, levels }: ContractSnapshot): string {
 /** Cached parts of a snapshot that {@link readBalances} compares with the database. */
 export type KnownVersions = Pick<ContractSnapshot, "contractId" | "version" | "levels">;
 
-interface BalancesRow {
+interface BalancesRow extends Record<string, unknown> {
   id: string;
   version: string;
   /**
@@ -230,6 +230,12 @@ interface BalancesRow {
     | null;
 }
 
+/** SQL: the current levels of contracts. */
+const selectBalances = (contractIds: SQL): SQL =>
+  sql`select id, version, levels from faregate_balances(${contractIds})`;
+
+const SELECT_BALANCES = new PgDialect().sqlToQuery(selectBalances(sql.raw("$1::text[]"))).sql;
+
 /**
  * Reads the current levels of cached contracts, by contract id: a third of the work of a full snapshot. Omits contracts
  * whose own row changed; read their snapshot again.
@@ -239,7 +245,19 @@ export async function readBalances(
   cached: readonly KnownVersions[],
 ): Promise<Map<string, SeenLevel[]>> {
   const ids = [...new Set(cached.map((snapshot) => snapshot.contractId))];
-  const rows = await client<BalancesRow[]>`select id, version, levels from faregate_balances(${ids}::text[])`;
+  return currentLevels(cached, await client.unsafe<BalancesRow[]>(SELECT_BALANCES, [ids], { prepare: true }));
+}
+
+/** As {@link readBalances}, within a transaction. */
+export async function readBalancesWithin(
+  tx: Database,
+  cached: readonly KnownVersions[],
+): Promise<Map<string, SeenLevel[]>> {
+  const ids = textArray(cached.map((snapshot) => snapshot.contractId));
+  return currentLevels(cached, await tx.execute<BalancesRow>(selectBalances(ids)));
+}
+
+function currentLevels(cached: readonly KnownVersions[], rows: readonly BalancesRow[]): Map<string, SeenLevel[]> {
   const found = new Map(rows.map((row) => [row.id, row]));
   const result = new Map<string, SeenLevel[]>();
   for (const { contractId, version, levels } of cached) {

@@ -3,10 +3,12 @@ import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { leastRecentlyUsed } from "../../core/least-recently-used.ts";
 import { createBatch } from "../postgres/batch.ts";
 import type { Invalidations } from "../postgres/invalidations.ts";
-import type { Connection } from "../postgres/connect.ts";
+import type { Connection, Database } from "../postgres/connect.ts";
 import {
   endUserKey,
+  loadSnapshots,
   readBalances,
+  readBalancesWithin,
   readSnapshots,
   type SeenLevel,
   type ContractSnapshot,
@@ -44,6 +46,11 @@ export interface SnapshotCache {
   snapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
   /** Returns the end user's contract with possibly stale balances; synchronously if cached. */
   cachedSnapshot(name: EndUserName): MaybePromise<ContractSnapshot | null>;
+  /**
+   * Reads contracts that the transaction has locked, with current balances, by user id. Missing contracts are missing. Levels
+   * may lack `runningSince` of a period that has begun meanwhile.
+   */
+  locked(tx: Database, organizationId: string, userIds: readonly string[]): Promise<Map<string, ContractSnapshot>>;
   /** Reads a hold with the address of its contract. Never cached. */
   hold(id: string): Promise<FoundHold | null>;
   /** Replaces the cached snapshot if it is still `before`; evicts it if `after` is undefined. */
@@ -121,6 +128,27 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
       const cached = store.get(key);
       if (cached === undefined) return readWhole(name);
       return cached.levels.length === 0 ? cached : withBalances(name, key, cached);
+    },
+    locked: async (tx, organizationId, userIds) => {
+      const isCacheable = store.beginRead();
+      const cached = userIds.flatMap((userId) => {
+        const snapshot = store.get(endUserKey({ organizationId, userId }));
+        return snapshot === undefined ? [] : [{ userId, snapshot }];
+      });
+      const known = cached.map(({ snapshot }) => snapshot);
+      const levelsOf = known.length === 0 ? new Map<string, SeenLevel[]>() : await readBalancesWithin(tx, known);
+      const current = new Map<string, ContractSnapshot>();
+      for (const { userId, snapshot } of cached) {
+        const levels = levelsOf.get(snapshot.contractId);
+        if (levels !== undefined) current.set(userId, { ...snapshot, levels });
+      }
+      const others = userIds.filter((userId) => !current.has(userId));
+      if (others.length === 0) return current;
+      for (const [userId, snapshot] of await loadSnapshots(tx, organizationId, others)) {
+        current.set(userId, snapshot);
+        if (isCacheable()) store.put(endUserKey({ organizationId, userId }), snapshot);
+      }
+      return current;
     },
     cachedSnapshot: (name) => store.get(endUserKey(name)) ?? readWhole(name),
     hold: readHolds,

@@ -141,16 +141,17 @@ async function recordFree(
 
 /** Reads locked contracts. Fills in the running periods that the items' moments are compared with. */
 async function readLocked(
-  { db }: Context,
+  { db, resources }: Context,
   { organizationId }: Batch,
   groups: ReadonlyMap<string, readonly Entry[]>,
   userIds: readonly string[],
 ): Promise<Map<string, ContractSnapshot>> {
+  const dated = new Set(userIds.filter((userId) => groups.get(userId)?.some(({ item }) => item.at !== undefined)));
+  if (dated.size === 0) return resources.snapshots.locked(db, organizationId, userIds);
   const snapshots = await loadSnapshots(db, organizationId, userIds);
-  const older = [...snapshots].flatMap(([userId, { contractId, levels }]) => {
-    const isOlder = levels.some(({ runningSince }) => runningSince === null);
-    return isOlder && groups.get(userId)?.some(({ item }) => item.at !== undefined) ? [contractId] : [];
-  });
+  const older = [...snapshots].flatMap(([userId, { contractId, levels }]) =>
+    dated.has(userId) && levels.some(({ runningSince }) => runningSince === null) ? [contractId] : [],
+  );
   if (older.length === 0) return snapshots;
   await fillRunningSince(db, older);
   return loadSnapshots(db, organizationId, userIds);
