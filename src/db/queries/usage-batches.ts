@@ -34,13 +34,6 @@ export async function lockFreeContracts(
   return new Set(rows.map((row) => row.user_id));
 }
 
-/** Locks the contract of an end user, if there is one. Blocks while another transaction has it. */
-export async function waitForContract(tx: Database, organizationId: string, userId: string): Promise<void> {
-  await tx.execute(sql`
-    select from contracts where organization_id = ${organizationId} and user_id = ${userId} for no key update
-  `);
-}
-
 /** Reads which of the end users have a contract. */
 export async function readContracted(
   tx: Database,
@@ -51,11 +44,6 @@ export async function readContracted(
     select user_id from contracts where organization_id = ${organizationId} and user_id = any(${textArray(userIds)})
   `);
   return new Set(rows.map((row) => row.user_id));
-}
-
-/** Bounds how long the transaction waits for each lock. */
-export async function setLockWait(tx: Database, milliseconds: number): Promise<void> {
-  await tx.execute(sql.raw(`set local lock_timeout = ${milliseconds}`));
 }
 
 /**

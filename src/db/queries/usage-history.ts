@@ -33,26 +33,38 @@ export interface UsageSums {
 
 const moment = (at: Date) => sql`${at.toISOString()}::timestamptz`;
 
-/** SQL list: sums per contract, level, bucket and feature, from the table of days or hours, and from newer movements. */
-function movedIn({ owner, from, to }: UsageFilter, table: "hours" | "days"): SQL {
+/** Splits the sums of a limit. `total` does not. */
+type Split = "bucket" | "feature_id" | "contract_id" | "total";
+
+/**
+ * SQL list: sums per service, limit and `part`, from the table of days or hours, and from newer movements. Summed by ids, which
+ * is cheaper than by names.
+ */
+function movedIn({ owner, from, to }: UsageFilter, table: "hours" | "days", split: Split): SQL {
   const bucket = sql.raw(table === "hours" ? "hour" : "day");
-  const feature = table === "hours" ? sql`''` : sql`r.feature_id`;
-  const chosen =
-    "contractId" in owner ? sql`c.id = ${owner.contractId}` : sql`c.organization_id = ${owner.organizationId}`;
+  const isOwned = (contractId: SQL) =>
+    "contractId" in owner
+      ? sql`${contractId} = ${owner.contractId}`
+      : sql`${contractId} in (select id from contracts where organization_id = ${owner.organizationId})`;
+  const inRange = (at: SQL) => sql`${at} >= ${moment(from)} and ${at} < ${moment(to)}`;
+  const stored = split === "total" ? sql`''` : split === "bucket" ? sql`r.${bucket}` : sql.raw(`r.${split}`);
+  const newer = {
+    bucket: sql`date_trunc(${sql.raw(table === "hours" ? "'hour'" : "'day'")}, ${USED_AT}, 'UTC')`,
+    feature_id: sql`coalesce(l.feature_id, '')`,
+    contract_id: sql`l.contract_id`,
+    total: sql`''`,
+  }[split];
   return sql`(
-      select c.user_id, r.contract_id, r.service_id, r.limit_name, ${feature} as feature_id, r.${bucket} as bucket,
-        r.counted, r.cleared, r.late, r.entries
-      from contracts c join ${sql.raw(`usage_${table}`)} r on r.contract_id = c.id
-      where ${chosen} and r.${bucket} >= ${moment(from)} and r.${bucket} < ${moment(to)}
+      select r.service_id, r.limit_name, ${stored} as part, sum(r.counted) as counted, sum(r.cleared) as cleared,
+        sum(r.late) as late, sum(r.entries) as entries
+      from ${sql.raw(`usage_${table}`)} r where ${isOwned(sql`r.contract_id`)} and ${inRange(sql`r.${bucket}`)}
+      group by 1, 2, 3
       union all
-      select c.user_id, newer.* from (
-        select l.contract_id, l.service_id, l.limit_name, coalesce(l.feature_id, '') as feature_id,
-          date_trunc(${sql.raw(table === "hours" ? "'hour'" : "'day'")}, ${USED_AT}, 'UTC') as bucket, ${SUMS}
-        from usage_ledger l
-        where l.id > (select up_to from usage_rollup) and ${USED_AT} >= ${moment(from)} and ${USED_AT} < ${moment(to)}
-          and not ${IS_CARRIED} ${"contractId" in owner ? sql`and l.contract_id || '' = ${owner.contractId}` : sql``}
-        group by 1, 2, 3, 4, 5
-      ) newer join contracts c on c.id = newer.contract_id where ${chosen}
+      select l.service_id, l.limit_name, ${newer} as part, ${SUMS}
+      from usage_ledger l
+      where l.id > (select up_to from usage_rollup) and ${inRange(USED_AT)} and not ${IS_CARRIED}
+        and ${isOwned(sql`l.contract_id || ''`)}
+      group by 1, 2, 3
     )`;
 }
 
@@ -86,9 +98,9 @@ export async function readBuckets(
 ): Promise<{ totals: UsageSums[]; rows: (UsageSums & { at: Date })[] }> {
   const rows = await db.execute<SumRow & { at: string | null }>(sql`
     with moved as materialized (
-      select extract(epoch from date_trunc(${sql.raw(`'${bucket}'`)}, m.bucket, 'UTC')) * 1000 as at,
+      select extract(epoch from date_trunc(${sql.raw(`'${bucket}'`)}, m.part, 'UTC')) * 1000 as at,
         s.name_key as service, m.limit_name, ${TOTALS}
-      from ${movedIn(filter, bucket === "hour" ? "hours" : "days")} m join services s on s.id = m.service_id
+      from ${movedIn(filter, bucket === "hour" ? "hours" : "days", "bucket")} m join services s on s.id = m.service_id
       where ${isNamed(filter)}
       group by 1, 2, 3
     )
@@ -105,7 +117,7 @@ export async function readBuckets(
 export async function readTotals(db: Database, filter: UsageFilter, table: "hours" | "days"): Promise<UsageSums[]> {
   const rows = await db.execute<SumRow>(sql`
     select s.name_key as service, m.limit_name, ${TOTALS}
-    from ${movedIn(filter, table)} m join services s on s.id = m.service_id
+    from ${movedIn(filter, table, "total")} m join services s on s.id = m.service_id
     where ${isNamed(filter)}
     group by 1, 2`);
   return rows.map(sumsOf);
@@ -126,11 +138,14 @@ export async function readGroups(
   filter: UsageFilter,
   { by, top }: { by: "feature" | "user"; top: number },
 ): Promise<{ totals: UsageSums[]; rows: GroupSums[] }> {
-  const name = by === "feature" ? sql.raw("nullif(m.feature_id, '')") : sql.raw("m.user_id");
+  const name =
+    by === "feature"
+      ? sql.raw("nullif(m.part, '')")
+      : sql.raw("(select c.user_id from contracts c where c.id = m.part)");
   const rows = await db.execute<SumRow & { name: string | null; place: string | null }>(sql`
     with grouped as materialized (
       select s.name_key as service, m.limit_name, ${name} as name, ${TOTALS}, sum(m.entries) as entries
-      from ${movedIn(filter, "days")} m join services s on s.id = m.service_id
+      from ${movedIn(filter, "days", by === "feature" ? "feature_id" : "contract_id")} m join services s on s.id = m.service_id
       where ${isNamed(filter)}
       group by 1, 2, 3
     )

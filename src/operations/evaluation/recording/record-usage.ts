@@ -101,8 +101,8 @@ function measure(
 }
 
 /**
- * Records the items of contracts that nobody has locked and that have nothing due, after waiting for the contract of
- * `awaitedUser`. Returns their verdicts. Waits for nothing while it has a lock.
+ * Waits for the contract of `awaitedUser`. Then records the items of contracts that nobody has locked and that have nothing
+ * due, and returns their verdicts. It waits for no contract while it has a lock.
  */
 async function recordFree(
   ctx: Context,
