@@ -130,6 +130,7 @@ class Facts {
     const pricing = (name: string, version: string) => this.pricings.get(`${name} ${versionKey(version)}`);
     return {
       user,
+      service,
       now: this.run.io.now(),
       old: {},
       new: {},

@@ -94,7 +94,11 @@ function server() {
   return { parts, answers };
 }
 
-async function compare(old: Answers, now: Answers, ...more: string[]) {
+const compare = (old: Answers, now: Answers, ...more: string[]) => compareWith(REPORTED, old, now, more);
+const compareReported = (items: readonly object[], old: Answers, now: Answers) =>
+  compareWith(items, old, now, ["--report", "report.json"]);
+
+async function compareWith(left: readonly object[], old: Answers, now: Answers, more: readonly string[]) {
   const asked: string[] = [];
   let running = 0;
   let most = 0;
@@ -110,7 +114,7 @@ async function compare(old: Answers, now: Answers, ...more: string[]) {
     const found = (base === OLD ? old : now)[line] ?? { status: 404, body: { error: "not found" } };
     return new Response(JSON.stringify(found.body), { status: found.status });
   };
-  const files = { "report.json": JSON.stringify({ carried: {}, changed: [], left: REPORTED, complete: false }) };
+  const files = { "report.json": JSON.stringify({ carried: {}, changed: [], left, complete: false }) };
   const run = await runFaregate(["compare", "--old", OLD, "--new", NEW, "--key", "org_1", "--json", ...more], files, {
     fetch: answer,
     now: () => new Date(NOW),
@@ -267,6 +271,131 @@ describe("differences with a known reason", () => {
       const { run, result } = await compare(old.answers(), now.answers());
       expect([what, run.code, result?.explained]).toEqual([what, 1, {}]);
     }
+  });
+});
+
+describe("items of the report", () => {
+  type Item = { code: string; kind: string; id?: string; name?: string; detail?: string };
+  const about = (item: Item) => [{ id: "c1", name: "u1", detail: "", ...item }];
+  const level = (code: string) => about({ code, kind: "level", name: "maxTasks of tasker for u1" });
+  const used = (parts: ReturnType<typeof server>["parts"], consumed: number) => {
+    parts.contract.usageLevels = { tasker: { maxTasks: { consumed, resetTimeStamp: "2025-07-01T00:00:00.000Z" } } };
+  };
+  const withoutService: Change = (_, now) => {
+    now.contract.contractedServices = {};
+    now.contract.usageLevels = {};
+    now.contract.subscriptionPlans = {} as { tasker: string };
+    now.features = {};
+  };
+  const lost = (detail: string) => about({ code: "contracted-version-missing", kind: "contract", detail });
+  const withoutVersion: Change = (old) => {
+    old.services[0] = { ...old.services[0], activePricings: { "2.0.0": { id: "p2" }, "3.0.0": { id: "p3" } } };
+    old.instead["GET /services/Tasker/pricings?pricingStatus=active"] = ok([PRICING, { ...PRICING, version: "3_0_0" }]);
+  };
+  const version = (name: string, code = "version-missing") => about({ code, kind: "version", id: "s1", name });
+
+  it.each<[string, readonly object[], Change]>([
+    ["a level that is invalid", level("level-invalid"), (old) => used(old, -1)],
+    [
+      "a level that SPACE lacks",
+      level("level-created"),
+      (old) => delete old.contract.usageLevels["tasker"]?.["maxTasks"],
+    ],
+    [
+      "the results that read an invalid level",
+      level("level-invalid"),
+      (old) => {
+        old.claims["subscriptionContext"] = { "tasker-maxTasks": -1 };
+        old.details["tasker-board"] = { ...detail(), used: { "tasker-maxTasks": -1 } };
+      },
+    ],
+    [
+      "a level without a limit",
+      about({ code: "level-untracked", kind: "level", name: "tasker old for u1" }),
+      (old) => Object.assign(old.contract.usageLevels["tasker"] ?? {}, { old: { consumed: 1 } }),
+    ],
+    [
+      "a billing period that was repaired",
+      about({ code: "billing-repaired", kind: "contract", detail: "renewalDays 0 becomes 30" }),
+      (old) => Object.assign(old.contract.billingPeriod, { renewalDays: 0, endDate: "2025-06-20T00:00:00.000Z" }),
+    ],
+    ["a service whose version is missing", lost("tasker has no version 2.0.0"), withoutService],
+    [
+      "an add-on that is unknown",
+      about({ code: "add-on-unknown", kind: "contract", detail: "tasker has no add-on extra" }),
+      (old) => {
+        old.contract.subscriptionAddOns["tasker"] = { extra: 1 };
+        old.features["tasker-board"] = false;
+      },
+    ],
+    ["a version that is missing", version("Tasker 3.0.0"), withoutVersion],
+    [
+      "a service that is left",
+      about({ code: "service-empty", kind: "service", name: "Gone" }),
+      (old) => old.services.push({ id: "s2", name: "Gone" }),
+    ],
+    [
+      "an unknown field",
+      about({ code: "field-unknown", kind: "field", id: "", name: "contracts.notes" }),
+      (old) => Object.assign(old.contract, { notes: "x" }),
+    ],
+  ])("explain %s", async (_, items, change) => {
+    const [old, now] = [server(), server()];
+    change(old.parts, now.parts);
+    const { run, result } = await compareReported(items, old.answers(), now.answers());
+    expect(result?.unexplained).toEqual([]);
+    expect(Object.keys(result?.explained ?? {})).toEqual(["reported"]);
+    expect(run.code).toBe(0);
+  });
+
+  it.each<[string, readonly object[], Change]>([
+    [
+      "another plan of a contract with an invalid level",
+      level("level-invalid"),
+      (old) => (old.contract.subscriptionPlans.tasker = "FREE"),
+    ],
+    [
+      "the reset of a level whose consumption was invalid",
+      level("level-invalid"),
+      (old) =>
+        (old.contract.usageLevels = {
+          tasker: { maxTasks: { consumed: 5, resetTimeStamp: "2025-08-01T00:00:00.000Z" } },
+        }),
+    ],
+    ["the consumption of a level without a reset", level("reset-set"), (old) => used(old, 7)],
+    [
+      "a level of another limit",
+      about({ code: "level-invalid", kind: "level", name: "maxTask of tasker for u1" }),
+      (old) => used(old, -1),
+    ],
+    [
+      "a level of another contract",
+      level("level-invalid").map((item) => ({ ...item, id: "c2" })),
+      (old) => used(old, -1),
+    ],
+    [
+      "the start of a billing period whose length was repaired",
+      about({ code: "billing-repaired", kind: "contract", detail: "renewalDays 0 becomes 30" }),
+      (old) => (old.contract.billingPeriod.startDate = "2025-05-02T08:00:00.000Z"),
+    ],
+    ["a service when another one is missing", lost("task has no version 2.0.0"), withoutService],
+    ["a version when another one is missing", version("Tasker 3.0.0.1"), withoutVersion],
+    [
+      "a field of a version whose text was written",
+      version("Tasker 2.0.0", "text-written"),
+      (old) => (old.pricing["currency"] = "USD"),
+    ],
+    [
+      "another field",
+      about({ code: "field-unknown", kind: "field", id: "", name: "contracts.notes" }),
+      (old) => Object.assign(old.contract, { note: "x" }),
+    ],
+  ])("do not explain %s", async (_, items, change) => {
+    const [old, now] = [server(), server()];
+    change(old.parts, now.parts);
+    const { run, result } = await compareReported(items, old.answers(), now.answers());
+    expect(result?.explained).toEqual({});
+    expect(run.code).toBe(1);
   });
 });
 

@@ -4,6 +4,7 @@ import { serviceKey, versionKey } from "../pricing/names.ts";
 import type { DeriveId } from "./accounts.ts";
 import { createdWith, entriesOf, isRecord, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings, LeftCode, Subject } from "./report.ts";
+import { versionName } from "./reported.ts";
 import { readStored, readFetched, type Texts } from "./version-text.ts";
 
 export interface PlannedVersion {
@@ -104,7 +105,7 @@ export class CatalogPlanner {
     const leave = (code: LeftCode, detail: string, versions: readonly string[] = locators.map(({ key }) => key)) => {
       findings.leave(code, subject, detail);
       for (const version of versions) {
-        findings.leave(code, { kind: "version", id, name: `${name} ${version}` }, "Its service is left");
+        findings.leave(code, { kind: "version", id, name: versionName(name, version) }, "Its service is left");
       }
       return undefined;
     };
@@ -162,7 +163,7 @@ export class CatalogPlanner {
       const subject: Subject = {
         kind: "version",
         id: locator.id ?? service.id,
-        name: `${service.name} ${locator.key}`,
+        name: versionName(service.name, locator.key),
       };
       if (keys.has(versionKey(locator.key)) || (locator.id !== undefined && this.ids.has(locator.id))) {
         this.given.findings.leave("version-duplicate", subject, "Another version has this name, or its pricing");

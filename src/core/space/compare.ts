@@ -1,6 +1,7 @@
 import { versionKey } from "../pricing/names.ts";
 import { entriesOf, isRecord, itemsOf, type SpaceDocument } from "./documents.ts";
 import type { Item } from "./report.ts";
+import { hasOtherAddress, isServiceLeft, isUnknownField, isVersionLeft, ReportedContract } from "./reported.ts";
 
 /*
  * Compares answers of SPACE with those of this server, and explains the differences that have a known reason.
@@ -50,6 +51,8 @@ export interface Difference {
 /** Facts about the subject of a call, from which differences are explained. */
 export interface ComparedFacts {
   user: string;
+  /** Service whose pricings are compared; empty for other calls. */
+  service: string;
   /** When the calls were made. */
   now: Date;
   /** The user's contract; empty for calls without one. */
@@ -297,18 +300,41 @@ function extension(facts: ComparedFacts, key: string, old: unknown): Explanation
   return null;
 }
 
-/** Matches the import's report: by the id of the contract or service, or by the name of a version. */
-function reportedOf(call: ComparedCall, { path }: Found, facts: ComparedFacts): Explanation | null {
+/** Matches the import's report, whose items explain only the fields that they are about. */
+function reportedOf(call: ComparedCall, { path, old, new: now }: Found, facts: ComparedFacts): Explanation | null {
+  return isReported(call, path, { old, now }, facts) ? "reported" : null;
+}
+
+function isReported(
+  call: ComparedCall,
+  path: readonly string[],
+  { old, now }: { old: unknown; now: unknown },
+  facts: ComparedFacts,
+): boolean {
+  const { reported } = facts;
+  const [part = "", key = "", version = ""] = path;
+  if (call === "services") {
+    if (path.length === 1) return isServiceLeft(reported, part);
+    const left = path.length > 2 ? [version] : entriesOf(old).map(([each]) => each);
+    const isLeft = left.length > 0 && left.every((each) => isVersionLeft(reported, part, each));
+    return isLeft || (now === undefined && isUnknownField(reported, "services", path.slice(1)));
+  }
+  if (call === "pricings") {
+    if (path.length === 1) return isVersionLeft(reported, facts.service, part);
+    if (key === "yamlPath") return hasOtherAddress(reported, facts.service, part);
+    return now === undefined && isUnknownField(reported, "pricings", path.slice(1));
+  }
   const id = facts.old["id"] ?? facts.old["_id"] ?? facts.new["id"];
-  const [part = "", key = ""] = path;
-  const names = call === "services" || call === "pricings" ? [part, key] : [];
-  const isNamed = ({ id: reported, kind, name }: Item): boolean => {
-    if (reported === "") return false;
-    if (names.length === 0) return reported === id;
-    const isService = kind === "service" || kind === "version";
-    return isService && names.some((each) => each !== "" && versionKey(name).startsWith(versionKey(each)));
-  };
-  return facts.reported.some(isNamed) ? "reported" : null;
+  const contract = new ReportedContract(reported, { id, user: facts.user, old: facts.old });
+  if (part === "status" && path.length === 1) return contract.hasStatus(call);
+  if (call === "contract") {
+    return contract.hasField(path, old) || (now === undefined && isUnknownField(reported, "contracts", path));
+  }
+  if (call === "token" && part === "subscriptionContext")
+    return contract.hasBalance(key) || contract.hasResult(key, []);
+  if (call === "token" && part === "pricingContext") return contract.hasResult(version, []);
+  const feature = call === "token" ? key : part;
+  return contract.hasResult(feature, readBy(facts, feature));
 }
 
 /** Turns a list into a map by one of its fields, because the order of lists differs. */

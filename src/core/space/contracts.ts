@@ -6,6 +6,7 @@ import { checkSubscription, grantedLimits } from "../pricing/subscription.ts";
 import type { CatalogPlanner, ContractableService, PlannedVersion } from "./catalog.ts";
 import { createdWith, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings, Subject } from "./report.ts";
+import { DETAILS, levelName, REPAIRS, untrackedLevelName } from "./reported.ts";
 
 export interface PlannedLevel {
   serviceId: string;
@@ -129,14 +130,14 @@ export class ContractPlanner {
       const subject: Subject = { kind: "contract", id, name };
       const found = this.catalog.find(organizationId, key);
       if (found === undefined || result.has(key)) {
-        this.findings.leave("contracted-service-missing", subject, `There is no service ${service}`);
+        this.findings.leave("contracted-service-missing", subject, DETAILS.noService(service));
       } else if (found.service.disabled) {
-        this.findings.leave("contracted-service-disabled", subject, `The service ${service} is disabled`);
+        this.findings.leave("contracted-service-disabled", subject, DETAILS.disabledService(service));
       } else {
         const text = String(version);
         const known = found.versions.get(versionKey(text));
         if (known === undefined) {
-          this.findings.leave("contracted-version-missing", subject, `${service} has no version ${text}`);
+          this.findings.leave("contracted-version-missing", subject, DETAILS.noVersion(service, text));
         } else result.set(key, { ...found, ...known, key });
       }
     }
@@ -169,7 +170,7 @@ export class ContractPlanner {
       const key = serviceKey(service);
       result.set(key, each);
       if (named.has(key)) continue;
-      this.findings.leave("contracted-service-missing", subject, `${field} names ${service}, which is not contracted`);
+      this.findings.leave("contracted-service-missing", subject, DETAILS.notContracted(field, service));
     }
     return result;
   }
@@ -179,8 +180,8 @@ export class ContractPlanner {
     for (const [name, quantity] of entriesOf(value)) {
       const addOn = findAddOn(compiled, name);
       if (addOn === undefined || typeof quantity !== "number" || !Number.isFinite(quantity)) {
-        const why = addOn === undefined ? `has no add-on ${name}` : `has an add-on ${name} without a quantity`;
-        this.findings.leave("add-on-unknown", subject, `${service} ${why}`);
+        const detail = addOn === undefined ? DETAILS.noAddOn : DETAILS.noQuantity;
+        this.findings.leave("add-on-unknown", subject, detail(service, name));
       } else result[addOn.name] = quantity;
     }
     return result;
@@ -191,14 +192,14 @@ export class ContractPlanner {
     const repaired: string[] = [];
     const days = given["renewalDays"];
     const isUsable = typeof days === "number" && Number.isInteger(days) && days >= 1 && days <= MAX_RENEWAL_DAYS;
-    if (!isUsable) repaired.push(`renewalDays ${String(days)} becomes ${USUAL_RENEWAL_DAYS}`);
+    if (!isUsable) repaired.push(DETAILS.repaired("renewalDays", `${String(days)} becomes ${USUAL_RENEWAL_DAYS}`));
     const start = dateOf(given["startDate"]);
     const startDate = start ?? dateOf(given["endDate"]) ?? createdWith(subject.id);
-    if (start === undefined) repaired.push(`startDate becomes ${startDate.toISOString()}`);
+    if (start === undefined) repaired.push(DETAILS.repaired("startDate", `becomes ${startDate.toISOString()}`));
     const end = dateOf(given["endDate"]);
     const endDate = end !== undefined && end.getTime() >= startDate.getTime() ? end : startDate;
-    if (endDate !== end) repaired.push(`endDate becomes ${endDate.toISOString()}`);
-    if (repaired.length > 0) this.findings.change("billing-repaired", subject, repaired.join(", "));
+    if (endDate !== end) repaired.push(DETAILS.repaired("endDate", `becomes ${endDate.toISOString()}`));
+    if (repaired.length > 0) this.findings.change("billing-repaired", subject, repaired.join(REPAIRS));
     return {
       startDate,
       endDate,
@@ -215,22 +216,23 @@ export class ContractPlanner {
   ): PlannedLevel[] {
     const stored = new Map<string, unknown>();
     for (const [service, limits] of entriesOf(value)) {
-      for (const [limit, level] of entriesOf(limits)) stored.set(`${serviceKey(service)} ${limit}`, level);
+      for (const [limit, level] of entriesOf(limits))
+        stored.set(untrackedLevelName(limit, serviceKey(service), name), level);
     }
     const levels = contracted.flatMap(({ key, service, compiled }, index) =>
       grantedLimits(compiled, subscribed[index] ?? { plan: null, addOns: null }).map((limit, position) => {
-        const place = `${key} ${limit.name}`;
+        const place = untrackedLevelName(limit.name, key, name);
         const level = stored.get(place);
         stored.delete(place);
-        const subject: Subject = { kind: "level", id, name: `${limit.name} of ${key} for ${name}` };
+        const subject: Subject = { kind: "level", id, name: levelName(limit.name, key, name) };
         const values = this.levelOf(level, limit.period, subject);
         const { name: limitName, period = null, value: limitValue } = limit;
         return { serviceId: service.id, limitName, position, period, limitValue, ...values };
       }),
     );
     for (const place of stored.keys()) {
-      const subject: Subject = { kind: "level", id, name: `${place} for ${name}` };
-      this.findings.leave("level-untracked", subject, "The contract's versions have no such limit with usage");
+      const detail = "The contract's versions have no such limit with usage";
+      this.findings.leave("level-untracked", { kind: "level", id, name: place }, detail);
     }
     return levels;
   }
