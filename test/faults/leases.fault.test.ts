@@ -1,0 +1,178 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { type Killable, startKillable } from "../support/killable.ts";
+
+/*
+ * SIGKILL hits two REST processes and Postgres in turn while many holders lease. Holders end in time, late, or never. Usage stays within the limit at every moment. At the end the balance is what holders spent, and what those
+ * held that never reported again.
+ */
+
+const KILLS = 12;
+const HOLDERS = 32;
+const LIMIT = 2000;
+const PRICING = `
+saasName: Meter
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  call:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls']
+usageLimits:
+  calls: { valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }
+plans:
+  ALL: { price: 0, features: null }
+`;
+
+let killable: Killable;
+beforeAll(async () => {
+  const seed = { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"] };
+  killable = await startKillable(seed, { processes: 2 });
+}, 60_000);
+afterAll(() => killable.close());
+
+interface Answer {
+  status: number;
+  body: {
+    lease?: { id: string; granted: Record<string, number>; until: string } | null;
+    now?: string;
+    error?: unknown;
+  };
+}
+
+const pause = (milliseconds: number) => new Promise((wait) => setTimeout(wait, milliseconds));
+const below = (most: number) => Math.floor(Math.random() * most);
+const calls = (amount: number) => ({ "meter-calls": amount });
+
+/** Sends a call to one of the processes until it is answered. */
+async function send(method: string, path: string, body?: object, idempotencyKey?: string): Promise<Answer> {
+  for (;;) {
+    try {
+      const answer = await fetch(killable.url(path, below(2)), {
+        method,
+        headers: {
+          "x-api-key": killable.key,
+          "content-type": "application/json",
+          ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: AbortSignal.timeout(10_000),
+      });
+      const text = await answer.text();
+      if (answer.status !== 503) return { status: answer.status, body: text === "" ? {} : JSON.parse(text) };
+    } catch {
+      // A broken connection leaves it open whether the call was carried out.
+    }
+    await pause(20);
+  }
+}
+
+/** Outcomes of all leases. */
+interface Journal {
+  /** By lease: what its holder spent, or all that it was granted if it never reported again. */
+  counted: Map<string, number>;
+  denied: number;
+  late: number;
+  abandoned: number;
+  unexpected: Set<string>;
+}
+
+async function holdOnce(journal: Journal): Promise<void> {
+  const wanted = 1 + below(40);
+  const opening = { for: "PT1S", amounts: calls(wanted) };
+  const opened = await send("POST", "/features/ada/meter-call/leases", opening, crypto.randomUUID());
+  const { lease } = opened.body;
+  if (lease == null) {
+    if (opened.status !== 200) journal.unexpected.add(`open ${opened.status} ${JSON.stringify(opened.body)}`);
+    journal.denied += 1;
+    return void (await pause(50));
+  }
+  const path = `/leases/${lease.id}`;
+  const fate = below(40);
+  let granted = lease.granted["meter-calls"] ?? 0;
+  if (fate === 0) {
+    journal.counted.set(lease.id, granted);
+    journal.abandoned += 1;
+    return;
+  }
+  let spent = below(6) === 0 ? 1 : 0;
+  journal.counted.set(lease.id, spent);
+  if (fate < 30) {
+    const reported = await send("POST", path, { spent: calls(spent), amounts: calls(wanted + below(20)), for: "PT1S" });
+    // A lease may end while its report waits for the database; its holder stops spending then.
+    if (reported.status === 200) granted = reported.body.lease?.granted["meter-calls"] ?? granted;
+    else if (reported.status !== 409) journal.unexpected.add(`report ${reported.status}`);
+    if (reported.status === 200 && below(10) === 0) spent = Math.min(granted, spent + 1);
+  }
+  journal.counted.set(lease.id, spent);
+  if (fate >= 35) {
+    await pause(1_100);
+    journal.late += 1;
+  }
+  const isDeleted = spent === 0 && below(2) === 0;
+  const ended = isDeleted
+    ? await send("DELETE", path)
+    : await send("POST", path, { spent: calls(spent), amounts: calls(0) });
+  if (ended.status !== (isDeleted ? 204 : 200)) {
+    journal.unexpected.add(`end ${ended.status} ${JSON.stringify(ended.body)}`);
+  }
+}
+
+test(`after ${KILLS} kills of REST and of Postgres no lease has passed the limit, and none has lost anything`, async () => {
+  const stop = new AbortController();
+  const journal: Journal = { counted: new Map(), denied: 0, late: 0, abandoned: 0, unexpected: new Set() };
+  const holders = Array.from({ length: HOLDERS }, async () => {
+    while (!stop.signal.aborted) await holdOnce(journal);
+  });
+  let reads = 0;
+  const watching = (async () => {
+    while (!stop.signal.aborted) {
+      const connection = killable.connect();
+      try {
+        for (; !stop.signal.aborted; reads += 1) {
+          const [level] = await connection.client<{ usage: number }[]>`
+            select (consumed + held)::float8 as usage from usage_levels`;
+          if (level !== undefined && level.usage > LIMIT) journal.unexpected.add(`usage ${level.usage}`);
+          await pause(5);
+        }
+      } catch {
+        await pause(50);
+      } finally {
+        await connection.close(0);
+      }
+    }
+  })();
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    await pause(1_000);
+    await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
+    expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
+  }
+  stop.abort();
+  await Promise.all([...holders, watching]);
+  expect([...journal.unexpected]).toEqual([]);
+  expect(reads).toBeGreaterThan(100);
+  expect(journal.counted.size).toBeGreaterThan(KILLS * 10);
+  expect(journal.abandoned).toBeGreaterThan(0);
+  expect(journal.late).toBeGreaterThan(0);
+
+  await pause(1_100);
+  expect((await send("POST", "/features/ada/meter-call", calls(0))).status).toBe(200);
+  const connection = killable.connect();
+  try {
+    const rows = await connection.client<{ id: string; state: string }[]>`select id, state from holds`;
+    // An answered open is one lease, and an open that was repeated too.
+    expect(rows.map(({ id }) => id).toSorted()).toEqual([...journal.counted.keys()].toSorted());
+    expect(rows.filter(({ state }) => state === "open")).toEqual([]);
+    const counted = [...journal.counted.values()].reduce((sum, amount) => sum + amount, 0);
+    const [level] = await connection.client<{ consumed: number; held: number }[]>`
+      select consumed::float8 as consumed, held::float8 as held from usage_levels`;
+    expect(level).toEqual({ consumed: counted, held: 0 });
+    expect((await checkLedger(connection.db)).violations).toEqual([]);
+  } finally {
+    await connection.close();
+  }
+}, 240_000);
