@@ -61,7 +61,10 @@ export class FreshEntries {
           this.endFirstStream();
           this.updateState();
         },
-        onChange: (contractIds) => this.onChange(contractIds),
+        onChange: (contractIds) => {
+          this.onChange(contractIds);
+          options.onChange?.();
+        },
         onEnd: () => this.keepProof(),
         onRefused: () => this.refuse(),
         onFailure: () => {

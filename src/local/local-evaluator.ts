@@ -15,6 +15,8 @@ export interface LocalEvaluatorOptions extends FaregateOptions {
   leaseSeconds?: number | undefined;
   /** Called when `state` changes. */
   onState?: ((state: LocalState) => void) | undefined;
+  /** Called when contracts of the organization may have changed. Later answers contain the change. */
+  onChange?: (() => void) | undefined;
 }
 
 /** `connected`: what changes reaches this process within a second. */

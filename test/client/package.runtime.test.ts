@@ -30,6 +30,7 @@ const ENTRIES = [
   "verify",
   "local",
   "openfeature/server",
+  "openfeature/local",
   "openfeature/web",
   "react",
   "react/server",
@@ -48,6 +49,7 @@ const SOURCES: Record<(typeof ENTRIES)[number], string> = {
   verify: "client/verify",
   local: "local/local",
   "openfeature/server": "openfeature/server",
+  "openfeature/local": "openfeature/local",
   "openfeature/web": "openfeature/web",
   react: "react/react",
   "react/server": "react/server",
@@ -121,11 +123,13 @@ test.each(ENTRIES)("faregate/%s brings nothing of the server", async (entry) => 
   const folders =
     entry === "pricing"
       ? /\/esm\/core\//
-      : entry === "local"
-        ? /\/esm\/(client|local|core)\//
-        : entry.startsWith("openfeature")
-          ? /\/esm\/(client|openfeature|core\/least-recently-used)\b/
-          : /\/esm\/(client|react|core\/least-recently-used)\b/;
+      : entry === "openfeature/local"
+        ? /\/esm\/(client|openfeature|local|core)\//
+        : entry === "local"
+          ? /\/esm\/(client|local|core)\//
+          : entry.startsWith("openfeature")
+            ? /\/esm\/(client|openfeature|core\/least-recently-used)\b/
+            : /\/esm\/(client|react|core\/least-recently-used)\b/;
   for (const id of own) expect(id).toMatch(id.includes("/node_modules/") ? /./ : folders);
   const peers = entry.startsWith("openfeature") ? /^@openfeature\// : /^react($|\/)/;
   const known = new Set(chunks.map(({ fileName }) => fileName));

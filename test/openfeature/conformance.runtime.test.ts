@@ -8,6 +8,7 @@ import {
 } from "@openfeature/server-sdk";
 import { OpenFeature as Web, type Provider as WebProvider, ProviderEvents } from "@openfeature/web-sdk";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { FaregateLocalProvider } from "../../src/openfeature/local.ts";
 import { FaregateProvider } from "../../src/openfeature/server.ts";
 import { FaregateWebProvider } from "../../src/openfeature/web.ts";
 import { freePort } from "../support/event-server.ts";
@@ -15,7 +16,7 @@ import { type Backend, startBackend } from "./backend.ts";
 
 /*
  * Runs OpenFeature's provider requirements (specification §2 and appendix F) against the real server process. Subjects
- * are our two providers and the unmodified generic OFREP ones, each behind its SDK. Omitted, because Faregate has no
+ * are our three providers and the unmodified generic OFREP ones, each behind its SDK. Omitted, because Faregate has no
  * such flags: text, number and structure values, and disabled flags.
  */
 
@@ -85,6 +86,10 @@ function onWeb(name: string, make: (options: { url: string; key: string }) => We
 const typed = (provider: OFREPWebProvider) => provider as WebProvider;
 
 const ours = onServer("faregate/openfeature/server", ({ url, key }) => new FaregateProvider({ url, apiKey: key }));
+const oursLocal = onServer(
+  "faregate/openfeature/local",
+  ({ url, key }) => new FaregateLocalProvider({ url, apiKey: key, retries: 0 }),
+);
 const oursWeb = onWeb("faregate/openfeature/web", ({ url, key }) => new FaregateWebProvider({ url, apiKey: key }));
 const generic = onServer(
   "@openfeature/ofrep-provider",
@@ -94,7 +99,7 @@ const genericWeb = onWeb("@openfeature/ofrep-web-provider", ({ url, key }) =>
   typed(new OFREPWebProvider({ baseUrl: url, headers: [["x-api-key", key]], cacheMode: "disabled" })),
 );
 
-describe.each([ours, oursWeb, generic, genericWeb])("$name", (subject) => {
+describe.each([ours, oursLocal, oursWeb, generic, genericWeb])("$name", (subject) => {
   const { name, evaluate, register, status, metadata } = subject;
   const domain = (purpose: string) => `${name}: ${purpose}`;
   const reason = subject === oursWeb ? "CACHED" : "TARGETING_MATCH";
@@ -189,7 +194,7 @@ test("faregate/openfeature/web resolves a number to the flag's limit", async () 
   expect(await oursWeb.evaluate("boolean-limited-flag", 1)).toMatchObject({ value: 10, reason: "CACHED" });
 });
 
-describe.each([ours, generic])("$name, for one request at a time,", ({ name, register, evaluate }) => {
+describe.each([ours, oursLocal, generic])("$name, for one request at a time,", ({ name, register, evaluate }) => {
   test.each([
     ["without targetingKey", undefined, "TARGETING_KEY_MISSING"],
     ["with an empty targetingKey", "", "TARGETING_KEY_MISSING"],

@@ -101,6 +101,7 @@ describe("the library package", () => {
       `import { Faregate, type FeatureAnswer } from "faregate";
 import { ServiceClient } from "faregate/client";
 import { FaregateProvider } from "faregate/openfeature/server";
+import { FaregateLocalProvider } from "faregate/openfeature/local";
 import { FaregateWebProvider } from "faregate/openfeature/web";
 import { parsePricing } from "faregate/pricing";
 import { useFeature } from "faregate/react";
@@ -111,7 +112,7 @@ import { TestServiceProvider } from "faregate/testing";
 export const { features } = new Faregate({ url: "http://localhost", apiKey: "key" });
 export const answer: Promise<FeatureAnswer> = features.evaluate("ada", "tasker-board");
 export const left: number | null = usageOf(parsePricingToken(createTestToken()).features["tasker-board"]).remaining;
-export const all = [ServiceClient, FaregateProvider, FaregateWebProvider, parsePricing, useFeature, same, TestServiceProvider];
+export const all = [ServiceClient, FaregateProvider, FaregateLocalProvider, FaregateWebProvider, parsePricing, useFeature, same, TestServiceProvider];
 `,
     );
     const compilerOptions = {
