@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
 import { freePort, type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { startAsker } from "./askers.ts";
+import { createTenant, LOCAL_CHANGES, observe, type Site } from "./changes.ts";
 
 /*
  * Local evaluation between real processes: changes are made by another process than the one that the back end follows,
@@ -84,3 +85,27 @@ test("a server that is killed and started again leaves nothing unnoticed", async
   await asker.expectAfter(committedAt, false);
   await asker.stop();
 }, 120_000);
+
+describe("changes that another process makes", () => {
+  let other: RunningServer;
+  let site: Site;
+  beforeAll(async () => {
+    other = await startEventServer(api.database.url);
+    const owner = await api.newUser("admin");
+    site = { changing: other.url, followed: server.url, userKey: owner.key };
+  });
+  afterAll(() => other.stop());
+
+  test.each(LOCAL_CHANGES)(
+    "$name: no answer lacks it that says that it is known to be true since",
+    async ({ prepare }) => {
+      const tenant = await createTenant(site);
+      try {
+        const { outdated } = await observe(tenant, await prepare(tenant, 1), 30_000);
+        expect(outdated).toEqual([]);
+      } finally {
+        await tenant.local.close();
+      }
+    },
+  );
+});
