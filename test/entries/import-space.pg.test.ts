@@ -11,7 +11,6 @@ import { importFolder, importInstallation } from "../support/import-space.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 import {
   type Document,
-  type DumpFormat,
   objectId,
   organizationId,
   smallInstallation,
@@ -51,26 +50,6 @@ const patched = (list: Document[], index: number, changes: Document) => Object.a
 const all = spaceKey("org", "all");
 
 describe("an installation that is moved", () => {
-  it("has equal reports and rows from each kind of dump", { timeout: 120_000 }, async () => {
-    const formats: DumpFormat[] = ["bson", "bson.gz", "json", "json.gz", "jsonArray", "canonical"];
-    const runs = [];
-    for (const format of formats) {
-      const database = await newDatabase();
-      const run = await importInstallation(smallInstallation(), database.url, { format });
-      expect(run).toMatchObject({ code: 0, err: "" });
-      await expectBalancesMatchLedger(database);
-      const { report } = run;
-      const [seeded] = report?.changed ?? [];
-      expect(seeded).toMatchObject({ code: "seeded-admin-removed", kind: "user", name: "admin" });
-      const rows = await importedRows(database.connection);
-      for (const level of rows["usage_levels"] ?? []) delete level["position"];
-      runs.push({ rows, report: { ...report, changed: report?.changed.slice(1) } });
-    }
-    for (const run of runs) expect(run).toEqual(runs[0]);
-    expect(runs[0]?.rows["outbox"]).toEqual([]);
-    expect(runs[0]?.rows["audit_log"]?.filter(({ action }) => action === "import.space")).toHaveLength(1);
-  });
-
   it("lets users sign in with their passwords, keeps their keys and replaces bcrypt", { timeout: 60_000 }, async () => {
     const database = await newDatabase();
     await importInstallation(smallInstallation(), database.url);
@@ -359,15 +338,11 @@ describe("the order of checks", () => {
     );
   });
 
-  it("refuses another dump while one is unfinished, and another import while one runs", async () => {
+  it("refuses another dump while one is unfinished", async () => {
     const database = await newDatabase();
-    const { client } = database.connection;
-    await client`insert into space_imports (dump_hash, started_at, batches, fetched) values ('other', now(), 1, '{}')`;
+    await database.connection
+      .client`insert into space_imports (dump_hash, started_at, batches, fetched) values ('other', now(), 1, '{}')`;
     expect(await refused(smallInstallation(), database.url)).toBe("An import of another dump is unfinished\n");
-    const session = await client.reserve();
-    await session`select pg_advisory_lock(54030007)`;
-    expect(await refused(smallInstallation(), database.url)).toBe("Another import is running\n");
-    session.release();
   });
 
   it("prints the stored report of an import that was killed before it reported", async () => {

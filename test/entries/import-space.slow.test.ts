@@ -5,10 +5,12 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestDatabase } from "../support/database.ts";
-import { startImport } from "../support/import-space.ts";
-import { largeInstallation, writeDump } from "../support/space-dump.ts";
+import { importInstallation, startImport } from "../support/import-space.ts";
+import { expectBalancesMatchLedger } from "../support/invariants.ts";
+import { type DumpFormat, largeInstallation, smallInstallation, writeDump } from "../support/space-dump.ts";
+import { importedRows } from "../support/space-rows.ts";
 
-/* Source: contract files-and-migration §7. */
+/* Imports that take long: of many contracts, of every kind of dump, and beside another import. Source: contract files-and-migration §5, §7. */
 
 const CONTRACTS = 100_000;
 const MAX_MEMORY_KB = 500 * 1024;
@@ -54,4 +56,35 @@ it("100,000 contracts take less than 500 MB, and every balance has its movement"
   await database.drop();
   await dump.remove();
   await rm(report, { force: true });
+});
+
+it("each kind of dump gives equal reports and rows", { timeout: 120_000 }, async () => {
+  const formats: DumpFormat[] = ["bson", "bson.gz", "json", "json.gz", "jsonArray", "canonical"];
+  const runs = [];
+  for (const format of formats) {
+    const database = await createTestDatabase();
+    const run = await importInstallation(smallInstallation(), database.url, { format });
+    expect(run).toMatchObject({ code: 0, err: "" });
+    await expectBalancesMatchLedger(database);
+    const { report } = run;
+    const [seeded] = report?.changed ?? [];
+    expect(seeded).toMatchObject({ code: "seeded-admin-removed", kind: "user", name: "admin" });
+    const rows = await importedRows(database.connection);
+    for (const level of rows["usage_levels"] ?? []) delete level["position"];
+    runs.push({ rows, report: { ...report, changed: report?.changed.slice(1) } });
+    await database.drop();
+  }
+  for (const run of runs) expect(run).toEqual(runs[0]);
+  expect(runs[0]?.rows["outbox"]).toEqual([]);
+  expect(runs[0]?.rows["audit_log"]?.filter(({ action }) => action === "import.space")).toHaveLength(1);
+});
+
+it("an import is refused while another one runs", async () => {
+  const database = await createTestDatabase();
+  const session = await database.connection.client.reserve();
+  await session`select pg_advisory_lock(54030007)`;
+  const run = await importInstallation(smallInstallation(), database.url);
+  expect(run).toMatchObject({ code: 2, out: "", err: "Another import is running\n" });
+  session.release();
+  await database.drop();
 });
