@@ -176,7 +176,7 @@ export const contract = z
         z.strictObject({
           resetTimeStamp: moment.optional(),
           consumed: z.number(),
-          held: z.number().optional().describe("What open holds hold, where it is above 0"),
+          held: z.number().optional().describe("What open holds and leases hold, where it is above 0"),
         }),
       ),
     ),

@@ -66,7 +66,7 @@ export const featureAnswer = z
       .enum(["GRANTED", "LIMIT_REACHED", "NOT_GRANTED", ...evaluationError.shape.code.options])
       .optional()
       .describe("Why the feature is on or off"),
-    held: amounts.nullable().optional().describe("How much of the usage open holds hold"),
+    held: amounts.nullable().optional().describe("How much of the usage open holds and leases hold"),
     sources: z
       .record(z.string(), z.array(limitStep))
       .nullable()

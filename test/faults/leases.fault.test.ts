@@ -3,8 +3,9 @@ import { checkLedger } from "../../src/db/invariants.ts";
 import { type Killable, startKillable } from "../support/killable.ts";
 
 /*
- * SIGKILL hits two REST processes and Postgres in turn while many holders lease. Holders end in time, late, or never. Usage stays within the limit at every moment. At the end the balance is what holders spent, and what those
- * held that never reported again.
+ * SIGKILL hits two REST processes and Postgres in turn while many holders lease. Holders end in time, late, or never. Usage
+ * stays within the limit at every moment. At the end the balance is what holders spent, and what those held that never
+ * reported again.
  */
 
 const KILLS = 12;

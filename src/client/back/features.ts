@@ -42,7 +42,7 @@ export interface LimitStep {
 /** Why an answer is so. Only with `explain`. */
 export interface Reasons {
   readonly reason?: "GRANTED" | "LIMIT_REACHED" | "NOT_GRANTED" | FeatureError["code"];
-  /** How much of the usage open holds hold. */
+  /** How much of the usage open holds and leases hold. */
   readonly held?: Readonly<Record<string, number>> | null;
   /** Steps that make each limit, in their order. */
   readonly sources?: Readonly<Record<string, readonly LimitStep[]>> | null;
