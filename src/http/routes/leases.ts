@@ -1,7 +1,8 @@
 import { Hono } from "hono";
 import type { Context } from "../../operations/context.ts";
 import { countVerdict } from "../../operations/evaluation/features.ts";
-import * as leases from "../../operations/evaluation/leases.ts";
+import { openLease } from "../../operations/evaluation/leases/open.ts";
+import { endLease, reportLease } from "../../operations/evaluation/leases/report.ts";
 import type { LeaseAnswer } from "../../operations/evaluation/request.ts";
 import { leaseDurationIn, leaseReport, leaseRequest } from "../../wire/leases.ts";
 import { bodyOf } from "../body.ts";
@@ -16,10 +17,10 @@ export const leaseRoutes = new Hono<AppEnv>()
     const { spent, amounts, for: duration } = bodyOf(c, leaseReport, "unknownFieldsLast");
     const durationMs = leaseDurationIn(duration ?? "");
     const report = { id: c.req.param("leaseId"), spent, amounts: amounts ?? undefined, durationMs };
-    return json(c, await leases.reportLease(context(c), report));
+    return json(c, await reportLease(context(c), report));
   })
   .delete("/:leaseId", async (c) => {
-    await leases.endLease(context(c), c.req.param("leaseId"));
+    await endLease(context(c), c.req.param("leaseId"));
     return reply(c, null, 204);
   });
 
@@ -31,7 +32,7 @@ export const featureLeaseRoutes = new Hono<AppEnv>().post("/:userId/:featureId/l
   const request = { userId, featureId, mode, amounts, durationMs: leaseDurationIn(duration) ?? 0 };
   const done: { ctx?: Context; answer?: LeaseAnswer } = {};
   const response = await answerOnce(c, async (ctx) => {
-    const answer = await leases.openLease(ctx, request);
+    const answer = await openLease(ctx, request);
     Object.assign(done, { ctx, answer });
     return { status: answer.lease === null ? 200 : 201, value: answer };
   });

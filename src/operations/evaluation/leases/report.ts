@@ -1,127 +1,18 @@
-import { sum } from "../../core/exact.ts";
-import { LATE_END_MS, OPEN_LEASES_PER_CONTRACT } from "../../core/leases.ts";
-import { checkExpectedConsumption, evaluateFeature, type FeatureResult } from "../../core/pricing/evaluate.ts";
-import type { ContractSnapshot, SeenLevel } from "../../db/queries/contract-snapshots.ts";
-import {
-  changeLease,
-  countOpenLeases,
-  findLease,
-  type FoundLease,
-  insertLease,
-  type LeaseRow,
-  takeBack,
-} from "../../db/queries/leases.ts";
-import { moveLevels, sameLevel } from "../../db/queries/usage.ts";
-import { type Context, newId } from "../context.ts";
-import { grantedLimit } from "../due-holds.ts";
-import { Failure } from "../errors.ts";
-import { usageEvents } from "../usage-events.ts";
-import { recordUsage } from "./consumption/serial.ts";
-import { explained, involvedLevels, remainingOf } from "./decision.ts";
-import {
-  evaluatedOrganization,
-  isOver,
-  type LockedHolder,
-  type Prepared,
-  usageOf,
-  validUntilOf,
-  withLockedContract,
-  withLockedHolder,
-} from "./prepare.ts";
-import type { FeatureAnswer, LeaseAnswer, LeaseView, Mode } from "./request.ts";
-
-/*
- * Leases: a process reserves amounts of one feature's limits, spends them in its memory, and reports what it spent. Source:
- * contract tokens-and-leases §6.
- */
-
-type Amounts = Readonly<Record<string, number>>;
-
-/** A lease to open. */
-export interface LeaseRequest {
-  userId: string;
-  featureId: string;
-  mode: Mode;
-  amounts: Amounts;
-  durationMs: number;
-}
-
-/**
- * Opens a lease of as much as is available of the requested amounts. `lease` is null if the feature is off, if nothing is
- * available, or if the lease would end at once. Blocks on the contract's lock.
- * @throws Failure notFound without a contract; invalid when it has expired; unprocessable for an amount of an unknown
- * limit; conflict with too many open leases.
- */
-export async function openLease(ctx: Context, request: LeaseRequest): Promise<LeaseAnswer> {
-  const { userId, featureId, mode, amounts, durationMs } = request;
-  const name = { organizationId: evaluatedOrganization(ctx), userId };
-  return withLockedContract(ctx, name, async (ctx, prepared) => {
-    const { evaluation, usage, contract, at } = prepared;
-    const result = evaluateFeature(evaluation, featureId, usage, mode);
-    const answer = (of: FeatureResult) => notLeased(prepared, of, request);
-    if (result.error !== null) return answer(result);
-    const involved = involvedLevels(prepared, request);
-    const unknown = Object.keys(amounts).find((name) => !involved.some(({ id }) => id === name));
-    if (unknown !== undefined) throw new Failure("unprocessable", `Unknown limit in amounts: ${unknown}`);
-    const incomplete = checkExpectedConsumption(evaluation, featureId, amounts, mode);
-    if (incomplete !== undefined) return answer(incomplete);
-    const limits = involved.map(({ id, level }) => {
-      const amount = amounts[id] ?? 0;
-      return { id, level, amount, granted: Math.min(amount, availableOf(result.limit?.[id], usage.get(id) ?? 0)) };
-    });
-    const isUsedUp = limits.some(({ amount, granted }) => amount > 0 && granted <= 0);
-    if (!result.eval || isUsedUp) return answer({ ...result, eval: false });
-    if ((await countOpenLeases(ctx.db, contract.contractId)) >= OPEN_LEASES_PER_CONTRACT) {
-      const sentence = `CONFLICT: The contract of ${userId} has ${OPEN_LEASES_PER_CONTRACT} open leases`;
-      throw new Failure("conflict", sentence);
-    }
-    const levels = limits.map(({ level }) => level);
-    const until = endOf(contract, levels, { at, durationMs });
-    if (until.getTime() <= at.getTime()) return answer(result);
-    const lease = {
-      id: newId(at),
-      contractId: contract.contractId,
-      featureId,
-      amounts: limits.map(({ id, level: { serviceId, limitName }, granted }) => ({
-        serviceId,
-        limitName,
-        id,
-        amount: granted,
-      })),
-      createdAt: at,
-      until,
-      lease: { featureId, server: mode.server, spent: limits.map(({ id }) => ({ id, amount: 0 })) },
-    };
-    await insertLease(ctx.db, lease);
-    for (const { id, granted } of limits) usage.set(id, sum(usage.get(id) ?? 0, granted));
-    return { ...answer(result), lease: viewLease({ ...lease, state: "open" }, userId) };
-  });
-}
-
-/** Answer without a lease. `usage` of `prepared` decides what remains. */
-function notLeased(prepared: Prepared, result: FeatureResult, { featureId, mode }: LeaseRequest): LeaseAnswer {
-  const request = { featureId, mode, explain: false, strict: true, dryRun: false };
-  const {
-    remaining = null,
-    resetAt = null,
-    ...rest
-  }: FeatureAnswer = explained(prepared, result, request, prepared.usage);
-  return { ...rest, remaining, resetAt, now: prepared.at.toISOString(), lease: null };
-}
-
-/** Returns the amount available of a limit; infinite if it is not numeric. */
-const availableOf = (limit: unknown, usage: number): number => remainingOf(limit, usage) ?? Infinity;
-
-/** The end of a lease: after its duration, but never beyond a reset or a change that time brings. */
-function endOf(
-  contract: ContractSnapshot,
-  levels: readonly SeenLevel[],
-  { at, durationMs }: { at: Date; durationMs: number },
-): Date {
-  const bounds = [validUntilOf(contract, at), ...levels.map(({ resetAt }) => resetAt)];
-  const moments = bounds.flatMap((bound) => (bound ? [bound.getTime()] : []));
-  return new Date(Math.min(at.getTime() + durationMs, ...moments));
-}
+import { sum } from "../../../core/exact.ts";
+import { LATE_END_MS } from "../../../core/leases.ts";
+import { evaluateFeature, type FeatureResult } from "../../../core/pricing/evaluate.ts";
+import type { SeenLevel } from "../../../db/queries/contract-snapshots.ts";
+import { changeLease, findLease, type FoundLease, type LeaseRow, takeBack } from "../../../db/queries/leases.ts";
+import { moveLevels, sameLevel } from "../../../db/queries/usage.ts";
+import { type Context, newId } from "../../context.ts";
+import { grantedLimit } from "../../due-holds.ts";
+import { Failure } from "../../errors.ts";
+import { usageEvents } from "../../usage-events.ts";
+import { recordUsage } from "../consumption/serial.ts";
+import { remainingOf } from "../decision.ts";
+import { evaluatedOrganization, isOver, type LockedHolder, usageOf, withLockedHolder } from "../prepare.ts";
+import type { LeaseAnswer } from "../request.ts";
+import { type Amounts, availableOf, endOf, viewLease } from "./lease.ts";
 
 /** Report of a lease's holder, with the ids of the lease. */
 export interface LeaseReport {
@@ -351,22 +242,5 @@ function reportAnswer(
     resetAt: by(({ level }) => level.resetAt?.toISOString() ?? null),
     now: at.toISOString(),
     lease: viewLease(lease, userId),
-  };
-}
-
-function viewLease(
-  { id, amounts, until, state, lease }: Pick<LeaseRow, "id" | "amounts" | "until" | "state" | "lease">,
-  userId: string,
-): LeaseView {
-  const { featureId, server, spent } = lease;
-  return {
-    id,
-    userId,
-    featureId,
-    server,
-    state: state === "open" ? "open" : "ended",
-    granted: Object.fromEntries(spent.map((one, i) => [one.id, sum(one.amount, amounts[i]?.amount ?? 0)])),
-    spent: Object.fromEntries(spent.map((one) => [one.id, one.amount])),
-    until: until.toISOString(),
   };
 }
