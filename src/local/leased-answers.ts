@@ -10,16 +10,17 @@ import type { LocalAnswer, LocalEvaluatorOptions, LocalOptions } from "./local-e
 export class LeasedAnswers {
   private readonly leases: HeldLeases;
   private readonly entries: FreshEntries;
-  private readonly closed = new AbortController();
+  /** One per call, because Node warns of many listeners on one signal. */
+  private readonly inFlight = new Set<AbortController>();
 
   constructor(options: LocalEvaluatorOptions, leaseSeconds: number, entries: FreshEntries) {
     this.entries = entries;
     const { leases } = new Faregate({ ...options, retries: 0 });
-    const { signal } = this.closed;
     this.leases = new HeldLeases({
       calls: {
-        open: (userId, featureId, lease, more) => leases.open(userId, featureId, lease, { ...more, signal }),
-        report: (id, report) => leases.report(id, report, { signal }),
+        open: (userId, featureId, lease, more) =>
+          this.abortable((signal) => leases.open(userId, featureId, lease, { ...more, signal })),
+        report: (id, report) => this.abortable((signal) => leases.report(id, report, { signal })),
       },
       leaseMs: Math.round(leaseSeconds * 1000),
       now: () => performance.now(),
@@ -105,7 +106,13 @@ export class LeasedAnswers {
   /** Ends all leases. Resolves when the service has answered, after 5 s at the latest. */
   async close(): Promise<void> {
     await this.leases.close();
-    this.closed.abort();
+    for (const controller of this.inFlight) controller.abort();
+  }
+
+  private async abortable<T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const controller = new AbortController();
+    this.inFlight.add(controller);
+    return call(controller.signal).finally(() => this.inFlight.delete(controller));
   }
 
   private isCurrent(userId: string, version: string): boolean {

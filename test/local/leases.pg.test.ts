@@ -28,6 +28,9 @@ usageLimits:
 plans:
   ALL: { price: 0, features: null }
 `;
+const VOLUME = FULL_NAMES.replace("saasName: Full", "saasName: Volume")
+  .replace(/expression: .*/, "expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls']")
+  .replace("defaultValue: 100,", "defaultValue: 500000,");
 const ONE = { "tasker-maxTasks": 1 };
 const LATEST = { timeout: 20_000, interval: 20 };
 
@@ -39,7 +42,7 @@ const evaluators: LocalEvaluator[] = [];
 beforeAll(async () => {
   api = await createTestApi({ resources: { now: () => new Date() } });
   key = api.callers.all.key;
-  for (const pricing of [SAMPLE, TWO_LIMITS, FULL_NAMES]) await upload(api, key, pricing);
+  for (const pricing of [SAMPLE, TWO_LIMITS, FULL_NAMES, VOLUME]) await upload(api, key, pricing);
 });
 beforeEach(() => {
   line = inProcess(api);
@@ -151,6 +154,48 @@ describe("spends", () => {
     expect(new Set(answers.map(({ used }) => used?.["tasker-maxTasks"])).size).toBe(200);
     await local.close();
     expect(await balance(ada)).toEqual({ consumed: 202, held: 0 });
+  });
+
+  test("of many users at once get a lease each, without a warning of the runtime", async () => {
+    const ids = await Promise.all(Array.from({ length: 40 }, () => subscribed()));
+    const local = await connected();
+    await local.preload(ids);
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => warnings.push(warning);
+    process.on("warning", warn);
+    await Promise.all(ids.map((userId) => spend(local, userId)));
+    const answers = await Promise.all(ids.map((userId) => spend(local, userId)));
+    expect(new Set(answers.map(({ source }) => source))).toEqual(new Set(["lease"]));
+    expect(local.stats().leases).toBe(40);
+    await local.close();
+    process.off("warning", warn);
+    expect(warnings).toEqual([]);
+    for (const userId of ids) expect(await balance(userId)).toEqual({ consumed: 2, held: 0 });
+  });
+
+  test("of one user, 10,000 per second, take at most one call per second after 5 s", async () => {
+    const ada = await subscribed(contractedOn("volume"));
+    const local = await connected();
+    const consumption = { "volume-calls": 1 };
+    const started = performance.now();
+    const elapsed = () => (performance.now() - started) / 1000;
+    let [spent, calls, countedFrom] = [0, 0, 0];
+    while (elapsed() < 10) {
+      for (const due = elapsed() * 10_000; spent < due; spent += 1) {
+        expect((await local.evaluate(ada, "volume-call", { consumption })).eval).toBe(true);
+      }
+      await pause(5);
+      if (countedFrom > 0) calls = line.calls.leases;
+      else if (elapsed() >= 5) {
+        countedFrom = elapsed();
+        line.forget();
+      }
+    }
+    expect(calls).toBeLessThanOrEqual(1 + (elapsed() - countedFrom));
+    expect(calls, "calls while usage is reported").toBeGreaterThan(0);
+    expect(local.stats().lease).toBeGreaterThan(spent - 100);
+    await local.close();
+    expect(await balance(ada, "volume", "calls")).toEqual({ consumed: spent, held: 0 });
   });
 
   test("are refused at the limit, with the usage that they would lead to, and one call per second", async () => {
