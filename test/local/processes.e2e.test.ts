@@ -1,14 +1,18 @@
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { contract, upload } from "../support/contracting.ts";
+import { contract, show, upload } from "../support/contracting.ts";
 import { freePort, type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
 import { startAsker } from "./askers.ts";
 import { createTenant, LOCAL_CHANGES, observe, type Site } from "./changes.ts";
+import { startSpender } from "./spenders.ts";
 
 /*
  * Local evaluation between real processes: changes are made by another process than the one that the back end follows,
- * while either of them is stopped or killed. No answer that is known to be true after a change lacks it.
+ * while either of them is stopped or killed. No answer that is known to be true after a change lacks it. Usage that a back
+ * end leased and did not report is counted. Source: contract tokens-and-leases §10, cases 31 and 33.
  */
 
 const SAMPLE = readFileSync(new URL("../../src/samples/tasker.yml", import.meta.url), "utf8");
@@ -109,3 +113,27 @@ describe("changes that another process makes", () => {
     },
   );
 });
+
+test("33: a back end that is killed with 100 granted and 37 spent has consumed 100 after the end of its lease", async () => {
+  await contract(api, key, "spending", { subscriptionPlans: { tasker: "BUSINESS" } });
+  const folder = mkdtempSync(join(tmpdir(), "faregate-spender-"));
+  const spender = startSpender({
+    url: server.url,
+    key: api.callers.evaluation.key,
+    featureId: "tasker-board",
+    limitId: "tasker-maxTasks",
+    journal: join(folder, "journal"),
+  });
+  const answers = await Promise.all([10, 10, 27].map((amount) => spender.spend("spending", amount)));
+  expect(answers.map(({ source }) => source)).toEqual(["service", "lease", "lease"]);
+  await spender.kill();
+  rmSync(folder, { recursive: true });
+  const balance = async () => {
+    const { usageLevels } = await show(api, key, "spending");
+    const level: { consumed: number; held?: number } | undefined = usageLevels["tasker"]?.["maxTasks"];
+    const { consumed = 0, held = 0 } = level ?? {};
+    return { usage: consumed + held, held };
+  };
+  expect(await balance()).toMatchObject({ usage: 110 });
+  await expect.poll(balance, { timeout: 30_000 }).toEqual({ usage: 110, held: 0 });
+}, 120_000);

@@ -1,0 +1,73 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { resolve } from "node:path";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+/** A spend that a back end has journaled. */
+export interface JournaledSpend {
+  userId: string;
+  amount: number;
+  /** Undefined if it died before. `memory`: a lease had enough. */
+  answer?: { isSpent: boolean; source: "memory" | "lease" | "service"; at: number };
+}
+
+/** A back end process that spends one feature. */
+export interface Spender {
+  readonly process: ChildProcess;
+  readonly featureId: string;
+  /** Spends once. */
+  spend(userId: string, amount: number): Promise<{ eval: boolean; source: string }>;
+  journal(): JournaledSpend[];
+  kill(): Promise<void>;
+  /** Lets it close its evaluator. @returns false if it failed. */
+  end(): Promise<boolean>;
+}
+
+/** Starts a back end. With `users` it spends for them at random. */
+export function startSpender(options: {
+  url: string;
+  key: string;
+  featureId: string;
+  limitId: string;
+  users?: readonly string[];
+  journal: string;
+}): Spender {
+  const { url, key, featureId, limitId, users = [], journal } = options;
+  writeFileSync(journal, "");
+  const program = ["--import", "tsx", "test/local/spender.ts", url, key, featureId, limitId, users.join(), journal];
+  const child = spawn(process.execPath, program, { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
+  const exited = new Promise<number | null>((done) => child.once("exit", (code) => done(code)));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    process: child,
+    featureId,
+    spend: async (userId, amount) => {
+      child.stdin.write(`${userId} ${amount}\n`);
+      const { value } = await lines.next();
+      return JSON.parse(String(value));
+    },
+    journal: () => readJournal(readFileSync(journal, "utf8")),
+    kill: async () => {
+      child.kill("SIGKILL");
+      await exited;
+    },
+    end: async () => {
+      child.stdin.end();
+      return (await exited) === 0;
+    },
+  };
+}
+
+function readJournal(text: string): JournaledSpend[] {
+  const spends = new Map<string, JournaledSpend>();
+  for (const line of text.split("\n").slice(0, -1)) {
+    const [word, id = "", one = "", two = ""] = line.split(" ");
+    if (word === "try") spends.set(id, { userId: one, amount: Number(two) });
+    const spend = spends.get(id);
+    if (spend === undefined || (word !== "spent" && word !== "denied")) continue;
+    spend.answer = { isSpent: word === "spent", source: one as "memory", at: Number(two) };
+  }
+  return [...spends.values()];
+}
