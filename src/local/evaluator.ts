@@ -114,9 +114,11 @@ class Evaluator implements LocalEvaluator {
     await this.entries.closed;
   }
 
-  private async evaluateSlowly(userId: string, featureId: FeatureId, options: LocalOptions): Promise<LocalAnswer> {
+  private async evaluateSlowly(userId: string, featureId: FeatureId, given: LocalOptions): Promise<LocalAnswer> {
     this.requireOpen();
     segment("featureId", featureId);
+    // A copy, because the caller may change the amounts meanwhile.
+    const options = { ...given, consumption: given.consumption && { ...given.consumption } };
     const consumes = Object.keys(options.consumption ?? {}).length > 0;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
       const found = await this.entries.find(userId, options, consumes && options.dryRun !== true);

@@ -156,6 +156,18 @@ describe("spends", () => {
     expect(await balance(ada)).toEqual({ consumed: 202, held: 0 });
   });
 
+  test("count the amounts of their call, whatever becomes of the object", async () => {
+    const ada = await subscribed();
+    const local = await connected();
+    await spend(local, ada);
+    const consumption = { "tasker-maxTasks": 2 };
+    const spending = spend(local, ada, consumption);
+    consumption["tasker-maxTasks"] = 7;
+    expect(await spending).toMatchObject({ source: "lease", used: { "tasker-maxTasks": 3 } });
+    await local.close();
+    expect(await balance(ada)).toEqual({ consumed: 3, held: 0 });
+  });
+
   test("of many users at once get a lease each, without a warning of the runtime", async () => {
     const ids = await Promise.all(Array.from({ length: 40 }, () => subscribed()));
     const local = await connected();
