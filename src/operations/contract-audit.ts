@@ -1,4 +1,4 @@
-import type { ContractView } from "../db/queries/contracts.ts";
+import type { ContractView } from "../db/queries/contract-view.ts";
 import type { contracts } from "../db/schema.ts";
 import { auditAll, type AuditAction } from "./audit.ts";
 import type { Context } from "./context.ts";

@@ -2,7 +2,7 @@ import type { CompiledPricing } from "../core/pricing/compile.ts";
 import { hasEnded, stateOf, withOverrides } from "../core/pricing/overrides.ts";
 import { grant, type Grant } from "../core/pricing/subscription.ts";
 import { withActors } from "../db/queries/actors.ts";
-import { type ContractView, type ReadContract, readContracts } from "../db/queries/contracts.ts";
+import { type ContractView, type ReadContract, readContracts } from "../db/queries/contract-view.ts";
 import type { ContractOverride, OverrideView } from "../db/queries/overrides.ts";
 import type { Context } from "./context.ts";
 import { compiledPricings } from "./subscriptions.ts";

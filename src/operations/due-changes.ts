@@ -2,12 +2,12 @@ import { and, asc, count, eq, type SQL, sql } from "drizzle-orm";
 import { chosenIn } from "../core/scheduled.ts";
 import { changeEvents, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
 import { recordStates } from "../db/queries/contract-states.ts";
+import { viewSubscriptions } from "../db/queries/contract-view.ts";
 import {
   appendHistory,
   replaceSubscriptions,
   restartBilling,
   type SubscribedService,
-  viewSubscriptions,
 } from "../db/queries/contracts.ts";
 import { hasDueHold } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";

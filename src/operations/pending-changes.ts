@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import type { ContractChange } from "../core/scheduled.ts";
-import type { Move } from "../db/queries/contracts.ts";
+import type { Move } from "../db/queries/contract-moves.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import type { VersionRow } from "../db/queries/pricings.ts";
 import {

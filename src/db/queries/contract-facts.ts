@@ -2,7 +2,7 @@ import { alias } from "drizzle-orm/pg-core";
 import { sql } from "drizzle-orm";
 import type { ContractFacts, PrivateEvent } from "../../core/event-messages.ts";
 import type { Database } from "../postgres/connect.ts";
-import { viewOf } from "./contracts.ts";
+import { viewOf } from "./contract-view.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { type Addressed, recordSerialized, serialized, type SerializedEvent } from "./outbox.ts";
 import { contracts } from "../schema.ts";

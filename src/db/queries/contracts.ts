@@ -1,234 +1,18 @@
 import { and, asc, sql, type SQL } from "drizzle-orm";
-import { alias } from "drizzle-orm/pg-core";
-import { addPeriod, END_OF_TIME } from "../../core/period.ts";
-import type { GrantedLimit } from "../../core/pricing/subscription.ts";
+import { END_OF_TIME } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
-import { recordStates } from "./contract-states.ts";
-import type { Addressed } from "./outbox.ts";
-import {
-  endLeavingOverrides,
-  type OverrideJson,
-  OVERRIDES_JSON,
-  overridesIn,
-  type OverrideView,
-  type StoredOverride,
-} from "./overrides.ts";
-import { followLevels } from "./holds.ts";
-import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
-import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
-import {
-  followPeriodEnds,
-  PENDING_JSON,
-  type ReadScheduled,
-  scheduledIn,
-  type ScheduledJson,
-  type ScheduledView,
-  type TrialView,
-} from "./scheduled.ts";
-
-/** Contract in the form that every endpoint returns. Source: contract contracts §2. */
-export interface ContractView {
-  id: string;
-  userContact: {
-    userId: string;
-    username: string;
-    firstName?: string;
-    lastName?: string;
-    email?: string;
-    phone?: string;
-  };
-  billingPeriod: { startDate: Date; endDate: Date; autoRenew: boolean; renewalDays: number };
-  /** `held` only where open holds hold something. */
-  usageLevels: Record<string, Record<string, { resetTimeStamp?: Date; consumed: number; held?: number }>>;
-  organizationId: string;
-  groupId?: string;
-  contractedServices: Record<string, string>;
-  subscriptionPlans: Record<string, string>;
-  subscriptionAddOns: Record<string, Record<string, number>>;
-  history: {
-    startDate: Date;
-    endDate: Date;
-    contractedServices: Record<string, string>;
-    subscriptionPlans: Record<string, string>;
-    subscriptionAddOns: Record<string, Record<string, number>>;
-  }[];
-  /** Overrides that have not ended, if there are any. Added by operations/contract-views.ts. */
-  overrides?: OverrideView[];
-  /** The pending scheduled change, if there is one. Added by operations/contract-views.ts. */
-  scheduled?: Extract<ScheduledView, { kind: "novation" }>;
-  /** The trial, while it lasts. */
-  trial?: TrialView;
-}
-
-type ContractRow = typeof contracts.$inferSelect;
-
-function userContact(row: ContractRow): ContractView["userContact"] {
-  const contact: ContractView["userContact"] = { userId: row.userId, username: row.username };
-  if (row.firstName !== null) contact.firstName = row.firstName;
-  if (row.lastName !== null) contact.lastName = row.lastName;
-  if (row.email !== null) contact.email = row.email;
-  if (row.phone !== null) contact.phone = row.phone;
-  return contact;
-}
-
-/** The SQL expressions below refer to the contract's row by this alias. */
-const c = alias(contracts, "c");
-
-const LEVELS_JSON = sql.raw(`(select json_agg(json_build_object(
-    'service', s.name_key, 'limit', u.limit_name, 'consumed', u.consumed, 'held', u.held,
-    'resetAt', u.reset_at)
-    order by cs.position, u.position)
-  from usage_levels u
-  join contract_services cs using (contract_id, service_id)
-  join services s on s.id = u.service_id
-  where u.contract_id = c.id)`);
-
-const HISTORY_ENTRY = `json_build_object(
-    'startDate', h.start_date, 'endDate', h.end_date, 'contractedServices', h.contracted_services,
-    'subscriptionPlans', h.subscription_plans, 'subscriptionAddOns', h.subscription_add_ons)`;
-const HISTORY_JSON = sql.raw(`(select json_agg(${HISTORY_ENTRY} order by h.id)
-  from contract_history h where h.contract_id = c.id)`);
-const NEWEST_HISTORY_JSON = sql.raw(`(select ${HISTORY_ENTRY}
-  from contract_history h where h.contract_id = c.id order by h.id desc limit 1)`);
-
-type LevelJson = Omit<Belongings["levels"][number], "resetAt"> & { resetAt: string | null };
-type HistoryJson = Omit<Belongings["past"][number], "startDate" | "endDate"> & { startDate: string; endDate: string };
-
-/** A contract's view, still without overrides and scheduled change, and what those depend on. */
-export interface ReadContract {
-  view: ContractView;
-  services: readonly SnapshotService[];
-  /** In display order. */
-  overrides: readonly StoredOverride[];
-  /** The pending novation and the trial; null without one. A contract has at most one of them. */
-  scheduled: Extract<ReadScheduled, { kind: "novation" }> | null;
-  trial: TrialView | null;
-}
-
-/**
- * Reads contracts with services, levels, history, overrides and scheduled change, in the given order. Uses one statement, so that each view
- * is consistent. Omits deleted contracts.
- */
-export async function readContracts(db: Database, named: readonly { id: string }[]): Promise<ReadContract[]> {
-  if (named.length === 0) return [];
-  const ids = named.map(({ id }) => id);
-  const found = await db
-    .select({
-      row: c,
-      contracted: sql<SnapshotService[] | null>`${SERVICES_JSON}`,
-      levels: sql<LevelJson[] | null>`${LEVELS_JSON}`,
-      past: sql<HistoryJson[] | null>`${HISTORY_JSON}`,
-      overrides: sql<OverrideJson[] | null>`${OVERRIDES_JSON}`,
-      scheduled: sql<ScheduledJson | null>`${PENDING_JSON}`,
-    })
-    .from(c)
-    .where(isAnyOf(c.id, ids));
-  const contracts = new Map(
-    found.map(({ row, contracted, levels, past, overrides, scheduled }): [string, ReadContract] => [
-      row.id,
-      {
-        view: viewOf(row, {
-          contracted: contracted ?? [],
-          levels: (levels ?? []).map((level) => ({
-            ...level,
-            resetAt: level.resetAt === null ? null : new Date(level.resetAt),
-          })),
-          past: (past ?? []).map(pastOf),
-        }),
-        services: contracted ?? [],
-        overrides: overridesIn(overrides),
-        ...pendingIn(scheduled === null ? null : scheduledIn(scheduled)),
-      },
-    ]),
-  );
-  return ids.flatMap((id) => contracts.get(id) ?? []);
-}
-
-function pendingIn(change: ReadScheduled | null): Pick<ReadContract, "scheduled" | "trial"> {
-  if (change?.kind === "novation") return { scheduled: change, trial: null };
-  if (change?.kind !== "trialEnd") return { scheduled: null, trial: null };
-  return { scheduled: null, trial: { until: change.at, then: change.then } };
-}
-
-/**
- * Reads contracts with services and their newest history entry, in the order of their ids. The views lack levels and older
- * history, which take most of the time of readContracts.
- */
-export async function viewSubscriptions(db: Database, ids: readonly string[]): Promise<ContractView[]> {
-  const found = await db
-    .select({
-      row: c,
-      contracted: sql<SnapshotService[] | null>`${SERVICES_JSON}`,
-      newest: sql<HistoryJson | null>`${NEWEST_HISTORY_JSON}`,
-    })
-    .from(c)
-    .where(isAnyOf(c.id, ids))
-    .orderBy(asc(c.id));
-  return found.map(({ row, contracted, newest }) =>
-    viewOf(row, { contracted: contracted ?? [], levels: [], past: newest === null ? [] : [pastOf(newest)] }),
-  );
-}
-
-const pastOf = (entry: HistoryJson): Belongings["past"][number] => ({
-  ...entry,
-  startDate: new Date(entry.startDate),
-  endDate: new Date(entry.endDate),
-});
-
-/** Services, levels and history of a contract, each list in display order. */
-interface Belongings {
-  contracted: readonly Pick<SnapshotService, "key" | "version" | "plan" | "addOns">[];
-  levels: readonly { service: string; limit: string; consumed: number; held: number; resetAt: Date | null }[];
-  past: readonly ContractView["history"][number][];
-}
-
-/** Builds the view of a contract from its row and related rows. */
-export function viewOf(row: ContractRow, { contracted, levels, past }: Belongings): ContractView {
-  const view: ContractView = {
-    id: row.id,
-    userContact: userContact(row),
-    billingPeriod: {
-      startDate: row.startDate,
-      endDate: row.endDate,
-      autoRenew: row.autoRenew,
-      renewalDays: row.renewalDays,
-    },
-    usageLevels: {},
-    organizationId: row.organizationId,
-    ...(row.groupId === null ? {} : { groupId: row.groupId }),
-    contractedServices: {},
-    subscriptionPlans: {},
-    subscriptionAddOns: {},
-    history: past.map((entry) => ({
-      startDate: entry.startDate,
-      endDate: entry.endDate,
-      contractedServices: entry.contractedServices,
-      subscriptionPlans: entry.subscriptionPlans,
-      subscriptionAddOns: entry.subscriptionAddOns,
-    })),
-  };
-  for (const { key, version, plan, addOns } of contracted) {
-    define(view.contractedServices, key, version);
-    if (plan !== null) define(view.subscriptionPlans, key, plan);
-    if (addOns !== null) define(view.subscriptionAddOns, key, addOns);
-  }
-  for (const { service, limit, consumed, held, resetAt } of levels) {
-    if (!Object.hasOwn(view.usageLevels, service)) define(view.usageLevels, service, {});
-    const level = resetAt === null ? { consumed } : { resetTimeStamp: resetAt, consumed };
-    define(view.usageLevels[service] ?? {}, limit, held > 0 ? { ...level, held } : level);
-  }
-  return view;
-}
-
-/** Sets an own property of any name: service names are user input and may be `__proto__`. */
-function define<T>(target: Record<string, T>, key: string, value: T): void {
-  Object.defineProperty(target, key, { value, enumerable: true, configurable: true, writable: true });
-}
+import { dropLevels, putLevels, recordServiceRemoval, type TrackedService } from "./contract-levels.ts";
+import { recordStates } from "./contract-states.ts";
+import { followLevels } from "./holds.ts";
+import type { Addressed } from "./outbox.ts";
+import { endLeavingOverrides } from "./overrides.ts";
+import { followPeriodEnds } from "./scheduled.ts";
+import { type SubscriberFilter, subscribersOf } from "./subscribers.ts";
 
 /** Locks matching contracts until the transaction ends, in id order so that two callers cannot deadlock. */
-export async function lockContracts(tx: Database, where: SQL | undefined): Promise<ContractRow[]> {
+export async function lockContracts(tx: Database, where: SQL | undefined): Promise<(typeof contracts.$inferSelect)[]> {
   return tx.select().from(contracts).where(where).orderBy(asc(contracts.id)).for("update");
 }
 
@@ -252,15 +36,12 @@ export async function lockSubscribers(
 }
 
 /** One service of a subscription, resolved to database ids. */
-export interface SubscribedService {
-  serviceId: string;
+export interface SubscribedService extends TrackedService {
   pricingId: string;
   /** As sent; null without an entry in `subscriptionPlans`. */
   plan: string | null;
   /** In the pricing's spelling; null without an entry in `subscriptionAddOns`. */
   addOns: Record<string, number> | null;
-  /** Limits with a usage level. One with a period renews. */
-  tracked: readonly GrantedLimit[];
 }
 
 /** Passes a subscription's services as one JSON parameter, so that the statement text does not depend on their number. */
@@ -275,46 +56,6 @@ function servicesParameter(next: readonly SubscribedService[]): string {
     })),
   );
 }
-
-/** Contracts whose services track the same limits with the same values. */
-interface LevelGroup {
-  contractIds: readonly string[];
-  next: readonly Pick<SubscribedService, "serviceId" | "tracked">[];
-}
-
-/**
- * Passes the services' tracked limits as one JSON parameter. Each has its group's number, and the end of a period that starts
- * at `now`.
- */
-function limitsParameter(groups: readonly Pick<LevelGroup, "next">[], now: Date): string {
-  const services = groups.flatMap(({ next }, number) => next.map((service) => ({ ...service, number })));
-  return JSON.stringify(
-    services.flatMap(({ number, serviceId, tracked }) =>
-      tracked.map(({ name, period, value }, position) => ({
-        number,
-        service_id: serviceId,
-        limit_name: name,
-        position,
-        anchor: period === undefined ? null : now.toISOString(),
-        reset_at: period === undefined ? null : addPeriod(now, period).toISOString(),
-        period_value: period?.value ?? null,
-        period_unit: period?.unit ?? null,
-        limit_value: value ?? "Infinity",
-      })),
-    ),
-  );
-}
-
-const LIMIT_COLUMNS = sql.raw(
-  "number integer, service_id text, limit_name text, position integer, anchor timestamptz, reset_at timestamptz, period_value numeric, period_unit text, limit_value numeric",
-);
-
-/** SQL table of contract ids with the numbers of their groups. */
-const numberedContracts = (groups: readonly Pick<LevelGroup, "contractIds">[]): SQL => {
-  const ids = groups.flatMap(({ contractIds }) => contractIds);
-  const numbers = groups.flatMap(({ contractIds }, number) => contractIds.map(() => String(number)));
-  return sql`unnest(${textArray(ids)}, ${textArray(numbers)}::integer[])`;
-};
 
 /**
  * Sets the subscription of each contract to exactly `next`, in a fixed number of statements. Levels still tracked keep
@@ -360,191 +101,6 @@ export async function addSubscriptions(
       pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
   `);
   await putLevels(tx, [input], input.now);
-}
-
-/** Deletes the levels that match `of` and that `next` does not track, each with a ledger row. */
-async function dropLevels(
-  tx: Database,
-  input: { of: SQL; next: LevelGroup["next"]; now: Date; operationId: string },
-): Promise<void> {
-  const { of, next, now, operationId } = input;
-  const leaving = sql`not exists (
-    select 1 from json_to_recordset(${limitsParameter([{ next }], now)}::json) as wanted (${LIMIT_COLUMNS})
-    where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
-  )`;
-  await tx.execute(sql`
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select contract_id, service_id, limit_name, 'remove', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
-    from usage_levels
-    where ${of} and ${leaving}
-  `);
-  await tx.execute(sql`delete from usage_levels where ${of} and ${leaving}`);
-}
-
-/** Inserts missing levels at zero, and updates limit and period of existing ones. */
-async function putLevels(tx: Database, groups: readonly LevelGroup[], now: Date): Promise<void> {
-  if (groups.every(({ contractIds }) => contractIds.length === 0)) return;
-  await tx.execute(sql`
-    insert into usage_levels
-      (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit, limit_value,
-      used_tenths, running_since)
-    select c.id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit,
-      l.limit_value, 0, ${now.toISOString()}::timestamptz
-    from ${numberedContracts(groups)} as c (id, number)
-    join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
-    on conflict (contract_id, service_id, limit_name) do update set
-      position = excluded.position,
-      anchor = case
-        when excluded.reset_at is null or usage_levels.reset_at is null then excluded.anchor
-        when usage_levels.period_value = excluded.period_value and usage_levels.period_unit = excluded.period_unit
-          then usage_levels.anchor
-        else usage_levels.reset_at
-      end,
-      reset_at = case when excluded.reset_at is null then null else coalesce(usage_levels.reset_at, excluded.reset_at) end,
-      period_value = excluded.period_value,
-      period_unit = excluded.period_unit,
-      limit_value = excluded.limit_value
-  `);
-}
-
-/** Updates the limits of existing levels that differ. Most moves change few of them. */
-async function putLimits(tx: Database, groups: readonly LevelGroup[], now: Date): Promise<void> {
-  await tx.execute(sql`
-    update usage_levels u set limit_value = l.limit_value
-    from ${numberedContracts(groups)} as c (id, number)
-    join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
-    where u.contract_id = c.id and u.service_id = l.service_id and u.limit_name = l.limit_name
-      and u.limit_value is distinct from l.limit_value
-  `);
-}
-
-/** Contracts that move to the same plan and add-ons of a service. */
-export interface Move {
-  contractIds: readonly string[];
-  plan: string | null;
-  addOns: Record<string, number>;
-}
-
-/** Contracts per batch. With 20 limits each, the statements of a batch take half a second. */
-const BATCH = 2_000;
-
-/** Splits moves into batches, so that no statement reaches its timeout. */
-export function batchesOf(moves: readonly Move[]): Move[][] {
-  const batches: Move[][] = [];
-  let room = 0;
-  for (const { contractIds, ...target } of moves)
-    for (let at = 0; at < contractIds.length;) {
-      if (room === 0) {
-        batches.push([]);
-        room = BATCH;
-      }
-      const ids = contractIds.slice(at, at + room);
-      batches.at(-1)?.push({ contractIds: ids, ...target });
-      room -= ids.length;
-      at += ids.length;
-    }
-  return batches;
-}
-
-/**
- * Finds the contracts whose levels of the service differ from `next`, or are due for renewal. Most moves change no level,
- * and rewriting every level of 100,000 contracts takes a minute.
- */
-async function findChangingLevels(
-  tx: Database,
-  input: LevelGroup & { serviceId: string; now: Date },
-): Promise<{ changing: string[]; due: string[] }> {
-  const { next, now, serviceId } = input;
-  const tracked = next.reduce((sum, service) => sum + service.tracked.length, 0);
-  const rows = await tx.execute<{ id: string; is_due: boolean; is_changing: boolean }>(sql`
-    select * from (
-      select c.id,
-        coalesce(bool_or(u.reset_at < ${now.toISOString()}::timestamptz and u.consumed > 0), false) as is_due,
-        count(u.limit_name) <> ${tracked}::integer or count(l.limit_name) <> ${tracked}::integer as is_changing
-      from unnest(${textArray(input.contractIds)}) as c (id)
-      left join usage_levels u on u.contract_id = c.id and u.service_id = ${serviceId}
-      left join json_to_recordset(${limitsParameter([{ next }], now)}::json) as l (${LIMIT_COLUMNS})
-        on l.limit_name = u.limit_name and l.position = u.position and (l.reset_at is null) = (u.reset_at is null)
-          and l.period_value is not distinct from u.period_value and l.period_unit is not distinct from u.period_unit
-      group by c.id
-    ) compared where is_due or is_changing
-  `);
-  return {
-    changing: rows.filter((row) => row.is_changing).map((row) => row.id),
-    due: rows.filter((row) => row.is_due).map((row) => row.id),
-  };
-}
-
-/**
- * Moves contracts to another version of a service that they have, in a fixed number of statements. Levels still tracked
- * keep their balance, as in replaceSubscriptions; with `reset` all start at zero. Call it with the contracts locked.
- */
-export async function moveToVersion(
-  tx: Database,
-  input: {
-    serviceId: string;
-    pricingId: string;
-    /** Limits that the version grants a plan with add-ons. */
-    limitsOf: (move: Move) => readonly GrantedLimit[];
-    moves: readonly Move[];
-    usage: "kept" | "reset";
-    now: Date;
-    operationId: string;
-  },
-): Promise<void> {
-  const { serviceId, pricingId, moves, now, operationId } = input;
-  const groups = moves.map((move) => ({
-    contractIds: move.contractIds,
-    next: [{ serviceId, tracked: input.limitsOf(move) }],
-  }));
-  const contractIds = moves.flatMap((move) => move.contractIds);
-  // All configurations of a version track the same limits with the same periods.
-  const next = groups[0]?.next ?? [];
-  const levelsOf = (ids: readonly string[]) => sql`${isAnyOf(sql`contract_id`, ids)} and service_id = ${serviceId}`;
-  let changing: readonly string[] = contractIds;
-  if (input.usage === "reset") {
-    await recordServiceRemoval(tx, { contractIds, serviceIds: [serviceId], now, operationId });
-    await tx.execute(sql`delete from usage_levels where ${levelsOf(contractIds)}`);
-  } else {
-    const found = await findChangingLevels(tx, { contractIds, serviceId, next, now });
-    changing = found.changing;
-    // Renew levels whose period is over first: the new version may have no period, so no later renewal would.
-    if (found.due.length > 0) {
-      const due = sql`${levelsOf(found.due)} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
-      await tx.execute(sql`
-        insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-        select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
-        from usage_levels where ${due}
-      `);
-      await tx.execute(sql`
-        update usage_levels set consumed = 0, running_since = reset_at + interval '1 millisecond',
-          alerted_threshold = null, alerted_limit = null
-        where ${due}
-      `);
-    }
-    if (changing.length > 0) await dropLevels(tx, { of: levelsOf(changing), next, now, operationId });
-  }
-  const targets = moves.map(({ plan, addOns }, number) => ({ number, plan, add_ons: addOns }));
-  await tx.execute(sql`
-    update contract_services cs set pricing_id = ${pricingId}, plan = m.plan, add_ons = m.add_ons
-    from ${numberedContracts(moves)} as c (id, number)
-    join json_to_recordset(${JSON.stringify(targets)}::json) as m (number integer, plan text, add_ons json) using (number)
-    where cs.contract_id = c.id and cs.service_id = ${serviceId}
-  `);
-  const isChanging = new Set(changing);
-  const ofGroups = (wanted: (id: string) => boolean) =>
-    groups.map((group) => ({ ...group, contractIds: group.contractIds.filter(wanted) }));
-  await putLevels(
-    tx,
-    ofGroups((id) => isChanging.has(id)),
-    now,
-  );
-  await putLimits(
-    tx,
-    ofGroups((id) => !isChanging.has(id)),
-    now,
-  );
-  await followLevels(tx, { contractIds: changing, now });
 }
 
 /** Default length of a billing period, in days. */
@@ -599,27 +155,6 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
     where ${isAnyOf(sql`c.id`, contractIds)}
     group by c.id
     order by c.id
-  `);
-}
-
-/**
- * Writes the ledger rows that return every level of these services to zero before the levels are deleted. Locks the levels:
- * the ledger would miss consumption between this statement and the deletion. Includes levels at zero, because this row
- * prevents a later level of the same name from being reverted by earlier consumption.
- */
-export async function recordServiceRemoval(
-  tx: Database,
-  input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
-): Promise<void> {
-  await tx.execute(sql`
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${input.now.toISOString()}::timestamptz
-    from (
-      select contract_id, service_id, limit_name, consumed from usage_levels
-      where ${isAnyOf(sql`contract_id`, input.contractIds)} and ${isAnyOf(sql`service_id`, input.serviceIds)}
-      order by contract_id, service_id, limit_name
-      for update
-    ) locked
   `);
 }
 

@@ -7,7 +7,8 @@ import type { CompiledPricing } from "../../core/pricing/compile.ts";
 import { grantedLimits } from "../../core/pricing/subscription.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { batchesOf, lockSubscribers, type Move, moveToVersion } from "../../db/queries/contracts.ts";
+import { batchesOf, type Move, moveToVersion } from "../../db/queries/contract-moves.ts";
+import { lockSubscribers } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import {
   listVersions,

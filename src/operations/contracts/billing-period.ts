@@ -1,7 +1,8 @@
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { type ContractView, lockContracts } from "../../db/queries/contracts.ts";
+import type { ContractView } from "../../db/queries/contract-view.ts";
+import { lockContracts } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { followPeriodEnds } from "../../db/queries/scheduled.ts";
 import { contracts } from "../../db/schema.ts";

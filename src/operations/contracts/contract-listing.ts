@@ -1,5 +1,5 @@
 import { and, asc, desc, eq, or, sql, type SQL } from "drizzle-orm";
-import type { ContractView } from "../../db/queries/contracts.ts";
+import type { ContractView } from "../../db/queries/contract-view.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import {
   CONTRACT_STATES,

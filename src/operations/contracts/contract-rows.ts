@@ -1,6 +1,6 @@
 import { and, asc, eq, type SQL, sql } from "drizzle-orm";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import type { ContractView } from "../../db/queries/contracts.ts";
+import type { ContractView } from "../../db/queries/contract-view.ts";
 import { contracts } from "../../db/schema.ts";
 import type { Context } from "../context.ts";
 import { showContracts } from "../contract-views.ts";

@@ -1,13 +1,9 @@
 import { grantedLimits } from "../../core/pricing/subscription.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import {
-  appendHistory,
-  batchesOf,
-  moveToVersion,
-  restartBilling,
-  viewSubscriptions,
-} from "../../db/queries/contracts.ts";
+import { batchesOf, moveToVersion } from "../../db/queries/contract-moves.ts";
+import { viewSubscriptions } from "../../db/queries/contract-view.ts";
+import { appendHistory, restartBilling } from "../../db/queries/contracts.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { audit } from "../audit.ts";
 import { auditOf, decideChange, type GateView, keepDecision } from "../policy/change-decision.ts";

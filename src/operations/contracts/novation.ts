@@ -1,9 +1,9 @@
 import { eq, type SQL } from "drizzle-orm";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
+import type { ContractView } from "../../db/queries/contract-view.ts";
 import {
   appendHistory,
-  type ContractView,
   lockContracts,
   replaceSubscriptions,
   restartBilling,

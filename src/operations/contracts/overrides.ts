@@ -13,7 +13,7 @@ import {
   storedValue,
 } from "../../core/pricing/overrides.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
-import { type ReadContract, readContracts } from "../../db/queries/contracts.ts";
+import { type ReadContract, readContracts } from "../../db/queries/contract-view.ts";
 import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
 import {
   type ContractOverride,

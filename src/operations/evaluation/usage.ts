@@ -1,6 +1,6 @@
 import { eq } from "drizzle-orm";
 import { evaluateFeature } from "../../core/pricing/evaluate.ts";
-import type { ContractView } from "../../db/queries/contracts.ts";
+import type { ContractView } from "../../db/queries/contract-view.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { contracts, contractServices, services } from "../../db/schema.ts";
 import type { PrivateEvent } from "../../core/event-messages.ts";
