@@ -11,6 +11,7 @@ import * as holds from "./holds.ts";
 import * as hostile from "./hostile.ts";
 import * as importSpace from "./import-space.ts";
 import * as local from "./local.ts";
+import * as localChanges from "./local-changes.ts";
 import * as offers from "./offers.ts";
 import * as organization from "./organization.ts";
 import * as overrides from "./overrides.ts";
@@ -19,6 +20,7 @@ import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
 import * as scheduled from "./scheduled.ts";
+import * as tokens from "./tokens.ts";
 import * as usage from "./usage.ts";
 import * as usageRecords from "./usage-records.ts";
 import * as workers from "./workers.ts";
@@ -32,7 +34,7 @@ import * as workers from "./workers.ts";
  * `BENCH_RUNTIME=Bun`, `Deno`, `workerd`, `Node 24` … runs Faregate on another runtime.
  */
 
-const SUITES = { pricing, evaluation, usage, events };
+const SUITES = { pricing, evaluation, tokens, usage, events };
 /** Only when named: peers, and what takes minutes to fill. */
 const NAMED = {
   changes,
@@ -43,6 +45,7 @@ const NAMED = {
   hostile,
   "import-space": importSpace,
   local,
+  "local-changes": localChanges,
   offers,
   organization,
   overrides,

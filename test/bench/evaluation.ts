@@ -47,21 +47,6 @@ export function run({ quick = false } = {}): Promise<BenchRow[]> {
         connections: 1,
         target: 0.8,
       },
-      {
-        name: "pricing token of 30 features, state unchanged / a bare Hono handler with one answer",
-        against: bare(["/one"], "{}"),
-        of: ours(["plain-1/pricing-token"], "{}"),
-        connections: 64,
-        target: 0.6,
-      },
-      {
-        name: "pricing token of 30 features, another one each time / Hono and jose signing each time",
-        against: bare(["/token"], "{}"),
-        // Alternate both kinds of token of one contract, so that no request repeats the previous one.
-        of: ours(["plain-1/pricing-token", "plain-1/pricing-token?server=true"], "{}"),
-        connections: 64,
-        target: 0.8,
-      },
     ];
   }, quick);
 }

@@ -1,0 +1,41 @@
+import type { BenchRow } from "./pricing.ts";
+import { sideBySide } from "./side-by-side.ts";
+
+/* Measures pricing tokens over HTTP: against minimal handlers, and both signatures against each other. */
+
+/** Both kinds of token of one contract in turn, so that no request repeats the previous one. */
+const inTurn = (query: string) => [`plain-1/pricing-token?${query}`, `plain-1/pricing-token?server=true&${query}`];
+const unchanged = (query: string) => [`plain-1/pricing-token?${query}`];
+const HS256 = "signature=HS256";
+const EDDSA = "signature=EdDSA";
+
+export function run({ quick = false } = {}): Promise<BenchRow[]> {
+  return sideBySide(({ bare, ours }) => {
+    const eachSignature = (name: string, paths: (query: string) => string[], target: number) => ({
+      name,
+      against: ours(paths(HS256), "{}"),
+      of: ours(paths(EDDSA), "{}"),
+      connections: 64,
+      target,
+      byProcessorTime: true,
+    });
+    return [
+      {
+        name: "pricing token of 30 features, state unchanged / a bare Hono handler with one answer",
+        against: bare(["/one"], "{}"),
+        of: ours(unchanged(HS256), "{}"),
+        connections: 64,
+        target: 0.6,
+      },
+      {
+        name: "pricing token of 30 features, another one each time / Hono and jose signing each time",
+        against: bare(["/token"], "{}"),
+        of: ours(inTurn(HS256), "{}"),
+        connections: 64,
+        target: 0.8,
+      },
+      eachSignature("EdDSA pricing token, state unchanged / the same with HS256, by processor time", unchanged, 0.9),
+      eachSignature("EdDSA pricing token, another one each time / the same with HS256, by processor time", inTurn, 0.5),
+    ];
+  }, quick);
+}
