@@ -4,7 +4,7 @@ import { aborted } from "../client/request.ts";
 export const CONNECTED_MS = 1_000;
 /** A stream that sends nothing for this long is dead: the service sends at least two comments per second. */
 const SILENCE_MS = 3_000;
-const FIRST_WAIT_MS = 100;
+const FIRST_WAIT_MS = 50;
 const LONGEST_WAIT_MS = 2_000;
 /** Period over which the fastest delivery of a beat is kept, so that drifting clocks do not add up. */
 const DELIVERY_WINDOW_MS = 30_000;
