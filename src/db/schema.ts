@@ -46,6 +46,8 @@ const amount = customType<{ data: number; driverData: string }>({
   toDriver: (value) => String(value),
 });
 
+const transactionId = customType<{ data: string }>({ dataType: () => "xid8" });
+
 export const users = pgTable(
   "users",
   {
@@ -874,7 +876,7 @@ export const idempotencyKeys = pgTable(
   ],
 );
 
-/** Events in commit order; see db/queries/outbox.ts. */
+/** Numbered events, in commit order; see db/queries/outbox.ts. */
 export const outbox = pgTable(
   "outbox",
   {
@@ -893,12 +895,30 @@ export const outbox = pgTable(
   ],
 );
 
-/** One row: the id of the last event. Its row lock makes ids follow commit order. */
+/**
+ * Committed events that have no id yet. Their writers found the counter locked and did not wait for it; readers of the outbox
+ * move them there. Usually empty.
+ */
+export const outboxStaged = pgTable("outbox_staged", {
+  /** Ascends in the order of writing. Two events of one contract have the order of its row lock. */
+  seq: bigint("seq", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+  organizationId: text("organization_id"),
+  code: text("code").notNull(),
+  details: json("details").$type<EventDetails>().notNull(),
+  createdAt: createdAt(),
+});
+
+/** One row: the id of the last numbered event. Whoever assigns ids holds its row lock until commit. */
 export const outboxCounter = pgTable(
   "outbox_counter",
   {
     singleton: boolean("singleton").primaryKey().default(true),
     lastId: bigint("last_id", { mode: "number" }).notNull().default(0),
+    /** Events staged up to this seq are numbered or rolled back. */
+    settledSeq: bigint("settled_seq", { mode: "number" }).notNull().default(1),
+    /** The next `settledSeq`, once all transactions before this id have ended. */
+    settlingSeq: bigint("settling_seq", { mode: "number" }).notNull().default(1),
+    settlingUntil: transactionId("settling_until").notNull().default("0"),
   },
   (t) => [check("outbox_counter_one_row", sql`${t.singleton}`)],
 );

@@ -1,6 +1,12 @@
 import type { Connection } from "../db/postgres/connect.ts";
-import { mayBeCut, OUTBOX_CHANNEL, type OutboxEvent, readOutbox } from "../db/queries/outbox.ts";
-import { outboxCounter } from "../db/schema.ts";
+import {
+  mayBeCut,
+  newestEvent,
+  numberEvents,
+  OUTBOX_CHANNEL,
+  type OutboxEvent,
+  readOutbox,
+} from "../db/queries/outbox.ts";
 
 /** Follows the outbox until stopped. */
 export interface Feed {
@@ -47,11 +53,11 @@ export function createFeed(options: {
   const isStopped = () => stopped;
   const read = async () => {
     if (last === undefined) {
-      const [newest] = await db.select().from(outboxCounter);
-      if (newest === undefined) throw new Error("the outbox counter has no row: the schema is not migrated");
-      if (!isStopped()) moveTo(newest.lastId);
+      const newest = await newestEvent(db);
+      if (!isStopped()) moveTo(newest);
       return;
     }
+    await numberEvents(db);
     for (let more = true; more;) {
       const rows = await readOutbox(db, { after: last, filter: {}, limit: BATCH });
       more = rows.length === BATCH || mayBeCut(rows);

@@ -1,7 +1,7 @@
 import { and, eq, inArray, sql } from "drizzle-orm";
 import { passes } from "../core/event-messages.ts";
 import type { Database } from "../db/postgres/connect.ts";
-import { type OutboxEvent, readOutbox } from "../db/queries/outbox.ts";
+import { numberEvents, type OutboxEvent, readOutbox } from "../db/queries/outbox.ts";
 import { webhookCursor, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import type { Claim } from "./webhook-claims.ts";
 
@@ -20,6 +20,7 @@ function payloadOf({ id, code, details, createdAt }: OutboxEvent): string {
  * once.
  */
 export async function makeDeliveries(db: Database): Promise<number | undefined> {
+  await numberEvents(db);
   return db.transaction(async (tx) => {
     const [cursor] = await tx.select().from(webhookCursor).for("update", { skipLocked: true });
     if (cursor === undefined) return undefined;

@@ -4,6 +4,7 @@ import { cpus, totalmem } from "node:os";
 import * as changes from "./changes.ts";
 import * as consoleInBrowser from "./console.ts";
 import * as evaluation from "./evaluation.ts";
+import * as eventWriters from "./event-writers.ts";
 import * as events from "./events.ts";
 import * as files from "./files.ts";
 import * as growth from "./growth.ts";
@@ -39,6 +40,7 @@ const SUITES = { pricing, evaluation, tokens, usage, events };
 const NAMED = {
   changes,
   console: consoleInBrowser,
+  "event-writers": eventWriters,
   files,
   growth,
   holds,

@@ -9,6 +9,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract } from "../support/contracting.ts";
 import { pricingText, type PricingParts } from "../support/pricings.ts";
 import { yamlUpload } from "../support/uploads.ts";
+import { numberEvents } from "../../src/db/queries/outbox.ts";
 
 /*
  * SIGKILL hits `faregate apply` after each of its calls: the server has made the change, and the answer never arrives.
@@ -120,7 +121,8 @@ async function prepared(name: string): Promise<string> {
 
 /** Everything that a run leaves behind, without ids, times and the order in which services are done. */
 async function traceOf(organizationId: string) {
-  const { client } = api.database.connection;
+  const { client, db } = api.database.connection;
+  await numberEvents(db);
   const rows = (texts: { text: string }[]) => texts.map(({ text }) => text);
   return {
     events: rows(

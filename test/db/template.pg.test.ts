@@ -14,7 +14,9 @@ afterAll(async () => {
 });
 
 it("every test database is migrated, empty and its own", async () => {
-  expect(await one.connection.db.select().from(outboxCounter)).toEqual([{ singleton: true, lastId: 0 }]);
+  expect(await one.connection.db.select().from(outboxCounter)).toEqual([
+    { singleton: true, lastId: 0, settledSeq: 1, settlingSeq: 1, settlingUntil: "0" },
+  ]);
   await one.connection.db.insert(users).values({ id: "a", username: "ada", passwordHash: "-", role: "USER" });
   expect(await one.connection.db.$count(users)).toBe(1);
   expect(await other.connection.db.$count(users)).toBe(0);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { readOutbox } from "../../src/db/queries/outbox.ts";
+import { numberEvents, readOutbox } from "../../src/db/queries/outbox.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
 import { startEventServer } from "../support/event-server.ts";
@@ -62,6 +62,7 @@ test("an event server writes the ends of holds and leases that are due, and no o
   const [movement] = await client<{ at: number }[]>`
     select (extract(epoch from l.created_at) * 1000)::float8 as at from usage_ledger l join contracts c on c.id = l.contract_id where c.user_id = 'bob'`;
   expect(movement?.at).toBe(started - HOUR + 60_000);
+  await numberEvents(api.resources.db);
   const events = await readOutbox(api.resources.db, { after: 0, filter: {}, limit: 1000 });
   const reached = events.filter(({ code }) => code === "USAGE_LIMIT_REACHED");
   expect(reached.map(({ details }) => details.userId)).toEqual(["bob"]);

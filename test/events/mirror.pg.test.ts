@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { readOutbox } from "../../src/db/queries/outbox.ts";
+import { numberEvents, readOutbox } from "../../src/db/queries/outbox.ts";
 import { EVENT_CODES, isPublicCode } from "../../src/core/event-messages.ts";
 import { contextOf } from "../../src/operations/context.ts";
 import { announceExpired, renewDueContracts } from "../../src/operations/contracts/expiry.ts";
@@ -44,6 +44,7 @@ beforeEach(() => recorded());
 
 /** Returns the contract events since the last call, in order. */
 async function recorded(): Promise<Recorded[]> {
+  await numberEvents(api.database.connection.db);
   const events = await readOutbox(api.database.connection.db, { after: seen, filter: {}, limit: 1000 });
   seen = events.at(-1)?.id ?? seen;
   return events.filter(({ code }) => code.startsWith("CONTRACT_") && !code.startsWith("CONTRACT_OVERRIDE"));

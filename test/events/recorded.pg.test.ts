@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { announceExpired } from "../../src/operations/contracts/expiry.ts";
-import { OUTBOX_CHANNEL } from "../../src/db/queries/outbox.ts";
+import { numberEvents, OUTBOX_CHANNEL } from "../../src/db/queries/outbox.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import {
   consume,
@@ -33,6 +33,7 @@ beforeEach(async () => {
 
 /** Returns the events since the last call, in order, and checks that their ids have no gaps. */
 async function recorded(): Promise<{ code: string; details: Record<string, unknown>; mine: boolean }[]> {
+  await numberEvents(api.resources.db);
   const rows = await api.database.connection.client<
     { id: string; code: string; details: Record<string, unknown>; organizationId: string }[]
   >`select id, code, details, organization_id as "organizationId" from outbox where id > ${after} order by id`;

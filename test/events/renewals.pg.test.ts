@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { readOutbox } from "../../src/db/queries/outbox.ts";
+import { numberEvents, readOutbox } from "../../src/db/queries/outbox.ts";
 import { renewDueContracts } from "../../src/operations/contracts/expiry.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { consume, contract, show, tasker, upload } from "../support/contracting.ts";
@@ -26,6 +26,7 @@ afterAll(() => api.close());
 
 /** Returns the details of the renewals since the last call. */
 async function renewals(): Promise<Record<string, unknown>[]> {
+  await numberEvents(api.database.connection.db);
   const events = await readOutbox(api.database.connection.db, { after: seen, filter: {}, limit: 10_000 });
   seen = events.at(-1)?.id ?? seen;
   return events.flatMap(({ code, details }) => (code === "CONTRACT_RENEWED" ? [{ ...details }] : []));

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { numberEvents } from "../../src/db/queries/outbox.ts";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { readFacts } from "../../src/db/queries/contract-facts.ts";
@@ -52,6 +53,7 @@ const pending = async () => {
 
 /** Checks that each contract's one event says what it was and what it is. */
 async function expectMirrored(): Promise<void> {
+  await numberEvents(connection.db);
   const events = await connection.client<{ id: string; before: Facts; after: Facts }[]>`
     select details ->> 'contractId' as id, details -> 'before' as before, details -> 'after' as after
     from outbox where code = 'CONTRACT_NOVATED'`;
@@ -67,6 +69,7 @@ async function expectMirrored(): Promise<void> {
 
 /** Checks that the threshold of each limit was raised once for each user, and for each that has used enough. */
 async function expectAlertedOnce(userIds: readonly string[]): Promise<void> {
+  await numberEvents(connection.db);
   const raised = await connection.client<{ userId: string; n: number }[]>`
     select details ->> 'userId' as "userId", count(*)::integer as n
     from outbox where code = 'USAGE_THRESHOLD_REACHED' group by 1, details ->> 'limit'`;
@@ -117,6 +120,7 @@ test("what is due at one moment happens once each, whoever dies", async () => {
     stop.abort();
     await Promise.all(clients);
 
+    await numberEvents(connection.db);
     const [done] = await connection.client<Record<"plans" | "states" | "histories" | "events" | "once", number>[]>`
       select (select count(*)::integer from contract_services where plan = 'LARGE') as plans,
         (select count(*)::integer from contract_states where cause = 'scheduled') as states,

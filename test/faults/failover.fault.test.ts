@@ -2,6 +2,7 @@ import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { numberEvents } from "../../src/db/queries/outbox.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
@@ -154,6 +155,7 @@ test("a killed primary and a promoted standby lose and double nothing that was a
   expect(load.contracts.acknowledged.filter((user) => !stored.has(user))).toEqual([]);
   const possible = new Set([...load.contracts.acknowledged, ...load.contracts.unknown]);
   expect([...stored].filter((user) => !possible.has(user))).toEqual([]);
+  await numberEvents(connection.db);
   const events = await connection.client<{ user: string; count: number }[]>`
     select details->>'userId' as user, count(*)::int as count from outbox
     where code = 'CONTRACT_CREATED' and details->>'userId' like 'new-%' group by 1`;

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
+import { numberEvents } from "../../src/db/queries/outbox.ts";
 
 /* Impact over 100,000 contracts of one service, each with different usage, takes at most ten seconds. */
 
@@ -114,6 +115,7 @@ test("all of them are novated in one transaction, with what belongs to each, and
   const longest = longestPause();
   expect(answer).toMatchObject({ status: 200, body: { novatedContracts: CONTRACTS } });
   expect([...(await used())]).toEqual(before);
+  await numberEvents(api.resources.db);
   const [kept] = await sql`
     select (select count(*)::integer from contract_services cs join pricings p on p.id = cs.pricing_id
         where p.version = '2.0.0') as moved,

@@ -61,7 +61,7 @@ const TABLES = [
   "contracts",
   "contract_states",
   "usage_levels",
-].concat(["usage_ledger", "idempotency_keys", "outbox", "audit_log"]);
+].concat(["usage_ledger", "idempotency_keys", "outbox", "outbox_staged", "audit_log"]);
 async function contents(): Promise<string[]> {
   const { client } = api.database.connection;
   return Promise.all(

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { numberEvents } from "../../src/db/queries/outbox.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import {
@@ -1028,6 +1029,7 @@ describe("deleting", () => {
 
   test("all contracts empties the organization only, also when there is nothing left, with one event for each", async () => {
     const count = async () => {
+      await numberEvents(api.resources.db);
       const rows = await api.database.connection.client<{ own: string; other: string; events: string }[]>`
         select count(*) filter (where organization_id = ${organizationId}) as own,
           count(*) filter (where organization_id <> ${organizationId}) as other,

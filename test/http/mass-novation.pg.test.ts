@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { newestEvent, numberEvents } from "../../src/db/queries/outbox.ts";
 import type { Proposal } from "../../src/core/change/best-fit/best-fit.ts";
 import { createPricingCache } from "../../src/operations/state/pricing-cache.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
@@ -336,12 +337,10 @@ describe.each(FAMILIES)("POST %s/{serviceName}/novations", (family) => {
   });
 });
 
-async function lastEvent(): Promise<number> {
-  const [row] = await api.database.connection.client<{ id: string }[]>`select last_id as id from outbox_counter`;
-  return Number(row?.id);
-}
+const lastEvent = () => newestEvent(api.resources.db);
 
 async function eventsAfter(id: number): Promise<string[]> {
+  await numberEvents(api.resources.db);
   const rows = await api.database.connection.client<{ code: string; details: { userId: string } }[]>`
     select code, details from outbox where id > ${id}`;
   return rows.map(({ code, details }) => `${code} ${details.userId}`).sort();

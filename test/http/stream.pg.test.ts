@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { recordEvents } from "../../src/db/queries/outbox.ts";
+import { newestEvent, recordEvents } from "../../src/db/queries/outbox.ts";
 import { createLog } from "../../src/events/log.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { RecordedEvent } from "../../src/core/event-messages.ts";
@@ -16,8 +16,7 @@ afterEach(async () => {
 });
 afterAll(() => api.close());
 
-const newest = async () =>
-  Number((await api.database.connection.client<{ id: string }[]>`select last_id as id from outbox_counter`)[0]?.id);
+const newest = () => newestEvent(api.resources.db);
 
 const pricing = (serviceName: string): RecordedEvent => ({
   code: "PRICING_CREATED",

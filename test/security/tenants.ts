@@ -379,7 +379,7 @@ export async function stateOf(api: TestApi, tenant: Tenant): Promise<string> {
     union all select id from contracts where organization_id = ${tenant.organizationId}
     union all select owner_id from organizations where id = ${tenant.organizationId}`);
   const pattern = [...ids, ...children.map(({ id }) => id)].join("|");
-  const rows = [...TABLES, "outbox", "idempotency_keys"].map(
+  const rows = [...TABLES, "outbox", "outbox_staged", "idempotency_keys"].map(
     (name) => sql`select ${name}::text as t, to_jsonb(x)::text as r from ${sql.identifier(name)} x`,
   );
   const [digest] = await db.execute<{ digest: string }>(sql`

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import { expect } from "vitest";
+import { numberEvents } from "../../src/db/queries/outbox.ts";
 import { type Invariant, LEDGER_INVARIANTS } from "../../src/db/invariants.ts";
 import type { TestDatabase } from "./database.ts";
 
@@ -69,6 +70,7 @@ export interface RecordedEvent {
 
 /** Returns the public events of the outbox in order, except those of contracts, which have their own tests. */
 export async function recordedEvents(database: TestDatabase): Promise<RecordedEvent[]> {
+  await numberEvents(database.connection.db);
   const rows = await database.connection.db.execute<{ code: string; details: Record<string, string> }>(
     sql`select code, details from outbox where code like 'PRICING%' or code like 'SERVICE%' order by id`,
   );

@@ -273,7 +273,11 @@ export async function findNear(
 /** Counts USAGE_LIMIT_REACHED events of the last `hours`, by the database clock, which dates events. */
 export async function countLimitsReached(db: Database, organizationId: string, hours: number): Promise<number> {
   const [row] = await db.execute<{ total: number }>(sql`
-    select count(*)::integer as total from outbox
+    select count(*)::integer as total
+    from (
+      select organization_id, code, created_at from outbox
+      union all select organization_id, code, created_at from outbox_staged
+    ) recorded
     where organization_id = ${organizationId} and code = 'USAGE_LIMIT_REACHED'
       and created_at >= now() - ${hours}::integer * interval '1 hour'
   `);

@@ -1,7 +1,7 @@
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import { requireMigrated } from "../../db/migrate.ts";
-import { outboxRange } from "../../db/queries/outbox.ts";
+import { newestEvent } from "../../db/queries/outbox.ts";
 import { listenForTestEvents } from "../../db/queries/test-events.ts";
 import { type Broadcast, createBroadcast } from "../../events/broadcast.ts";
 import { createFeed } from "../../events/feed.ts";
@@ -204,7 +204,7 @@ async function startOf(
 ): Promise<number> {
   for (;;) {
     try {
-      const { newest } = await outboxRange(db);
+      const newest = await newestEvent(db);
       return resumeAfter === undefined ? newest : Math.min(resumeAfter, newest);
     } catch (error) {
       report(error);

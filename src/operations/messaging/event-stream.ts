@@ -1,7 +1,7 @@
 import { eq } from "drizzle-orm";
 import { type EventFilter, PUBLIC_EVENTS } from "../../core/event-messages.ts";
 import { type Caller, isPlatformAdmin } from "../../core/access/caller.ts";
-import { type EventPage, outboxRange, readPage } from "../../db/queries/outbox.ts";
+import { type EventPage, newestEvent, readPage } from "../../db/queries/outbox.ts";
 import { organizations } from "../../db/schema.ts";
 import { isIdentifier, organizationRole } from "../access.ts";
 import type { Context } from "../context.ts";
@@ -35,7 +35,7 @@ export async function openEventReader(
   input: { organizationId: string | undefined; lastEventId: number | undefined },
 ): Promise<EventReader> {
   const filter = await filterOf(ctx, input.organizationId);
-  let at = input.lastEventId ?? ctx.resources.eventLog?.position() ?? (await outboxRange(ctx.db)).newest;
+  let at = input.lastEventId ?? ctx.resources.eventLog?.position() ?? (await newestEvent(ctx.db));
   const read = () =>
     ctx.resources.eventLog?.read(at, filter, PAGE) ?? readPage(ctx.db, { after: at, filter, limit: PAGE });
   return {

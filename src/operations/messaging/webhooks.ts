@@ -1,6 +1,6 @@
 import { and, asc, count, eq, sql } from "drizzle-orm";
 import type { EVENT_CODES } from "../../core/event-messages.ts";
-import { outboxRange } from "../../db/queries/outbox.ts";
+import { newestEvent } from "../../db/queries/outbox.ts";
 import { organizations, webhookEndpoints } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import { type Context, newId, transaction } from "../context.ts";
@@ -144,7 +144,7 @@ export async function createWebhook(
         codes: choice.codes == null ? null : [...choice.codes],
         state: "enabled",
         secretSealed: sealed,
-        afterEventId: (await outboxRange(ctx.db)).newest,
+        afterEventId: await newestEvent(ctx.db),
         createdAt: now,
         updatedAt: now,
       })
