@@ -5,11 +5,13 @@ import { expect } from "vitest";
 const ROOT = resolve(import.meta.dirname, "../..");
 const ASKER = resolve(import.meta.dirname, "asker.ts");
 
-export const ASKERS = {
-  Node: [process.execPath, "--import", "tsx", ASKER],
-  Bun: [resolve(ROOT, "node_modules/.bin/bun"), ASKER],
-  Deno: [resolve(ROOT, "node_modules/.bin/deno"), "run", "-A", "--no-check", ASKER],
+/** Commands that run a program, by runtime. */
+export const RUNTIMES = {
+  Node: [process.execPath, "--import", "tsx"],
+  Bun: [resolve(ROOT, "node_modules/.bin/bun")],
+  Deno: [resolve(ROOT, "node_modules/.bin/deno"), "run", "-A", "--no-check"],
 } as const;
+export type RuntimeName = keyof typeof RUNTIMES;
 
 /** An answer that an asker printed. */
 interface Told {
@@ -32,9 +34,9 @@ export interface Asker {
 }
 
 /** Starts a back end that asks about this user all the time. */
-export function startAsker(runtime: keyof typeof ASKERS, url: string, key: string, userId: string): Asker {
-  const [program, ...given] = ASKERS[runtime];
-  const child = spawn(program, [...given, url, key, userId], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
+export function startAsker(runtime: RuntimeName, url: string, key: string, userId: string): Asker {
+  const [program, ...given] = RUNTIMES[runtime];
+  const child = spawn(program, [...given, ASKER, url, key, userId], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
   const told: Told[] = [];
   let output = "";
   let errors = "";

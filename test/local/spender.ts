@@ -1,4 +1,5 @@
 import { openSync, writeSync } from "node:fs";
+import process from "node:process";
 import { createInterface } from "node:readline";
 import { ServiceRequestError } from "../../src/client/service-request-error.ts";
 import { createLocalEvaluator } from "../../src/local/local.ts";

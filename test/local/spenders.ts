@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { resolve } from "node:path";
+import { RUNTIMES, type RuntimeName } from "./askers.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -33,11 +34,13 @@ export function startSpender(options: {
   limitId: string;
   users?: readonly string[];
   journal: string;
+  runtime?: RuntimeName;
 }): Spender {
-  const { url, key, featureId, limitId, users = [], journal } = options;
+  const { url, key, featureId, limitId, users = [], journal, runtime = "Node" } = options;
   writeFileSync(journal, "");
-  const program = ["--import", "tsx", "test/local/spender.ts", url, key, featureId, limitId, users.join(), journal];
-  const child = spawn(process.execPath, program, { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
+  const [program, ...given] = RUNTIMES[runtime];
+  const values = ["test/local/spender.ts", url, key, featureId, limitId, users.join(), journal];
+  const child = spawn(program, [...given, ...values], { cwd: ROOT, stdio: ["pipe", "pipe", "inherit"] });
   const exited = new Promise<number | null>((done) => child.once("exit", (code) => done(code)));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   return {
