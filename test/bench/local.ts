@@ -17,7 +17,7 @@ import { pricingOf } from "./side-by-side.ts";
 
 /*
  * Local evaluation beside HTTP, in one run: awaited answers from memory per second of processor time, against the calls per
- * second of the service; users that preload loads; memory. Source: contract tokens-and-leases §9.
+ * second of the service; spends from leases; users that preload loads; memory. Source: contract tokens-and-leases §9.
  */
 
 const USERS = 1_000;
@@ -28,6 +28,8 @@ const ROUNDS = 5;
 const HTTP_CALLS = 3_000;
 const CONCURRENCY = 64;
 const FEATURE = "plain-feature7";
+/** Reads a limit. */
+const LIMITED = "plain-call";
 
 const userOf = (i: number) => `user-${i + 1}`;
 
@@ -37,31 +39,40 @@ function processorSeconds(): number {
   return (user + system) / 1e6;
 }
 
+/** Makes awaited calls, by default one after the other. */
+async function repeat(calls: number, call: (i: number) => Promise<unknown>, concurrency = 1): Promise<void> {
+  let next = 0;
+  const worker = async () => {
+    while (next < calls) await call((next += 1));
+  };
+  await Promise.all(Array.from({ length: concurrency }, worker));
+}
+
 /** Highest rate over rounds of `calls` awaited calls, per second of processor time. */
-async function localRate(calls: number, call: (i: number) => Promise<unknown>): Promise<number> {
+async function localRate(calls: number, call: (i: number) => Promise<unknown>, concurrency?: number): Promise<number> {
   let best = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
     const started = processorSeconds();
-    for (let i = 0; i < calls; i += 1) await call(i);
+    await repeat(calls, call, concurrency);
     best = Math.max(best, calls / (processorSeconds() - started));
   }
   return best;
 }
 
-/** Highest rate over rounds of calls over HTTP, many at a time, per second. */
-async function httpRate(calls: number, call: (i: number) => Promise<unknown>): Promise<number> {
+/** Highest rate over rounds of `calls` calls each, per second. */
+async function wallRate(calls: number, make: (round: number) => Promise<unknown>): Promise<number> {
   let best = 0;
   for (let round = 0; round < ROUNDS; round += 1) {
     const started = performance.now();
-    let next = 0;
-    const worker = async () => {
-      while (next < calls) await call((next += 1));
-    };
-    await Promise.all(Array.from({ length: CONCURRENCY }, worker));
+    await make(round);
     best = Math.max(best, (calls / (performance.now() - started)) * 1000);
   }
   return best;
 }
+
+/** Highest rate of calls over HTTP, many at a time, per second. */
+const httpRate = (calls: number, call: (i: number) => Promise<unknown>): Promise<number> =>
+  wallRate(calls, () => repeat(calls, call, CONCURRENCY));
 
 function heapBytes(): number {
   setFlagsFromString("--expose-gc");
@@ -111,15 +122,25 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
 
     const before = heapBytes();
     const ids = Array.from({ length: MANY }, (_, i) => userOf(i));
-    const started = performance.now();
-    await local.preload(ids);
-    const preloaded = MANY / ((performance.now() - started) / 1000);
+    const preloaded = await wallRate(MANY / ROUNDS, (round) =>
+      local.preload(ids.slice((round * MANY) / ROUNDS, ((round + 1) * MANY) / ROUNDS)),
+    );
     const megabytes = (heapBytes() - before) / 1e6;
 
     const answers = await localRate(calls, (i) => local.evaluate(userOf(i % USERS), FEATURE));
     const evaluated = await httpRate(httpCalls, (i) => client.features.evaluate(userOf(i % USERS), FEATURE));
-    const limited = await httpRate(httpCalls, (i) => client.features.evaluate(userOf(i % USERS), "plain-call"));
+    const limited = await httpRate(httpCalls, (i) => client.features.evaluate(userOf(i % USERS), LIMITED));
+    const consumption = { "plain-calls": 1 };
+    const spend = (i: number) => local.evaluate(userOf(i % USERS), LIMITED, { consumption });
+    // Leases begin, and grow to the rate at which they are spent.
+    await repeat(2 * ROUND, spend, CONCURRENCY);
+    const spends = await localRate(ROUND, spend, CONCURRENCY);
+    const hot = await localRate(ROUND, () => spend(0));
+    const { lease, service } = local.stats();
     await local.close();
+    const consumed = await httpRate(httpCalls, () =>
+      client.features.evaluate(userOf(0), LIMITED, { consumption, strict: true }),
+    );
     await server.stop();
     await connection.close();
     const perSecond = (rate: number) => `${Math.round(rate).toLocaleString("en")}/s`;
@@ -136,6 +157,18 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
         preloaded / limited,
         2,
         `${perSecond(preloaded)} of ${perSecond(limited)}`,
+      ),
+      atLeast(
+        "awaited spends from leases of 1,000 users per second and core, in thousands",
+        spends / 1e3,
+        300,
+        `${perSecond(spends)}, of one user ${perSecond(hot)}; ${lease} of ${lease + service} from leases`,
+      ),
+      atLeast(
+        "awaited spends from leases / consumptions of one contract over HTTP",
+        spends / consumed,
+        30,
+        `${perSecond(spends)} of ${perSecond(consumed)}`,
       ),
       {
         name: "megabytes of memory for 10,000 users",
