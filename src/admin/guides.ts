@@ -19,6 +19,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   "migrate-from-space": () => import("../docs/migrate-from-space.md?raw"),
   operate: () => import("../docs/operate.md?raw"),
   runtimes: () => import("../docs/runtimes.md?raw"),
+  scale: () => import("../docs/scale.md?raw"),
   benchmarks: () => import("../docs/benchmarks.md?raw"),
 };
 
