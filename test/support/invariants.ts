@@ -46,6 +46,19 @@ const INVARIANTS: readonly Invariant[] = [
       group by owner_id having count(*) filter (where is_default) <> 1`,
   },
   {
+    rule: "services, versions and pending changes of a contract are of its organization",
+    violations: `
+      select c.id, c.organization_id, s.organization_id as other from contract_services cs
+      join contracts c on c.id = cs.contract_id
+      join services s on s.id = cs.service_id
+      join pricings p on p.id = cs.pricing_id
+      where s.organization_id <> c.organization_id or p.service_id <> s.id
+      union all
+      select c.id, c.organization_id, h.organization_id from scheduled_changes h
+      join contracts c on c.id = h.contract_id
+      where h.organization_id <> c.organization_id`,
+  },
+  {
     rule: "the outbox has every id from its first to the counter's",
     violations: `
       select count(*) as rows, min(id), max(id), (select last_id from outbox_counter) as last
