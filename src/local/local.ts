@@ -9,5 +9,6 @@ export type {
   LocalEvaluator,
   LocalEvaluatorOptions,
   LocalFreshness,
+  LocalOptions,
   LocalState,
 } from "./local-evaluator.ts";
