@@ -262,11 +262,6 @@ test(
       const answers = journals.flatMap(({ journal }) => journal.flatMap(({ answer }) => answer ?? []));
       const during = answers.filter(({ at }) => outages.some(({ from, to }) => at > from && at < to));
       const count = (source: string, of = answers) => of.filter((answer) => answer.source === source).length;
-      const full = levels.filter(({ consumed }) => consumed === LIMIT).length;
-      console.log(
-        `${answers.length} answers: ${count("memory")} from memory, ${count("memory", during)} of them in outages; ` +
-          `${lostByKills} lost by ${started.length - BACK_ENDS} kills; ${full} of ${USERS.length} users at the limit`,
-      );
       expect(count("memory")).toBeGreaterThan(1_000);
       expect(count("memory", during), "answers while no call reached the service").toBeGreaterThan(0);
       expect(answers.some(({ isSpent }) => !isSpent)).toBe(true);
