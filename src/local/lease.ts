@@ -27,7 +27,7 @@ export function amountsOf(
 ): Amounts | undefined {
   if (Object.keys(consumption).length !== limitIds.length) return undefined;
   const amounts = limitIds.map((id) => consumption[id] ?? NaN);
-  const areValid = amounts.every((amount) => amount >= 0 && amount < Infinity);
+  const areValid = amounts.every((amount) => Number.isFinite(amount) && amount >= 0);
   return areValid && amounts.some((amount) => amount > 0) ? amounts : undefined;
 }
 
@@ -107,7 +107,7 @@ export class HeldLease {
     if (names !== limitIds.length) return false;
     for (let index = 0; index < names; index += 1) {
       const amount = consumption[limitIds[index] ?? ""];
-      if (amount === undefined || !(amount >= 0)) return false;
+      if (typeof amount !== "number" || !(amount >= 0)) return false;
       const total = sum(this.spent[index] ?? 0, amount);
       if (!(total <= (this.granted[index] ?? 0))) return false;
       this.totals[index] = total;

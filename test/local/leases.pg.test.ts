@@ -277,6 +277,9 @@ describe("spends", () => {
       error: { code: "INVALID_EXPECTED_CONSUMPTION" },
     });
     await expect(spend(local, ada, { "tasker-maxTasks": -1 })).rejects.toMatchObject({ status: 422 });
+    expect(await spend(local, ada)).toMatchObject({ source: "lease" });
+    const text: Record<string, number> = JSON.parse('{"tasker-maxTasks":"1"}');
+    await expect(spend(local, ada, text)).rejects.toMatchObject({ status: 422 });
     const consumption = { "full-calls": 10 };
     const answers = [];
     for (let i = 0; i < 7; i += 1) answers.push(await local.evaluate(ada, "full-call", { consumption }));
