@@ -5,9 +5,12 @@ import { join } from "node:path";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
+import { recordEvents } from "../../src/db/queries/outbox.ts";
 import { hashApiKey } from "../../src/operations/credentials.ts";
 import { builtRestOn } from "../runtimes/runtimes.ts";
+import { openReceiver } from "../events/webhook-receiver.ts";
 import { type RunningServer, startEventServer, startRestServer, testKeyring } from "../support/event-server.ts";
+import { createdEvent } from "../support/private-events.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 import { contractUsers, spread } from "../support/seed.ts";
 import { yamlUpload } from "../support/uploads.ts";
@@ -19,10 +22,15 @@ import { type Load, measure } from "./wrk.ts";
 /*
  * Measures how cost grows with data. Two databases on one server, one with a hundred times as many contracts and
  * organizations, each with its own REST process: requests for a thousand contracts must cost the same. Then, over the
- * small one: pricings with more and more features, and clients on an event server.
+ * small one: pricings with more and more features, versions of a service, webhooks, and clients on an event server.
  */
 
 const FEATURES = [10, 40, 160];
+const VERSIONS = 500;
+/** As many as an organization may have. */
+const WEBHOOKS = 20;
+const WEBHOOK_HOST = "127.0.0.1";
+const DELIVERIES = 2000;
 const SOCKETS = 1000;
 /** Contracts requested in turn, spread over all organizations. */
 const ASKED = 1000;
@@ -50,7 +58,9 @@ async function startSide(serverUrl: string, name: string, organizations: number,
   await connection.client.unsafe("vacuum analyze");
   await connection.close();
   const [program = "", ...given] = await builtRestOn("Node 20");
-  const server = await startRestServer([program, ...given], databaseUrl);
+  const server = await startRestServer([program, ...given], databaseUrl, {
+    WEBHOOK_ALLOWED_HOSTS: WEBHOOK_HOST,
+  });
   return {
     ...server,
     databaseUrl,
@@ -89,29 +99,37 @@ async function askAll({ url, headers, body = "", paths, keys = [] }: Load): Prom
   await Promise.all(Array.from({ length: 32 }, worker));
 }
 
-async function growFeatures(small: Side, rounds: number, seconds: number): Promise<BenchRow[]> {
+/** Calls the small side with the key of the organization without other contracts. */
+async function post(small: Side, path: string, body: FormData | string): Promise<unknown> {
   const headers = { "x-api-key": small.key };
-  const post = async (path: string, body: FormData | string) => {
-    const answer = await fetch(`${small.url}/api/v1${path}`, {
-      method: "POST",
-      headers: typeof body === "string" ? { ...headers, ...CONTENT } : headers,
-      body,
-    });
-    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  const answer = await fetch(`${small.url}/api/v1${path}`, {
+    method: "POST",
+    headers: typeof body === "string" ? { ...headers, ...CONTENT } : headers,
+    body,
+  });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  return answer.json();
+}
+
+/** Contracts a service whose one user has its name, and returns evaluations of all its features. */
+async function contractOf(small: Side, service: string): Promise<Load> {
+  const subscription = {
+    userContact: { userId: service, username: service },
+    contractedServices: { [service.toLowerCase()]: "1.0.0" },
+    subscriptionPlans: { [service.toLowerCase()]: "ALL" },
+    subscriptionAddOns: {},
   };
+  await post(small, "/contracts", JSON.stringify(subscription));
+  const path = `/api/v1/features/${service}?details=true`;
+  return { url: small.url, headers: { "x-api-key": small.key, ...CONTENT }, body: "{}", paths: [path] };
+}
+
+async function growFeatures(small: Side, rounds: number, seconds: number): Promise<BenchRow[]> {
   const loads: Load[] = [];
   for (const count of FEATURES) {
     const service = `Size${count}`;
-    await post("/services", yamlUpload(pricingOf(service, count, true)));
-    const subscription = {
-      userContact: { userId: service, username: service },
-      contractedServices: { [service.toLowerCase()]: "1.0.0" },
-      subscriptionPlans: { [service.toLowerCase()]: "ALL" },
-      subscriptionAddOns: {},
-    };
-    await post("/contracts", JSON.stringify(subscription));
-    const path = `/api/v1/features/${service}?details=true`;
-    loads.push({ url: small.url, headers: { ...headers, ...CONTENT }, body: "{}", paths: [path] });
+    await post(small, "/services", yamlUpload(pricingOf(service, count, true)));
+    loads.push(await contractOf(small, service));
   }
   const rows: BenchRow[] = [];
   for (const [i, of] of loads.entries()) {
@@ -122,6 +140,70 @@ async function growFeatures(small: Side, rounds: number, seconds: number): Promi
     rows.push(await compare({ name, against, of, connections: 64, target: 0.25 }, rounds, seconds));
   }
   return rows;
+}
+
+/** Compares a service of many versions with one of a single version, and its last uploads with its first ones. */
+async function growVersions(small: Side, rounds: number, seconds: number): Promise<BenchRow[]> {
+  const textOf = (service: string, version: number) =>
+    pricingOf(service, 10, true).replace(`version: "1.0.0"`, `version: "${version}.0.0"`);
+  for (const service of ["Single", "Many"]) await post(small, "/services", yamlUpload(textOf(service, 1)));
+  const against = await contractOf(small, "Single");
+  const of = await contractOf(small, "Many");
+  const durations: number[] = [];
+  for (let version = 2; version <= VERSIONS; version += 1) {
+    const started = performance.now();
+    await post(small, "/services/Many/pricings", yamlUpload(textOf("Many", version)));
+    durations.push(performance.now() - started);
+  }
+  const middle = (some: readonly number[]) => some.toSorted((a, b) => a - b)[Math.floor(some.length / 2)] ?? Number.NaN;
+  const [first, last] = [middle(durations.slice(10, 60)), middle(durations.slice(-50))];
+  const name = `evaluate with a limit, ${VERSIONS} versions of the service / one`;
+  return [
+    await compare({ name, against, of, connections: 64, target: 0.8 }, rounds, seconds),
+    {
+      name: `first uploads of a version / those after ${VERSIONS - 50} versions`,
+      detail: `${first.toFixed(1)} of ${last.toFixed(1)} ms`,
+      value: first / last,
+      target: ">= 0.5",
+      ok: first / last >= 0.5,
+    },
+  ];
+}
+
+/** Compares deliveries per second to many webhooks of one organization with those to one. */
+async function growWebhooks(small: Side): Promise<BenchRow> {
+  const receiver = await openReceiver();
+  const connection = connect(small.databaseUrl, { maxConnections: 1 });
+  const events = await startEventServer(small.databaseUrl, { WEBHOOK_ALLOWED_HOSTS: WEBHOOK_HOST });
+  const rateWith = async (webhooks: number, added: number) => {
+    for (let i = 0; i < added; i += 1) await post(small, "/webhooks", JSON.stringify({ url: receiver.url }));
+    const [row] = await connection.client<
+      { id: string }[]
+    >`select organization_id as id from webhook_endpoints limit 1`;
+    const organizationId = row?.id ?? "";
+    receiver.received.length = 0;
+    const recorded = DELIVERIES / webhooks;
+    const all = Array.from({ length: recorded }, (_, i) => ({ organizationId, event: createdEvent(`user-${i}`) }));
+    await connection.db.transaction((tx) => recordEvents(tx, all));
+    while (receiver.received.length < DELIVERIES) await new Promise((resolve) => setTimeout(resolve, 10));
+    const times = receiver.received.map(({ at }) => at);
+    return (1000 * DELIVERIES) / (Math.max(...times) - Math.min(...times));
+  };
+  try {
+    const one = await rateWith(1, 1);
+    const many = await rateWith(WEBHOOKS, WEBHOOKS - 1);
+    return {
+      name: `deliveries to ${WEBHOOKS} webhooks of one organization / to one`,
+      detail: `${Math.round(many)}/s of ${Math.round(one)}/s`,
+      value: many / one,
+      target: ">= 0.8",
+      ok: many / one >= 0.8,
+    };
+  } finally {
+    await events.stop();
+    await connection.close();
+    await receiver.close();
+  }
 }
 
 async function growSockets(small: Side, rounds: number, seconds: number): Promise<BenchRow> {
@@ -154,7 +236,7 @@ async function growSockets(small: Side, rounds: number, seconds: number): Promis
   }
 }
 
-/** Measures four growth curves, and the memory of the large database's process after all requests. */
+/** Measures six growth curves, and the memory of the large database's process after all requests. */
 export async function run({ quick = false } = {}): Promise<BenchRow[]> {
   const [rounds, seconds] = quick ? [3, 1] : [5, 3];
   const [organizations, contracts] = quick ? [100, 20_000] : [1000, 100_000];
@@ -187,7 +269,12 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
         ),
       );
     }
-    rows.push(...(await growFeatures(small, rounds, seconds)), await growSockets(small, rounds, seconds));
+    rows.push(
+      ...(await growFeatures(small, rounds, seconds)),
+      ...(await growVersions(small, rounds, seconds)),
+      await growWebhooks(small),
+      await growSockets(small, rounds, seconds),
+    );
     await askAll(large.load("{}", contracts));
     const mb = megabytesOf(large.process.pid);
     rows.push({
