@@ -243,10 +243,8 @@ describe("the database's patience", () => {
   });
 
   it("statements, locks and transactions in which nobody says anything end in time", async () => {
-    const pool = connect(api.database.url, {
-      maxConnections: 2,
-      timeouts: { statement: 400, lock: 100, idleInTransaction: 200 },
-    });
+    const pool = connect(api.database.url, { maxConnections: 2, timeouts: { statement: 400, lock: 100 } });
+    const impatient = connect(api.database.url, { maxConnections: 1, timeouts: { idleInTransaction: 200 } });
     try {
       expect(await codeOf(pool.client`select pg_sleep(5)`)).toBe("57014");
       const locked = pool.client.begin(async (tx) => {
@@ -254,15 +252,16 @@ describe("the database's patience", () => {
         expect(await codeOf(pool.client`select * from cache_entries`)).toBe("55P03");
       });
       await locked;
-      const idle = pool.client.begin(async (tx) => {
+      const idle = impatient.client.begin(async (tx) => {
         await tx`select 1`;
         await new Promise((resolve) => setTimeout(resolve, 600));
         await tx`select 1`;
       });
       expect(await codeOf(idle)).not.toBe("done");
-      expect(await codeOf(pool.client`select 1`)).toBe("done");
+      expect(await codeOf(impatient.client`select 1`)).toBe("done");
     } finally {
       await pool.close(0);
+      await impatient.close(0);
     }
   });
 });

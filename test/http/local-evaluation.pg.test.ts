@@ -54,9 +54,9 @@ function startProcess(): Process {
   };
 }
 
-/** Opens a stream on a process, and returns how to close it. */
+/** Opens a stream on a process that listens, and returns how to close it. */
 async function open({ app, resources }: Pick<Process, "app" | "resources">, key: string, query = "?changes=true") {
-  await resources.invalidations?.invalidationsApplied();
+  await expect.poll(() => resources.invalidations?.isFresh(), { timeout: 10_000 }).toBe(true);
   const response = await app.request(`/api/v1/events/stream${query}`, { headers: { "x-api-key": key } });
   expect(response.status).toBe(200);
   const reader = response.body?.getReader();
