@@ -141,11 +141,14 @@ export function forGenerators<Document extends { components: { schemas: Record<s
     const union = anyOf ?? oneOf;
     return typedIfNullable(Array.isArray(union) ? { ...join(union as Json[]), ...rest } : rest);
   };
-  /** OpenAPI 3.0 knows `nullable` only beside a type. A schema without one accepts null anyway. */
+  /**
+   * OpenAPI 3.0 knows `nullable` only beside a type. A schema without one accepts null anyway. A referenced schema accepts no
+   * null, so it is written out.
+   */
   const typedIfNullable = (schema: Json): Json => {
     const { nullable, ...rest } = schema;
     if (nullable !== true || "type" in rest) return schema;
-    return "allOf" in rest ? { type: resolve(rest)["type"], ...schema } : rest;
+    return "allOf" in rest ? { ...resolve(rest), nullable } : rest;
   };
   return withoutUnused(mapSchemas(document, simplify) as Document);
 }
