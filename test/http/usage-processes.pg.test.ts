@@ -82,7 +82,7 @@ test("leases, holds and strict consumption through three applications never pass
     if (!expected.includes(status ?? 0)) unexpected.add(String(status));
   };
   let denied = 0;
-  /** Spends two fills of a lease. Then ends it, leaves it to its end, or never hears of it again. */
+  /** Spends two fills of a lease. Then ends it with three calls at once, or leaves it open. */
   const hold = async (process: number, round: number) => {
     const opened = await send(process, "POST", `${board}/leases`, { for: "PT10M", amounts: tasks(5 + (round % 7)) });
     expectStatus(opened.status, 200, 201);

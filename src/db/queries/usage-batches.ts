@@ -1,4 +1,4 @@
-import { sql } from "drizzle-orm";
+import { sql, type SQL } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import type { Consumption } from "./consumption.ts";
@@ -21,17 +21,20 @@ const keysJson = (keys: readonly ItemKey[]) => JSON.stringify(keys.map(({ key, t
 const FINGERPRINT = sql.raw(`encode(sha256(convert_to(given.text, 'UTF8')), 'base64')`);
 const keptSince = (now: Date) => sql`${new Date(now.getTime() - KEPT_MS).toISOString()}::timestamptz`;
 
+const selectUserIds = (organizationId: string, userIds: readonly string[]): SQL => sql`
+    select user_id from contracts where organization_id = ${organizationId} and user_id = any(${textArray(userIds)})`;
+
+const userIdsOf = (rows: readonly { user_id: string }[]) => new Set(rows.map((row) => row.user_id));
+
 /** Locks contracts of an organization that nobody else has locked. Returns their user ids. */
 export async function lockFreeContracts(
   tx: Database,
   organizationId: string,
   userIds: readonly string[],
 ): Promise<Set<string>> {
-  const rows = await tx.execute<{ user_id: string }>(sql`
-    select user_id from contracts where organization_id = ${organizationId} and user_id = any(${textArray(userIds)})
-    order by id for no key update skip locked
-  `);
-  return new Set(rows.map((row) => row.user_id));
+  return userIdsOf(
+    await tx.execute(sql`${selectUserIds(organizationId, userIds)} order by id for no key update skip locked`),
+  );
 }
 
 /** Reads which of the end users have a contract. */
@@ -40,10 +43,7 @@ export async function readContracted(
   organizationId: string,
   userIds: readonly string[],
 ): Promise<Set<string>> {
-  const rows = await tx.execute<{ user_id: string }>(sql`
-    select user_id from contracts where organization_id = ${organizationId} and user_id = any(${textArray(userIds)})
-  `);
-  return new Set(rows.map((row) => row.user_id));
+  return userIdsOf(await tx.execute(selectUserIds(organizationId, userIds)));
 }
 
 /**
