@@ -1,5 +1,5 @@
 import { OpenFeature, ProviderEvents } from "@openfeature/server-sdk";
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import {
   FaregateLocalProvider,
   type FaregateLocalProviderOptions,
@@ -25,10 +25,8 @@ beforeEach(() => {
   requests = [];
   isWorker = false;
 });
-afterAll(async () => {
-  await OpenFeature.close();
-  await backend.close();
-});
+afterEach(() => OpenFeature.clearProviders());
+afterAll(() => backend.close());
 
 const counting: typeof fetch = async (input, init) => {
   const { pathname } = new URL(String(input));
