@@ -148,7 +148,7 @@ export function forGenerators<Document extends { components: { schemas: Record<s
   const typedIfNullable = (schema: Json): Json => {
     const { nullable, ...rest } = schema;
     if (nullable !== true || "type" in rest) return schema;
-    return "allOf" in rest ? { ...resolve(rest), nullable } : rest;
+    return "allOf" in rest ? simplify({ ...resolve(rest), nullable }) : rest;
   };
   return withoutUnused(mapSchemas(document, simplify) as Document);
 }
