@@ -241,7 +241,10 @@ export interface FoundHold {
 type FoundRow = Omit<HoldRow, "createdAt" | "until" | "endedAt"> &
   Pick<FoundHold, "organizationId" | "userId"> & { createdMs: number; untilMs: number; endedMs: number | null };
 
-/** Finds holds by their ids, in any order, with one prepared statement. */
+/**
+ * Finds holds by their ids, in any order, with one prepared statement. Plain joins would keep the plan of an empty table,
+ * which reads all holds, until the table is analyzed.
+ */
 export async function findHolds(client: ISql, ids: readonly string[]): Promise<FoundHold[]> {
   const rows = await client<FoundRow[]>`
     select h.id, h.contract_id as "contractId", h.kind, h.feature_id as "featureId", h.amounts, h.on_expiry as "onExpiry",
@@ -249,8 +252,9 @@ export async function findHolds(client: ISql, ids: readonly string[]): Promise<F
       (extract(epoch from h.until) * 1000)::float8 as "untilMs",
       (extract(epoch from h.ended_at) * 1000)::float8 as "endedMs",
       c.organization_id as "organizationId", c.user_id as "userId"
-    from holds h join contracts c on c.id = h.contract_id
-    where h.id = any(${[...ids]}::text[]) and h.kind = 'hold'`;
+    from unnest(${[...ids]}::text[]) as asked (id)
+    cross join lateral (select * from holds h where h.id = asked.id and h.kind = 'hold' offset 0) h
+    cross join lateral (select organization_id, user_id from contracts where id = h.contract_id offset 0) c`;
   return rows.map(({ createdMs, untilMs, endedMs, organizationId, userId, ...row }) => ({
     hold: {
       ...row,
