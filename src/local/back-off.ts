@@ -1,7 +1,12 @@
-const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 2_000;
 
-/** Exponential back-off with jitter between calls that fail. Moments are of the caller's clock. */
+/** Returns the wait in milliseconds after so many failures in a row: exponential up to 2 s, with jitter. */
+export function backOffMs(failures: number, firstWaitMs: number): number {
+  const longest = Math.min(LONGEST_WAIT_MS, firstWaitMs * 2 ** Math.min(failures, 10));
+  return longest / 2 + (Math.random() * longest) / 2;
+}
+
+/** Back-off between calls that fail. Moments are of the caller's clock. */
 export class BackOff {
   /** No call before this moment. */
   retryAt = -Infinity;
@@ -12,8 +17,7 @@ export class BackOff {
   }
 
   failed(now: number): void {
-    const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(this.failures, 10));
+    this.retryAt = now + backOffMs(this.failures, 100);
     this.failures += 1;
-    this.retryAt = now + longest / 2 + (Math.random() * longest) / 2;
   }
 }

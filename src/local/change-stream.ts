@@ -1,11 +1,11 @@
 import { aborted } from "../client/request.ts";
+import { backOffMs } from "./back-off.ts";
 
 /** The last beat is at most this old while the stream counts as connected. */
 export const CONNECTED_MS = 1_000;
 /** A stream that sends nothing for this long is dead: the service sends at least two comments per second. */
 const SILENCE_MS = 3_000;
 const FIRST_WAIT_MS = 50;
-const LONGEST_WAIT_MS = 2_000;
 /** Period over which the fastest delivery of a beat is kept, so that drifting clocks do not add up. */
 const DELIVERY_WINDOW_MS = 30_000;
 
@@ -51,8 +51,7 @@ export class ChangeStream {
       this.end();
       if (this.closed.signal.aborted) return;
       this.listener.onFailure();
-      const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(failures, 10));
-      await pause(longest / 2 + (Math.random() * longest) / 2, this.closed.signal);
+      await pause(backOffMs(failures, FIRST_WAIT_MS), this.closed.signal);
     }
   }
 
