@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createRollUp } from "../../src/db/queries/usage-rollup.ts";
-import { type Killable, startKillable, TWO_LIMITS } from "../support/killable.ts";
+import { type Killable, startKillable } from "../support/killable.ts";
+import { TWO_LIMITS } from "../support/pricings.ts";
 
 /*
  * SIGKILL hits two REST processes and Postgres in turn while many callers record batches of usage. Each batch is sent up to

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { type Killable, startKillable } from "../support/killable.ts";
+import { meterPricing } from "../support/pricings.ts";
 
 /*
  * SIGKILL hits two REST processes and Postgres in turn while many holders lease. Holders end in time, late, or never. Usage
@@ -11,23 +12,9 @@ import { type Killable, startKillable } from "../support/killable.ts";
 const KILLS = 12;
 const HOLDERS = 32;
 const LIMIT = 2000;
-const PRICING = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls']
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }
-plans:
-  ALL: { price: 0, features: null }
-`;
+const PRICING = meterPricing(
+  `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }`,
+);
 
 let killable: Killable;
 beforeAll(async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
-import { type Killable, startKillable, TWO_LIMITS } from "../support/killable.ts";
+import { type Killable, startKillable } from "../support/killable.ts";
+import { TWO_LIMITS } from "../support/pricings.ts";
 
 /*
  * SIGKILL hits the REST process and Postgres in turn while many clients consume. A client with an Idempotency-Key

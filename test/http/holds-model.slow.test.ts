@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, show, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
+import { meterPricing } from "../support/pricings.ts";
 import "../support/property-seed.ts";
 
 /*
@@ -14,23 +15,9 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const START = Date.UTC(2025, 5, 15, 10);
 const LIMIT = 10;
-const PRICING = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls']
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: RENEWABLE, period: { value: 1, unit: DAY } }
-plans:
-  ALL: { price: 0, features: null }
-`;
+const PRICING = meterPricing(
+  `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: RENEWABLE, period: { value: 1, unit: DAY } }`,
+);
 
 interface Hold {
   amount: number;

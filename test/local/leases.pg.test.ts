@@ -5,7 +5,7 @@ import { createLocalEvaluator, type LocalEvaluator, type LocalEvaluatorOptions }
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, show, upload } from "../support/contracting.ts";
 import { inProcess, type InProcess, ORIGIN } from "../support/in-process.ts";
-import { TWO_LIMITS } from "../support/killable.ts";
+import { TWO_LIMITS } from "../support/pricings.ts";
 
 /* Leases of local evaluation: cases 32, 34 and 35 of contract tokens-and-leases §10, and the rules of §7, "How it leases". */
 

@@ -10,26 +10,6 @@ import { freePort, TEST_SECRETS } from "./event-server.ts";
 import { MIGRATIONS } from "./postgres-server.ts";
 import { contractUsers } from "./seed.ts";
 
-/** A pricing with one feature of two limits that never end. Its service is `meter`. */
-export const TWO_LIMITS = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls'] && subscriptionContext['bytes'] < pricingContext['usageLimits']['bytes']
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: .inf, unit: call, type: NON_RENEWABLE, trackable: true }
-  bytes: { valueType: NUMERIC, defaultValue: .inf, unit: byte, type: NON_RENEWABLE, trackable: true }
-plans:
-  ALL: { price: 0, features: null }
-`;
-
 const ROOT = resolve(import.meta.dirname, "../..");
 
 /** REST processes and their Postgres, all of which can be killed and come back at the same ports. */

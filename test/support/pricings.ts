@@ -42,3 +42,42 @@ plans: ${parts.plans ?? PLANS}
 addOns: ${parts.addOns ?? ADD_ONS}
 `;
 }
+
+/** Builds a pricing whose only feature, `call`, reads its only limit, `calls`. The service is `meter`. */
+export const meterPricing = (limit: string): string => `
+saasName: Meter
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  call:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls']
+usageLimits:
+  calls: ${limit}
+plans:
+  ALL: { price: 0, features: null }
+`;
+
+/** A pricing with one feature of two limits that never end. Its service is `meter`. */
+export const TWO_LIMITS = `
+saasName: Meter
+syntaxVersion: "3.0"
+version: "1.0.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  call:
+    valueType: BOOLEAN
+    defaultValue: true
+    type: DOMAIN
+    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls'] && subscriptionContext['bytes'] < pricingContext['usageLimits']['bytes']
+usageLimits:
+  calls: { valueType: NUMERIC, defaultValue: .inf, unit: call, type: NON_RENEWABLE, trackable: true }
+  bytes: { valueType: NUMERIC, defaultValue: .inf, unit: byte, type: NON_RENEWABLE, trackable: true }
+plans:
+  ALL: { price: 0, features: null }
+`;
