@@ -7,6 +7,7 @@ import { connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
+import { builtRestOn } from "../runtimes/runtimes.ts";
 import { tasker } from "../support/contracting.ts";
 import { freePort, type RunningServer, startEventServer, startRestServer } from "../support/event-server.ts";
 import { MIGRATIONS } from "../support/postgres-server.ts";
@@ -45,8 +46,8 @@ const postgres = await startEmbeddedPostgres({ dataDir: folder, password: "sesam
 await migrate(postgres.url, MIGRATIONS);
 const admin = connect(postgres.url, { maxConnections: 1, applicationName: "soak" });
 const key = await contractUsers(admin, { pricing: tasker(), service: "tasker", plan: "PRO", userIds: USERS });
-const rest = await startRestServer([process.execPath, "--import", "tsx", "src/entries/node.ts"], postgres.url);
-const events = await startEventServer(postgres.url);
+const rest = await startRestServer(await builtRestOn("Node 20"), postgres.url);
+const events = await startEventServer(postgres.url, {}, "built Node");
 const problems: string[] = [];
 
 const statuses = new Map<number, number>();

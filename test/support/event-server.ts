@@ -30,6 +30,8 @@ export const TEST_SECRETS = {
 /** Start command of the event server per runtime. */
 export const COMMANDS = {
   Node: [process.execPath, "--import", "tsx", "src/entries/events-node.ts"],
+  /** As containers run it. `npm run build:server` builds it. */
+  "built Node": [process.execPath, "dist/server/events-node.js"],
   Bun: [resolve(ROOT, "node_modules/.bin/bun"), "src/entries/events-bun.ts"],
 } as const;
 
