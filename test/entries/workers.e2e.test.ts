@@ -1,88 +1,164 @@
-import { readFileSync } from "node:fs";
-import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { cpuMsOf } from "../bench/processes.ts";
+import { PRICING } from "../runtimes/world.ts";
+import { programOf } from "../runtimes/runtimes.ts";
+import { createTestApi, type TestApi } from "../support/api.ts";
+import { upload } from "../support/contracting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { type RunningServer, startRestServer } from "../support/event-server.ts";
+import { METRICS_TOKEN, startRestServer, TEST_SECRETS, testKeyring } from "../support/event-server.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
+import { type Many, signInAsOwner, testAsOneServer } from "../support/one-server.ts";
+import { meterPricing } from "../support/pricings.ts";
 import { contractUsers } from "../support/seed.ts";
+import { testUsageThroughMany, USAGE_PRICING } from "../support/usage-through-many.ts";
+import {
+  childrenOf,
+  metricsOf,
+  type RunningWorkers,
+  startWorkers,
+  sumByWorker,
+  type WorkerConnection,
+} from "../support/workers.ts";
+import { alive, childOf, launchAndWait, ports, until, useLaunchers } from "./launcher.ts";
 
 /* Several REST processes behind one port: WORKERS. */
 
-const METRICS_TOKEN = "a-token-for-the-metrics";
 const LIMIT = 60;
-const PRICING = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls']
-    serverExpression: subscriptionContext['calls'] <= pricingContext['usageLimits']['calls']
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }
-plans:
-  ALL: { price: 0, features: null }
-`;
+const METER = meterPricing(
+  `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }`,
+);
 
-let database: TestDatabase;
-let server: RunningServer;
-let key: string;
+describe("two workers behave like one server:", () => {
+  const ACCOUNT_CALLS = 3;
+  let database: TestDatabase;
+  let server: RunningWorkers;
+  let connections: WorkerConnection[];
+  let many: Many;
 
-beforeAll(async () => {
-  if (isServerStale()) await buildServer();
-}, 60_000);
-beforeEach(async () => {
-  database = await createTestDatabase();
-  key = await contractUsers(database.connection, { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"] });
-  server = await startRestServer([process.execPath, "dist/server/node.js"], database.url, {
-    WORKERS: "2",
-    METRICS_TOKEN,
-    LOG_LEVEL: "info",
+  beforeAll(async () => {
+    database = await createTestDatabase();
+    const key = await contractUsers(database.connection, {
+      pricing: PRICING("Tasker").replaceAll("value: 100 }", "value: 100000 }"),
+      service: "tasker",
+      plan: "PRO",
+      userIds: ["ada", "grace"],
+    });
+    server = await startWorkers(database.url, { ACCOUNT_CALLS_PER_MINUTE: String(ACCOUNT_CALLS) });
+    connections = await server.connectToBoth(2);
+    const all = connections.map(({ worker, ask }, i) => ({ name: `connection ${i} to worker ${worker}`, ask }));
+    const { ask } = connections[0] ?? {};
+    if (ask === undefined) throw new Error("there is no connection");
+    many = { all, key, ...(await signInAsOwner(ask, key)) };
+  }, 60_000);
+  afterAll(async () => {
+    for (const connection of connections) connection.close();
+    expect(await server.stop()).toBe(0);
+    await expectBalancesMatchLedger(database);
+    await database.drop();
   });
-  await vi.waitUntil(() => server.output().includes('"workers":2'), { timeout: 20_000 });
-}, 60_000);
-afterEach(async () => {
-  await server.stop();
-  await database.drop();
+
+  testAsOneServer(() => many);
+
+  it("sign-ins of one address are counted together", async () => {
+    const minute = () => Math.floor(Date.now() / 60_000);
+    for (let host = 2; ; host += 1) {
+      const started = minute();
+      const fromOneAddress = await server.connectToBoth(2, `127.0.0.${host}`);
+      const statuses = await Promise.all(
+        [...fromOneAddress, ...fromOneAddress].map(async ({ ask }) => {
+          const body = { username: "nobody", password: "wrong" };
+          return (await ask("POST", "/users/authenticate", { body })).status;
+        }),
+      );
+      for (const connection of fromOneAddress) connection.close();
+      // The counters start again with each minute.
+      if (minute() !== started) continue;
+      expect(statuses.filter((status) => status === 401)).toHaveLength(ACCOUNT_CALLS);
+      expect(statuses.filter((status) => status === 429)).toHaveLength(statuses.length - ACCOUNT_CALLS);
+      return;
+    }
+  });
 });
 
-/** Calls on a connection of its own, so that the primary chooses a worker. */
-const call = (path: string, init: RequestInit = {}) =>
-  fetch(`${server.url}${path}`, { ...init, headers: { "x-api-key": key, connection: "close", ...init.headers } });
-const consume = async () => {
-  const answer = await call("/api/v1/features/ada/meter-call", {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: '{"meter-calls":1}',
+describe("two workers:", () => {
+  let api: TestApi;
+  let server: RunningWorkers;
+
+  beforeAll(async () => {
+    api = await createTestApi({ resources: { keyring: await testKeyring(), now: () => new Date() } });
+    await upload(api, api.callers.all.key, USAGE_PRICING);
+    server = await startWorkers(api.database.url);
+  }, 60_000);
+  afterAll(async () => {
+    const requests = sumByWorker(await server.metrics(), "faregate_http_requests_total", 'method="POST"');
+    expect([...requests.keys()]).toEqual([1, 2]);
+    for (const count of requests.values()) expect(count).toBeGreaterThan(100);
+    expect(await server.stop()).toBe(0);
+    await api.close();
   });
-  return { status: answer.status, ...((await answer.json()) as { eval: boolean }) };
-};
-const metrics = async () => (await call("/metrics", { headers: { authorization: `Bearer ${METRICS_TOKEN}` } })).text();
-const samples = (text: string, name: string) =>
-  text.split("\n").flatMap((line) => {
-    const [, worker, value] = new RegExp(`^${name}\\{worker="(\\d+)"\\} (\\S+)$`).exec(line) ?? [];
-    return worker === undefined ? [] : [[worker, Number(value)] as const];
-  });
-const childrenOf = (pid: number | undefined) =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number);
+
+  testUsageThroughMany(() => ({
+    api,
+    request: (_, path, init) =>
+      fetch(server.url + path, { ...init, headers: { ...init.headers, connection: "close" } }),
+  }));
+});
 
 describe("two workers behind one port", () => {
+  let database: TestDatabase;
+  let server: RunningWorkers;
+  let key: string;
+
+  beforeEach(async () => {
+    database = await createTestDatabase();
+    key = await contractUsers(database.connection, { pricing: METER, service: "meter", plan: "ALL", userIds: ["ada"] });
+    server = await startWorkers(database.url);
+  }, 60_000);
+  afterEach(async () => {
+    await server.stop();
+    await database.drop();
+  });
+
+  /** Calls on a connection of its own, so that the primary chooses a worker. */
+  const call = (path: string, init: RequestInit = {}) =>
+    fetch(`${server.url}${path}`, { ...init, headers: { "x-api-key": key, connection: "close", ...init.headers } });
+  const consume = async () => {
+    const answer = await call("/api/v1/features/ada/meter-call", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"meter-calls":1}',
+    });
+    return { status: answer.status, ...((await answer.json()) as { eval: boolean }) };
+  };
+  /** Sends a request over a connection of its own. `answer` is all that came back when the connection is closed. */
+  const connectAndAsk = async (): Promise<{ answer: Promise<string> }> => {
+    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    await once(socket, "connect");
+    socket.write("GET /live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let received = "";
+    socket.setEncoding("utf8").on("data", (text: string) => (received += text));
+    socket.on("error", () => {});
+    return { answer: new Promise((resolve) => socket.once("close", () => resolve(received))) };
+  };
+  const killAndWait = async (pid: number) => {
+    process.kill(pid, "SIGKILL");
+    await vi.waitUntil(() => !alive(pid), { timeout: 20_000 });
+  };
+  const isBack = () => vi.waitUntil(() => server.output().includes("worker 1 is back."), { timeout: 20_000 });
+
   it("grant a limit exactly, and each scrape has the metrics of both", async () => {
     const answers = await Promise.all(Array.from({ length: 2 * LIMIT }, consume));
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
     expect(answers.filter((answer) => answer.eval)).toHaveLength(LIMIT);
     await expectBalancesMatchLedger(database);
-    const text = await metrics();
+    const text = await server.metrics();
     expect(text).toContain("\nfaregate_workers 2\n");
-    const evaluations = samples(text, "faregate_evaluations_total");
-    expect(evaluations.map(([worker]) => worker)).toEqual(["1", "2"]);
-    expect(evaluations.reduce((sum, [, value]) => sum + value, 0)).toBe(2 * LIMIT);
-    for (const [, value] of evaluations) expect(value).toBeGreaterThan(0);
+    const evaluations = sumByWorker(text, "faregate_evaluations_total");
+    expect([...evaluations.keys()]).toEqual([1, 2]);
+    expect([...evaluations.values()].reduce((sum, value) => sum + value, 0)).toBe(2 * LIMIT);
+    for (const value of evaluations.values()) expect(value).toBeGreaterThan(0);
     expect(text.match(/^# TYPE faregate_evaluations_total /gm)).toHaveLength(1);
     const names = text.split("\n").filter((line) => line.startsWith("# HELP"));
     expect(new Set(names).size).toBe(names.length);
@@ -112,37 +188,149 @@ describe("two workers behind one port", () => {
     );
   });
 
-  it("a killed worker is replaced, and the other serves meanwhile", async () => {
-    const [first = 0] = childrenOf(server.process.pid);
+  it("a killed worker is replaced; the other serves meanwhile, and only the killed one counts from 0 again", async () => {
+    const scrape = async () => {
+      const text = await server.metrics();
+      return {
+        evaluations: sumByWorker(text, "faregate_evaluations_total"),
+        starts: sumByWorker(text, "process_start_time_seconds"),
+      };
+    };
+    await Promise.all(Array.from({ length: 20 }, consume));
+    const [first = 0] = server.pids();
+    const scrapes = [await scrape()];
     process.kill(first, "SIGKILL");
     await vi.waitUntil(() => server.output().includes("starting it again"), { timeout: 20_000 });
-    expect((await call("/live")).status).toBe(200);
-    await vi.waitUntil(async () => (await metrics()).includes("\nfaregate_workers 2\n"), { timeout: 20_000 });
-    expect(childrenOf(server.process.pid)).not.toContain(first);
+    const started = scrapes[0]?.starts.get(1);
+    while ([undefined, started].includes(scrapes.at(-1)?.starts.get(1))) {
+      expect((await consume()).status).toBe(200);
+      scrapes.push(await scrape());
+    }
+    expect(server.pids()).not.toContain(first);
+    const counts = (worker: number) => scrapes.flatMap(({ evaluations }) => evaluations.get(worker) ?? []);
+    expect(counts(2)).toHaveLength(scrapes.length);
+    expect(counts(2)).toEqual(counts(2).toSorted((one, other) => one - other));
+    expect(counts(1)[0]).toBeGreaterThan(0);
+    expect(counts(1).at(-1)).toBe(0);
+  });
+
+  it("connections that killed workers had not taken yet are closed, and do not wait forever", async () => {
+    // The primary process finds the connections before it learns that the workers are gone.
+    server.process.kill("SIGSTOP");
+    const waiting = await Promise.all(Array.from({ length: 4 }, connectAndAsk));
+    for (const pid of server.pids()) await killAndWait(pid);
+    server.process.kill("SIGCONT");
+    expect(await Promise.all(waiting.map(({ answer }) => answer))).toEqual(["", "", "", ""]);
+    await isBack();
+    expect(server.output()).toContain("The REST worker 1 ended unexpectedly (SIGKILL); starting it again.");
     expect((await consume()).status).toBe(200);
   });
 
-  it("a signal drains both, and the process exits with 0", async () => {
-    const pids = childrenOf(server.process.pid);
+  it("a worker that is killed while it starts is started again, even if no other serves", async () => {
+    const before = server.pids();
+    for (const pid of before) process.kill(pid, "SIGKILL");
+    const isNew = (pid: number) => !before.includes(pid);
+    const starting = await vi.waitUntil(() => server.pids().find(isNew), { timeout: 20_000, interval: 5 });
+    server.process.kill("SIGSTOP");
+    // It waits for the port, which the primary process will open when the worker is gone.
+    let lastMs = 0;
+    const isIdle = () => lastMs === (lastMs = cpuMsOf(starting)) && lastMs > 200;
+    await vi.waitUntil(isIdle, { timeout: 20_000, interval: 300 });
+    await killAndWait(starting);
+    server.process.kill("SIGCONT");
+    await vi.waitUntil(async () => (await server.metrics().catch(() => "")).includes("faregate_workers 2\n"), {
+      timeout: 20_000,
+    });
+    expect(server.output().match(/ended unexpectedly \(SIGKILL\); starting it again/g)).toHaveLength(3);
+    expect((await consume()).status).toBe(200);
+  });
+
+  it("a signal drains both: calls in flight are answered, and the process exits with 0", async () => {
+    const pids = server.pids();
     expect(pids).toHaveLength(2);
-    const calls = Array.from({ length: 20 }, consume);
-    await calls[0];
-    const [code, ...answers] = await Promise.all([server.stop(), ...calls.map((each) => each.catch(() => undefined))]);
-    expect(code).toBe(0);
-    for (const answer of answers) if (answer !== undefined) expect(answer.status).toBe(200);
+    const connections = await server.connectToBoth(3);
+    const { client } = database.connection;
+    let unlock = () => {};
+    const unlocked = new Promise<void>((resolve) => (unlock = resolve));
+    const locked = client.begin(async (sql) => {
+      await sql`lock table usage_ledger in access exclusive mode`;
+      await unlocked;
+    });
+    const calls = connections.map(({ ask }) =>
+      ask("POST", "/features/ada/meter-call", { key, body: { "meter-calls": 1 } }),
+    );
+    const blocked = async () => {
+      const [row] = await client<{ count: number }[]>`
+        select count(*)::integer as count from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`;
+      return row?.count ?? 0;
+    };
+    await vi.waitUntil(async () => (await blocked()) >= 2, { timeout: 20_000 });
+    const stopped = server.stop();
+    const isRefused = () =>
+      call("/live").then(
+        () => false,
+        () => true,
+      );
+    await vi.waitUntil(isRefused, { timeout: 20_000 });
+    for (const pid of pids) expect(process.kill(pid, 0)).toBe(true);
+    unlock();
+    await locked;
+    for (const { status, body } of await Promise.all(calls)) {
+      expect({ status, eval: body["eval"] }).toEqual({ status: 200, eval: true });
+    }
+    expect(await stopped).toBe(0);
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow("ESRCH");
+    const [level] = await client<{ consumed: number }[]>`select consumed::float8 from usage_levels`;
+    expect(level?.consumed).toBe(calls.length);
     await expectBalancesMatchLedger(database);
   });
 });
 
-it("WORKERS is a number or auto, and for Node", async () => {
+describe("the launcher", () => {
+  let database: TestDatabase;
+  beforeAll(async () => void (database = await createTestDatabase()));
+  afterAll(() => database.drop());
+  useLaunchers();
+
+  it("runs workers, which are replaced alone or with their primary process, and stops them", async () => {
+    const launcher = await launchAndWait({ DATABASE_URL: database.url, ...TEST_SECRETS, WORKERS: "2", METRICS_TOKEN });
+    const primary = () => childOf(launcher, "/node.js");
+    const bothServe = async () =>
+      (await metricsOf(`http://127.0.0.1:${ports.PORT}`).catch(() => "")).includes("\nfaregate_workers 2\n");
+    expect(await bothServe()).toBe(true);
+    const [first = 0, second = 0] = childrenOf(primary());
+    process.kill(first, "SIGKILL");
+    await until(
+      () => launcher.output().includes("The REST worker 1 is back."),
+      () => launcher.output(),
+    );
+    await until(bothServe, launcher.output);
+    process.kill(primary(), "SIGKILL");
+    await until(() => launcher.errors().includes("The REST process is back."), launcher.errors);
+    await until(bothServe, launcher.output);
+    expect(childrenOf(primary())).not.toContain(second);
+    launcher.process.kill("SIGTERM");
+    expect(await launcher.exit).toBe(0);
+  }, 60_000);
+});
+
+describe("WORKERS", () => {
   const refused = (program: readonly [string, ...string[]], workers: string) =>
-    startRestServer(program, database.url, { WORKERS: workers }).then(
+    startRestServer(program, "postgres://nobody@127.0.0.1:9/none", { WORKERS: workers }).then(
       (started) => started.stop().then(() => "started"),
       (error: Error) => error.message,
     );
-  expect(await refused([process.execPath, "dist/server/node.js"], "many")).toContain(
-    'WORKERS must be auto or a whole number from 1 to 64, not "many".',
-  );
-  expect(await refused(["node_modules/.bin/bun", "src/entries/bun.ts"], "2")).toContain("WORKERS=2 is for Node");
+
+  it("is a number or auto", async () => {
+    expect(await refused([process.execPath, "dist/server/node.js"], "many")).toContain(
+      'WORKERS must be auto or a whole number from 1 to 64, not "many".',
+    );
+  });
+
+  it.each(["Bun", "Deno"] as const)("is not for %s", async (runtime) => {
+    const [program, ...given] = await programOf(runtime);
+    const entry = `src/entries/${runtime.toLowerCase()}.ts`;
+    expect(await refused([program, ...given, entry], "2")).toContain("WORKERS=2 is for Node");
+  });
 });

@@ -74,12 +74,14 @@ export function supervise(options: {
       options.onMessage?.(message);
     });
     gone = new Promise((resolve) => {
-      started.once("error", (error) => {
+      started.on("error", (error) => {
+        // After a failed message to a process that has died, its exit follows.
+        if (started.pid !== undefined) return;
         const isMissing = "code" in error && error.code === "ENOENT";
         problem ??= isMissing ? `${started.spawnfile} is not installed: \`npm ci\` brings it along.` : error.message;
-        resolve();
         // A process that never ran emits no exit event.
-        if (!stopping && started.pid === undefined) ended(problem, "not started");
+        resolve();
+        if (!stopping) ended(problem, "not started");
       });
       started.once("exit", (code, signal) => {
         resolve();

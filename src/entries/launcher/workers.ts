@@ -56,7 +56,28 @@ export function runWorkers(): Promise<void> {
   });
 }
 
-const fork = (number: number): ChildProcess => cluster.fork({ WORKER_NUMBER: String(number) }).process;
+/** Starts a worker, and repairs what node:cluster gets wrong when a worker dies. */
+function fork(number: number): ChildProcess {
+  const worker = cluster.fork({ WORKER_NUMBER: String(number) });
+  const { process: child } = worker;
+  // A message to a worker that has just died fails; without a listener that would end this process.
+  worker.on("error", () => {});
+  // Connections that the worker never acknowledged would stay open here, and their clients would wait forever.
+  const unacknowledged = new Map<number, { close(): void }>();
+  const { send } = child;
+  Object.assign(child, {
+    send: (...given: [message: { act?: string; seq: number }, connection: { close(): void }]) => {
+      const [message, connection] = given;
+      if (message.act === "newconn") unacknowledged.set(message.seq, connection);
+      return Reflect.apply(send, child, given);
+    },
+  });
+  child.on("internalMessage", ({ ack }: { ack: number }) => void unacknowledged.delete(ack));
+  child.once("exit", () => {
+    for (const connection of unacknowledged.values()) connection.close();
+  });
+  return child;
+}
 
 /** Answers the scrape of one worker with the metrics of all. */
 function createCollector(workers: readonly Supervised[]) {
