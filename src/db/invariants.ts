@@ -40,7 +40,10 @@ const rollUpInvariant = (table: "hours" | "days"): Invariant => {
   };
 };
 
-/** Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. Its share of the limit is current. */
+/**
+ * Every balance equals the sum of its ledger rows, and what is held of it the sum of open holds. Its share of the limit is current.
+ * Rows without a foreign key are of their contract's organization.
+ */
 export const LEDGER_INVARIANTS: readonly Invariant[] = [
   {
     rule: "each balance equals the sum of its movements",
@@ -70,12 +73,24 @@ export const LEDGER_INVARIANTS: readonly Invariant[] = [
       group by l.contract_id, l.service_id, l.limit_name`,
   },
   {
+    rule: "each movement, sum and hold is of its contract's organization",
+    violations: `
+      select r.contract_id, r.service_id, r.limit_name, c.organization_id as consumed, r.organization_id as moved
+      from (
+        select contract_id, organization_id, service_id, limit_name from usage_ledger
+        union all select contract_id, organization_id, service_id, limit_name from usage_hours
+        union all select contract_id, organization_id, service_id, limit_name from usage_days
+        union all select contract_id, organization_id, '', feature_id from holds
+      ) r join contracts c on c.id = r.contract_id
+      where r.organization_id <> c.organization_id`,
+  },
+  {
     rule: "what is held of each limit equals the sum of its open holds",
     violations: `
       select u.contract_id, u.service_id, u.limit_name, u.held as consumed, coalesce(sum(o.amount), 0) as moved
       from usage_levels u
       left join (${OPEN_AMOUNTS}) o using (contract_id, service_id, limit_name)
-      group by u.contract_id, u.service_id, u.limit_name
+      group by u.contract_id, u.service_id, u.limit_name, u.organization_id
       having u.held <> coalesce(sum(o.amount), 0) or u.open_holds <> count(o.amount) or u.hold_due > min(o.until)`,
   },
   {

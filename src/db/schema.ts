@@ -32,6 +32,8 @@ import type { SnapshotService } from "./queries/contract-snapshots.ts";
 /*
  * All tables. SQL is snake_case, table names are plural, moments are timestamptz, every foreign key is indexed. Every
  * constraint has a name, by which operations recognise its violation.
+ * Tables that grow with customers have `organization_id` in every key, so that they can be distributed by it. Where a deleted
+ * parent sets a reference to null, the migration names the column: ON DELETE SET NULL (service_id).
  * JSON that a client reads back is `json`, never `jsonb`, which reorders keys: the order of a pricing's keys is significant.
  */
 
@@ -186,7 +188,7 @@ export const organizationKeys = pgTable(
 export const services = pgTable(
   "services",
   {
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
     organizationId: text("organization_id").notNull(),
     name: text("name").notNull(),
     /** Lower-case name, used in contracts, feature ids and lookups. */
@@ -200,6 +202,7 @@ export const services = pgTable(
     updatedAt: updatedAt(),
   },
   (t) => [
+    primaryKey({ name: "services_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "services_organization_fk",
       columns: [t.organizationId],
@@ -212,7 +215,8 @@ export const services = pgTable(
 export const pricings = pgTable(
   "pricings",
   {
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
+    organizationId: text("organization_id").notNull(),
     serviceId: text("service_id").notNull(),
     version: text("version").notNull(),
     /** Version with `_` replaced by `.`: both spellings address one version. */
@@ -236,11 +240,14 @@ export const pricings = pgTable(
     createdAt: createdAt(),
   },
   (t) => [
-    foreignKey({ name: "pricings_service_fk", columns: [t.serviceId], foreignColumns: [services.id] }).onDelete(
-      "cascade",
-    ),
-    unique("pricings_version_unique").on(t.serviceId, t.versionKey),
-    unique("pricings_yaml_path_unique").on(t.yamlPath),
+    primaryKey({ name: "pricings_pk", columns: [t.id, t.organizationId] }),
+    foreignKey({
+      name: "pricings_service_fk",
+      columns: [t.serviceId, t.organizationId],
+      foreignColumns: [services.id, services.organizationId],
+    }).onDelete("cascade"),
+    unique("pricings_version_unique").on(t.serviceId, t.versionKey, t.organizationId),
+    unique("pricings_yaml_path_unique").on(t.yamlPath, t.organizationId),
     check("pricings_availability_known", sql`${t.availability} in ('active', 'archived')`),
   ],
 );
@@ -248,7 +255,7 @@ export const pricings = pgTable(
 export const contracts = pgTable(
   "contracts",
   {
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
     organizationId: text("organization_id").notNull(),
     /** The SaaS's id of the end user: opaque and case-sensitive. */
     userId: text("user_id").notNull(),
@@ -270,6 +277,7 @@ export const contracts = pgTable(
     updatedAt: updatedAt(),
   },
   (t) => [
+    primaryKey({ name: "contracts_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "contracts_organization_fk",
       columns: [t.organizationId],
@@ -299,6 +307,7 @@ export const contractServices = pgTable(
   "contract_services",
   {
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     serviceId: text("service_id").notNull(),
     pricingId: text("pricing_id").notNull(),
     position: integer("position").notNull(),
@@ -308,21 +317,21 @@ export const contractServices = pgTable(
     addOns: json("add_ons").$type<Record<string, number>>(),
   },
   (t) => [
-    primaryKey({ name: "contract_services_pk", columns: [t.contractId, t.serviceId] }),
+    primaryKey({ name: "contract_services_pk", columns: [t.contractId, t.serviceId, t.organizationId] }),
     foreignKey({
       name: "contract_services_contract_fk",
-      columns: [t.contractId],
-      foreignColumns: [contracts.id],
+      columns: [t.contractId, t.organizationId],
+      foreignColumns: [contracts.id, contracts.organizationId],
     }).onDelete("cascade"),
     foreignKey({
       name: "contract_services_service_fk",
-      columns: [t.serviceId],
-      foreignColumns: [services.id],
+      columns: [t.serviceId, t.organizationId],
+      foreignColumns: [services.id, services.organizationId],
     }),
     foreignKey({
       name: "contract_services_pricing_fk",
-      columns: [t.pricingId],
-      foreignColumns: [pricings.id],
+      columns: [t.pricingId, t.organizationId],
+      foreignColumns: [pricings.id, pricings.organizationId],
     }),
     index("contract_services_service_idx").on(t.serviceId),
     index("contract_services_pricing_idx").on(t.pricingId),
@@ -337,6 +346,7 @@ export const contractOverrides = pgTable(
   "contract_overrides",
   {
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     serviceId: text("service_id").notNull(),
     kind: text("kind").$type<OverrideKind>().notNull(),
     name: text("name").notNull(),
@@ -354,11 +364,14 @@ export const contractOverrides = pgTable(
     endAnnounced: boolean("end_announced").notNull().default(false),
   },
   (t) => [
-    primaryKey({ name: "contract_overrides_pk", columns: [t.contractId, t.serviceId, t.kind, t.name] }),
+    primaryKey({
+      name: "contract_overrides_pk",
+      columns: [t.contractId, t.serviceId, t.kind, t.name, t.organizationId],
+    }),
     foreignKey({
       name: "contract_overrides_contract_service_fk",
-      columns: [t.contractId, t.serviceId],
-      foreignColumns: [contractServices.contractId, contractServices.serviceId],
+      columns: [t.contractId, t.serviceId, t.organizationId],
+      foreignColumns: [contractServices.contractId, contractServices.serviceId, contractServices.organizationId],
     }).onDelete("cascade"),
     check("contract_overrides_kind_known", sql`${t.kind} in ('features', 'usageLimits')`),
     check("contract_overrides_mode_known", sql`${t.mode} in ('set', 'add')`),
@@ -377,7 +390,7 @@ export const contractOverrides = pgTable(
 export const scheduledChanges = pgTable(
   "scheduled_changes",
   {
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
     organizationId: text("organization_id").notNull(),
     kind: text("kind").$type<ScheduledKind>().notNull(),
     state: text("state").$type<ScheduledState>().notNull(),
@@ -405,6 +418,7 @@ export const scheduledChanges = pgTable(
     actorId: text("actor_id"),
   },
   (t) => [
+    primaryKey({ name: "scheduled_changes_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "scheduled_changes_organization_fk",
       columns: [t.organizationId],
@@ -412,23 +426,23 @@ export const scheduledChanges = pgTable(
     }).onDelete("cascade"),
     foreignKey({
       name: "scheduled_changes_contract_fk",
-      columns: [t.contractId],
-      foreignColumns: [contracts.id],
+      columns: [t.contractId, t.organizationId],
+      foreignColumns: [contracts.id, contracts.organizationId],
     }).onDelete("cascade"),
     foreignKey({
       name: "scheduled_changes_service_fk",
-      columns: [t.serviceId],
-      foreignColumns: [services.id],
+      columns: [t.serviceId, t.organizationId],
+      foreignColumns: [services.id, services.organizationId],
     }).onDelete("set null"),
     foreignKey({
       name: "scheduled_changes_pricing_fk",
-      columns: [t.pricingId],
-      foreignColumns: [pricings.id],
+      columns: [t.pricingId, t.organizationId],
+      foreignColumns: [pricings.id, pricings.organizationId],
     }).onDelete("set null"),
     check("scheduled_changes_kind_known", sql`${t.kind} in ('novation', 'trialEnd', 'availability')`),
     check("scheduled_changes_state_known", sql`${t.state} in ('pending', 'done', 'cancelled', 'blocked')`),
     uniqueIndex("scheduled_changes_pending_unique")
-      .on(t.contractId)
+      .on(t.contractId, t.organizationId)
       .where(sql`${t.state} = 'pending'`),
     index("scheduled_changes_contract_idx").on(t.contractId, t.id),
     index("scheduled_changes_service_idx").on(t.serviceId, t.id),
@@ -447,10 +461,11 @@ export const scheduledSubscriptions = pgTable(
   "scheduled_subscriptions",
   {
     changeId: text("change_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     position: integer("position").notNull(),
-    /** Null once the service is deleted. */
+    /** Null once the service is deleted or in another organization. */
     serviceId: text("service_id"),
-    /** Null once the version is deleted, and for a trial, whose services stay on the version that they have then. */
+    /** Null where the service is, once the version is deleted, and for a trial. A trial keeps the version of its contract. */
     pricingId: text("pricing_id"),
     /** Names at the time of scheduling, for what is deleted. */
     serviceName: text("service_name").notNull(),
@@ -459,28 +474,28 @@ export const scheduledSubscriptions = pgTable(
     addOns: json("add_ons").$type<Record<string, number>>(),
   },
   (t) => [
-    primaryKey({ name: "scheduled_subscriptions_pk", columns: [t.changeId, t.position] }),
+    primaryKey({ name: "scheduled_subscriptions_pk", columns: [t.changeId, t.position, t.organizationId] }),
     foreignKey({
       name: "scheduled_subscriptions_change_fk",
-      columns: [t.changeId],
-      foreignColumns: [scheduledChanges.id],
+      columns: [t.changeId, t.organizationId],
+      foreignColumns: [scheduledChanges.id, scheduledChanges.organizationId],
     }).onDelete("cascade"),
     foreignKey({
       name: "scheduled_subscriptions_service_fk",
-      columns: [t.serviceId],
-      foreignColumns: [services.id],
+      columns: [t.serviceId, t.organizationId],
+      foreignColumns: [services.id, services.organizationId],
     }).onDelete("set null"),
     foreignKey({
       name: "scheduled_subscriptions_pricing_fk",
-      columns: [t.pricingId],
-      foreignColumns: [pricings.id],
+      columns: [t.pricingId, t.organizationId],
+      foreignColumns: [pricings.id, pricings.organizationId],
     }).onDelete("set null"),
     index("scheduled_subscriptions_service_idx").on(t.serviceId),
     index("scheduled_subscriptions_pricing_idx").on(t.pricingId),
   ],
 );
 
-/** Services of which end users have had a trial, also in deleted contracts. */
+/** Services of which end users have had a trial in this organization, also in deleted contracts. */
 export const givenTrials = pgTable(
   "given_trials",
   {
@@ -490,15 +505,11 @@ export const givenTrials = pgTable(
   },
   (t) => [
     primaryKey({ name: "given_trials_pk", columns: [t.organizationId, t.userId, t.serviceId] }),
+    // No foreign key on the service, which may move to another organization: the trial stays given in this one.
     foreignKey({
       name: "given_trials_organization_fk",
       columns: [t.organizationId],
       foreignColumns: [organizations.id],
-    }).onDelete("cascade"),
-    foreignKey({
-      name: "given_trials_service_fk",
-      columns: [t.serviceId],
-      foreignColumns: [services.id],
     }).onDelete("cascade"),
     index("given_trials_service_idx").on(t.serviceId),
   ],
@@ -508,8 +519,9 @@ export const givenTrials = pgTable(
 export const contractHistory = pgTable(
   "contract_history",
   {
-    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    id: bigint("id", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     startDate: moment("start_date").notNull(),
     endDate: moment("end_date").notNull(),
     contractedServices: json("contracted_services").$type<Record<string, string>>().notNull(),
@@ -517,10 +529,11 @@ export const contractHistory = pgTable(
     subscriptionAddOns: json("subscription_add_ons").$type<Record<string, Record<string, number>>>().notNull(),
   },
   (t) => [
+    primaryKey({ name: "contract_history_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "contract_history_contract_fk",
-      columns: [t.contractId],
-      foreignColumns: [contracts.id],
+      columns: [t.contractId, t.organizationId],
+      foreignColumns: [contracts.id, contracts.organizationId],
     }).onDelete("cascade"),
     index("contract_history_contract_idx").on(t.contractId, t.id),
   ],
@@ -535,8 +548,9 @@ export const contractStates = pgTable(
   "contract_states",
   {
     /** Ascends in the order of a contract's states: the writer holds the contract's row lock. */
-    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    id: bigint("id", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     since: moment("since").notNull(),
     cause: text("cause").$type<StateCause>().notNull(),
     startDate: moment("start_date").notNull(),
@@ -551,10 +565,11 @@ export const contractStates = pgTable(
     trial: json("trial").$type<StoredTrial>(),
   },
   (t) => [
+    primaryKey({ name: "contract_states_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "contract_states_contract_fk",
-      columns: [t.contractId],
-      foreignColumns: [contracts.id],
+      columns: [t.contractId, t.organizationId],
+      foreignColumns: [contracts.id, contracts.organizationId],
     }).onDelete("cascade"),
     index("contract_states_contract_idx").on(t.contractId, t.id),
   ],
@@ -565,17 +580,19 @@ export const deletedPricings = pgTable(
   "deleted_pricings",
   {
     /** Id of the deleted version. */
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
     serviceId: text("service_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     model: json("model").$type<Pricing>().notNull(),
     modelHash: text("model_hash").notNull(),
     deletedAt: moment("deleted_at").notNull(),
   },
   (t) => [
+    primaryKey({ name: "deleted_pricings_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "deleted_pricings_service_fk",
-      columns: [t.serviceId],
-      foreignColumns: [services.id],
+      columns: [t.serviceId, t.organizationId],
+      foreignColumns: [services.id, services.organizationId],
     }).onDelete("cascade"),
     index("deleted_pricings_service_idx").on(t.serviceId),
   ],
@@ -586,6 +603,7 @@ export const usageLevels = pgTable(
   "usage_levels",
   {
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     serviceId: text("service_id").notNull(),
     limitName: text("limit_name").notNull(),
     position: integer("position").notNull(),
@@ -622,11 +640,11 @@ export const usageLevels = pgTable(
     index("usage_levels_unfilled_idx")
       .on(t.serviceId)
       .where(sql`${t.limitValue} is null`),
-    primaryKey({ name: "usage_levels_pk", columns: [t.contractId, t.serviceId, t.limitName] }),
+    primaryKey({ name: "usage_levels_pk", columns: [t.contractId, t.serviceId, t.limitName, t.organizationId] }),
     foreignKey({
       name: "usage_levels_contract_service_fk",
-      columns: [t.contractId, t.serviceId],
-      foreignColumns: [contractServices.contractId, contractServices.serviceId],
+      columns: [t.contractId, t.serviceId, t.organizationId],
+      foreignColumns: [contractServices.contractId, contractServices.serviceId, contractServices.organizationId],
     }).onDelete("cascade"),
     check("usage_levels_consumed_not_negative", sql`${t.consumed} >= 0`),
     check("usage_levels_held_not_negative", sql`${t.held} >= 0`),
@@ -646,8 +664,9 @@ export const usageLevels = pgTable(
 export const holds = pgTable(
   "holds",
   {
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     kind: text("kind").$type<HoldKind>().notNull().default("hold"),
     /** `<service>-<feature>`; follows renames of the service while the hold is open. */
     featureId: text("feature_id").notNull(),
@@ -665,6 +684,7 @@ export const holds = pgTable(
     lease: json("lease").$type<LeaseFacts>(),
   },
   (t) => [
+    primaryKey({ name: "holds_pk", columns: [t.id, t.organizationId] }),
     // No foreign key on the contract, as for the ledger. A trigger deletes the rows with their contract.
     index("holds_contract_idx").on(t.contractId, t.id),
     index("holds_open_idx")
@@ -710,8 +730,9 @@ export const evaluators = pgTable(
 export const usageLedger = pgTable(
   "usage_ledger",
   {
-    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    id: bigint("id", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     serviceId: text("service_id").notNull(),
     limitName: text("limit_name").notNull(),
     kind: text("kind").$type<"consume" | "revert" | "adjust" | "reset" | "renew" | "remove" | "late">().notNull(),
@@ -733,6 +754,7 @@ export const usageLedger = pgTable(
     renamedFeatureId: text("renamed_feature_id"),
   },
   (t) => [
+    primaryKey({ name: "usage_ledger_pk", columns: [t.id, t.organizationId] }),
     // No foreign key on the contract: it would repeat a lookup per row although every writer holds the contract's row lock.
     // A trigger deletes the rows with their contract.
     index("usage_ledger_level_idx").on(t.contractId, t.serviceId, t.limitName, t.id),
@@ -760,6 +782,7 @@ export const usageResets = pgTable(
   "usage_resets",
   {
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     serviceId: text("service_id").notNull(),
     limitName: text("limit_name").notNull(),
     /** Time of that movement. */
@@ -767,11 +790,11 @@ export const usageResets = pgTable(
     resetAt: moment("reset_at").notNull(),
   },
   (t) => [
-    primaryKey({ name: "usage_resets_pk", columns: [t.contractId, t.serviceId, t.limitName] }),
+    primaryKey({ name: "usage_resets_pk", columns: [t.contractId, t.serviceId, t.limitName, t.organizationId] }),
     foreignKey({
       name: "usage_resets_contract_fk",
-      columns: [t.contractId],
-      foreignColumns: [contracts.id],
+      columns: [t.contractId, t.organizationId],
+      foreignColumns: [contracts.id, contracts.organizationId],
     }).onDelete("cascade"),
   ],
 );
@@ -809,13 +832,14 @@ export const usageHours = pgTable(
   "usage_hours",
   {
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     hour: moment("hour").notNull(),
     serviceId: text("service_id").notNull(),
     limitName: text("limit_name").notNull(),
     ...usageSums(),
   },
   (t) => [
-    primaryKey({ name: "usage_hours_pk", columns: [t.contractId, t.hour, t.serviceId, t.limitName] }),
+    primaryKey({ name: "usage_hours_pk", columns: [t.contractId, t.hour, t.serviceId, t.limitName, t.organizationId] }),
     index("usage_hours_hour_idx").on(t.hour),
   ],
 );
@@ -825,6 +849,7 @@ export const usageDays = pgTable(
   "usage_days",
   {
     contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     day: moment("day").notNull(),
     serviceId: text("service_id").notNull(),
     limitName: text("limit_name").notNull(),
@@ -833,7 +858,10 @@ export const usageDays = pgTable(
     ...usageSums(),
   },
   (t) => [
-    primaryKey({ name: "usage_days_pk", columns: [t.contractId, t.day, t.serviceId, t.limitName, t.featureId] }),
+    primaryKey({
+      name: "usage_days_pk",
+      columns: [t.contractId, t.day, t.serviceId, t.limitName, t.featureId, t.organizationId],
+    }),
     index("usage_days_day_idx").on(t.day),
   ],
 );
@@ -861,6 +889,8 @@ export const idempotencyKeys = pgTable(
   {
     /** Owner of the key: an organization's id, or `user:` and the id of a user without one. */
     scope: text("scope").notNull(),
+    /** Empty for a call outside of all organizations. */
+    organizationId: text("organization_id").notNull(),
     key: text("key").notNull(),
     /** SHA-256 of the request: reusing the key with a different request is rejected. */
     fingerprint: text("fingerprint").notNull(),
@@ -871,7 +901,7 @@ export const idempotencyKeys = pgTable(
     createdAt: moment("created_at").notNull(),
   },
   (t) => [
-    primaryKey({ name: "idempotency_keys_pk", columns: [t.scope, t.key] }),
+    primaryKey({ name: "idempotency_keys_pk", columns: [t.scope, t.key, t.organizationId] }),
     index("idempotency_keys_created_idx").on(t.createdAt),
   ],
 );
@@ -927,7 +957,7 @@ export const outboxCounter = pgTable(
 export const webhookEndpoints = pgTable(
   "webhook_endpoints",
   {
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
     organizationId: text("organization_id").notNull(),
     url: text("url").notNull(),
     description: text("description"),
@@ -950,6 +980,7 @@ export const webhookEndpoints = pgTable(
     updatedAt: updatedAt(),
   },
   (t) => [
+    primaryKey({ name: "webhook_endpoints_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "webhook_endpoints_organization_fk",
       columns: [t.organizationId],
@@ -965,8 +996,9 @@ export const webhookDeliveries = pgTable(
   "webhook_deliveries",
   {
     /** The `webhook-id` header of every attempt is a prefix and this id. */
-    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    id: bigint("id", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
     endpointId: text("endpoint_id").notNull(),
+    organizationId: text("organization_id").notNull(),
     eventId: bigint("event_id", { mode: "number" }).notNull(),
     code: text("code").notNull(),
     /** Request body, identical in every attempt. */
@@ -983,12 +1015,13 @@ export const webhookDeliveries = pgTable(
     createdAt: createdAt(),
   },
   (t) => [
+    primaryKey({ name: "webhook_deliveries_pk", columns: [t.id, t.organizationId] }),
     foreignKey({
       name: "webhook_deliveries_endpoint_fk",
-      columns: [t.endpointId],
-      foreignColumns: [webhookEndpoints.id],
+      columns: [t.endpointId, t.organizationId],
+      foreignColumns: [webhookEndpoints.id, webhookEndpoints.organizationId],
     }).onDelete("cascade"),
-    unique("webhook_deliveries_event_unique").on(t.endpointId, t.eventId),
+    unique("webhook_deliveries_event_unique").on(t.endpointId, t.eventId, t.organizationId),
     index("webhook_deliveries_due_idx")
       .on(t.endpointId, t.nextAttemptAt)
       .where(sql`${t.status} = 'pending'`),
@@ -1048,10 +1081,10 @@ export const cacheEntries = pgTable("cache_entries", {
 export const auditLog = pgTable(
   "audit_log",
   {
-    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    id: bigint("id", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
     at: moment("at").notNull(),
-    /** Null for changes of the whole instance, such as accounts. */
-    organizationId: text("organization_id"),
+    /** Empty for changes of the whole instance, such as accounts. */
+    organizationId: text("organization_id").notNull(),
     actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
     /** Id of the user or key. */
     actorId: text("actor_id"),
@@ -1064,6 +1097,7 @@ export const auditLog = pgTable(
     requestId: text("request_id"),
   },
   (t) => [
+    primaryKey({ name: "audit_log_pk", columns: [t.id, t.organizationId] }),
     index("audit_log_organization_idx").on(t.organizationId, t.id),
     index("audit_log_at_idx").on(t.at),
     index("audit_log_action_idx").on(t.organizationId, t.action, t.id),
@@ -1077,11 +1111,11 @@ export const auditLog = pgTable(
 export const pricingDecisions = pgTable(
   "pricing_decisions",
   {
-    id: bigint("id", { mode: "number" }).primaryKey().generatedAlwaysAsIdentity(),
+    id: bigint("id", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
     serviceId: text("service_id").notNull(),
     /** The organization whose gate decided; a service that moves away leaves its decisions behind. */
-    organizationId: text("organization_id"),
-    /** Archived, activated, or where contracts went; null for a whole service, and when the version is gone. */
+    organizationId: text("organization_id").notNull(),
+    /** Archived, activated, or where contracts went; null for a whole service. */
     pricingId: text("pricing_id"),
     /** Name of the version at that time. */
     version: text("version"),
@@ -1095,16 +1129,8 @@ export const pricingDecisions = pgTable(
     report: json("report").$type<Record<string, unknown>>().notNull(),
   },
   (t) => [
-    foreignKey({
-      name: "pricing_decisions_service_fk",
-      columns: [t.serviceId],
-      foreignColumns: [services.id],
-    }).onDelete("cascade"),
-    foreignKey({
-      name: "pricing_decisions_pricing_fk",
-      columns: [t.pricingId],
-      foreignColumns: [pricings.id],
-    }).onDelete("set null"),
+    primaryKey({ name: "pricing_decisions_pk", columns: [t.id, t.organizationId] }),
+    // No foreign keys on service and version, which may move to another organization.
     foreignKey({
       name: "pricing_decisions_organization_fk",
       columns: [t.organizationId],

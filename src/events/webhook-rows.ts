@@ -42,6 +42,7 @@ export async function makeDeliveries(db: Database): Promise<number | undefined> 
         )
         .map((endpoint) => ({
           endpoint_id: endpoint.id,
+          organization_id: endpoint.organizationId,
           event_id: event.id,
           code: event.code,
           payload: payloadOf(event),
@@ -49,9 +50,10 @@ export async function makeDeliveries(db: Database): Promise<number | undefined> 
     );
     if (rows.length > 0) {
       await tx.execute(sql`
-        insert into webhook_deliveries (endpoint_id, event_id, code, payload, next_attempt_at)
-        select endpoint_id, event_id, code, payload, now() from json_to_recordset(${JSON.stringify(rows)}::json)
-          as given (endpoint_id text, event_id bigint, code text, payload text)
+        insert into webhook_deliveries (endpoint_id, organization_id, event_id, code, payload, next_attempt_at)
+        select endpoint_id, organization_id, event_id, code, payload, now()
+        from json_to_recordset(${JSON.stringify(rows)}::json)
+          as given (endpoint_id text, organization_id text, event_id bigint, code text, payload text)
         on conflict do nothing`);
     }
     await tx.update(webhookCursor).set({ lastId: last.id });

@@ -92,7 +92,7 @@ export async function auditAll(ctx: Context, changes: readonly Change[]): Promis
       actor_kind: author.actorKind,
       actor_id: author.actorId,
       action,
-      organization_id: organizationId,
+      organization_id: organizationId ?? "",
       target: auditTarget(target),
       before: before ?? null,
       after: after ?? null,

@@ -32,9 +32,14 @@ export async function doOnce(
   const { key, fingerprint } = request;
   const { keyring } = ctx.resources;
   const scope = scopeOf(ctx, request.organizationId);
+  const organizationId = request.organizationId ?? "";
   return transaction(ctx, async (ctx) => {
-    const ofKey = and(eq(idempotencyKeys.scope, scope), eq(idempotencyKeys.key, key));
-    if (await claim(ctx, scope, key, fingerprint)) {
+    const ofKey = and(
+      eq(idempotencyKeys.scope, scope),
+      eq(idempotencyKeys.key, key),
+      eq(idempotencyKeys.organizationId, organizationId),
+    );
+    if (await claim(ctx, { scope, key, fingerprint, organizationId })) {
       const answer = await work(ctx);
       const body = request.isSecret && answer.body !== null ? await sealSecret(keyring, answer.body) : answer.body;
       await ctx.db.update(idempotencyKeys).set({ status: answer.status, body }).where(ofKey);
@@ -70,7 +75,10 @@ function scopeOf(ctx: Context, organizationId: string | undefined): string {
 }
 
 /** True for the one caller that runs `work`. Concurrent callers block here until it commits or rolls back. */
-async function claim(ctx: Context, scope: string, key: string, fingerprint: string): Promise<boolean> {
+async function claim(
+  ctx: Context,
+  { scope, key, fingerprint, organizationId }: Record<"scope" | "key" | "fingerprint" | "organizationId", string>,
+): Promise<boolean> {
   const now = ctx.resources.now().toISOString();
   const over = new Date(ctx.resources.now().getTime() - KEPT_MS).toISOString();
   const claimed = await ctx.db.execute(sql`
@@ -82,9 +90,9 @@ async function claim(ctx: Context, scope: string, key: string, fingerprint: stri
         order by created_at limit ${PRUNED_AT_ONCE} for update skip locked
       )
     )
-    insert into idempotency_keys (scope, key, fingerprint, created_at)
-    values (${scope}, ${key}, ${fingerprint}, ${now}::timestamptz)
-    on conflict (scope, key) do update set
+    insert into idempotency_keys (scope, key, organization_id, fingerprint, created_at)
+    values (${scope}, ${key}, ${organizationId}, ${fingerprint}, ${now}::timestamptz)
+    on conflict (scope, key, organization_id) do update set
       fingerprint = excluded.fingerprint, created_at = excluded.created_at, status = null, body = null
     where idempotency_keys.created_at <= ${over}::timestamptz
     returning key

@@ -24,9 +24,9 @@ import type { Context } from "./context.ts";
 /** Condition of leavePending: one of these services. */
 export const isService = (serviceIds: readonly string[]): SQL => isAnyOf(sql`x.service_id`, serviceIds);
 
-/** Condition of leavePending: a service of the changes that stay behind when it moves to an organization. */
-export const staysBehind = (serviceId: string, organizationId: string): SQL =>
-  sql`x.service_id = ${serviceId} and s.organization_id <> ${organizationId}`;
+/** Condition of leavePending: a service that moves to an organization without the contracts of these changes. */
+export const movesWithout = (serviceId: string, contractIds: readonly string[]): SQL =>
+  sql`x.service_id = ${serviceId} and not ${isAnyOf(sql`s.contract_id`, contractIds)}`;
 
 /** Condition of leavePending: the other services of contracts that a service takes along. */
 export const isLeft = (serviceId: string, contractIds: readonly string[]): SQL =>
@@ -34,14 +34,15 @@ export const isLeft = (serviceId: string, contractIds: readonly string[]): SQL =
 
 /**
  * Removes matching services from all pending changes, and cancels changes that lose their last one. Returns the events.
- * Call it with the services locked.
+ * Call it with the services locked. Events and audit entries are of `organizationId`. Default: that of each contract.
  */
-export async function leavePending(ctx: Context, leaving: SQL): Promise<Addressed[]> {
+export async function leavePending(ctx: Context, leaving: SQL, organizationId?: string): Promise<Addressed[]> {
   const contractIds = await lockContractsWithPending(ctx.db, leaving);
   if (contractIds.length === 0) return [];
   const without = await removePendingServices(ctx.db, contractIds, leaving);
   const why = "Its services were removed";
-  const cancelled = await cancelPending(ctx.db, without, why);
+  const pending = await cancelPending(ctx.db, without, why);
+  const cancelled = pending.map((change) => ({ ...change, organizationId: organizationId ?? change.organizationId }));
   const trials = cancelled.filter(({ kind }) => kind === "trialEnd");
   const novations = cancelled.filter(({ kind }) => kind === "novation");
   await auditChanges(ctx, "schedule.cancel", novations, { why });

@@ -1,60 +1,145 @@
+import type { Sql } from "postgres";
 import { afterAll, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
+import { REFERENCE_TABLES } from "../support/organizations.ts";
 
-/* An installation can be split by organization: each row is the instance's or leads to one organization. */
+/*
+ * The tables can be split by organization: each is a reference table, or has `organization_id` in all its keys, as Citus requires
+ * of a distribution column.
+ */
 
 const database: TestDatabase = await createTestDatabase();
 afterAll(() => database.drop());
 
-/** Tables of the instance: each part of a split installation has its own. They do not grow with customers. */
-const INSTANCE = [
-  "analytics_days",
-  "cache_entries",
-  "instances",
-  "outbox_counter",
-  "rate_counters",
-  "space_imports",
-  "token_keys",
-  "usage_ledger_start",
-  "usage_rollup",
-  "webhook_cursor",
-];
-/** Accounts, and the organizations themselves. */
-const DIRECTORY = ["organizations", "users"];
-/** Tables with an organization in another column: null there, or another value, means the whole instance. */
-const OWN_COLUMN: Readonly<Record<string, string>> = { idempotency_keys: "scope" };
-/** Columns that lead to the organization, each with its table. */
-const PARENTS: Readonly<Record<string, string>> = {
-  change_id: "scheduled_changes",
-  contract_id: "contracts",
-  endpoint_id: "webhook_endpoints",
-  service_id: "services",
-};
+const isReference = (table: string) => Object.hasOwn(REFERENCE_TABLES, table);
 
-async function columnsOfTables(): Promise<Map<string, { required: string[]; all: string[] }>> {
-  const rows = await database.connection.client<{ name: string; required: string[] | null; all: string[] }[]>`
-    select table_name as name, array_agg(column_name::text) as all,
-      array_agg(column_name::text) filter (where is_nullable = 'NO') as required
-    from information_schema.columns join information_schema.tables using (table_schema, table_name)
-    where table_schema = 'public' and table_type = 'BASE TABLE' group by 1`;
-  return new Map(rows.map(({ name, required, all }) => [name, { required: required ?? [], all }]));
+/** Distributed tables without a column `organization_id` of type text that is never null. */
+async function tablesWithoutOrganization(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select c.relname as name from pg_class c
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not exists (
+      select from pg_attribute a where a.attrelid = c.oid and a.attname = 'organization_id' and a.attnotnull
+        and a.atttypid = 'text'::regtype)
+    order by 1`;
+  return rows.map(({ name }) => name).filter((name) => !isReference(name));
 }
 
-it("each row of a table that grows with customers names its organization, or a contract, service, change or webhook of it", async () => {
-  const tables = await columnsOfTables();
-  const lost = [...tables].filter(([name, { required, all }]) => {
-    if (INSTANCE.includes(name) || DIRECTORY.includes(name)) return false;
-    if (all.includes(OWN_COLUMN[name] ?? "organization_id")) return false;
-    return !required.some((column) => tables.get(PARENTS[column] ?? "")?.required.includes("organization_id"));
-  });
-  expect(lost.map(([name]) => name)).toEqual([]);
-  expect([...INSTANCE, ...DIRECTORY].filter((name) => !tables.has(name))).toEqual([]);
+/** Unique keys of distributed tables that lack the organization, and tables without a primary key. */
+async function keysWithoutOrganization(sql: Sql): Promise<string[]> {
+  const keys = await sql<{ table: string; name: string | null; has: boolean }[]>`
+    select c.relname as table, i.indexrelid::regclass::text as name, exists (
+        select from pg_attribute a where a.attrelid = c.oid and a.attname = 'organization_id'
+          and a.attnum = any((i.indkey::smallint[])[0:i.indnkeyatts - 1])) as has
+    from pg_class c left join pg_index i on i.indrelid = c.oid and i.indisunique
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') order by 1, 2`;
+  return keys.filter(({ table, has }) => !isReference(table) && !has).map(({ table, name }) => `${table}: ${name}`);
+}
+
+/**
+ * Foreign keys that a distributed table cannot have: to another distributed table without the organization at the same place of
+ * both sides, with an action that changes the organization, or from a reference table to a distributed one.
+ */
+async function keysAcrossOrganizations(sql: Sql): Promise<string[]> {
+  const keys = await sql<
+    { name: string; of: string; to: string; columns: string[]; referenced: string[]; update: string; set: string[] }[]
+  >`
+    select k.conname as name, k.conrelid::regclass::text as of, k.confrelid::regclass::text as to, k.confupdtype as update,
+      ${columnsOf(sql, "conrelid", "conkey")} as columns, ${columnsOf(sql, "confrelid", "confkey")} as referenced,
+      case when k.confdeltype in ('n', 'd') then ${columnsOf(sql, "conrelid", "confdelsetcols")} else '{}' end as set
+    from pg_constraint k where k.contype = 'f' and k.connamespace = 'public'::regnamespace order by 1`;
+  return keys
+    .filter(({ of, to, columns, referenced, update, set }) => {
+      if (isReference(to)) return false;
+      const at = columns.indexOf("organization_id");
+      return isReference(of) || at < 0 || referenced[at] !== "organization_id" || update !== "a" || !isPartial(set);
+    })
+    .map(({ name }) => name);
+}
+
+const isPartial = (set: readonly string[] | null) => set !== null && !set.includes("organization_id");
+
+const columnsOf = (sql: Sql, table: string, columns: string) => sql`(
+    select array_agg(a.attname::text order by place) from unnest(k.${sql(columns)}) with ordinality as u (number, place)
+    join pg_attribute a on a.attrelid = k.${sql(table)} and a.attnum = u.number)`;
+
+it("each table is a named reference table or has organization_id, and in all its keys", async () => {
+  const { client } = database.connection;
+  expect(await tablesWithoutOrganization(client)).toEqual([]);
+  expect(await keysWithoutOrganization(client)).toEqual([]);
+  expect(await keysAcrossOrganizations(client)).toEqual([]);
+  const tables = await client<{ name: string }[]>`
+    select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`;
+  const names = tables.map(({ name }) => name);
+  expect(Object.keys(REFERENCE_TABLES).filter((name) => !names.includes(name))).toEqual([]);
 });
 
-it("tables of the instance know no organization, and no foreign key leads from one to the other", async () => {
-  const tables = await columnsOfTables();
-  expect(INSTANCE.filter((name) => tables.get(name)?.all.includes("organization_id"))).toEqual([]);
-  const keys = await database.connection.client<{ of: string; to: string }[]>`
-    select distinct conrelid::regclass::text as of, confrelid::regclass::text as to from pg_constraint where contype = 'f'`;
-  expect(keys.filter(({ of, to }) => INSTANCE.includes(of) || INSTANCE.includes(to))).toEqual([]);
+it.each([
+  [
+    "a table without the column",
+    tablesWithoutOrganization,
+    "create table orders (id text primary key, organization_id text)",
+    "orders",
+  ],
+  [
+    "a primary key without it",
+    keysWithoutOrganization,
+    "alter table usage_hours drop constraint usage_hours_pk, add constraint usage_hours_pk primary key (contract_id, hour)",
+    "usage_hours: usage_hours_pk",
+  ],
+  [
+    "a unique index that only includes it",
+    keysWithoutOrganization,
+    "create unique index one_at_a_time on holds (contract_id) include (organization_id)",
+    "holds: one_at_a_time",
+  ],
+  [
+    "a table without a key",
+    keysWithoutOrganization,
+    "create table orders (organization_id text not null)",
+    "orders: null",
+  ],
+  [
+    "a foreign key without it",
+    keysAcrossOrganizations,
+    `alter table contracts add constraint contracts_id unique (id);
+     alter table holds add constraint holds_contract_fk foreign key (contract_id) references contracts (id)`,
+    "holds_contract_fk",
+  ],
+  [
+    "a foreign key that compares it with something else",
+    keysAcrossOrganizations,
+    `alter table holds add constraint holds_contract_fk foreign key (organization_id, contract_id)
+     references contracts (id, organization_id)`,
+    "holds_contract_fk",
+  ],
+  [
+    "a foreign key that deletes it",
+    keysAcrossOrganizations,
+    `alter table holds add constraint holds_contract_fk foreign key (contract_id, organization_id)
+     references contracts (id, organization_id) on delete set null`,
+    "holds_contract_fk",
+  ],
+  [
+    "a foreign key that updates it",
+    keysAcrossOrganizations,
+    `alter table holds add constraint holds_contract_fk foreign key (contract_id, organization_id)
+     references contracts (id, organization_id) on update cascade`,
+    "holds_contract_fk",
+  ],
+  [
+    "a reference table that refers to a distributed one",
+    keysAcrossOrganizations,
+    `alter table members add column contract_id text, add constraint members_contract_fk
+     foreign key (contract_id, organization_id) references contracts (id, organization_id)`,
+    "members_contract_fk",
+  ],
+])("finds %s", async (_, find, change, name) => {
+  const session = await database.connection.client.reserve();
+  try {
+    await session.unsafe(`begin; ${change}`);
+    expect(await find(session)).toEqual([name]);
+  } finally {
+    await session`rollback`;
+    session.release();
+  }
 });

@@ -169,8 +169,8 @@ it("the audit log loses what is older than its time, in many steps, and nothing 
 it("answers to old Idempotency-Keys go, young ones stay", async () => {
   const { client } = api.database.connection;
   await client`
-    insert into idempotency_keys (scope, key, fingerprint, status, created_at)
-    select 's', i::text, 'f', 200, now() - (i % 3) * interval '20 hours' from generate_series(1, 3000) i`;
+    insert into idempotency_keys (scope, organization_id, key, fingerprint, status, created_at)
+    select 's', 's', i::text, 'f', 200, now() - (i % 3) * interval '20 hours' from generate_series(1, 3000) i`;
   expect(await pruneIdempotencyKeys(api.resources.db, now)).toBe(1000);
   expect((await client`select count(*)::int as n from idempotency_keys where scope = 's'`)[0]).toEqual({ n: 2000 });
 });

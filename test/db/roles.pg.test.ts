@@ -69,7 +69,7 @@ describe("the server's role", () => {
     await changeServices(api, "/organizations/:organizationId", take);
   });
 
-  it("counts, reverts, renames and deletes what has been counted", async () => {
+  it("counts, reverts, renames, moves and deletes what has been counted", async () => {
     const { key } = api.callers.all;
     await upload(api, key, tasker());
     await contract(api, key, "ada");
@@ -83,8 +83,10 @@ describe("the server's role", () => {
     expect((await consume()).headers.get("idempotent-replayed")).toBe("true");
     expect((await api.call("PUT", "/services/Tasker", { key, body: { name: "Jobber" } })).status).toBe(200);
     expect((await api.call("POST", "/features/ada/jobber-board?revert=true", { key })).status).toBe(204);
+    const { id: organizationId, key: moved } = await api.newOrganization(api.callers.owner);
+    expect((await api.call("PUT", "/services/Jobber", { key, body: { organizationId } })).status).toBe(200);
     expect((await checkLedger(api.resources.db)).violations).toEqual([]);
-    expect((await api.call("DELETE", "/contracts/ada", { key })).status).toBe(204);
+    expect((await api.call("DELETE", "/contracts/ada", { key: moved })).status).toBe(204);
     await api.resources.keyUses.flush();
     await api.resources.callCounter.flush();
   });
@@ -165,6 +167,7 @@ describe("the role for reports", () => {
     "insert into contracts (id) values ('x')",
     "delete from contracts",
     "select prune_audit_log(now(), 1)",
+    "select faregate_move_service('', '{}', '', now())",
   ])("may not: %s", async (statement) => {
     expect(await codeOf(reader.client.unsafe(statement))).toBe("42501");
   });

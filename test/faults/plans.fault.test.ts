@@ -129,8 +129,8 @@ async function seed(): Promise<void> {
   await sql`insert into denials (organization_id, hour, feature_id, reason, count)
     select 'org-' || (n % ${ORGANIZATIONS} + 1), date_trunc('hour', now()) - (n % 200) * interval '1 hour', 'tasker-' || n, 'NOT_GRANTED', 1
     from generate_series(1, 20000) n`;
-  await sql`insert into idempotency_keys (scope, key, fingerprint, created_at)
-    select 'org-' || (n % ${ORGANIZATIONS} + 1), 'seeded-' || n, 'seeded', now() from generate_series(1, 20000) n`;
+  await sql`insert into idempotency_keys (scope, organization_id, key, fingerprint, created_at)
+    select 'org-' || (n % ${ORGANIZATIONS} + 1), 'org-' || (n % ${ORGANIZATIONS} + 1), 'seeded-' || n, 'seeded', now() from generate_series(1, 20000) n`;
   await sql`insert into outbox (id, organization_id, code, details)
     select n, 'org-' || (n % ${ORGANIZATIONS} + 1), 'PRICING_CREATED', '{}' from generate_series(1000, 20000) n`;
   await sql`update outbox_counter set last_id = 20000`;

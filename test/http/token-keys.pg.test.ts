@@ -257,7 +257,7 @@ describe("first key", () => {
       expect(new Set(found.flat().map(({ kid }) => kid)).size).toBe(1);
       const { client } = database.connection;
       const rows = await client`select organization_id, target from audit_log where action = 'token-key.create'`;
-      expect([...rows]).toEqual([{ organization_id: null, target: found[0]?.[0]?.kid }]);
+      expect([...rows]).toEqual([{ organization_id: "", target: found[0]?.[0]?.kid }]);
       expect(await client`select 1 from token_keys`).toHaveLength(1);
     } finally {
       await database.drop();
@@ -318,7 +318,7 @@ describe("rotation", () => {
     const until = new Date(signsFrom.getTime() + DAY_MS + 600_000);
     expect(rotated).toMatchObject({ key: { signsFrom }, previous: { kid: first, publishedUntil: until } });
     expect((await auditOf("token-key.rotate"))[0]).toEqual({
-      organization_id: null,
+      organization_id: "",
       actor_kind: "anonymous",
       target: second,
       before: { kid: first },
@@ -364,7 +364,7 @@ describe("rotation", () => {
     // Within the same second too: a token of a withdrawn key is not given out again.
     expect(kidOf(await token(a))).toBe(key.kid);
     expect((await auditOf("token-key.revoke"))[0]).toMatchObject({
-      organization_id: null,
+      organization_id: "",
       target: key.kid,
       before: { kid: kidOf(earlier) },
       after: { kid: key.kid, signsFrom: now.toISOString(), publishedUntil: null },

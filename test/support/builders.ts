@@ -55,6 +55,7 @@ export async function fillOrganization({ db, now }: Resources, organizationId: s
   await db.insert(pricings).values({
     id: pricingId,
     serviceId,
+    organizationId,
     version: "1.0",
     versionKey: "1.0",
     availability: "active",
@@ -71,5 +72,5 @@ export async function fillOrganization({ db, now }: Resources, organizationId: s
     startDate: now(),
     endDate: now(),
   });
-  await db.insert(contractServices).values({ contractId, serviceId, pricingId, position: 0 });
+  await db.insert(contractServices).values({ contractId, organizationId, serviceId, pricingId, position: 0 });
 }

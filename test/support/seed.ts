@@ -79,11 +79,11 @@ export async function spread(
     select 'service-' || n, 'org-' || n, name, name_key from services, ${copies} where id = ${service}`;
   const columns = await sql<{ name: string }[]>`
     select quote_ident(column_name) as name from information_schema.columns
-    where table_name = 'pricings' and column_name not in ('id', 'service_id', 'yaml_path') and is_identity = 'NO'`;
+    where table_name = 'pricings' and column_name not in ('id', 'organization_id', 'service_id', 'yaml_path') and is_identity = 'NO'`;
   const names = columns.map(({ name }) => name).join(", ");
   await sql.unsafe(
-    `insert into pricings (id, service_id, yaml_path, ${names})
-     select 'pricing-' || n, 'service-' || n, 'seeded-' || n, ${names} from pricings, generate_series(1, $1::int) n where id = $2`,
+    `insert into pricings (id, organization_id, service_id, yaml_path, ${names})
+     select 'pricing-' || n, 'org-' || n, 'service-' || n, 'seeded-' || n, ${names} from pricings, generate_series(1, $1::int) n where id = $2`,
     [organizations, pricing],
   );
   await sql`insert into contracts (id, organization_id, user_id, username, group_id, start_date, end_date, auto_renew)

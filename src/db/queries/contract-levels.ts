@@ -62,8 +62,8 @@ export async function dropLevels(
     where wanted.service_id = usage_levels.service_id and wanted.limit_name = usage_levels.limit_name
   )`;
   await tx.execute(sql`
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select contract_id, service_id, limit_name, 'remove', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
+    insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select contract_id, organization_id, service_id, limit_name, 'remove', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
     from usage_levels
     where ${of} and ${leaving}
   `);
@@ -75,13 +75,14 @@ export async function putLevels(tx: Database, groups: readonly LevelGroup[], now
   if (groups.every(({ contractIds }) => contractIds.length === 0)) return;
   await tx.execute(sql`
     insert into usage_levels
-      (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit, limit_value,
-      used_tenths, running_since)
-    select c.id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit,
+      (contract_id, organization_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit,
+      limit_value, used_tenths, running_since)
+    select c.id, contracts.organization_id, l.service_id, l.limit_name, l.position, 0, l.anchor, l.reset_at, l.period_value, l.period_unit,
       l.limit_value, 0, ${now.toISOString()}::timestamptz
     from ${numberedContracts(groups)} as c (id, number)
     join json_to_recordset(${limitsParameter(groups, now)}::json) as l (${LIMIT_COLUMNS}) using (number)
-    on conflict (contract_id, service_id, limit_name) do update set
+    join contracts on contracts.id = c.id
+    on conflict (contract_id, service_id, limit_name, organization_id) do update set
       position = excluded.position,
       anchor = case
         when excluded.reset_at is null or usage_levels.reset_at is null then excluded.anchor
@@ -146,10 +147,10 @@ export async function recordServiceRemoval(
   input: { contractIds: readonly string[]; serviceIds: readonly string[]; now: Date; operationId: string },
 ): Promise<void> {
   await tx.execute(sql`
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-    select contract_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${input.now.toISOString()}::timestamptz
+    insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+    select contract_id, organization_id, service_id, limit_name, 'remove', ${input.operationId}, -consumed, ${input.now.toISOString()}::timestamptz
     from (
-      select contract_id, service_id, limit_name, consumed from usage_levels
+      select contract_id, organization_id, service_id, limit_name, consumed from usage_levels
       where ${isAnyOf(sql`contract_id`, input.contractIds)} and ${isAnyOf(sql`service_id`, input.serviceIds)}
       order by contract_id, service_id, limit_name
       for update

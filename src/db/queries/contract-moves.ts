@@ -77,8 +77,8 @@ export async function moveToVersion(
     if (found.due.length > 0) {
       const due = sql`${levelsOf(found.due)} and reset_at < ${now.toISOString()}::timestamptz and consumed > 0`;
       await tx.execute(sql`
-        insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-        select contract_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
+        insert into usage_ledger (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+        select contract_id, organization_id, service_id, limit_name, 'renew', ${operationId}, -consumed, ${now.toISOString()}::timestamptz
         from usage_levels where ${due}
       `);
       await tx.execute(sql`

@@ -34,9 +34,9 @@ export async function recordStates(
   if (input.contractIds.length === 0) return;
   await tx.execute(sql`
     insert into contract_states
-      (contract_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels, overrides,
-      trial)
-    select c.id, ${input.now.toISOString()}::timestamptz, ${input.cause}, c.start_date, c.end_date, c.auto_renew,
+      (contract_id, organization_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels,
+      overrides, trial)
+    select c.id, c.organization_id, ${input.now.toISOString()}::timestamptz, ${input.cause}, c.start_date, c.end_date, c.auto_renew,
       c.renewal_days, coalesce(${SERVICES_JSON}, '[]'), coalesce((
         select json_agg(json_build_object('serviceId', u.service_id, 'limitName', u.limit_name, 'resetAt', u.reset_at,
             'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit)

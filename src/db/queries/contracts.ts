@@ -1,7 +1,7 @@
 import { and, asc, sql, type SQL } from "drizzle-orm";
 import { END_OF_TIME } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
-import { isAnyOf, textArray } from "../postgres/lists.ts";
+import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
 import { dropLevels, putLevels, recordServiceRemoval, type TrackedService } from "./contract-levels.ts";
 import { recordStates } from "./contract-states.ts";
@@ -90,14 +90,14 @@ export async function addSubscriptions(
 ): Promise<void> {
   const { next } = input;
   if (next.length === 0) return;
-  const these = textArray(input.contractIds);
   await tx.execute(sql`
-    insert into contract_services (contract_id, service_id, pricing_id, position, plan, add_ons)
-    select c.id, s.service_id, s.pricing_id, s.position, s.plan, s.add_ons
-    from unnest(${these}) as c (id)
+    insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, plan, add_ons)
+    select c.id, c.organization_id, s.service_id, s.pricing_id, s.position, s.plan, s.add_ons
+    from contracts c
     cross join json_to_recordset(${servicesParameter(next)}::json)
       as s (service_id text, pricing_id text, position integer, plan text, add_ons json)
-    on conflict (contract_id, service_id) do update set
+    where ${isAnyOf(sql`c.id`, input.contractIds)}
+    on conflict (contract_id, service_id, organization_id) do update set
       pricing_id = excluded.pricing_id, position = excluded.position, plan = excluded.plan, add_ons = excluded.add_ons
   `);
   await putLevels(tx, [input], input.now);
@@ -143,8 +143,8 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
   if (contractIds.length === 0) return;
   await tx.execute(sql`
     insert into contract_history
-      (contract_id, start_date, end_date, contracted_services, subscription_plans, subscription_add_ons)
-    select c.id, c.start_date, ${endDate.toISOString()}::timestamptz,
+      (contract_id, organization_id, start_date, end_date, contracted_services, subscription_plans, subscription_add_ons)
+    select c.id, c.organization_id, c.start_date, ${endDate.toISOString()}::timestamptz,
       coalesce(json_object_agg(s.name_key, p.version order by cs.position) filter (where s.id is not null), '{}'),
       coalesce(json_object_agg(s.name_key, cs.plan order by cs.position) filter (where cs.plan is not null), '{}'),
       coalesce(json_object_agg(s.name_key, cs.add_ons order by cs.position) filter (where cs.add_ons is not null), '{}')
@@ -153,7 +153,7 @@ export async function appendHistory(tx: Database, contractIds: readonly string[]
     left join services s on s.id = cs.service_id
     left join pricings p on p.id = cs.pricing_id
     where ${isAnyOf(sql`c.id`, contractIds)}
-    group by c.id
+    group by c.id, c.organization_id
     order by c.id
   `);
 }

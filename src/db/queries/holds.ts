@@ -13,10 +13,13 @@ import { isDue, loadLevels, renewDue, sameLevel } from "./usage.ts";
  * everything that writes with the contract locked.
  */
 
-export type HoldRow = Omit<typeof holds.$inferSelect, "lease">;
+export type HoldRow = Omit<typeof holds.$inferSelect, "lease" | "organizationId">;
 
 /** A hold to take. */
-export type NewHold = Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "onExpiry" | "createdAt" | "until">;
+export type NewHold = Pick<
+  typeof holds.$inferSelect,
+  "id" | "contractId" | "organizationId" | "featureId" | "amounts" | "onExpiry" | "createdAt" | "until"
+>;
 
 /** The end of an open hold. */
 export interface HoldEnd {

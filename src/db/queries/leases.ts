@@ -21,7 +21,10 @@ export interface FoundLease {
 }
 
 /** A lease to open. */
-export type NewLease = Pick<LeaseRow, "id" | "contractId" | "featureId" | "amounts" | "createdAt" | "until" | "lease">;
+export type NewLease = Pick<
+  LeaseRow,
+  "id" | "contractId" | "featureId" | "amounts" | "createdAt" | "until" | "lease"
+> & { organizationId: string };
 
 /** Finds a lease by its id; undefined if there is none of this kind. */
 export async function findLease(db: Database, id: string): Promise<FoundLease | undefined> {

@@ -66,13 +66,17 @@ const timesOf = ({ from, until, setAt }: OverrideJson) => ({
 });
 
 /** Creates or replaces the override of an element. Call it with the contract locked. */
-export async function putOverride(tx: Database, contractId: string, override: StoredOverride): Promise<void> {
-  const row = { contractId, ...override, endAnnounced: false };
-  const { contractId: contract, serviceId, kind, name } = contractOverrides;
+export async function putOverride(
+  tx: Database,
+  contract: { id: string; organizationId: string },
+  override: StoredOverride,
+): Promise<void> {
+  const row = { contractId: contract.id, organizationId: contract.organizationId, ...override, endAnnounced: false };
+  const { contractId, serviceId, kind, name, organizationId } = contractOverrides;
   await tx
     .insert(contractOverrides)
     .values(row)
-    .onConflictDoUpdate({ target: [contract, serviceId, kind, name], set: row });
+    .onConflictDoUpdate({ target: [contractId, serviceId, kind, name, organizationId], set: row });
 }
 
 export async function deleteOverride(tx: Database, { contractId, serviceId, kind, name }: ElementKey): Promise<void> {

@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import { serviceKey } from "../../core/pricing/names.ts";
 import type { Database } from "../postgres/connect.ts";
+import { textArray } from "../postgres/lists.ts";
 import { pricings, services } from "../schema.ts";
 
 export { serviceKey, versionKey } from "../../core/pricing/names.ts";
@@ -30,6 +31,20 @@ export async function findService(
     );
   const [row] = await (input.lock === undefined ? query : query.for(input.lock));
   return row;
+}
+
+/**
+ * Gives a service to another organization, with contracts that have no other service, and all rows of both. Call it with
+ * service and contracts locked, once no other contract has the service.
+ * @throws a violation of contracts_user_unique or services_name_unique, or of a foreign key on the organization.
+ */
+export async function moveService(
+  tx: Database,
+  move: { serviceId: string; contractIds: readonly string[]; organizationId: string; now: Date },
+): Promise<void> {
+  const { serviceId, contractIds, organizationId, now } = move;
+  await tx.execute(sql`select faregate_move_service(${serviceId}, ${textArray(contractIds)}, ${organizationId},
+    ${now.toISOString()}::timestamptz)`);
 }
 
 /** A version of a service, without its content. */

@@ -133,11 +133,6 @@ export function availabilityEvent(
   return { organizationId, event: { code, details: why === undefined ? details : { ...details, why } } };
 }
 
-/** Gives the changes of a moved service its new organization. */
-export async function moveAvailability(tx: Database, serviceId: string, organizationId: string): Promise<void> {
-  await tx.update(scheduledChanges).set({ organizationId }).where(eq(scheduledChanges.serviceId, serviceId));
-}
-
 /** Returns the ids of the newest changes of a service, newest first. */
 export async function newestAvailability(db: Database, serviceId: string, limit: number): Promise<string[]> {
   const rows = await db

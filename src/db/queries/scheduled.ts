@@ -231,7 +231,8 @@ export async function insertChange(
 ): Promise<void> {
   await tx.insert(scheduledChanges).values(change);
   if (next.length > 0) {
-    const rows = next.map((service, position) => ({ ...service, changeId: change.id, position }));
+    const { id: changeId, organizationId } = change;
+    const rows = next.map((service, position) => ({ ...service, changeId, organizationId, position }));
     await tx.insert(scheduledSubscriptions).values(rows);
   }
   await tx

@@ -116,8 +116,9 @@ export async function writeUsage(
           "usedAt" timestamptz, "isLate" boolean)
     ), written as (
       insert into usage_ledger
-        (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, late_amount, used_at, created_at)
-      select "contractId", "serviceId", "limitName", case when "isLate" then 'late' else 'consume' end, "featureId",
+        (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, late_amount, used_at,
+          created_at)
+      select "contractId", ${organizationId}, "serviceId", "limitName", case when "isLate" then 'late' else 'consume' end, "featureId",
         "operationId", case when "isLate" then 0 else amount end, case when "isLate" then amount end, "usedAt", ${moment}
       from movement
     ), counted as (

@@ -38,23 +38,27 @@ async function addBatch(db: Database, upTo: number): Promise<{ added: number; is
     const end = added < BATCH ? upTo : Number(next?.id);
     await tx.execute(sql`
       with moved as materialized (
-        select l.contract_id, l.service_id, l.limit_name, coalesce(l.feature_id, '') as feature_id,
+        select l.contract_id, l.organization_id, l.service_id, l.limit_name, coalesce(l.feature_id, '') as feature_id,
           date_trunc('hour', ${USED_AT}, 'UTC') as hour, ${SUMS}
         from usage_ledger l where l.id > ${mark.up_to}::bigint and l.id <= ${end}::bigint and not ${IS_CARRIED}
-        group by 1, 2, 3, 4, 5
+        group by 1, 2, 3, 4, 5, 6
       ), hours as (
-        insert into usage_hours as r (contract_id, hour, service_id, limit_name, counted, cleared, late, entries)
-        select contract_id, hour, service_id, limit_name, sum(counted), sum(cleared), sum(late), sum(entries)
-        from moved group by 1, 2, 3, 4 order by 1, 2, 3, 4
-        on conflict (contract_id, hour, service_id, limit_name) do update set counted = r.counted + excluded.counted,
-          cleared = r.cleared + excluded.cleared, late = r.late + excluded.late, entries = r.entries + excluded.entries
+        insert into usage_hours as r
+          (contract_id, organization_id, hour, service_id, limit_name, counted, cleared, late, entries)
+        select contract_id, organization_id, hour, service_id, limit_name, sum(counted), sum(cleared), sum(late), sum(entries)
+        from moved group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+        on conflict (contract_id, hour, service_id, limit_name, organization_id) do update set
+          counted = r.counted + excluded.counted, cleared = r.cleared + excluded.cleared, late = r.late + excluded.late,
+          entries = r.entries + excluded.entries
       )
-      insert into usage_days as r (contract_id, day, service_id, limit_name, feature_id, counted, cleared, late, entries)
-      select contract_id, date_trunc('day', hour, 'UTC') as day, service_id, limit_name, feature_id,
+      insert into usage_days as r
+        (contract_id, organization_id, day, service_id, limit_name, feature_id, counted, cleared, late, entries)
+      select contract_id, organization_id, date_trunc('day', hour, 'UTC') as day, service_id, limit_name, feature_id,
         sum(counted), sum(cleared), sum(late), sum(entries)
-      from moved group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
-      on conflict (contract_id, day, service_id, limit_name, feature_id) do update set counted = r.counted + excluded.counted,
-        cleared = r.cleared + excluded.cleared, late = r.late + excluded.late, entries = r.entries + excluded.entries
+      from moved group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6
+      on conflict (contract_id, day, service_id, limit_name, feature_id, organization_id) do update set
+        counted = r.counted + excluded.counted, cleared = r.cleared + excluded.cleared, late = r.late + excluded.late,
+        entries = r.entries + excluded.entries
     `);
     await tx.execute(sql`update usage_rollup set up_to = ${end}::bigint`);
     return { added, isDone: end >= upTo };

@@ -163,12 +163,12 @@ export async function moveLevels<L extends Level>(
         alerted_limit = case when ${startsAtZero}::boolean then null else u.alerted_limit end
       from balance b
       where u.contract_id = ${contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
-      returning u.service_id, u.limit_name, b.before, u.consumed, b.reset_at
+      returning u.organization_id, u.service_id, u.limit_name, b.before, u.consumed, b.reset_at
     ), written as (
       insert into usage_ledger
-        (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, reset_at, created_at)
-      select ${contractId}, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null}, ${entry.operationId},
-        consumed - before, reset_at, ${entry.now.toISOString()}::timestamptz
+        (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, reset_at, created_at)
+      select ${contractId}, organization_id, service_id, limit_name, ${entry.kind}, ${entry.featureId ?? null},
+        ${entry.operationId}, consumed - before, reset_at, ${entry.now.toISOString()}::timestamptz
       from changed
     )
     select service_id, limit_name, consumed from changed
@@ -350,10 +350,11 @@ export async function revertFeature(
       update usage_levels u set consumed = greatest(0, b.before - b.delta)
       from balance b
       where u.contract_id = ${input.contractId} and u.service_id = b.service_id and u.limit_name = b.limit_name
-      returning u.service_id, u.limit_name, b.before, u.consumed
+      returning u.organization_id, u.service_id, u.limit_name, b.before, u.consumed
     )
-    insert into usage_ledger (contract_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
-    select ${input.contractId}, service_id, limit_name, 'revert', feature_id, ${input.operationId},
+    insert into usage_ledger
+      (contract_id, organization_id, service_id, limit_name, kind, feature_id, operation_id, delta, created_at)
+    select ${input.contractId}, organization_id, service_id, limit_name, 'revert', feature_id, ${input.operationId},
       -least(part.delta, greatest(0, changed.before - changed.consumed - part.earlier)), ${now}
     from changed join part using (service_id, limit_name)
   `);

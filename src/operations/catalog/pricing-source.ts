@@ -164,6 +164,7 @@ export async function insertPricing(
   await ctx.db.insert(pricings).values({
     id,
     serviceId: service.id,
+    organizationId: service.organizationId,
     version: pricing.version,
     versionKey: versionKey(pricing.version),
     availability: "active",

@@ -267,6 +267,7 @@ export async function deletePricing(ctx: Context, input: PricingAddress): Promis
       const [gone] = await ctx.db.delete(pricings).where(isDoomed).returning({
         id: pricings.id,
         serviceId: pricings.serviceId,
+        organizationId: pricings.organizationId,
         version: pricings.version,
         model: pricings.model,
         modelHash: pricings.modelHash,

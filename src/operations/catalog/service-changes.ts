@@ -9,10 +9,9 @@ import { lockSubscribers } from "../../db/queries/contracts.ts";
 import { followLevels, renameInHolds } from "../../db/queries/holds.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { endLeavingOverrides } from "../../db/queries/overrides.ts";
-import { moveAvailability } from "../../db/queries/scheduled-availability.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import { serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
-import { contracts, contractServices, members, organizations, scheduledChanges, services } from "../../db/schema.ts";
+import { moveService, serviceKey, type ServiceRow, type ServiceView } from "../../db/queries/pricings.ts";
+import { contracts, contractServices, members, organizations, services } from "../../db/schema.ts";
 import { relabelFeatures, REVERT_WINDOW_MS } from "../../db/queries/usage.ts";
 import { isIdentifier, organizationRole } from "../access.ts";
 import { auditAll } from "../audit.ts";
@@ -21,7 +20,7 @@ import { type Context, newId } from "../context.ts";
 import { applyDueChangesOf } from "../due-changes.ts";
 import { expireHoldsOf } from "../due-holds.ts";
 import { Failure } from "../errors.ts";
-import { isLeft, leavePending, staysBehind } from "../pending-changes.ts";
+import { isLeft, leavePending, movesWithout } from "../pending-changes.ts";
 import { proposeFirst } from "../policy/proposals.ts";
 import { requireService, type ServiceAddress, viewService } from "../service-address.ts";
 
@@ -60,7 +59,6 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
         .update(services)
         .set({
           ...(name === "" ? {} : { name, nameKey: serviceKey(name) }),
-          ...(target === undefined ? {} : { organizationId: target }),
           ...(isMoved ? { offerPublished: false } : {}),
           updatedAt: ctx.resources.now(),
         })
@@ -95,9 +93,8 @@ export async function updateService(ctx: Context, input: ServiceAddress & Servic
     }
     // The target organization gained a contract of that end user after the check. Run again to name the end user.
     if (violates(error, "contracts_user_unique")) return updateService(ctx, input);
-    if (violates(error, "services_organization_fk") || violates(error, "contracts_organization_fk")) {
-      throw unknownOrganization(target ?? "", error);
-    }
+    const ofOrganization = ["services", "contracts", "scheduled_changes"].map((table) => `${table}_organization_fk`);
+    if (ofOrganization.some((key) => violates(error, key))) throw unknownOrganization(target ?? "", error);
     throw error;
   }
 }
@@ -146,39 +143,30 @@ async function moveContracts(ctx: Context, service: ServiceRow, targetId: string
     .where(and(isAnyOf(contractServices.contractId, holderIds), sql`${contractServices.serviceId} <> ${service.id}`));
   const staying = new Set(sharing.map((row) => row.id));
   const moving = holders.filter((row) => !staying.has(row.id));
-  await takeAlong(ctx, moving, targetId);
-  await moveAvailability(ctx.db, service.id, targetId);
-  const theirs = moving.map((row) => row.id);
-  return [
-    ...(await leavePending(ctx, staysBehind(service.id, targetId))),
-    ...(await leavePending(ctx, isLeft(service.id, theirs))),
+  await requireNoneOf(
+    ctx,
+    targetId,
+    moving.map((row) => row.userId),
+  );
+  const contractIds = moving.map((row) => row.id);
+  const ended = [
+    ...(await leavePending(ctx, movesWithout(service.id, contractIds))),
+    ...(await leavePending(ctx, isLeft(service.id, contractIds), targetId)),
     ...(await leaveBehind(ctx, [...staying], service.id)),
   ];
+  const now = ctx.resources.now();
+  await moveService(ctx.db, { serviceId: service.id, contractIds, organizationId: targetId, now });
+  return ended;
 }
 
-/** Moves contracts that have only this service, unchanged. */
-async function takeAlong(
-  ctx: Context,
-  moving: readonly { id: string; userId: string }[],
-  targetId: string,
-): Promise<void> {
-  if (moving.length === 0) return;
-  const userIds = moving.map((row) => row.userId);
+/** @throws Failure conflict if the organization has a contract of one of these end users. */
+async function requireNoneOf(ctx: Context, targetId: string, userIds: readonly string[]): Promise<void> {
   const [met] = await ctx.db
     .select({ userId: contracts.userId })
     .from(contracts)
     .where(and(eq(contracts.organizationId, targetId), isAnyOf(contracts.userId, userIds)))
     .limit(1);
   if (met !== undefined) throw new Failure("conflict", `CONFLICT: Contract for user ${met.userId} already exists`);
-  const ids = moving.map((row) => row.id);
-  await ctx.db
-    .update(contracts)
-    .set({ organizationId: targetId, updatedAt: ctx.resources.now() })
-    .where(isAnyOf(contracts.id, ids));
-  await ctx.db
-    .update(scheduledChanges)
-    .set({ organizationId: targetId })
-    .where(isAnyOf(scheduledChanges.contractId, ids));
 }
 
 /**

@@ -5,7 +5,7 @@ import { lockSubscribers, removeServicesFromContracts } from "../../db/queries/c
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { type Addressed, recordEvent } from "../../db/queries/outbox.ts";
 import { serviceKey, type ServiceRow, type ServiceView, versionKey, viewServices } from "../../db/queries/pricings.ts";
-import { pricings, services } from "../../db/schema.ts";
+import { givenTrials, pricingDecisions, pricings, services } from "../../db/schema.ts";
 import { audit, auditAll } from "../audit.ts";
 import { auditOf, decideChange, keepDecision } from "../policy/change-decision.ts";
 import { type Context, newId, transaction } from "../context.ts";
@@ -226,6 +226,9 @@ export async function pruneServices(ctx: Context, input: { organizationId: strin
     const removed = await removeServicesFromContracts(ctx.db, { contractIds, serviceIds, now, operationId });
     const cancelled = await cancelRemoved(ctx, { serviceIds }, "The service was removed");
     const ended = [...removed, ...left, ...cancelled];
+    // These two have no foreign key on services.
+    await ctx.db.delete(givenTrials).where(isAnyOf(givenTrials.serviceId, serviceIds));
+    await ctx.db.delete(pricingDecisions).where(isAnyOf(pricingDecisions.serviceId, serviceIds));
     await ctx.db.delete(services).where(isAnyOf(services.id, serviceIds));
     await auditAll(
       ctx,

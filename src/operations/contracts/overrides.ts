@@ -92,7 +92,7 @@ export async function setOverride(
     const { serviceId } = contracted;
     const ended = await takeEndedOverrides(ctx.db, now, contract.view.id);
     const stored = { serviceId, kind, name, mode, value, from, until, reason, setAt: now, ...authorOf(ctx.caller) };
-    await putOverride(ctx.db, contract.view.id, stored);
+    await putOverride(ctx.db, contract.view, stored);
     await recordChange(ctx, contract, now);
     const { organizationId, userContact } = contract.view;
     const { userId } = userContact;

@@ -144,15 +144,16 @@ async function writeServices(tx: Database, rows: readonly PlannedService[]): Pro
       return { id, organizationId, name, nameKey, disabled, hasArchive, createdAt, updatedAt: createdAt };
     }),
   );
-  for (const service of rows) for (const version of service.versions) await writeVersion(tx, service.id, version);
+  for (const service of rows) for (const version of service.versions) await writeVersion(tx, service, version);
 }
 
-async function writeVersion(tx: Database, serviceId: string, version: PlannedVersion): Promise<void> {
+async function writeVersion(tx: Database, service: PlannedService, version: PlannedVersion): Promise<void> {
   const { pricing, ...row } = version;
   const model = JSON.stringify(pricing);
   await tx.insert(pricings).values({
     ...row,
-    serviceId,
+    serviceId: service.id,
+    organizationId: service.organizationId,
     versionKey: versionKey(row.version),
     model: sql`${model}::json`,
     modelHash: await hashModelText(model),
@@ -173,31 +174,32 @@ async function writeContracts(tx: Database, rows: readonly PlannedContract[], no
       start_date timestamptz, end_date timestamptz, auto_renew boolean, renewal_days integer,
       expiry_announced timestamptz, created_at timestamptz)`);
   await tx.execute(sql`
-    insert into contract_services (contract_id, service_id, pricing_id, position, plan, add_ons)
-    select contract_id, service_id, pricing_id, position, plan, add_ons
-    from json_to_recordset(${servicesParameter(rows)}::json) as given (contract_id text, service_id text,
-      pricing_id text, position integer, plan text, add_ons json)`);
+    insert into contract_services (contract_id, organization_id, service_id, pricing_id, position, plan, add_ons)
+    select contract_id, organization_id, service_id, pricing_id, position, plan, add_ons
+    from json_to_recordset(${servicesParameter(rows)}::json) as given (contract_id text, organization_id text,
+      service_id text, pricing_id text, position integer, plan text, add_ons json)`);
   await tx.execute(sql`
     with given as materialized (
-      select * from json_to_recordset(${levelsParameter(rows)}::json) as given (contract_id text, service_id text,
-        limit_name text, position integer, consumed numeric, anchor timestamptz, reset_at timestamptz,
+      select * from json_to_recordset(${levelsParameter(rows)}::json) as given (contract_id text, organization_id text,
+        service_id text, limit_name text, position integer, consumed numeric, anchor timestamptz, reset_at timestamptz,
         period_value numeric, period_unit text, limit_value numeric)
     ), moved as (
-      insert into usage_ledger (contract_id, service_id, limit_name, kind, operation_id, delta, created_at)
-      select contract_id, service_id, limit_name, 'adjust', 'import', consumed, ${moment}
+      insert into usage_ledger
+        (contract_id, organization_id, service_id, limit_name, kind, operation_id, delta, created_at)
+      select contract_id, organization_id, service_id, limit_name, 'adjust', 'import', consumed, ${moment}
       from given where consumed > 0
     )
-    insert into usage_levels (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value,
-      period_unit, limit_value, used_tenths)
-    select contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit,
-      limit_value, faregate_used_tenths(consumed, limit_value)
+    insert into usage_levels (contract_id, organization_id, service_id, limit_name, position, consumed, anchor, reset_at,
+      period_value, period_unit, limit_value, used_tenths)
+    select contract_id, organization_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value,
+      period_unit, limit_value, faregate_used_tenths(consumed, limit_value)
     from given`);
   await tx.execute(sql`
-    insert into contract_history (contract_id, start_date, end_date, contracted_services, subscription_plans,
-      subscription_add_ons)
-    select contract_id, start_date, end_date, contracted_services, subscription_plans, subscription_add_ons
-    from json_to_recordset(${historyParameter(rows)}::json) as given (contract_id text, start_date timestamptz,
-      end_date timestamptz, contracted_services json, subscription_plans json, subscription_add_ons json)`);
+    insert into contract_history (contract_id, organization_id, start_date, end_date, contracted_services,
+      subscription_plans, subscription_add_ons)
+    select contract_id, organization_id, start_date, end_date, contracted_services, subscription_plans, subscription_add_ons
+    from json_to_recordset(${historyParameter(rows)}::json) as given (contract_id text, organization_id text,
+      start_date timestamptz, end_date timestamptz, contracted_services json, subscription_plans json, subscription_add_ons json)`);
   await recordStates(tx, { contractIds: rows.map(({ id }) => id), cause: "record", now });
 }
 
@@ -225,9 +227,10 @@ const contractsParameter = (rows: readonly PlannedContract[], now: Date): string
 
 const servicesParameter = (rows: readonly PlannedContract[]): string =>
   JSON.stringify(
-    rows.flatMap(({ id, services: contracted }) =>
+    rows.flatMap(({ id, organizationId, services: contracted }) =>
       contracted.map(({ serviceId, pricingId, plan, addOns }, position) => ({
         contract_id: id,
+        organization_id: organizationId,
         service_id: serviceId,
         pricing_id: pricingId,
         position,
@@ -239,9 +242,10 @@ const servicesParameter = (rows: readonly PlannedContract[]): string =>
 
 const levelsParameter = (rows: readonly PlannedContract[]): string =>
   JSON.stringify(
-    rows.flatMap(({ id, levels }) =>
+    rows.flatMap(({ id, organizationId, levels }) =>
       levels.map(({ serviceId, limitName, position, consumed, anchor, resetAt, period, limitValue }) => ({
         contract_id: id,
+        organization_id: organizationId,
         service_id: serviceId,
         limit_name: limitName,
         position,
@@ -257,9 +261,10 @@ const levelsParameter = (rows: readonly PlannedContract[]): string =>
 
 const historyParameter = (rows: readonly PlannedContract[]): string =>
   JSON.stringify(
-    rows.flatMap(({ id, history }) =>
+    rows.flatMap(({ id, organizationId, history }) =>
       history.map((entry) => ({
         contract_id: id,
+        organization_id: organizationId,
         start_date: entry.startDate,
         end_date: entry.endDate,
         contracted_services: entry.contractedServices,

@@ -63,6 +63,10 @@ export async function readAuditLog(
 ): Promise<{ data: AuditEntry[]; next: number | null }> {
   const limit = clampPageSize(ctx, input.query.limit);
   const rows = await auditRows(ctx.db, { ...input, query: { ...input.query, limit } });
-  const data = await withActors(ctx.db, rows.slice(0, limit));
+  const page = rows.slice(0, limit).map((row) => ({
+    ...row,
+    organizationId: row.organizationId === "" ? null : row.organizationId,
+  }));
+  const data = await withActors(ctx.db, page);
   return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null };
 }

@@ -67,10 +67,10 @@ export function createDeniedAttempts(db: Database): DeniedAttempts {
       try {
         await db.execute(sql`
           insert into audit_log (at, organization_id, actor_kind, actor_id, action, target, after, request_id)
-          select "at", case when "actorKind" = 'key'
+          select "at", coalesce(case when "actorKind" = 'key'
               or exists (select from members where organization_id = "organizationId" and user_id = "actorId")
               or exists (select from organizations where id = "organizationId" and owner_id = "actorId")
-              then "organizationId" end,
+              then "organizationId" end, ''),
             "actorKind", "actorId", ${DENIED_ACTION}, target,
             json_build_object('status', status, 'attempts', attempts), "requestId"
           from json_to_recordset(${JSON.stringify([...taken.values()])}::json) as given ("at" timestamptz,

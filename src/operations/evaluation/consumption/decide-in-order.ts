@@ -177,7 +177,13 @@ function changeLevel(
   levels.set(level, change(levels.get(level) ?? level));
 }
 
-function takeNext(prepared: Prepared, request: TakeRequest, result: FeatureAnswer, writes: Writes, now: Date): Answer {
+function takeNext(
+  prepared: Prepared,
+  request: TakeRequest & QueuedEvaluation,
+  result: FeatureAnswer,
+  writes: Writes,
+  now: Date,
+): Answer {
   const open = prepared.contract.levels.reduce((total, { openHolds }) => total + openHolds, 0);
   // A hold of two limits counts twice here, so this is the most that may be open.
   if (open + writes.takes.length >= OPEN_HOLDS_PER_CONTRACT) return "needsOwnTransaction";

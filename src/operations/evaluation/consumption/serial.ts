@@ -10,7 +10,13 @@ import { balanceChanges, decide, explained, involvedLevels, mapValues } from "..
 import { type UsageEvents, usageEvents } from "../../usage-events.ts";
 import { withOpenHold } from "../open-hold.ts";
 import { evaluatedOrganization, type Prepared, withLockedContract } from "../prepare.ts";
-import type { EvaluationRequest, FeatureAnswer, SettlementAnswer, SettlementRequest } from "../request.ts";
+import type {
+  EvaluationRequest,
+  FeatureAnswer,
+  QueuedEvaluation,
+  SettlementAnswer,
+  SettlementRequest,
+} from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
 import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
 
@@ -23,7 +29,7 @@ export async function consumeSerially(ctx: Context, request: EvaluationRequest):
   return withLockedContract(ctx, { organizationId, userId: request.userId }, async (ctx, prepared) => {
     const { result, counts } = decide(prepared, request);
     if (!counts) return explained(prepared, result, request, prepared.usage);
-    if (isTake(request)) return takeSerially(ctx, prepared, request, result);
+    if (isTake(request)) return takeSerially(ctx, prepared, { ...request, organizationId }, result);
     const { held } = prepared;
     const now = ctx.resources.now();
     const involved = involvedLevels(prepared, request);
@@ -62,7 +68,7 @@ export async function recordUsage(
 async function takeSerially(
   ctx: Context,
   prepared: Prepared,
-  request: TakeRequest,
+  request: TakeRequest & QueuedEvaluation,
   result: FeatureAnswer,
 ): Promise<FeatureAnswer> {
   const open = await countOpenHolds(ctx.db, prepared.contract.contractId);

@@ -3,7 +3,7 @@ import type { NewHold } from "../../../db/queries/holds.ts";
 import { newId } from "../../context.ts";
 import { explained, involvedLevels } from "../decision.ts";
 import type { Prepared } from "../prepare.ts";
-import type { EvaluationRequest, FeatureAnswer } from "../request.ts";
+import type { EvaluationRequest, FeatureAnswer, QueuedEvaluation } from "../request.ts";
 
 /** A request whose amounts are held. */
 export type TakeRequest = EvaluationRequest & { hold: NonNullable<EvaluationRequest["hold"]> };
@@ -11,11 +11,12 @@ export type TakeRequest = EvaluationRequest & { hold: NonNullable<EvaluationRequ
 export const isTake = (request: EvaluationRequest): request is TakeRequest => request.hold !== undefined;
 
 /** Returns the hold that a granted request takes now. */
-export function newHold(prepared: Prepared, request: TakeRequest, now: Date): NewHold {
-  const { featureId, expected, hold } = request;
+export function newHold(prepared: Prepared, request: TakeRequest & QueuedEvaluation, now: Date): NewHold {
+  const { organizationId, featureId, expected, hold } = request;
   return {
     id: newId(now),
     contractId: prepared.contract.contractId,
+    organizationId,
     featureId,
     amounts: involvedLevels(prepared, request).map(({ id, level: { serviceId, limitName } }) => ({
       serviceId,

@@ -53,6 +53,7 @@ export async function openLease(ctx: Context, request: LeaseRequest): Promise<Le
     const lease = {
       id: newId(at),
       contractId: contract.contractId,
+      organizationId: name.organizationId,
       featureId,
       amounts: limits.map(({ id, level: { serviceId, limitName }, granted }) => ({
         serviceId,

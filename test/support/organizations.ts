@@ -1,0 +1,61 @@
+import type { Sql } from "postgres";
+
+/**
+ * Tables of the instance, with the reason. A distributed Postgres replicates them to every node; of several instances, each has
+ * its own. All others are distributed by `organization_id`.
+ */
+export const REFERENCE_TABLES: Readonly<Record<string, string>> = {
+  analytics_days: "sums of the whole instance",
+  cache_entries: "entries of platform ADMINs",
+  instances: "one row",
+  outbox: "one order of all events, in which servers read them",
+  outbox_counter: "one row",
+  outbox_staged: "events on their way to the outbox",
+  rate_counters: "limits of addresses and accounts",
+  space_imports: "one row",
+  token_keys: "keys of the whole instance",
+  usage_ledger_start: "one row",
+  usage_rollup: "one row",
+  webhook_cursor: "one row",
+  // The directory: a request finds its organization there.
+  members: "organizations of an account",
+  organization_keys: "organization of a key",
+  organizations: "named by organization_id",
+  users: "accounts, which belong to several organizations",
+};
+
+/** The parents of rows, by the column that names them. */
+const PARENTS: Readonly<Record<string, string>> = {
+  change_id: "scheduled_changes",
+  contract_id: "contracts",
+  endpoint_id: "webhook_endpoints",
+  pricing_id: "pricings",
+  service_id: "services",
+};
+/** Columns that may name a service which the organization has no more. */
+const LEFT_BEHIND = new Set([
+  "given_trials.service_id",
+  "pricing_decisions.pricing_id",
+  "pricing_decisions.service_id",
+  "usage_days.service_id",
+  "usage_hours.service_id",
+  "usage_ledger.service_id",
+  "usage_resets.service_id",
+]);
+
+/** Finds rows of another organization than a parent that they name, as `table.column: number`. */
+export async function rowsOfOtherOrganizations(sql: Sql): Promise<string[]> {
+  const columns = await sql<{ table: string; column: string }[]>`
+    select c.relname as table, a.attname as column from pg_attribute a join pg_class c on c.oid = a.attrelid
+    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attname = any(${Object.keys(PARENTS)})
+    order by 1, 2`;
+  const found: string[] = [];
+  for (const { table, column } of columns) {
+    if (LEFT_BEHIND.has(`${table}.${column}`)) continue;
+    const [row] = await sql<{ count: number }[]>`
+      select count(*)::integer as count from ${sql(table)} x join ${sql(PARENTS[column] ?? "")} p on p.id = x.${sql(column)}
+      where x.organization_id is distinct from p.organization_id`;
+    if (row !== undefined && row.count > 0) found.push(`${table}.${column}: ${row.count}`);
+  }
+  return found;
+}
