@@ -41,6 +41,8 @@ export function createFeed(options: {
   let last = options.after;
   let stopped = false;
   let announced = false;
+  /** True if committed events may lack their ids. */
+  let mayBeStaged = true;
   let readAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<void> | undefined;
   let begin = () => {};
@@ -57,7 +59,10 @@ export function createFeed(options: {
       if (!isStopped()) moveTo(newest);
       return;
     }
-    await numberEvents(db);
+    if (mayBeStaged) {
+      mayBeStaged = false;
+      await numberEvents(db);
+    }
     for (let more = true; more;) {
       const rows = await readOutbox(db, { after: last, filter: {}, limit: BATCH });
       more = rows.length === BATCH || mayBeCut(rows);
@@ -69,9 +74,10 @@ export function createFeed(options: {
       }
     }
   };
-  /** Runs one reader at a time. A notification during a read triggers another read. */
-  const catchUp = () => {
+  /** Runs one reader at a time. A notification during a read triggers another read. One with an id needs no numbering. */
+  const catchUp = (id = "") => {
     announced = true;
+    if (id === "") mayBeStaged = true;
     reading ??= readOn().finally(() => (reading = undefined));
   };
   const readOn = async () => {
@@ -85,10 +91,10 @@ export function createFeed(options: {
   };
 
   catchUp();
-  const listening = client.listen(OUTBOX_CHANNEL, catchUp, catchUp);
+  const listening = client.listen(OUTBOX_CHANNEL, catchUp, () => catchUp());
   // The driver subscribes again after a reconnect, even if the first attempt fails.
   listening.catch(report);
-  const poll = setInterval(catchUp, options.pollMs ?? 1000);
+  const poll = setInterval(() => catchUp(), options.pollMs ?? 1000);
 
   return {
     position: () => last,
