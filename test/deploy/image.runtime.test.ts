@@ -144,18 +144,20 @@ describe("the image", () => {
   });
 
   it.each([
-    ["rest", "rest.yaml", () => ports.rest],
-    ["events", "events.yaml", () => ports.events],
+    ["rest", "one process", "rest.yaml", () => ports.rest, {}],
+    ["rest", "two workers", "rest.yaml", () => ports.rest, { WORKERS: "2" }],
+    ["events", "one process", "events.yaml", () => ports.events, {}],
   ] as const)(
-    "the %s container answers its probes and its health check, and drains on SIGTERM",
-    async (name, file, port) => {
+    "the %s container with %s answers its probes and its health check, and drains on SIGTERM",
+    async (name, _, file, port, extra) => {
       const { command, livenessProbe, readinessProbe } = containerOf(file);
       const compose = composeServices()[name];
       const healthcheck = compose?.healthcheck?.test?.slice(1) ?? healthcheckOf();
       const asImage = words(stageOf(undefined).find(({ instruction }) => instruction === "CMD")?.rest ?? "");
       expect(compose?.command ?? asImage).toEqual(command);
+      for (const variable of Object.keys(extra)) expect(compose?.environment).toHaveProperty(variable);
       expect(await isHealthy(healthcheck)).toBe(false);
-      const server = start(command);
+      const server = start(command, extra);
       await expect.poll(() => isHealthy(healthcheck), { timeout: 30_000, interval: 200 }).toBe(true);
       const url = `http://127.0.0.1:${port()}`;
       for (const probe of [livenessProbe, readinessProbe]) {

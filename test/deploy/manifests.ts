@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { load, loadAll } from "js-yaml";
+import { load, loadAll, YAML11_SCHEMA } from "js-yaml";
 
 /** Paths of the repository and of src/deploy. */
 export const ROOT = resolve(import.meta.dirname, "../..");
@@ -43,7 +43,9 @@ export interface ComposeService {
   environment: Record<string, string>;
 }
 export function composeServices(): Record<string, ComposeService> {
-  const { services } = load(read("compose.yaml")) as { services: Record<string, ComposeService> };
+  const { services } = load(read("compose.yaml"), { schema: YAML11_SCHEMA }) as {
+    services: Record<string, ComposeService>;
+  };
   return services;
 }
 
