@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, show, upload } from "../support/contracting.ts";
-import { freePort, type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
+import { freePort, METRICS_TOKEN, type RunningServer, startEventServer, testKeyring } from "../support/event-server.ts";
+import { metricsOf, startWorkers, sumByWorker } from "../support/workers.ts";
 import { startAsker } from "./askers.ts";
 import { createTenant, LOCAL_CHANGES, observe, type Site } from "./changes.ts";
 import { startSpender } from "./spenders.ts";
@@ -21,11 +22,13 @@ let api: TestApi;
 let server: RunningServer;
 let port: number;
 let key: string;
+let userKey: string;
 
 beforeAll(async () => {
   api = await createTestApi({ resources: { keyring: await testKeyring(), now: () => new Date() } });
   key = api.callers.all.key;
   await upload(api, key, SAMPLE);
+  userKey = (await api.newUser("admin")).key;
   port = await freePort();
   server = await startEventServer(api.database.url, { EVENTS_PORT: String(port) });
 });
@@ -90,15 +93,25 @@ test("a server that is killed and started again leaves nothing unnoticed", async
   await asker.stop();
 }, 120_000);
 
-describe("changes that another process makes", () => {
+describe.each([
+  ["another process", 1],
+  ["one of two workers behind one port", 2],
+])("changes that %s makes", (_, workers) => {
   let other: RunningServer;
   let site: Site;
   beforeAll(async () => {
-    other = await startEventServer(api.database.url);
-    const owner = await api.newUser("admin");
-    site = { changing: other.url, followed: server.url, userKey: owner.key };
+    other = await (workers === 1 ? startEventServer : startWorkers)(api.database.url, { METRICS_TOKEN });
+    site = { changing: other.url, followed: workers === 1 ? server.url : other.url, userKey };
+  }, 60_000);
+  afterAll(async () => {
+    if (workers > 1) {
+      const writes = sumByWorker(await metricsOf(other.url), "faregate_http_requests_total", 'status="201"');
+      expect([...writes.keys()], "workers that made changes").toEqual([1, 2]);
+      const streams = sumByWorker(await metricsOf(other.url), "faregate_http_requests_total", "/events/stream");
+      expect([...streams.keys()], "workers that were followed").toEqual([1, 2]);
+    }
+    await other.stop();
   });
-  afterAll(() => other.stop());
 
   test.each(LOCAL_CHANGES)(
     "$name: no answer lacks it that says that it is known to be true since",
