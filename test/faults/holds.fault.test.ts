@@ -1,25 +1,22 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { type Killable, startKillable } from "../support/killable.ts";
 import { meterPricing } from "../support/pricings.ts";
 
 /*
- * SIGKILL hits the REST process and Postgres in turn while 64 callers take, settle, extend, release and let expire. At every
+ * SIGKILL hits REST and Postgres in turn while 64 callers take, settle, extend, release and let expire. At every
  * moment what is consumed and held stays within the limit, and at the end each hold has ended once.
  */
 
-const KILLS = 12;
 const CALLERS = 64;
 const LIMIT = 400;
 const PRICING = meterPricing(
   `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }`,
 );
+const SEED = { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"] };
 
 let killable: Killable;
-beforeAll(async () => {
-  killable = await startKillable({ pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"] });
-}, 60_000);
-afterAll(() => killable.close());
+afterEach(() => killable.close());
 
 interface Answer {
   status: number;
@@ -32,8 +29,7 @@ async function send(method: string, path: string, amount?: number, idempotencyKe
     const answer = await fetch(killable.url(path), {
       method,
       headers: {
-        "x-api-key": killable.key,
-        "content-type": "application/json",
+        ...killable.headers,
         ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
       },
       ...(amount === undefined ? {} : { body: JSON.stringify({ "meter-calls": amount }) }),
@@ -59,92 +55,101 @@ async function sendUntilAnswered(method: string, path: string, amount: number | 
   }
 }
 
-test(`after ${KILLS} kills of REST and of Postgres no limit was passed, and each hold has ended once`, async () => {
-  const stop = new AbortController();
-  const unexpected = new Set<string>();
-  const settled = new Map<string, number>();
-  const granted = new Set<string>();
-  let denied = 0;
-  const callers = Array.from({ length: CALLERS }, async () => {
-    while (!stop.signal.aborted) {
-      const amount = 1 + below(9);
-      const query = `hold=PT${1 + below(2)}S&onExpiry=${below(4) === 0 ? "consume" : "release"}`;
-      const taken = await sendUntilAnswered("POST", `/features/ada/meter-call?${query}`, amount);
-      if (taken.status !== 200) unexpected.add(`take ${taken.status} ${JSON.stringify(taken.body)}`);
-      const id = taken.body.hold?.id;
-      if (id === undefined) {
-        denied += 1;
-        await pause(50);
-        continue;
-      }
-      granted.add(id);
-      const path = `/holds/${id}`;
-      // A few amounts only, so that the limit is near for the whole test and not reached by consumption alone.
-      const settling = below(8) === 0 ? 1 : 0;
-      const calls: readonly (() => Promise<Answer>)[] = [
-        () => sendUntilAnswered("POST", path, settling),
-        () => sendUntilAnswered("DELETE", path, undefined),
-        async () => {
-          const extended = await sendUntilAnswered("POST", `${path}?extend=PT1S`, undefined);
-          return extended.status === 200 ? sendUntilAnswered("POST", path, settling) : extended;
-        },
-        async () => ({ status: 200, body: {} }),
-      ];
-      const choice = below(calls.length);
-      const ended = (await calls[choice]?.()) ?? { status: 0, body: {} };
-      if (![200, 204, 409].includes(ended.status)) unexpected.add(`end ${ended.status} ${JSON.stringify(ended.body)}`);
-      if (ended.status === 200 && ended.body.hold != null && settling > 0) settled.set(id, settling);
-    }
-  });
-  let reads = 0;
-  const watching = (async () => {
-    while (!stop.signal.aborted) {
-      const connection = killable.connect();
-      try {
-        for (; !stop.signal.aborted; reads += 1) {
-          const [level] = await connection.client<{ usage: number }[]>`
-            select (consumed + held)::float8 as usage from usage_levels`;
-          if (level !== undefined && level.usage > LIMIT) unexpected.add(`usage ${level.usage}`);
-          await pause(5);
+test.each([
+  [12, "REST", {}],
+  [4, "workers", { processes: 2, areWorkers: true }],
+])(
+  "after %i kills of %s and of Postgres no limit was passed, and each hold has ended once",
+  async (kills, _, options) => {
+    killable = await startKillable(SEED, options);
+    const stop = new AbortController();
+    const unexpected = new Set<string>();
+    const settled = new Map<string, number>();
+    const granted = new Set<string>();
+    let denied = 0;
+    const callers = Array.from({ length: CALLERS }, async () => {
+      while (!stop.signal.aborted) {
+        const amount = 1 + below(9);
+        const query = `hold=PT${1 + below(2)}S&onExpiry=${below(4) === 0 ? "consume" : "release"}`;
+        const taken = await sendUntilAnswered("POST", `/features/ada/meter-call?${query}`, amount);
+        if (taken.status !== 200) unexpected.add(`take ${taken.status} ${JSON.stringify(taken.body)}`);
+        const id = taken.body.hold?.id;
+        if (id === undefined) {
+          denied += 1;
+          await pause(50);
+          continue;
         }
-      } catch {
-        await pause(50);
-      } finally {
-        await connection.close(0);
+        granted.add(id);
+        const path = `/holds/${id}`;
+        // A few amounts only, so that the limit is near for the whole test and not reached by consumption alone.
+        const settling = below(8) === 0 ? 1 : 0;
+        const calls: readonly (() => Promise<Answer>)[] = [
+          () => sendUntilAnswered("POST", path, settling),
+          () => sendUntilAnswered("DELETE", path, undefined),
+          async () => {
+            const extended = await sendUntilAnswered("POST", `${path}?extend=PT1S`, undefined);
+            return extended.status === 200 ? sendUntilAnswered("POST", path, settling) : extended;
+          },
+          async () => ({ status: 200, body: {} }),
+        ];
+        const choice = below(calls.length);
+        const ended = (await calls[choice]?.()) ?? { status: 0, body: {} };
+        if (![200, 204, 409].includes(ended.status))
+          unexpected.add(`end ${ended.status} ${JSON.stringify(ended.body)}`);
+        if (ended.status === 200 && ended.body.hold != null && settling > 0) settled.set(id, settling);
       }
+    });
+    let reads = 0;
+    const watching = (async () => {
+      while (!stop.signal.aborted) {
+        const connection = killable.connect();
+        try {
+          for (; !stop.signal.aborted; reads += 1) {
+            const [level] = await connection.client<{ usage: number }[]>`
+            select (consumed + held)::float8 as usage from usage_levels`;
+            if (level !== undefined && level.usage > LIMIT) unexpected.add(`usage ${level.usage}`);
+            await pause(5);
+          }
+        } catch {
+          await pause(50);
+        } finally {
+          await connection.close(0);
+        }
+      }
+    })();
+    for (let kill = 0; kill < kills; kill += 1) {
+      await pause(1_000);
+      await (kill % 2 === 0 ? killable.killRest() : killable.killDatabase());
+      expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
-  })();
-  for (let kill = 0; kill < KILLS; kill += 1) {
-    await pause(1_000);
-    await (kill % 2 === 0 ? killable.killRest() : killable.killDatabase());
-    expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
-  }
-  stop.abort();
-  await Promise.all([...callers, watching]);
-  expect([...unexpected]).toEqual([]);
-  expect(reads).toBeGreaterThan(100);
-  expect(granted.size).toBeGreaterThan(KILLS * 10);
-  expect(denied).toBeGreaterThan(0);
+    stop.abort();
+    await Promise.all([...callers, watching]);
+    expect([...unexpected]).toEqual([]);
+    expect(reads).toBeGreaterThan(100);
+    expect(granted.size).toBeGreaterThan(kills * 10);
+    expect(denied).toBeGreaterThan(0);
 
-  await pause(2_100);
-  expect((await send("POST", "/features/ada/meter-call", 0)).status).toBe(200);
-  const connection = killable.connect();
-  try {
-    const rows = await connection.client<{ id: string; state: string; counted: Record<string, number> | null }[]>`
+    await pause(2_100);
+    expect((await send("POST", "/features/ada/meter-call", 0)).status).toBe(200);
+    const connection = killable.connect();
+    try {
+      const rows = await connection.client<{ id: string; state: string; counted: Record<string, number> | null }[]>`
       select id, state, counted from holds`;
-    const holds = new Map(rows.map((row) => [row.id, row]));
-    for (const id of granted) expect(holds.has(id), `the acknowledged hold ${id} is there`).toBe(true);
-    for (const [id, amount] of settled) expect(holds.get(id)?.counted).toEqual({ "meter-calls": amount });
-    expect(rows.filter(({ state }) => state === "open")).toEqual([]);
-    const counted = rows.reduce((sum, row) => sum + (row.counted?.["meter-calls"] ?? 0), 0);
-    const [level] = await connection.client<{ consumed: string; held: string }[]>`
+      const holds = new Map(rows.map((row) => [row.id, row]));
+      for (const id of granted) expect(holds.has(id), `the acknowledged hold ${id} is there`).toBe(true);
+      for (const [id, amount] of settled) expect(holds.get(id)?.counted).toEqual({ "meter-calls": amount });
+      expect(rows.filter(({ state }) => state === "open")).toEqual([]);
+      const counted = rows.reduce((sum, row) => sum + (row.counted?.["meter-calls"] ?? 0), 0);
+      const [level] = await connection.client<{ consumed: string; held: string }[]>`
       select consumed, held from usage_levels`;
-    expect({ consumed: Number(level?.consumed), held: Number(level?.held) }).toEqual({ consumed: counted, held: 0 });
-    const [movements] = await connection.client<{ count: string; operations: string }[]>`
+      expect({ consumed: Number(level?.consumed), held: Number(level?.held) }).toEqual({ consumed: counted, held: 0 });
+      const [movements] = await connection.client<{ count: string; operations: string }[]>`
       select count(*) as count, count(distinct operation_id) as operations from usage_ledger where delta <> 0`;
-    expect(movements?.count).toBe(movements?.operations);
-    expect((await checkLedger(connection.db)).violations).toEqual([]);
-  } finally {
-    await connection.close();
-  }
-}, 240_000);
+      expect(movements?.count).toBe(movements?.operations);
+      expect((await checkLedger(connection.db)).violations).toEqual([]);
+    } finally {
+      await connection.close();
+    }
+  },
+  240_000,
+);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { type Killable, startKillable } from "../support/killable.ts";
 import { meterPricing } from "../support/pricings.ts";
@@ -9,19 +9,15 @@ import { meterPricing } from "../support/pricings.ts";
  * reported again.
  */
 
-const KILLS = 12;
 const HOLDERS = 32;
 const LIMIT = 2000;
 const PRICING = meterPricing(
   `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }`,
 );
+const SEED = { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"] };
 
 let killable: Killable;
-beforeAll(async () => {
-  const seed = { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["ada"] };
-  killable = await startKillable(seed, { processes: 2 });
-}, 60_000);
-afterAll(() => killable.close());
+afterEach(() => killable.close());
 
 interface Answer {
   status: number;
@@ -43,8 +39,7 @@ async function send(method: string, path: string, body?: object, idempotencyKey?
       const answer = await fetch(killable.url(path, below(2)), {
         method,
         headers: {
-          "x-api-key": killable.key,
-          "content-type": "application/json",
+          ...killable.headers,
           ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -110,57 +105,65 @@ async function holdOnce(journal: Journal): Promise<void> {
   }
 }
 
-test(`after ${KILLS} kills of REST and of Postgres no lease has passed the limit, and none has lost anything`, async () => {
-  const stop = new AbortController();
-  const journal: Journal = { counted: new Map(), denied: 0, late: 0, abandoned: 0, unexpected: new Set() };
-  const holders = Array.from({ length: HOLDERS }, async () => {
-    while (!stop.signal.aborted) await holdOnce(journal);
-  });
-  let reads = 0;
-  const watching = (async () => {
-    while (!stop.signal.aborted) {
-      const connection = killable.connect();
-      try {
-        for (; !stop.signal.aborted; reads += 1) {
-          const [level] = await connection.client<{ usage: number }[]>`
+test.each([
+  [12, "REST", { processes: 2 }],
+  [6, "workers", { processes: 2, areWorkers: true }],
+])(
+  "after %i kills of %s and of Postgres no lease has passed the limit, and none has lost anything",
+  async (kills, _, options) => {
+    killable = await startKillable(SEED, options);
+    const stop = new AbortController();
+    const journal: Journal = { counted: new Map(), denied: 0, late: 0, abandoned: 0, unexpected: new Set() };
+    const holders = Array.from({ length: HOLDERS }, async () => {
+      while (!stop.signal.aborted) await holdOnce(journal);
+    });
+    let reads = 0;
+    const watching = (async () => {
+      while (!stop.signal.aborted) {
+        const connection = killable.connect();
+        try {
+          for (; !stop.signal.aborted; reads += 1) {
+            const [level] = await connection.client<{ usage: number }[]>`
             select (consumed + held)::float8 as usage from usage_levels`;
-          if (level !== undefined && level.usage > LIMIT) journal.unexpected.add(`usage ${level.usage}`);
-          await pause(5);
+            if (level !== undefined && level.usage > LIMIT) journal.unexpected.add(`usage ${level.usage}`);
+            await pause(5);
+          }
+        } catch {
+          await pause(50);
+        } finally {
+          await connection.close(0);
         }
-      } catch {
-        await pause(50);
-      } finally {
-        await connection.close(0);
       }
+    })();
+    for (let kill = 0; kill < kills; kill += 1) {
+      await pause(1_000);
+      await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
+      expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
     }
-  })();
-  for (let kill = 0; kill < KILLS; kill += 1) {
-    await pause(1_000);
-    await (kill % 3 === 2 ? killable.killDatabase() : killable.killRest(kill % 3));
-    expect(killable.isRestRunning(), "REST survives the death of its database").toBe(true);
-  }
-  stop.abort();
-  await Promise.all([...holders, watching]);
-  expect([...journal.unexpected]).toEqual([]);
-  expect(reads).toBeGreaterThan(100);
-  expect(journal.counted.size).toBeGreaterThan(KILLS * 10);
-  expect(journal.abandoned).toBeGreaterThan(0);
-  expect(journal.late).toBeGreaterThan(0);
+    stop.abort();
+    await Promise.all([...holders, watching]);
+    expect([...journal.unexpected]).toEqual([]);
+    expect(reads).toBeGreaterThan(100);
+    expect(journal.counted.size).toBeGreaterThan(kills * 10);
+    expect(journal.abandoned).toBeGreaterThan(0);
+    expect(journal.late).toBeGreaterThan(0);
 
-  await pause(1_100);
-  expect((await send("POST", "/features/ada/meter-call", calls(0))).status).toBe(200);
-  const connection = killable.connect();
-  try {
-    const rows = await connection.client<{ id: string; state: string }[]>`select id, state from holds`;
-    // An answered open is one lease, and an open that was repeated too.
-    expect(rows.map(({ id }) => id).toSorted()).toEqual([...journal.counted.keys()].toSorted());
-    expect(rows.filter(({ state }) => state === "open")).toEqual([]);
-    const counted = [...journal.counted.values()].reduce((sum, amount) => sum + amount, 0);
-    const [level] = await connection.client<{ consumed: number; held: number }[]>`
+    await pause(1_100);
+    expect((await send("POST", "/features/ada/meter-call", calls(0))).status).toBe(200);
+    const connection = killable.connect();
+    try {
+      const rows = await connection.client<{ id: string; state: string }[]>`select id, state from holds`;
+      // An answered open is one lease, and an open that was repeated too.
+      expect(rows.map(({ id }) => id).toSorted()).toEqual([...journal.counted.keys()].toSorted());
+      expect(rows.filter(({ state }) => state === "open")).toEqual([]);
+      const counted = [...journal.counted.values()].reduce((sum, amount) => sum + amount, 0);
+      const [level] = await connection.client<{ consumed: number; held: number }[]>`
       select consumed::float8 as consumed, held::float8 as held from usage_levels`;
-    expect(level).toEqual({ consumed: counted, held: 0 });
-    expect((await checkLedger(connection.db)).violations).toEqual([]);
-  } finally {
-    await connection.close();
-  }
-}, 240_000);
+      expect(level).toEqual({ consumed: counted, held: 0 });
+      expect((await checkLedger(connection.db)).violations).toEqual([]);
+    } finally {
+      await connection.close();
+    }
+  },
+  240_000,
+);

@@ -1,89 +1,72 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { resolve } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { checkLedger } from "../../src/db/invariants.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
-import { freePort, TEST_SECRETS } from "../support/event-server.ts";
+import { type RunningServer, startRestServer } from "../support/event-server.ts";
+import { meterPricing } from "../support/pricings.ts";
 import { contractUsers } from "../support/seed.ts";
+import { startWorkers, sumByWorker } from "../support/workers.ts";
 
-/* 64 callers consume 500 units each from one counter, through two REST processes over one database. */
+/* 64 callers consume from one counter through two REST processes over one database, on two ports or behind one. */
 
 const CALLERS = 64;
-const UNITS = 500;
-
-const PRICING = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "subscriptionContext['calls'] < pricingContext['usageLimits']['calls']" }
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: 30000, unit: call, type: NON_RENEWABLE, trackable: true }
-plans:
-  ALL: { price: 0, features: null }
-`;
+const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
 
 let database: TestDatabase;
-let key: string;
-const processes: ChildProcess[] = [];
-const ports: number[] = [];
+let servers: RunningServer[] = [];
 
-beforeAll(async () => {
+beforeEach(async () => {
   database = await createTestDatabase();
-  key = await contractUsers(database.connection, { pricing: PRICING, service: "meter", plan: "ALL", userIds: ["hot"] });
-  for (let i = 0; i < 2; i += 1) {
-    const port = await freePort();
-    ports.push(port);
-    processes.push(
-      spawn(process.execPath, ["--import", "tsx", "src/entries/node.ts"], {
-        cwd: resolve(import.meta.dirname, "../.."),
-        env: { ...process.env, ...TEST_SECRETS, DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: "error" },
-        stdio: "ignore",
-      }),
-    );
-    const up = () =>
-      fetch(`http://127.0.0.1:${port}/api/v1/healthcheck`).then(
-        (answer) => answer.ok,
-        () => false,
-      );
-    while (!(await up())) await new Promise((wait) => setTimeout(wait, 50));
-  }
 });
-afterAll(async () => {
-  for (const child of processes) {
-    const gone = new Promise((done) => child.once("exit", done));
-    child.kill("SIGTERM");
-    await gone;
-  }
+afterEach(async () => {
+  for (const server of servers) await server.stop();
   await database.drop();
 });
 
-test(`${CALLERS} callers who consume ${UNITS} units each through two processes count exactly up to the limit`, async () => {
-  const statuses = new Map<number, number>();
-  let granted = 0;
-  await Promise.all(
-    Array.from({ length: CALLERS }, async (_, caller) => {
-      for (let unit = 0; unit < UNITS; unit += 1) {
-        const answer = await fetch(`http://127.0.0.1:${ports[caller % 2]}/api/v1/features/hot/meter-call`, {
-          method: "POST",
-          headers: { "x-api-key": key, "content-type": "application/json" },
-          body: '{"meter-calls":1}',
-        });
-        const body = (await answer.json()) as { eval?: boolean };
-        statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
-        if (answer.status === 503) unit -= 1;
-        else if (body.eval === true) granted += 1;
-      }
-    }),
-  );
-  expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
-  expect(statuses.get(200)).toBe(CALLERS * UNITS);
-  expect(granted).toBe(30_000);
-  const [level] = await database.connection.client<{ consumed: string }[]>`select consumed from usage_levels`;
-  expect(Number(level?.consumed)).toBe(30_000);
-  const { movements, violations } = await checkLedger(database.connection.db);
-  expect(violations).toEqual([]);
-  expect(movements).toBe(30_000);
-}, 240_000);
+test.each([
+  [500, "processes", false],
+  [100, "workers", true],
+])(
+  "64 callers who consume %i units each through two %s count exactly up to the limit",
+  async (units, _, areWorkers) => {
+    const limit = (CALLERS * units * 15) / 16;
+    const pricing = meterPricing(
+      `{ valueType: NUMERIC, defaultValue: ${limit}, unit: call, type: NON_RENEWABLE, trackable: true }`,
+    );
+    const key = await contractUsers(database.connection, { pricing, service: "meter", plan: "ALL", userIds: ["hot"] });
+    const workers = areWorkers ? await startWorkers(database.url) : undefined;
+    servers =
+      workers === undefined
+        ? await Promise.all([startRestServer(REST, database.url), startRestServer(REST, database.url)])
+        : [workers];
+    const statuses = new Map<number, number>();
+    let granted = 0;
+    await Promise.all(
+      Array.from({ length: CALLERS }, async (_, caller) => {
+        for (let unit = 0; unit < units; unit += 1) {
+          const answer = await fetch(`${servers[caller % servers.length]?.url}/api/v1/features/hot/meter-call`, {
+            method: "POST",
+            headers: { "x-api-key": key, "content-type": "application/json" },
+            body: '{"meter-calls":1}',
+          });
+          const body = (await answer.json()) as { eval?: boolean };
+          statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+          if (answer.status === 503) unit -= 1;
+          else if (body.eval === true) granted += 1;
+        }
+      }),
+    );
+    expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    expect(statuses.get(200)).toBe(CALLERS * units);
+    expect(granted).toBe(limit);
+    const [level] = await database.connection.client<{ consumed: string }[]>`select consumed from usage_levels`;
+    expect(Number(level?.consumed)).toBe(limit);
+    const { movements, violations } = await checkLedger(database.connection.db);
+    expect(violations).toEqual([]);
+    expect(movements).toBe(limit);
+    if (workers !== undefined) {
+      const evaluations = sumByWorker(await workers.metrics(), "faregate_evaluations_total");
+      expect([...evaluations.values()].filter((count) => count > units)).toHaveLength(2);
+    }
+  },
+  240_000,
+);

@@ -3,12 +3,14 @@ import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
 import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { freePort, TEST_SECRETS } from "./event-server.ts";
+import { freePort, METRICS_TOKEN, TEST_SECRETS } from "./event-server.ts";
 import { MIGRATIONS } from "./postgres-server.ts";
 import { contractUsers } from "./seed.ts";
+import { childrenOf, metricsOf, sumByWorker } from "./workers.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -16,22 +18,35 @@ const ROOT = resolve(import.meta.dirname, "../..");
 export interface Killable {
   /** Key of scope ALL of the contracted users' organization. */
   key: string;
+  /** Headers of a JSON request with that key. */
+  headers: Record<string, string>;
   /** Address at a REST process, by its number. Default: the first. */
   url(path: string, process?: number): string;
-  /** Kills a REST process and returns when another serves in its place. Default: the first. */
+  /**
+   * Kills a REST process and returns when another serves in its place. Default: the first. Of workers: the oldest; it
+   * returns when each worker has answered.
+   */
   killRest(process?: number): Promise<void>;
   killDatabase(): Promise<void>;
-  /** True if every REST process has survived the kills of its database. */
+  /** True if every REST process has survived the kills of its database. Of workers: their primary process. */
   isRestRunning(): boolean;
   connect(): Connection;
   close(): Promise<void>;
 }
 
-/** Starts `processes` of REST and their Postgres, with contracts of the users in `seed`. */
+export interface KillableOptions {
+  /** REST processes. Default: 1. */
+  processes?: number;
+  /** The processes are workers behind one port. Each request takes a connection of its own, for any of them. */
+  areWorkers?: boolean;
+}
+
+/** Starts REST processes and their Postgres, with contracts of the users in `seed`. */
 export async function startKillable(
   seed: Parameters<typeof contractUsers>[1],
-  { processes = 1 } = {},
+  { processes = 1, areWorkers = false }: KillableOptions = {},
 ): Promise<Killable> {
+  if (areWorkers && isServerStale()) await buildServer();
   const folder = await mkdtemp(join(tmpdir(), "faregate-faults-"));
   const password = crypto.randomUUID();
   const databasePort = await freePort();
@@ -41,30 +56,57 @@ export async function startKillable(
   const connection = connect(database.url);
   const key = await contractUsers(connection, seed);
   await connection.close();
-  const ports = await Promise.all(Array.from({ length: processes }, freePort));
-  const url = (path: string, process = 0) => `http://127.0.0.1:${ports[process]}/api/v1${path}`;
+  const headers = {
+    "x-api-key": key,
+    "content-type": "application/json",
+    ...(areWorkers ? { connection: "close" } : {}),
+  };
+  const ports = await Promise.all(Array.from({ length: areWorkers ? 1 : processes }, freePort));
+  const origin = (process: number) => `http://127.0.0.1:${ports[process % ports.length]}`;
+  const url = (path: string, process = 0) => `${origin(process)}/api/v1${path}`;
   const startRest = (port: number): ChildProcess =>
-    spawn(process.execPath, ["--import", "tsx", "src/entries/node.ts"], {
+    spawn(process.execPath, areWorkers ? ["dist/server/node.js"] : ["--import", "tsx", "src/entries/node.ts"], {
       cwd: ROOT,
-      env: { ...process.env, ...TEST_SECRETS, DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: "error" },
+      env: {
+        ...process.env,
+        ...TEST_SECRETS,
+        DATABASE_URL: database.url,
+        PORT: String(port),
+        LOG_LEVEL: "error",
+        ...(areWorkers ? { WORKERS: String(processes), METRICS_TOKEN } : {}),
+      },
       stdio: "ignore",
     });
   const rests = ports.map(startRest);
   const serves = async (process: number) =>
-    (await fetch(url(`/features/${seed.userIds[0]}`, process), { method: "POST", headers: { "x-api-key": key } })).ok;
-  const allServe = async () => (await Promise.all(rests.map((_, process) => serves(process)))).every(Boolean);
+    (await fetch(url(`/features/${seed.userIds[0]}`, process), { method: "POST", headers })).ok;
+  /** True if each process serves; each worker has to count a call first. */
+  const allServe = async () => {
+    const isServed = await Promise.all(Array.from({ length: processes }, (_, process) => serves(process)));
+    if (!areWorkers) return isServed.every(Boolean);
+    const calls = sumByWorker(await metricsOf(origin(0)), "faregate_http_requests_total", 'method="POST"');
+    return isServed.every(Boolean) && calls.size === processes && [...calls.values()].every((count) => count > 0);
+  };
   await until(allServe, "the first start");
   return {
     key,
+    headers,
     url,
-    killRest: async (process = 0) => {
-      const [rest, port] = [rests[process], ports[process]];
-      if (rest === undefined || port === undefined) throw new Error(`there is no REST process ${process}`);
+    killRest: async (number = 0) => {
+      const [rest, port] = [rests[number % rests.length], ports[number % ports.length]];
+      if (rest === undefined || port === undefined) throw new Error(`there is no REST process ${number}`);
+      if (areWorkers) {
+        const [oldest] = childrenOf(rest.pid);
+        if (oldest === undefined) throw new Error("there is no worker");
+        process.kill(oldest, "SIGKILL");
+        await until(async () => !childrenOf(rest.pid).includes(oldest), "the end of a worker");
+        return until(allServe, "a worker's return");
+      }
       const gone = new Promise((done) => rest.once("exit", done));
       rest.kill("SIGKILL");
       await gone;
-      rests[process] = startRest(port);
-      await until(() => serves(process), "REST's return");
+      rests[number] = startRest(port);
+      return until(() => serves(number), "REST's return");
     },
     killDatabase: async () => {
       const pid = Number.parseInt(readFileSync(join(folder, "postgres", "postmaster.pid"), "utf8"), 10);
