@@ -36,7 +36,12 @@ export async function startWorkers(
     LOG_LEVEL: "info",
     ...environment,
   });
-  await vi.waitUntil(() => server.output().includes('"workers":2'), { timeout: 20_000 });
+  try {
+    await vi.waitUntil(() => server.output().includes('"workers":2'), { timeout: 20_000 });
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
   const metrics = () => metricsOf(server.url);
   const connect = async (localAddress: string): Promise<WorkerConnection> => {
     const connection = openConnection(server.url, localAddress);
