@@ -109,7 +109,7 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
 
 /** Reads plan, versions and balances in one statement, so that they are consistent. */
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
-  select c.organization_id, c.user_id, c.id, c.xmin::text as version, c.end_date, c.auto_renew, c.renewal_days,
+  select c.organization_id, c.user_id, c.id, c.version, c.end_date, c.auto_renew, c.renewal_days,
     c.change_at,
     ${SERVICES_JSON} as services,
     (select json_agg(json_build_object(
@@ -126,7 +126,11 @@ const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
       from contract_overrides o where o.contract_id = c.id) as overrides,
     (select o.usage_thresholds from organizations o where o.id = c.organization_id) as thresholds
   from unnest(${organizationIds}::text[], ${userIds}::text[]) as asked (organization_id, user_id)
-  join contracts c using (organization_id, user_id)
+  -- A plain join would keep the plan of a small table, which reads all contracts, until the table is analyzed.
+  cross join lateral (
+    select *, xmin::text as version from contracts
+    where organization_id = asked.organization_id and user_id = asked.user_id offset 0
+  ) c
 `;
 
 /** One list for all contracts without overrides. */
