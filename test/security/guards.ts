@@ -175,8 +175,8 @@ export const GUARDS: readonly Guard[] = [
     ...guard(
       "db/queries/contract-snapshots.ts",
       "what is evaluated is the organization's",
-      "join contracts c using (organization_id, user_id)",
-      "join contracts c on c.user_id = asked.user_id",
+      "where organization_id = asked.organization_id and user_id = asked.user_id",
+      "where user_id = asked.user_id",
       matrix("POST /features/\\{userId\\}$"),
     ),
     also: { find: "select c.organization_id, c.user_id, c.id", put: "select asked.organization_id, c.user_id, c.id" },

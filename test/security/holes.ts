@@ -342,7 +342,7 @@ export const HOLES: readonly Hole[] = [
     "parallel consumption is lost",
     [
       at("http/usage-races.pg.test.ts", "64 callers who consume 10 times each count exactly 640"),
-      at("http/usage-processes.pg.test.ts", "consumers of one contract through three applications"),
+      at("support/usage-through-many.ts", "consumers of one contract through several processes"),
     ],
   ],
   [
@@ -369,7 +369,7 @@ export const HOLES: readonly Hole[] = [
     "half of a consumption stays",
     [
       at("http/features.pg.test.ts", "of two limits counts both or none, and needs an amount for both"),
-      at("faults/usage.fault.test.ts", "of REST and of Postgres under load no acknowledged unit is lost"),
+      at("faults/usage.fault.test.ts", "and of Postgres under load no acknowledged unit is lost"),
     ],
   ],
   [
