@@ -65,8 +65,6 @@ const CALLS: Record<string, (run: (step: Step) => Promise<Answer<{ hold: { id: s
     await run(post("/features/ada/meter-call?revert=true"));
   },
   "show a contract": (run) => run(get("/contracts/ada")),
-  "record a batch": (run) =>
-    run(post("/usage", [{ userId: "ada", featureId: "meter-call", amounts: AMOUNTS, key: crypto.randomUUID() }])),
   "list the audit log": (run) => run(get("/audit-log?limit=10")),
 };
 
@@ -103,8 +101,6 @@ async function growOtherOrganizations(): Promise<void> {
   await sql`insert into holds (id, contract_id, feature_id, amounts, on_expiry, state, created_at, until)
     select c.id || '-' || n, c.id, 'meter-call', '[]', 'release', 'open', '2025-06-01', '2026-01-01'
     from generate_series(1, 4) n, ${all}`;
-  await sql`insert into usage_keys (organization_id, key, fingerprint, taken_at)
-    select c.organization_id, c.id, '', '2025-06-01' from ${all}`;
   await sql`insert into audit_log (at, organization_id, actor_kind, action, target)
     select '2025-06-01', c.organization_id, 'anonymous', 'contract.create', c.id from ${all}`;
 }

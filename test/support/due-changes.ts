@@ -1,25 +1,13 @@
 import type { Connection } from "../../src/db/postgres/connect.ts";
+import { meterPricing } from "./pricings.ts";
 import { contractUsers } from "./seed.ts";
 
 /** A pricing with two plans and a counted limit. */
-export const TWO_PLANS = `
-saasName: Meter
-syntaxVersion: "3.0"
-version: "1.0.0"
-createdAt: "2025-01-01"
-currency: EUR
-features:
-  call:
-    valueType: BOOLEAN
-    defaultValue: true
-    type: DOMAIN
-    expression: subscriptionContext['calls'] < pricingContext['usageLimits']['calls']
-usageLimits:
-  calls: { valueType: NUMERIC, defaultValue: 100, unit: call, type: NON_RENEWABLE, trackable: true }
-plans:
-  SMALL: { price: 0, features: null }
-  LARGE: { price: 1, features: null, usageLimits: { calls: { value: 100000 } } }
-`;
+export const TWO_PLANS = meterPricing(
+  "{ valueType: NUMERIC, defaultValue: 100, unit: call, type: NON_RENEWABLE, trackable: true }",
+  `  SMALL: { price: 0, features: null }
+  LARGE: { price: 1, features: null, usageLimits: { calls: { value: 100000 } } }`,
+);
 
 /** Contracts `count` end users, `user-1` and so on, to SMALL. Returns a key of scope ALL. */
 export async function contractMany(connection: Connection, count: number): Promise<string> {

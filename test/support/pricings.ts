@@ -44,7 +44,7 @@ addOns: ${parts.addOns ?? ADD_ONS}
 }
 
 /** Builds a pricing whose only feature, `call`, reads its only limit, `calls`. The service is `meter`. */
-export const meterPricing = (limit: string): string => `
+export const meterPricing = (limit: string, plans = "  ALL: { price: 0, features: null }"): string => `
 saasName: Meter
 syntaxVersion: "3.0"
 version: "1.0.0"
@@ -59,7 +59,7 @@ features:
 usageLimits:
   calls: ${limit}
 plans:
-  ALL: { price: 0, features: null }
+${plans}
 `;
 
 /** A pricing with one feature of two limits that never end. Its service is `meter`. */

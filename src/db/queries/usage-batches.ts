@@ -126,11 +126,8 @@ export async function writeUsage(
       from (
         select "contractId", "serviceId", "limitName", sum(amount) as amount from movement where not "isLate"
         group by 1, 2, 3
-      ) m cross join lateral (
-        select l.ctid as place from usage_levels l
-        where l.contract_id = m."contractId" and l.service_id = m."serviceId" and l.limit_name = m."limitName" offset 0
-      ) found
-      where u.ctid = found.place
+      ) m
+      where u.contract_id = m."contractId" and u.service_id = m."serviceId" and u.limit_name = m."limitName"
     ), taken as (
       insert into usage_keys as k (organization_id, key, fingerprint, taken_at)
       select ${organizationId}, given.key, ${FINGERPRINT}, ${moment}
