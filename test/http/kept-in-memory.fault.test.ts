@@ -1,11 +1,11 @@
 import { setImmediate } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type Invalidations, listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
-import { consumed, contract, tasker, upload } from "../support/contracting.ts";
+import { consumed, contract, show, tasker, upload } from "../support/contracting.ts";
 import { expectBalancesMatchLedger } from "../support/invariants.ts";
 
 /* Two applications over one database cache keys and contracts, like two processes. Neither may return stale data. */
@@ -140,6 +140,68 @@ test("a disabled service and a deleted key are seen through both within 100 ms",
   expect((await ask(1, "/services/going", { key: all.key, method: "DELETE" })).status).toBeLessThan(300);
   expect((await asked(1, all.key)).body["eval"]).not.toBe(true);
   expect(await seenWithin(async () => (await asked(0, all.key)).body["eval"] !== true)).toBeLessThan(100);
+});
+
+describe("a hold that one application took", () => {
+  const amounts = (amount: number, service = "tasker") => ({ [`${service}-maxTasks`]: amount });
+  const hold = async (userId: string, service = "tasker") => {
+    const path = `/features/${userId}/${service}-board?hold=PT10M`;
+    const { body } = await ask(0, path, { key: api.callers.all.key, body: amounts(2, service) });
+    expect(body).toMatchObject({ eval: true, hold: { id: expect.any(String) } });
+    return (body["hold"] as { id: string }).id;
+  };
+  const settle = (which: number, id: string, body: object = amounts(1)) =>
+    ask(which, `/holds/${id}`, { key: api.callers.all.key, body });
+  const readsOfHolds = () => opened[0]?.statements.filter((statement) => /\bfrom "?holds\b/.test(statement));
+
+  beforeAll(() => contract(api, api.callers.all.key, "holder", toPro));
+
+  test("is settled there without reading it, and once", async () => {
+    const id = await hold("holder");
+    for (const { statements } of opened) statements.length = 0;
+    expect(await settle(0, id)).toMatchObject({ status: 200, body: { eval: true, hold: { state: "settled" } } });
+    expect(readsOfHolds()).toEqual([]);
+    for (const which of [0, 1]) expect(await settle(which, id)).toMatchObject({ status: 409 });
+    expect(readsOfHolds()).not.toEqual([]);
+  });
+
+  test("is judged as it is after the other has extended, released or settled it", async () => {
+    const { key } = api.callers.all;
+    const extended = await hold("holder");
+    const { body } = await ask(1, `/holds/${extended}?extend=PT1H`, { key });
+    expect((await settle(0, extended)).body).toMatchObject({ eval: true, hold: { until: body["until"] } });
+    const released = await hold("holder");
+    expect((await ask(1, `/holds/${released}`, { key, method: "DELETE" })).status).toBe(204);
+    expect(await settle(0, released)).toMatchObject({
+      status: 409,
+      body: { error: expect.stringMatching("was released") },
+    });
+    const settled = await hold("holder");
+    expect(await settle(1, settled)).toMatchObject({ status: 200 });
+    expect(await settle(0, settled)).toMatchObject({
+      status: 409,
+      body: { error: expect.stringMatching("was settled") },
+    });
+    await expectBalancesMatchLedger(api.database);
+  });
+
+  test("is settled by the new name after the other has renamed the service", async () => {
+    const { key } = api.callers.all;
+    await upload(api, key, tasker({ name: "Renamed" }));
+    await contract(api, key, "follower", {
+      contractedServices: { renamed: "1.0.0" },
+      subscriptionPlans: { renamed: "PRO" },
+      subscriptionAddOns: {},
+    });
+    const [first, second] = [await hold("follower", "renamed"), await hold("follower", "renamed")];
+    expect((await ask(1, "/services/renamed", { key, method: "PUT", body: { name: "Later" } })).status).toBe(200);
+    expect(await settle(0, first, amounts(1, "later"))).toMatchObject({ status: 200, body: { eval: true } });
+    await seenWithin(async () => (await ask(0, "/features/follower/later-board", { key })).body["eval"] === true);
+    expect(await settle(0, second, amounts(1, "renamed"))).toMatchObject({ status: 422 });
+    expect(await settle(0, second, amounts(1, "later"))).toMatchObject({ status: 200, body: { eval: true } });
+    const { usageLevels } = await show(api, key, "follower");
+    expect(usageLevels["later"]?.["maxTasks"]).toEqual({ consumed: 2, resetTimeStamp: expect.any(String) });
+  });
 });
 
 test("without a listener nothing is kept, and a change is seen by the very next call", async () => {

@@ -1,6 +1,6 @@
 import { PgDialect } from "drizzle-orm/pg-core";
 import { type Connection, databaseError } from "../postgres/connect.ts";
-import { endsParameter, type HoldEnd, type NewHold, takesParameter } from "./holds.ts";
+import type { HoldEnd, NewHold } from "./holds.ts";
 import { type Addressed, recordPrivately } from "./outbox.ts";
 import {
   columnsOf,
@@ -28,6 +28,7 @@ export interface Consumption {
 
 /** Consumption granted for one contract, with the events to record; usually there are none. */
 export interface Decision {
+  organizationId: string;
   /** The snapshot that the decision is based on. */
   contract: ContractSnapshot;
   consumptions: readonly Consumption[];
@@ -67,7 +68,7 @@ export async function countIfUnchanged(
   });
 }
 
-/** Thrown, and everything rolled back, when holds to end have ended since they were read. */
+/** Thrown, and everything rolled back, when holds to end have ended or were extended since they were read. */
 export class EndedMeanwhile extends Error {
   /** Ids of the holds. */
   readonly ended: ReadonlySet<string>;
@@ -94,24 +95,23 @@ const dialect = new PgDialect();
 
 const OUTCOMES: Readonly<Record<string, Outcome["kind"]>> = { b: "busy", c: "changed", u: "counted" };
 
-const isMoving = ({ consumptions, takes, ends }: Decision) => consumptions.length + takes.length + ends.length > 0;
+const changesHolds = ({ takes, ends }: Decision) => takes.length + ends.length > 0;
+const isMoving = (decision: Decision) => decision.consumptions.length > 0 || changesHolds(decision);
 
 async function count(client: ISql, decisions: readonly Decision[], now: Date): Promise<Outcome[]> {
-  const consumptions = decisions.flatMap((decision) => decision.consumptions);
-  const ends = endsParameter(decisions.flatMap((decision) => decision.ends));
-  const takes = takesParameter(decisions.flatMap((decision) => decision.takes));
   const contractIds = decisions.map(({ contract }) => contract.contractId);
   const tags = decisions.map(({ contract }) => versionTag(contract));
   const moving = decisions.flatMap((one) => (isMoving(one) ? [one.contract.contractId] : []));
-  const movements = consumptions.length === 0 ? null : JSON.stringify(consumptions);
   const moment = now.toISOString();
-  const counting =
-    ends === null && takes === null
-      ? client<CountedRow[]>`select outcomes, transaction from faregate_consume(${contractIds}::text[], ${tags}::text[],
-          ${moving}::text[], ${movements}::text::json, ${moment}::text::timestamptz)`
-      : client<CountedRow[]>`select outcomes, transaction from faregate_consume_and_hold(${contractIds}::text[],
-          ${tags}::text[], ${moving}::text[], ${movements}::text::json, ${moment}::text::timestamptz,
-          ${ends}::text::json, ${takes}::text::json)`;
+  const json = (values: readonly object[]) => (values.length === 0 ? null : JSON.stringify(values));
+  const counting = decisions.some(changesHolds)
+    ? client<CountedRow[]>`select outcomes, transaction from faregate_consume_or_hold(${contractIds}::text[],
+        ${tags}::text[], ${moving}::text[], ${json(decisions.flatMap(changesOf))}::text::json,
+        ${json(decisions.flatMap(({ ends }) => ends.map(endOf)))}::text::json,
+        ${json(decisions.flatMap(({ takes }) => takes))}::text::json, ${moment}::text::timestamptz)`
+    : client<CountedRow[]>`select outcomes, transaction from faregate_consume(${contractIds}::text[], ${tags}::text[],
+        ${moving}::text[], ${json(decisions.flatMap(({ consumptions }) => consumptions))}::text::json,
+        ${moment}::text::timestamptz)`;
   const [row] = await counting.catch((error: unknown) => {
     throw endedMeanwhile(error) ?? error;
   });
@@ -121,12 +121,48 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
   });
 }
 
+/** Change of one balance, as faregate_consume_or_hold reads it. Only one with an `amount` is a movement. */
+interface Change {
+  contractId: string;
+  organizationId: string;
+  serviceId: string;
+  limitName: string;
+  amount?: number | undefined;
+  featureId?: string;
+  operationId?: string;
+  held?: number;
+  openHolds?: number;
+  holdDue?: Date;
+}
+
+/** What a decision changes of balances: by its consumption, and by holds that it takes and ends. */
+function changesOf({ organizationId, contract, consumptions, takes, ends }: Decision): Change[] {
+  const { contractId } = contract;
+  const changes: Change[] = consumptions.map((consumption) => ({ ...consumption, organizationId }));
+  for (const { amounts, until } of takes) {
+    for (const { serviceId, limitName, amount } of amounts) {
+      changes.push({ contractId, organizationId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until });
+    }
+  }
+  for (const { hold, counted } of ends) {
+    const { id: operationId, featureId } = hold;
+    for (const { serviceId, limitName, id, amount: held } of hold.amounts) {
+      const amount = counted?.[id];
+      const given = { contractId, organizationId, serviceId, limitName, held: -held, openHolds: -1 };
+      changes.push(amount === undefined || amount === 0 ? given : { ...given, amount, featureId, operationId });
+    }
+  }
+  return changes;
+}
+
+const endOf = ({ hold: { id, contractId, until }, state, counted }: HoldEnd) => ({ id, contractId, until, state, counted });
+
 interface CountedRow {
   outcomes: string | null;
   transaction: string | null;
 }
 
-/** SQLSTATE of faregate_consume_and_hold for holds that have ended; the message has their ids. */
+/** SQLSTATE of faregate_consume_or_hold for holds that have ended; the message has their ids. */
 const HOLDS_ENDED = "FH001";
 
 function endedMeanwhile(error: unknown): EndedMeanwhile | undefined {

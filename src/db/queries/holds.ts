@@ -23,7 +23,7 @@ export type NewHold = Pick<
 
 /** The end of an open hold. */
 export interface HoldEnd {
-  hold: Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts">;
+  hold: Pick<HoldRow, "id" | "contractId" | "featureId" | "amounts" | "until">;
   state: Exclude<HoldState, "open">;
   endedAt: Date;
   /** By limit id; null if nothing is counted. */
@@ -34,35 +34,24 @@ export interface HoldEnd {
 const amountsOf = (column: string): SQL =>
   sql`json_to_recordset(${sql.raw(column)}) as a ("serviceId" text, "limitName" text, id text, amount numeric)`;
 
-/** Ends of holds as the functions of the database read them; null without any. */
-export function endsParameter(ends: readonly HoldEnd[]): string | null {
-  if (ends.length === 0) return null;
-  return JSON.stringify(
-    ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted }) => ({
-      id,
-      contractId,
-      featureId,
-      state,
-      endedAt,
-      counted,
-      amounts: amounts.map((amount) => ({ ...amount, counted: counted?.[amount.id] ?? 0 })),
-    })),
-  );
-}
-
-/** Holds to take as the functions of the database read them; null without any. */
-export const takesParameter = (taken: readonly NewHold[]): string | null =>
-  taken.length === 0 ? null : JSON.stringify(taken);
-
 /** Takes holds. */
 export async function takeHolds(tx: Database, taken: readonly NewHold[]): Promise<void> {
-  await tx.execute(sql`select faregate_change_holds(null, ${takesParameter(taken)}::text::json, null)`);
+  await tx.execute(sql`select faregate_change_holds(null, ${JSON.stringify(taken)}::text::json, null)`);
 }
 
 /** Ends open holds, and counts amounts of them: each above zero is a movement at the end of its hold. */
 export async function endHolds(tx: Database, ends: readonly HoldEnd[]): Promise<void> {
   if (ends.length === 0) return;
-  await tx.execute(sql`select faregate_change_holds(${endsParameter(ends)}::text::json, null, null)`);
+  const given = ends.map(({ hold: { id, contractId, featureId, amounts }, state, endedAt, counted }) => ({
+    id,
+    contractId,
+    featureId,
+    state,
+    endedAt,
+    counted,
+    amounts: amounts.map((amount) => ({ ...amount, counted: counted?.[amount.id] ?? 0 })),
+  }));
+  await tx.execute(sql`select faregate_change_holds(${JSON.stringify(given)}::text::json, null, null)`);
 }
 
 /** Extends an open hold. `hold_due` of its levels stays, as a moment before which no hold ends. */

@@ -14,7 +14,7 @@ import {
   type ContractSnapshot,
   type EndUserName,
 } from "./contract-snapshots.ts";
-import { findHolds, type FoundHold } from "./holds.ts";
+import { findHolds, type FoundHold, type NewHold } from "./holds.ts";
 
 export interface OrganizationKeyRow {
   keyId: string;
@@ -51,8 +51,12 @@ export interface SnapshotCache {
    * may lack `runningSince` of a period that has begun meanwhile.
    */
   locked(tx: Database, organizationId: string, userIds: readonly string[]): Promise<Map<string, ContractSnapshot>>;
-  /** Reads a hold with the address of its contract. Never cached. */
+  /** Reads a hold with the address of its contract. */
   hold(id: string): Promise<FoundHold | null>;
+  /** Keeps a hold that was just taken for its settlement, while the end user's contract is cached. */
+  keepHold(userId: string, taken: NewHold): void;
+  /** Returns a kept hold, once, as it was taken: it may have been extended or ended since. */
+  keptHold(id: string): FoundHold | undefined;
   /** Replaces the cached snapshot if it is still `before`; evicts it if `after` is undefined. */
   replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
 }
@@ -62,6 +66,8 @@ const BATCHING = { maxBatchSize: 500, concurrency: 2, timeoutMs: 2000 };
 /** Maximum cached snapshots, of about 1 kB each. */
 const MAX_SNAPSHOTS = 50_000;
 const MAX_KEYS = 20_000;
+/** Maximum kept holds, of about 500 bytes each. */
+const MAX_HOLDS = 20_000;
 
 /** Creates the cache. Without `changes`, which edge runtimes cannot subscribe to, it stores nothing. */
 export function createSnapshotCache({ client }: Connection, changes?: Invalidations): SnapshotCache {
@@ -94,6 +100,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     const found = new Map((await findHolds(client, [...new Set(ids)])).map((one) => [one.hold.id, one]));
     return ids.map((id) => found.get(id) ?? null);
   }, BATCHING);
+  const kept = leastRecentlyUsed<{ hold: FoundHold; services: ContractSnapshot["services"] }>(MAX_HOLDS);
   const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {
     const levels = await balances(cached);
     // The contract's row changed, so its services may have changed too.
@@ -152,6 +159,19 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     },
     cachedSnapshot: (name) => store.get(endUserKey(name)) ?? readWhole(name),
     hold: readHolds,
+    keepHold: (userId, { organizationId, ...taken }) => {
+      const contract = store.get(endUserKey({ organizationId, userId }));
+      if (contract === undefined) return;
+      const hold = { ...taken, kind: "hold", state: "open", endedAt: null, counted: null } as const;
+      kept.put(taken.id, { hold: { hold, organizationId, userId }, services: contract.services });
+    },
+    keptHold: (id) => {
+      const found = kept.get(id);
+      if (found === undefined) return undefined;
+      kept.delete(id);
+      // A contract that was read again may have moved, or its services may have been renamed.
+      return store.get(endUserKey(found.hold))?.services === found.services ? found.hold : undefined;
+    },
     replaceCached: (name, before, after) => store.replace(endUserKey(name), before, after),
   };
 }

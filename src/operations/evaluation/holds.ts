@@ -1,12 +1,12 @@
 import { HOLD_STATES, type HoldState, MAX_HOLD_MS } from "../../core/holds.ts";
-import { endHolds, extendHold, listHolds } from "../../db/queries/holds.ts";
+import { endHolds, extendHold, type FoundHold, listHolds } from "../../db/queries/holds.ts";
 import { clampPageSize, type Context, isInTransaction } from "../context.ts";
 import { type ContractAddress, findContract } from "../contract-address.ts";
-import { Failure } from "../errors.ts";
 import { settleSerially } from "./consumption/serial.ts";
+import { evaluatedOrganization } from "./prepare.ts";
 import { holdEnded, requireHold, withOpenHold } from "./open-hold.ts";
 import type { HoldView, SettlementAnswer } from "./request.ts";
-import { viewHold } from "./settlement.ts";
+import { viewHold, wrongAmounts } from "./settlement.ts";
 
 /**
  * Counts amounts of a hold and ends it, all or none. Amounts up to the held ones are always counted; more only within the
@@ -17,16 +17,25 @@ export async function settleHold(
   ctx: Context,
   { id, amounts }: { id: string; amounts: Readonly<Record<string, number>> },
 ): Promise<SettlementAnswer> {
-  const found = await requireHold(ctx, id);
+  const found = keptHold(ctx, id, amounts) ?? (await requireHold(ctx, id));
   const view = viewHold(found.hold, found.userId, ctx.resources.now());
   if (view.state !== "open") throw holdEnded(view);
-  for (const { id } of found.hold.amounts) {
-    if (!Object.hasOwn(amounts, id)) throw new Failure("unprocessable", `The ${id} field is required`);
-  }
-  const unknown = Object.keys(amounts).find((name) => !Object.hasOwn(view.amounts, name));
-  if (unknown !== undefined) throw new Failure("unprocessable", `Unknown field: ${unknown}`);
+  const wrong = wrongAmounts(found.hold, amounts);
+  if (wrong !== undefined) throw wrong;
   const request = { ...found, amounts };
   return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
+}
+
+/**
+ * Returns the hold as this process took it, which saves the read. Undefined where only a read tells what is wrong. Whether it is
+ * still open is decided by the write.
+ */
+function keptHold(ctx: Context, id: string, amounts: Readonly<Record<string, number>>): FoundHold | undefined {
+  if (isInTransaction(ctx)) return undefined;
+  const found = ctx.resources.snapshots.keptHold(id);
+  if (found?.organizationId !== evaluatedOrganization(ctx)) return undefined;
+  const isOpen = found.hold.until.getTime() > ctx.resources.now().getTime();
+  return isOpen && wrongAmounts(found.hold, amounts) === undefined ? found : undefined;
 }
 
 /** Counts a settlement for metrics. */

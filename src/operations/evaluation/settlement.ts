@@ -3,6 +3,7 @@ import type { Evaluation } from "../../core/pricing/evaluate.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { HoldEnd, HoldRow } from "../../db/queries/holds.ts";
 import { grantedLimit } from "../due-holds.ts";
+import { Failure } from "../errors.ts";
 import type { BalanceChange } from "../usage-events.ts";
 import { remainingOf } from "./decision.ts";
 import type { HoldView, SettlementAnswer, SettlementRequest } from "./request.ts";
@@ -17,6 +18,17 @@ export function viewHold(hold: HoldRow, userId: string, now: Date): HoldView {
     : { state: hold.state, endedAt: hold.endedAt, counted: hold.counted };
   const { state, endedAt, counted } = end;
   return { id, userId, featureId, amounts, state, onExpiry, createdAt, until, endedAt, counted };
+}
+
+/** Returns the failure of a settlement whose amounts are not those of exactly the hold's limits. */
+export function wrongAmounts(
+  hold: Pick<HoldRow, "amounts">,
+  amounts: Readonly<Record<string, number>>,
+): Failure | undefined {
+  const missing = hold.amounts.find(({ id }) => !Object.hasOwn(amounts, id));
+  if (missing !== undefined) return new Failure("unprocessable", `The ${missing.id} field is required`);
+  const unknown = Object.keys(amounts).find((name) => !hold.amounts.some(({ id }) => id === name));
+  return unknown === undefined ? undefined : new Failure("unprocessable", `Unknown field: ${unknown}`);
 }
 
 /** Answer of a settlement, and its writes; `end` is undefined if it is refused. */

@@ -64,7 +64,7 @@ export interface Writes {
 export async function decideInOrder(
   resources: Resources,
   contract: ContractSnapshot,
-  requests: readonly QueuedRequest[],
+  { endUser: { organizationId }, requests }: ContractRequests,
   now: Date,
 ): Promise<OrderedDecision> {
   const writes: Writes = { consumptions: [], takes: [], ends: [], events: [], raised: [], levels: new Map() };
@@ -83,6 +83,7 @@ export async function decideInOrder(
   }
   const { levels, ...written } = writes;
   return {
+    organizationId,
     contract,
     answers,
     ...written,
@@ -207,9 +208,9 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
   if (writes.ends.some((end) => end.hold.id === hold.id)) return "needsOwnTransaction";
   const { contract, evaluation, usage, held } = prepared;
   const levels = contract.levels.map((level) => writes.levels.get(level) ?? level);
-  // The hold was read before the contract, which may have lost a level since.
-  const isThere = ({ serviceId, limitName }: HeldAmount) =>
-    levels.some((level) => level.serviceId === serviceId && level.limitName === limitName);
+  // The hold was read before the contract, which may have lost a level or renamed a service since.
+  const isThere = ({ serviceId, limitName, id }: HeldAmount) =>
+    usage.has(id) && levels.some((level) => level.serviceId === serviceId && level.limitName === limitName);
   if (!hold.amounts.every(isThere)) return "needsOwnTransaction";
   const { answer, end, changes } = decideSettlement({ contract: { ...contract, levels }, evaluation }, request, now);
   if (end === undefined) return answer;

@@ -29,7 +29,7 @@ export async function consumeLocked(
         for (const request of group.requests) verdicts.set(request, contractNotFound(request.userId));
         continue;
       }
-      const decision = await decideInOrder(resources, contract, group.requests, now);
+      const decision = await decideInOrder(resources, contract, group, now);
       for (const [request, answer] of decision.answers) verdicts.set(request, answer);
       decisions.push(decision);
     }

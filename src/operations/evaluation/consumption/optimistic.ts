@@ -61,8 +61,11 @@ async function consumeRound(
   const decisions = await Promise.all(
     groups.map(async (group) => {
       const contract = await read(group.endUser);
-      if (contract !== null) return { group, ...(await decideInOrder(resources, contract, group.requests, now)) };
-      for (const request of group.requests) verdicts.set(request, contractNotFound(request.userId));
+      if (contract !== null) return { group, ...(await decideInOrder(resources, contract, group, now)) };
+      for (const request of group.requests) {
+        // The hold is still there if its contract has moved to another organization.
+        verdicts.set(request, "amounts" in request ? "needsOwnTransaction" : contractNotFound(request.userId));
+      }
       return undefined;
     }),
   );
@@ -75,12 +78,15 @@ async function consumeRound(
     return groups.map((group) => ({ ...group, requests: withoutEnded(group.requests, error.ended, verdicts) }));
   }
   const changed: ContractRequests[] = [];
-  for (const [i, { group, contract, answers, snapshotAfter }] of decided.entries()) {
+  for (const [i, { group, contract, answers, takes, snapshotAfter }] of decided.entries()) {
     const outcome = outcomes[i];
     const isCounted = outcome?.kind === "counted";
     const after = isCounted ? snapshotAfter(outcome.version) : undefined;
     resources.snapshots.replaceCached(group.endUser, contract, after);
-    if (isCounted) for (const [request, answer] of answers) verdicts.set(request, answer);
+    if (isCounted) {
+      for (const [request, answer] of answers) verdicts.set(request, answer);
+      for (const taken of takes) resources.snapshots.keepHold(group.endUser.userId, taken);
+    }
     if (outcome?.kind === "changed") changed.push(group);
   }
   return changed;

@@ -17,7 +17,7 @@ import type {
   SettlementAnswer,
   SettlementRequest,
 } from "../request.ts";
-import { decideSettlement } from "../settlement.ts";
+import { decideSettlement, wrongAmounts } from "../settlement.ts";
 import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
 
 /**
@@ -89,6 +89,8 @@ export async function settleSerially(
   { hold: { id }, amounts }: Pick<SettlementRequest, "hold" | "amounts">,
 ): Promise<SettlementAnswer> {
   return withOpenHold(ctx, id, async (ctx, { hold, userId, organizationId, contract, evaluation, at }) => {
+    const wrong = wrongAmounts(hold, amounts);
+    if (wrong !== undefined) throw wrong;
     const { answer, end, changes } = decideSettlement({ contract, evaluation }, { userId, hold, amounts }, at);
     if (end !== undefined) {
       await endHolds(ctx.db, [end]);
