@@ -50,12 +50,22 @@ export interface RequestState {
   headersApplied: boolean;
   /** True once the body is read and the handlers run. */
   reachedHandlers: boolean;
+  /** The values of each query parameter. Undefined until one is read. */
+  query: Record<string, string[]> | undefined;
   /** Undefined unless requests are traced. */
   trace: Trace | undefined;
 }
 
 export function newRequest(id: string, headers: Record<string, string>): RequestState {
-  return { id, startedAt: performance.now(), headers, headersApplied: false, reachedHandlers: false, trace: undefined };
+  return {
+    id,
+    startedAt: performance.now(),
+    headers,
+    headersApplied: false,
+    reachedHandlers: false,
+    query: undefined,
+    trace: undefined,
+  };
 }
 
 /** Values that the middleware sets for routes. `body` is the parsed JSON or form; `{}` without a body. */
