@@ -248,13 +248,17 @@ describe("two workers behind one port", () => {
   it("a signal drains both: calls in flight are answered, and the process exits with 0", async () => {
     const pids = server.pids();
     expect(pids).toHaveLength(2);
-    const connections = await server.connectToBoth(3);
+    const connections = await server.connectToBoth(1);
     const { client } = database.connection;
     let unlock = () => {};
     const unlocked = new Promise<void>((resolve) => (unlock = resolve));
-    const locked = client.begin(async (sql) => {
-      await sql`lock table usage_ledger in access exclusive mode`;
-      await unlocked;
+    let committed: Promise<unknown> = Promise.resolve();
+    await new Promise<void>((locked) => {
+      committed = client.begin(async (sql) => {
+        await sql`lock table usage_ledger in access exclusive mode`;
+        locked();
+        await unlocked;
+      });
     });
     const calls = connections.map(({ ask }) =>
       ask("POST", "/features/ada/meter-call", { key, body: { "meter-calls": 1 } }),
@@ -265,17 +269,22 @@ describe("two workers behind one port", () => {
         where datname = current_database() and wait_event_type = 'Lock'`;
       return row?.count ?? 0;
     };
-    await vi.waitUntil(async () => (await blocked()) >= 2, { timeout: 20_000 });
-    const stopped = server.stop();
-    const isRefused = () =>
+    await vi.waitUntil(async () => (await blocked()) === 2, { timeout: 20_000 });
+    const isServed = () =>
       call("/live").then(
-        () => false,
         () => true,
+        () => false,
       );
-    await vi.waitUntil(isRefused, { timeout: 20_000 });
-    for (const pid of pids) expect(process.kill(pid, 0)).toBe(true);
+    const callUntilRefused = async () => {
+      let served = true;
+      while (served) served = await isServed();
+    };
+    const callers = Array.from({ length: 8 }, callUntilRefused);
+    const stopped = server.stop();
+    await Promise.all(callers);
+    for (const pid of pids) expect(alive(pid)).toBe(true);
     unlock();
-    await locked;
+    await committed;
     for (const { status, body } of await Promise.all(calls)) {
       expect({ status, eval: body["eval"] }).toEqual({ status: 200, eval: true });
     }

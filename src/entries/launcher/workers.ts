@@ -56,6 +56,16 @@ export function runWorkers(): Promise<void> {
   });
 }
 
+/** Message of a worker to node:cluster. `ack`: it has received a connection, and keeps it if `accepted`. */
+interface ClusterMessage {
+  act?: string;
+  ack: number;
+  accepted?: boolean;
+}
+
+/** Workers that accept connections. */
+const accepting = new Set<ChildProcess>();
+
 /** Starts a worker, and repairs what node:cluster gets wrong when a worker dies. */
 function fork(number: number): ChildProcess {
   const worker = cluster.fork({ WORKER_NUMBER: String(number) });
@@ -72,8 +82,15 @@ function fork(number: number): ChildProcess {
       return Reflect.apply(send, child, given);
     },
   });
-  child.on("internalMessage", ({ ack }: { ack: number }) => void unacknowledged.delete(ack));
+  child.on("internalMessage", ({ act, ack, accepted }: ClusterMessage) => {
+    if (act === "queryServer") accepting.add(child);
+    if (act === "close") accepting.delete(child);
+    // A draining worker leaves the connection to another one. Without another, it would stay open until the drain ends.
+    if (accepted === false && accepting.size === 0) unacknowledged.get(ack)?.close();
+    unacknowledged.delete(ack);
+  });
   child.once("exit", () => {
+    accepting.delete(child);
     for (const connection of unacknowledged.values()) connection.close();
   });
   return child;
