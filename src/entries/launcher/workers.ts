@@ -96,6 +96,11 @@ function fork(number: number): ChildProcess {
   return child;
 }
 
+/** Lets a worker drain after its primary process has died, as `runProcess` does. By itself node:cluster exits at once. */
+export function drainWithoutPrimary(): void {
+  if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
+}
+
 /** Answers the scrape of one worker with the metrics of all. */
 function createCollector(workers: readonly Supervised[]) {
   const scrapes = new Map<string, { texts: Map<number, string>; finish: () => void }>();
