@@ -31,7 +31,7 @@ first. The first start prints the password of the user admin. Ctrl-C stops every
     name: "rest",
     summary: "Run one REST process on PORT, beside a database that is migrated.",
     help: "\nNeeds DATABASE_URL, JWT_SECRET, JWT_SALT and API_KEYS_SECRET. Any number of them may share a database.",
-    run: () => import("./node.ts"),
+    run: () => ("Bun" in globalThis ? import("./bun.ts") : import("./node.ts")),
   },
   {
     name: "events",

@@ -8,9 +8,9 @@ import { openDataFolder } from "../db/postgres/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/embedded.ts";
 import { isConsoleStale } from "./build/console.ts";
 import { buildServer, isServerStale } from "./build/server.ts";
-import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "./process/config.ts";
+import { type Config, readConfig, requireSecrets, type Secrets, warningsOf, workerCount } from "./process/config.ts";
 import { requireRepairedDriver } from "./platform/driver.ts";
-import { createHttpServer, listen } from "./platform/http-server.ts";
+import { requireFreePort } from "./platform/http-server.ts";
 import { sentenceOf } from "./process/lifecycle.ts";
 import { lockFolder } from "./process/lock.ts";
 import { createLog } from "./process/log.ts";
@@ -90,15 +90,13 @@ async function main(): Promise<void> {
   const runtime = runtimeOf(process.argv[2]);
   // Checked before anything is created; the children detect later conflicts.
   for (const variable of ["PORT", "EVENTS_PORT"] as const) {
-    const probe = createHttpServer(() => new Response());
-    await step(listen(probe, config[variable], config.HOST, variable));
-    await new Promise((resolve) => probe.close(resolve));
+    await step(requireFreePort(config[variable], config.HOST, variable));
   }
   const building = runtime === "bun" ? Promise.resolve(false) : prepareServer();
   const consoleNote = buildConsoleMeanwhile();
   const { databaseUrl, secrets, place } = await step(openDatabase(config));
   const signIn = await step(prepareDatabase(config, secrets, databaseUrl));
-  const commands = commandsOf(runtime, await step(building));
+  const commands = commandsOf(runtime, await step(building), workerCount(config) > 1);
 
   let position: number | undefined;
   const environment = {

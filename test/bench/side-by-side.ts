@@ -23,7 +23,7 @@ const CONTRACTS = 400;
 /** After a few thousand calls the JIT compilers have settled. */
 const WARM_UP_SECONDS = 3;
 /** Faregate's runtime; the bare handlers always run on Node. */
-const RUNTIME = RUNTIMES.find((name) => name === process.env["BENCH_RUNTIME"]) ?? "Node 20";
+export const RUNTIME = RUNTIMES.find((name) => name === process.env["BENCH_RUNTIME"]) ?? "Node 20";
 
 const feature = (name: string, condition: string) => `
   ${name}:

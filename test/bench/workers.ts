@@ -9,7 +9,7 @@ import { type RunningServer, startRestServer } from "../support/event-server.ts"
 import { MIGRATIONS } from "../support/postgres-server.ts";
 import { contractUsers } from "../support/seed.ts";
 import type { BenchRow } from "./pricing.ts";
-import { compare, pricingOf } from "./side-by-side.ts";
+import { compare, pricingOf, RUNTIME } from "./side-by-side.ts";
 import type { Load } from "./wrk.ts";
 
 /*
@@ -32,7 +32,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
     const pricing = pricingOf("Meter", 30, true);
     const key = await contractUsers(connection, { pricing, service: "meter", plan: "ALL", userIds });
     await connection.close();
-    const command = await builtRestOn("Node 20");
+    const command = await builtRestOn(RUNTIME, true);
     for (const workers of [1, WORKERS]) {
       servers.push(await startRestServer(command, database.url, { WORKERS: String(workers) }));
     }

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach } from "vitest";
+import type { Runtime } from "../../src/entries/launcher/runtimes.ts";
 
 const START = fileURLToPath(new URL("../../src/entries/start.ts", import.meta.url));
 const TSX = import.meta.resolve("tsx");
@@ -51,12 +52,12 @@ export function freePort(): Promise<string> {
   });
 }
 
-/** Starts it in the folder. Default: with an embedded database. */
-export function launch(environment: Record<string, string | undefined> = {}): Launcher {
+/** Starts it in the folder. Default: with an embedded database, and REST on Node. */
+export function launch(environment: Record<string, string | undefined> = {}, runtime: Runtime = "node"): Launcher {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(npm_|VITE|NODE_)/.test(name)),
   );
-  const child = spawn(process.execPath, ["--import", TSX, START], {
+  const child = spawn(process.execPath, ["--import", TSX, START, runtime], {
     cwd: folder,
     env: { ...inherited, DATABASE_URL: undefined, DATA_DIR: join(folder, "data"), ...ports, ...environment },
   });
@@ -86,8 +87,11 @@ export async function until(condition: () => boolean | Promise<boolean>, what: (
 }
 
 /** Starts it and waits until it has printed how to sign in. */
-export async function launchAndWait(environment: Record<string, string | undefined> = {}): Promise<Launcher> {
-  const launcher = launch(environment);
+export async function launchAndWait(
+  environment: Record<string, string | undefined> = {},
+  runtime: Runtime = "node",
+): Promise<Launcher> {
+  const launcher = launch(environment, runtime);
   await until(
     () => launcher.output().includes("Sign in") || launcher.process.exitCode !== null,
     () => launcher.output() + launcher.errors(),

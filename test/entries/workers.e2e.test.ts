@@ -1,9 +1,11 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Command } from "../../src/entries/launcher/runtimes.ts";
 import { cpuMsOf } from "../bench/processes.ts";
 import { PRICING } from "../runtimes/world.ts";
-import { programOf } from "../runtimes/runtimes.ts";
+import { builtRestOn, type Runtime } from "../runtimes/runtimes.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { upload } from "../support/contracting.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
@@ -25,10 +27,19 @@ import { alive, childOf, launchAndWait, ports, until, useLaunchers } from "./lau
 
 /* Several REST processes behind one port: WORKERS. */
 
+const RUNTIMES = ["Node 20", "Bun", "Deno"] as const;
+
 const LIMIT = 60;
 const METER = meterPricing(
   `{ valueType: NUMERIC, defaultValue: ${LIMIT}, unit: call, type: NON_RENEWABLE, trackable: true }`,
 );
+
+/** Starts REST where that must fail. Returns the reason. */
+const refused = (command: Command, databaseUrl: string, environment: Record<string, string>) =>
+  startRestServer(command, databaseUrl, environment).then(
+    (started) => started.stop().then(() => "started"),
+    (error: Error) => error.message,
+  );
 
 describe("two workers behave like one server:", () => {
   const ACCOUNT_CALLS = 3;
@@ -106,7 +117,8 @@ describe("two workers:", () => {
   }));
 });
 
-describe("two workers behind one port", () => {
+/** Starts two workers for each test of a suite, over a contract of the user ada. */
+function useWorkers(runtime: Runtime) {
   let database: TestDatabase;
   let server: RunningWorkers;
   let key: string;
@@ -114,14 +126,14 @@ describe("two workers behind one port", () => {
   beforeEach(async () => {
     database = await createTestDatabase();
     key = await contractUsers(database.connection, { pricing: METER, service: "meter", plan: "ALL", userIds: ["ada"] });
-    server = await startWorkers(database.url);
+    server = await startWorkers(database.url, {}, runtime);
   }, 60_000);
   afterEach(async () => {
     await server.stop();
     await database.drop();
   });
 
-  /** Calls on a connection of its own, so that the primary chooses a worker. */
+  /** Calls on a connection of its own, for any worker. */
   const call = (path: string, init: RequestInit = {}) =>
     fetch(`${server.url}${path}`, { ...init, headers: { "x-api-key": key, connection: "close", ...init.headers } });
   const consume = async () => {
@@ -132,9 +144,165 @@ describe("two workers behind one port", () => {
     });
     return { status: answer.status, ...((await answer.json()) as { eval: boolean }) };
   };
+  /** Consumes on a connection to each worker. The calls block until `release`; a lost call has the status 0. */
+  const consumeBlocked = async (connections: readonly WorkerConnection[]) => {
+    const { client } = database.connection;
+    let unlock = () => {};
+    const unlocked = new Promise<void>((resolve) => (unlock = resolve));
+    let committed: Promise<unknown> = Promise.resolve();
+    await new Promise<void>((locked) => {
+      committed = client.begin(async (sql) => {
+        await sql`lock table usage_ledger in access exclusive mode`;
+        locked();
+        await unlocked;
+      });
+    });
+    const answers = connections.map(({ worker, ask }) =>
+      ask("POST", "/features/ada/meter-call", { key, body: { "meter-calls": 1 } }).then(
+        ({ status }) => ({ worker, status }),
+        () => ({ worker, status: 0 }),
+      ),
+    );
+    const blocked = async () => {
+      const [row] = await client<{ count: number }[]>`
+        select count(*)::integer as count from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`;
+      return row?.count ?? 0;
+    };
+    await vi.waitUntil(async () => (await blocked()) === 2, { timeout: 20_000 });
+    return {
+      answers: Promise.all(answers),
+      release: async () => {
+        unlock();
+        await committed;
+      },
+    };
+  };
+  return { database: () => database, server: () => server, call, consume, consumeBlocked };
+}
+
+describe.each(RUNTIMES)("two workers behind one port, on %s,", (runtime) => {
+  const { database, server, call, consume, consumeBlocked } = useWorkers(runtime);
+
+  it("grant a limit exactly, and each scrape has the metrics of both", async () => {
+    const answers = await Promise.all(Array.from({ length: 2 * LIMIT }, consume));
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+    expect(answers.filter((answer) => answer.eval)).toHaveLength(LIMIT);
+    await expectBalancesMatchLedger(database());
+    const text = await server().metrics();
+    expect(text).toContain("\nfaregate_workers 2\n");
+    const evaluations = sumByWorker(text, "faregate_evaluations_total");
+    expect([...evaluations.keys()]).toEqual([1, 2]);
+    expect([...evaluations.values()].reduce((sum, value) => sum + value, 0)).toBe(2 * LIMIT);
+    for (const value of evaluations.values()) expect(value).toBeGreaterThan(0);
+    expect(text.match(/^# TYPE faregate_evaluations_total /gm)).toHaveLength(1);
+    const names = text.split("\n").filter((line) => line.startsWith("# HELP"));
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it("a killed worker is replaced; the other serves meanwhile, and only the killed one counts from 0 again", async () => {
+    const scrape = async () => {
+      const text = await server().metrics();
+      return {
+        evaluations: sumByWorker(text, "faregate_evaluations_total"),
+        starts: sumByWorker(text, "process_start_time_seconds"),
+      };
+    };
+    await Promise.all(Array.from({ length: 20 }, consume));
+    const [first = 0] = server().pids();
+    const scrapes = [await scrape()];
+    process.kill(first, "SIGKILL");
+    await vi.waitUntil(() => server().output().includes("starting it again"), { timeout: 20_000 });
+    const started = scrapes[0]?.starts.get(1);
+    while ([undefined, started].includes(scrapes.at(-1)?.starts.get(1))) {
+      expect((await consume()).status).toBe(200);
+      scrapes.push(await scrape());
+    }
+    expect(server().pids()).not.toContain(first);
+    const counts = (worker: number) => scrapes.flatMap(({ evaluations }) => evaluations.get(worker) ?? []);
+    expect(counts(2)).toHaveLength(scrapes.length);
+    expect(counts(2)).toEqual(counts(2).toSorted((one, other) => one - other));
+    expect(counts(1)[0]).toBeGreaterThan(1);
+    // The new one may already have answered the last call.
+    expect(counts(1).at(-1)).toBeLessThanOrEqual(1);
+  });
+
+  it("a worker that is killed under load loses the calls in flight there, and no others", async () => {
+    const connections = await server().connectToBoth(1);
+    const { answers, release } = await consumeBlocked(connections);
+    const isGone = () => server().output().includes("starting it again");
+    const isBack = () => server().output().includes("worker 1 is back.");
+    const loads = Array.from({ length: 4 }, async () => {
+      const lost: { afterTheEnd: boolean }[] = [];
+      while (!isBack()) {
+        const afterTheEnd = isGone();
+        await call("/api/v1/contracts/ada").then(
+          ({ status }) => expect(status).toBe(200),
+          () => lost.push({ afterTheEnd }),
+        );
+      }
+      return lost;
+    });
+    const [first = 0] = server().pids();
+    process.kill(first, "SIGKILL");
+    const lost = (await Promise.all(loads)).flat();
+    expect(lost.filter(({ afterTheEnd }) => afterTheEnd)).toEqual([]);
+    await release();
+    expect(await answers).toEqual(connections.map(({ worker }) => ({ worker, status: worker === 1 ? 0 : 200 })));
+    expect(await server().metrics()).toContain("\nfaregate_workers 2\n");
+    await expectBalancesMatchLedger(database());
+  });
+
+  it.each([
+    ["a signal drains both", "SIGTERM", 0],
+    ["both drain when their primary process is killed", "SIGKILL", null],
+  ] as const)("%s: calls in flight are answered", async (_, signal, code) => {
+    const pids = server().pids();
+    expect(pids).toHaveLength(2);
+    const connections = await server().connectToBoth(1);
+    const { answers, release } = await consumeBlocked(connections);
+    const isServed = () =>
+      call("/live").then(
+        () => true,
+        () => false,
+      );
+    const callUntilRefused = async () => {
+      let served = true;
+      while (served) served = await isServed();
+    };
+    const callers = Array.from({ length: 8 }, callUntilRefused);
+    const exit = once(server().process, "exit");
+    server().process.kill(signal);
+    await Promise.all(callers);
+    for (const pid of pids) expect(alive(pid)).toBe(true);
+    await release();
+    expect(await answers).toEqual(connections.map(({ worker }) => ({ worker, status: 200 })));
+    expect((await exit)[0]).toBe(code);
+    await vi.waitUntil(() => !pids.some(alive), { timeout: 20_000 });
+    const [level] = await database().connection.client<{ consumed: number }[]>`
+      select consumed::float8 from usage_levels`;
+    expect(level?.consumed).toBe(connections.length);
+    await expectBalancesMatchLedger(database());
+  });
+
+  it.each(["1", "2"])(
+    "keep the port for themselves: WORKERS=%s of the same user cannot start there",
+    async (WORKERS) => {
+      const { port: PORT } = new URL(server().url);
+      expect(await refused(await builtRestOn(runtime, true), database().url, { PORT, WORKERS })).toBe(
+        `the server did not start: Port ${PORT} is already in use: stop what listens there, or set PORT to another port.\n`,
+      );
+    },
+  );
+});
+
+/* The primary process accepts for its workers. */
+describe("two workers behind one port, on Node,", () => {
+  const { server, call, consume } = useWorkers("Node 20");
+
   /** Sends a request over a connection of its own. `answer` is all that came back when the connection is closed. */
   const connectAndAsk = async (): Promise<{ answer: Promise<string> }> => {
-    const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
+    const socket = connect(Number(new URL(server().url).port), "127.0.0.1");
     await once(socket, "connect");
     socket.write("GET /live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let received = "";
@@ -146,23 +314,7 @@ describe("two workers behind one port", () => {
     process.kill(pid, "SIGKILL");
     await vi.waitUntil(() => !alive(pid), { timeout: 20_000 });
   };
-  const isBack = () => vi.waitUntil(() => server.output().includes("worker 1 is back."), { timeout: 20_000 });
-
-  it("grant a limit exactly, and each scrape has the metrics of both", async () => {
-    const answers = await Promise.all(Array.from({ length: 2 * LIMIT }, consume));
-    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-    expect(answers.filter((answer) => answer.eval)).toHaveLength(LIMIT);
-    await expectBalancesMatchLedger(database);
-    const text = await server.metrics();
-    expect(text).toContain("\nfaregate_workers 2\n");
-    const evaluations = sumByWorker(text, "faregate_evaluations_total");
-    expect([...evaluations.keys()]).toEqual([1, 2]);
-    expect([...evaluations.values()].reduce((sum, value) => sum + value, 0)).toBe(2 * LIMIT);
-    for (const value of evaluations.values()) expect(value).toBeGreaterThan(0);
-    expect(text.match(/^# TYPE faregate_evaluations_total /gm)).toHaveLength(1);
-    const names = text.split("\n").filter((line) => line.startsWith("# HELP"));
-    expect(new Set(names).size).toBe(names.length);
-  });
+  const isBack = () => vi.waitUntil(() => server().output().includes("worker 1 is back."), { timeout: 20_000 });
 
   it("apply a change that the other one made", async () => {
     for (let i = 0; i < 8; i += 1) await consume();
@@ -188,127 +340,62 @@ describe("two workers behind one port", () => {
     );
   });
 
-  it("a killed worker is replaced; the other serves meanwhile, and only the killed one counts from 0 again", async () => {
-    const scrape = async () => {
-      const text = await server.metrics();
-      return {
-        evaluations: sumByWorker(text, "faregate_evaluations_total"),
-        starts: sumByWorker(text, "process_start_time_seconds"),
-      };
-    };
-    await Promise.all(Array.from({ length: 20 }, consume));
-    const [first = 0] = server.pids();
-    const scrapes = [await scrape()];
-    process.kill(first, "SIGKILL");
-    await vi.waitUntil(() => server.output().includes("starting it again"), { timeout: 20_000 });
-    const started = scrapes[0]?.starts.get(1);
-    while ([undefined, started].includes(scrapes.at(-1)?.starts.get(1))) {
-      expect((await consume()).status).toBe(200);
-      scrapes.push(await scrape());
-    }
-    expect(server.pids()).not.toContain(first);
-    const counts = (worker: number) => scrapes.flatMap(({ evaluations }) => evaluations.get(worker) ?? []);
-    expect(counts(2)).toHaveLength(scrapes.length);
-    expect(counts(2)).toEqual(counts(2).toSorted((one, other) => one - other));
-    expect(counts(1)[0]).toBeGreaterThan(0);
-    expect(counts(1).at(-1)).toBe(0);
-  });
-
   it("connections that killed workers had not taken yet are closed, and do not wait forever", async () => {
     // The primary process finds the connections before it learns that the workers are gone.
-    server.process.kill("SIGSTOP");
+    server().process.kill("SIGSTOP");
     const waiting = await Promise.all(Array.from({ length: 4 }, connectAndAsk));
-    for (const pid of server.pids()) await killAndWait(pid);
-    server.process.kill("SIGCONT");
+    for (const pid of server().pids()) await killAndWait(pid);
+    server().process.kill("SIGCONT");
     expect(await Promise.all(waiting.map(({ answer }) => answer))).toEqual(["", "", "", ""]);
     await isBack();
-    expect(server.output()).toContain("The REST worker 1 ended unexpectedly (SIGKILL); starting it again.");
+    expect(server().output()).toContain("The REST worker 1 ended unexpectedly (SIGKILL); starting it again.");
     expect((await consume()).status).toBe(200);
   });
 
   it("a worker that is killed while it starts is started again, even if no other serves", async () => {
-    const before = server.pids();
+    const before = server().pids();
     for (const pid of before) process.kill(pid, "SIGKILL");
     const isNew = (pid: number) => !before.includes(pid);
-    const starting = await vi.waitUntil(() => server.pids().find(isNew), { timeout: 20_000, interval: 5 });
-    server.process.kill("SIGSTOP");
+    const starting = await vi.waitUntil(() => server().pids().find(isNew), { timeout: 20_000, interval: 5 });
+    server().process.kill("SIGSTOP");
     // It waits for the port, which the primary process will open when the worker is gone.
     let lastMs = 0;
     const isIdle = () => lastMs === (lastMs = cpuMsOf(starting)) && lastMs > 200;
     await vi.waitUntil(isIdle, { timeout: 20_000, interval: 300 });
     await killAndWait(starting);
-    server.process.kill("SIGCONT");
-    await vi.waitUntil(async () => (await server.metrics().catch(() => "")).includes("faregate_workers 2\n"), {
-      timeout: 20_000,
-    });
-    expect(server.output().match(/ended unexpectedly \(SIGKILL\); starting it again/g)).toHaveLength(3);
-    expect((await consume()).status).toBe(200);
-  });
-
-  it.each([
-    ["a signal drains both", "SIGTERM", 0],
-    ["both drain when their primary process is killed", "SIGKILL", null],
-  ] as const)("%s: calls in flight are answered", async (_, signal, code) => {
-    const pids = server.pids();
-    expect(pids).toHaveLength(2);
-    const connections = await server.connectToBoth(1);
-    const { client } = database.connection;
-    let unlock = () => {};
-    const unlocked = new Promise<void>((resolve) => (unlock = resolve));
-    let committed: Promise<unknown> = Promise.resolve();
-    await new Promise<void>((locked) => {
-      committed = client.begin(async (sql) => {
-        await sql`lock table usage_ledger in access exclusive mode`;
-        locked();
-        await unlocked;
-      });
-    });
-    const calls = connections.map(({ ask }) =>
-      ask("POST", "/features/ada/meter-call", { key, body: { "meter-calls": 1 } }),
+    server().process.kill("SIGCONT");
+    await vi.waitUntil(
+      async () =>
+        (
+          await server()
+            .metrics()
+            .catch(() => "")
+        ).includes("faregate_workers 2\n"),
+      {
+        timeout: 20_000,
+      },
     );
-    const blocked = async () => {
-      const [row] = await client<{ count: number }[]>`
-        select count(*)::integer as count from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`;
-      return row?.count ?? 0;
-    };
-    await vi.waitUntil(async () => (await blocked()) === 2, { timeout: 20_000 });
-    const isServed = () =>
-      call("/live").then(
-        () => true,
-        () => false,
-      );
-    const callUntilRefused = async () => {
-      let served = true;
-      while (served) served = await isServed();
-    };
-    const callers = Array.from({ length: 8 }, callUntilRefused);
-    const exit = once(server.process, "exit");
-    server.process.kill(signal);
-    await Promise.all(callers);
-    for (const pid of pids) expect(alive(pid)).toBe(true);
-    unlock();
-    await committed;
-    for (const { status, body } of await Promise.all(calls)) {
-      expect({ status, eval: body["eval"] }).toEqual({ status: 200, eval: true });
-    }
-    expect((await exit)[0]).toBe(code);
-    await vi.waitUntil(() => !pids.some(alive), { timeout: 20_000 });
-    const [level] = await client<{ consumed: number }[]>`select consumed::float8 from usage_levels`;
-    expect(level?.consumed).toBe(calls.length);
-    await expectBalancesMatchLedger(database);
+    expect(
+      server()
+        .output()
+        .match(/ended unexpectedly \(SIGKILL\); starting it again/g),
+    ).toHaveLength(3);
+    expect((await consume()).status).toBe(200);
   });
 });
 
-describe("the launcher", () => {
+describe.each(["node", "bun", "deno"] as const)("the launcher of %s", (runtime) => {
   let database: TestDatabase;
   beforeAll(async () => void (database = await createTestDatabase()));
   afterAll(() => database.drop());
   useLaunchers();
 
   it("runs workers, which are replaced alone or with their primary process, and stops them", async () => {
-    const launcher = await launchAndWait({ DATABASE_URL: database.url, ...TEST_SECRETS, WORKERS: "2", METRICS_TOKEN });
-    const primary = () => childOf(launcher, "/node.js");
+    const launcher = await launchAndWait(
+      { DATABASE_URL: database.url, ...TEST_SECRETS, WORKERS: "2", METRICS_TOKEN },
+      runtime,
+    );
+    const primary = () => childOf(launcher, runtime === "node" ? "/node.js" : `/${runtime}.ts`);
     const bothServe = async () =>
       (await metricsOf(`http://127.0.0.1:${ports.PORT}`).catch(() => "")).includes("\nfaregate_workers 2\n");
     expect(await bothServe()).toBe(true);
@@ -329,21 +416,29 @@ describe("the launcher", () => {
 });
 
 describe("WORKERS", () => {
-  const refused = (program: readonly [string, ...string[]], workers: string) =>
-    startRestServer(program, "postgres://nobody@127.0.0.1:9/none", { WORKERS: workers }).then(
-      (started) => started.stop().then(() => "started"),
-      (error: Error) => error.message,
-    );
-
-  it("is a number or auto", async () => {
-    expect(await refused([process.execPath, "dist/server/node.js"], "many")).toContain(
-      'WORKERS must be auto or a whole number from 1 to 64, not "many".',
-    );
+  it.each(RUNTIMES)("is a number or auto, on %s", async (runtime) => {
+    const message = await refused(await builtRestOn(runtime), "postgres://nobody@127.0.0.1:9/none", {
+      WORKERS: "many",
+    });
+    expect(message).toContain('WORKERS must be auto or a whole number from 1 to 64, not "many".');
   });
 
-  it.each(["Bun", "Deno"] as const)("is not for %s", async (runtime) => {
-    const [program, ...given] = await programOf(runtime);
-    const entry = `src/entries/${runtime.toLowerCase()}.ts`;
-    expect(await refused([program, ...given, entry], "2")).toContain("WORKERS=2 is for Node");
+  it("on Deno, lets only the primary process run programs", async () => {
+    const database = await createTestDatabase();
+    try {
+      const message = await refused(await builtRestOn("Deno"), database.url, { WORKERS: "2" });
+      expect(message).toMatch(/^the server did not start: Requires run access to [^\n]+ the --allow-run flag\n$/);
+      const server = await startWorkers(database.url, {}, "Deno");
+      const permissions = (pid: number | undefined) =>
+        readFileSync(`/proc/${pid}/cmdline`, "utf8")
+          .split("\0")
+          .filter((word) => word.startsWith("--allow-"));
+      const ofWorker = ["--allow-net", "--allow-env", expect.stringContaining("--allow-read=/"), "--allow-sys=ca"];
+      expect(permissions(server.process.pid)).toEqual([...ofWorker, "--allow-run"]);
+      expect(server.pids().map(permissions)).toEqual([ofWorker, ofWorker]);
+      expect(await server.stop()).toBe(0);
+    } finally {
+      await database.drop();
+    }
   });
 });

@@ -12,7 +12,12 @@ import { environmentOf, execute, type PackageRuntime, type Started, startProgram
 const ROOT = resolve(import.meta.dirname, "../..");
 const TASKER = readFileSync(join(ROOT, "src/samples/tasker.yml"));
 
-const TRIED: readonly { runtime: PackageRuntime; install: string[]; command: string[] }[] = [
+const TRIED: readonly {
+  runtime: PackageRuntime;
+  install: string[];
+  command: string[];
+  variables?: Record<string, string>;
+}[] = [
   {
     runtime: "Node 20",
     install: ["npm", "install", "--no-audit", "--no-fund"],
@@ -24,118 +29,128 @@ const TRIED: readonly { runtime: PackageRuntime; install: string[]; command: str
     install: [],
     command: ["npx", "--yes", "--package", inject("tarballs").server, "--", "faregate-server"],
   },
-  { runtime: "Bun", install: ["bun", "add"], command: ["bun", "--bun", "run", "faregate-server"] },
+  {
+    runtime: "Bun",
+    install: ["bun", "add"],
+    command: ["bun", "--bun", "run", "faregate-server"],
+    variables: { WORKERS: "2" },
+  },
 ];
 
-describe.each(TRIED)("the server package on $runtime, in an empty folder", ({ runtime, install, command }) => {
-  let folder: string;
-  let env: Record<string, string>;
-  let server: Started;
-  let api: (method: string, path: string, key?: string, body?: object | FormData) => Promise<unknown>;
-  let url: string;
-  let key = "";
+describe.each(TRIED)(
+  "the server package on $runtime, in an empty folder",
+  ({ runtime, install, command, variables }) => {
+    let folder: string;
+    let env: Record<string, string>;
+    let server: Started;
+    let api: (method: string, path: string, key?: string, body?: object | FormData) => Promise<unknown>;
+    let url: string;
+    let key = "";
 
-  beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), "faregate-server-"));
-    env = { ...(await environmentOf(runtime)), PORT: await freePort(), EVENTS_PORT: await freePort() };
-    url = `http://localhost:${env["PORT"]}`;
-    if (install.length > 0) {
-      writeFileSync(join(folder, "package.json"), "{}");
-      await execute([...install, inject("tarballs").server], { cwd: folder, env });
-    }
-    server = startProgram(command, { cwd: folder, env });
-    api = async (method, path, caller, body) => {
-      const headers = new Headers(caller === undefined ? {} : { "x-api-key": caller });
-      const request: RequestInit = { method, headers };
-      if (body !== undefined) request.body = body instanceof FormData ? body : JSON.stringify(body);
-      if (typeof request.body === "string") headers.set("content-type", "application/json");
-      const answer = await fetch(`${url}/api/v1${path}`, request);
-      if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
-      return answer.json();
-    };
-  }, 120_000);
-  afterAll(async () => {
-    await server.stop();
-    for (const pid of processesOn(folder)) process.kill(pid, "SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
-  });
-
-  it("starts its own database, migrates it and prints the password, with which one can sign in", async () => {
-    const [, password = ""] = await server.says(/as admin with the password (\w+)/);
-    const admin = (await api("POST", "/users/authenticate", undefined, { username: "admin", password })) as {
-      apiKey: string;
-    };
-    const organization = (await api("POST", "/organizations", admin.apiKey, {
-      name: "Tasker Inc.",
-      owner: "admin",
-    })) as {
-      id: string;
-    };
-    const keys = (await api("POST", `/organizations/${organization.id}/api-keys`, admin.apiKey, { scope: "ALL" })) as {
-      apiKeys: { key: string }[];
-    };
-    key = keys.apiKeys.at(-1)?.key ?? "";
-    expect(key).toMatch(/^org_/);
-  }, 90_000);
-
-  it("serves the console, the documentation and the sign-in page's script", async () => {
-    const page = await (await fetch(`${url}/console/`, { headers: { accept: "text/html" } })).text();
-    const [, script = ""] = /<script[^>]* src="([^"]+)"/.exec(page) ?? [];
-    expect((await fetch(new URL(script, `${url}/console/`))).headers.get("content-type")).toMatch(/javascript/);
-    expect((await fetch(`${url}/api/v1/docs/swagger-ui.css`)).status).toBe(200);
-  });
-
-  it("counts a consumption, and its event server announces a pricing", async () => {
-    const socket = io(`http://localhost:${env["EVENTS_PORT"]}/pricings`, {
-      path: "/events",
-      transports: ["websocket"],
+    beforeAll(async () => {
+      folder = mkdtempSync(join(tmpdir(), "faregate-server-"));
+      env = { ...(await environmentOf(runtime)), PORT: await freePort(), EVENTS_PORT: await freePort(), ...variables };
+      url = `http://localhost:${env["PORT"]}`;
+      if (install.length > 0) {
+        writeFileSync(join(folder, "package.json"), "{}");
+        await execute([...install, inject("tarballs").server], { cwd: folder, env });
+      }
+      server = startProgram(command, { cwd: folder, env });
+      api = async (method, path, caller, body) => {
+        const headers = new Headers(caller === undefined ? {} : { "x-api-key": caller });
+        const request: RequestInit = { method, headers };
+        if (body !== undefined) request.body = body instanceof FormData ? body : JSON.stringify(body);
+        if (typeof request.body === "string") headers.set("content-type", "application/json");
+        const answer = await fetch(`${url}/api/v1${path}`, request);
+        if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+        return answer.json();
+      };
+    }, 120_000);
+    afterAll(async () => {
+      await server.stop();
+      for (const pid of processesOn(folder)) process.kill(pid, "SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
     });
-    try {
-      await new Promise<void>((connected) => void socket.once("connect", connected));
-      const announced = new Promise((resolve) => void socket.once("message", resolve));
-      const form = new FormData();
-      form.append("pricing", new Blob([TASKER]), "tasker.yml");
-      await api("POST", "/services", key, form);
-      expect(await announced).toMatchObject({ code: "PRICING_CREATED", details: { serviceName: "Tasker" } });
-    } finally {
-      socket.close();
-    }
-    await api("POST", "/contracts", key, {
-      userContact: { userId: "ada", username: "ada" },
-      contractedServices: { tasker: "1.0.0" },
-      subscriptionPlans: { tasker: "PRO" },
-      subscriptionAddOns: {},
+
+    it("starts its own database, migrates it and prints the password, with which one can sign in", async () => {
+      const [, password = ""] = await server.says(/as admin with the password (\w+)/);
+      const admin = (await api("POST", "/users/authenticate", undefined, { username: "admin", password })) as {
+        apiKey: string;
+      };
+      const organization = (await api("POST", "/organizations", admin.apiKey, {
+        name: "Tasker Inc.",
+        owner: "admin",
+      })) as {
+        id: string;
+      };
+      const keys = (await api("POST", `/organizations/${organization.id}/api-keys`, admin.apiKey, {
+        scope: "ALL",
+      })) as {
+        apiKeys: { key: string }[];
+      };
+      key = keys.apiKeys.at(-1)?.key ?? "";
+      expect(key).toMatch(/^org_/);
+    }, 90_000);
+
+    it("serves the console, the documentation and the sign-in page's script", async () => {
+      const page = await (await fetch(`${url}/console/`, { headers: { accept: "text/html" } })).text();
+      const [, script = ""] = /<script[^>]* src="([^"]+)"/.exec(page) ?? [];
+      expect((await fetch(new URL(script, `${url}/console/`))).headers.get("content-type")).toMatch(/javascript/);
+      expect((await fetch(`${url}/api/v1/docs/swagger-ui.css`)).status).toBe(200);
     });
-    const answer = await api("POST", "/features/ada/tasker-board", key, { "tasker-maxTasks": 3 });
-    expect(answer).toMatchObject({ eval: true, used: { "tasker-maxTasks": 3 } });
-  });
 
-  it("its commands check and back up the running system, and restore it elsewhere", async () => {
-    const doctor = await execute([...command, "doctor"], { cwd: folder, env });
-    expect(doctor).toMatch(/driver +The database driver has its repairs/);
-    expect(doctor).toMatch(/: 0 do not work/);
-    expect(await execute([...command, "backup", "copy"], { cwd: folder, env })).toMatch(
-      /^Backed up database and secrets/,
-    );
-    const elsewhere = { ...env, DATA_DIR: join(folder, "elsewhere") };
-    expect(await execute([...command, "restore", "copy"], { cwd: folder, env: elsewhere })).toMatch(
-      /^Restored 1 balances with 1 movements .*all agree/,
-    );
-    expect(await execute([...command, "check-ledger"], { cwd: folder, env })).toBe(
-      "1 balances, 1 movements: all agree.\n",
-    );
-    expect(await execute([...command, "migrate"], { cwd: folder, env })).toMatch(/^The schema is up to date/);
-  }, 120_000);
+    it("counts a consumption, and its event server announces a pricing", async () => {
+      const socket = io(`http://localhost:${env["EVENTS_PORT"]}/pricings`, {
+        path: "/events",
+        transports: ["websocket"],
+      });
+      try {
+        await new Promise<void>((connected) => void socket.once("connect", connected));
+        const announced = new Promise((resolve) => void socket.once("message", resolve));
+        const form = new FormData();
+        form.append("pricing", new Blob([TASKER]), "tasker.yml");
+        await api("POST", "/services", key, form);
+        expect(await announced).toMatchObject({ code: "PRICING_CREATED", details: { serviceName: "Tasker" } });
+      } finally {
+        socket.close();
+      }
+      await api("POST", "/contracts", key, {
+        userContact: { userId: "ada", username: "ada" },
+        contractedServices: { tasker: "1.0.0" },
+        subscriptionPlans: { tasker: "PRO" },
+        subscriptionAddOns: {},
+      });
+      const answer = await api("POST", "/features/ada/tasker-board", key, { "tasker-maxTasks": 3 });
+      expect(answer).toMatchObject({ eval: true, used: { "tasker-maxTasks": 3 } });
+    });
 
-  it("stops with everything that it started, and continues with the same data", async () => {
-    await server.stop();
-    expect(processesOn(join(folder, ".data"))).toEqual([]);
-    server = startProgram(command, { cwd: folder, env });
-    await server.says(/Faregate is running/);
-    expect(server.output()).not.toContain("with the password");
-    expect(await api("POST", "/features/ada/tasker-board", key)).toMatchObject({ used: { "tasker-maxTasks": 3 } });
-  }, 90_000);
-});
+    it("its commands check and back up the running system, and restore it elsewhere", async () => {
+      const doctor = await execute([...command, "doctor"], { cwd: folder, env });
+      expect(doctor).toMatch(/driver +The database driver has its repairs/);
+      expect(doctor).toMatch(/: 0 do not work/);
+      expect(await execute([...command, "backup", "copy"], { cwd: folder, env })).toMatch(
+        /^Backed up database and secrets/,
+      );
+      const elsewhere = { ...env, DATA_DIR: join(folder, "elsewhere") };
+      expect(await execute([...command, "restore", "copy"], { cwd: folder, env: elsewhere })).toMatch(
+        /^Restored 1 balances with 1 movements .*all agree/,
+      );
+      expect(await execute([...command, "check-ledger"], { cwd: folder, env })).toBe(
+        "1 balances, 1 movements: all agree.\n",
+      );
+      expect(await execute([...command, "migrate"], { cwd: folder, env })).toMatch(/^The schema is up to date/);
+    }, 120_000);
+
+    it("stops with everything that it started, and continues with the same data", async () => {
+      await server.stop();
+      expect(processesOn(join(folder, ".data"))).toEqual([]);
+      server = startProgram(command, { cwd: folder, env });
+      await server.says(/Faregate is running/);
+      expect(server.output()).not.toContain("with the password");
+      expect(await api("POST", "/features/ada/tasker-board", key)).toMatchObject({ used: { "tasker-maxTasks": 3 } });
+    }, 90_000);
+  },
+);
 
 describe("what the server package contains", () => {
   let folder: string;

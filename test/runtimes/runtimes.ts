@@ -26,13 +26,16 @@ async function nodeProgram(line: string): Promise<string> {
 
 const installed = (name: string) => resolve(ROOT, "node_modules/.bin", name);
 
-/** Returns the command that runs a script limited to the network, the environment and this project's files. */
-export async function programOf(runtime: Exclude<Runtime, "workerd">): Promise<Command> {
+/**
+ * Returns the command that runs a script limited to the network, the environment and this project's files. `hasWorkers`: it
+ * may also start processes.
+ */
+export async function programOf(runtime: Exclude<Runtime, "workerd">, hasWorkers = false): Promise<Command> {
   switch (runtime) {
     case "Bun":
       return [installed("bun")];
     case "Deno":
-      return [installed("deno"), "run", ...denoPermissions()];
+      return [installed("deno"), "run", ...denoPermissions(hasWorkers)];
     case "Node 20":
       // Newer Node versions run TypeScript sources directly.
       return [await nodeProgram("20"), "--import", "tsx"];
@@ -42,16 +45,16 @@ export async function programOf(runtime: Exclude<Runtime, "workerd">): Promise<C
 }
 
 /** Returns the command of the REST process: on Node the built one, as containers run it. */
-export async function builtRestOn(runtime: Runtime): Promise<Command> {
-  if (runtime === "workerd" || !runtime.startsWith("Node")) return restOn(runtime);
+export async function builtRestOn(runtime: Runtime, hasWorkers = false): Promise<Command> {
+  if (runtime === "workerd" || !runtime.startsWith("Node")) return restOn(runtime, hasWorkers);
   if (isServerStale()) await buildServer();
   const [program] = await programOf(runtime);
   return [program, "dist/server/node.js"];
 }
 
 /** Returns the command that starts the REST process on a runtime, from its sources. */
-export async function restOn(runtime: Runtime): Promise<Command> {
+export async function restOn(runtime: Runtime, hasWorkers = false): Promise<Command> {
   if (runtime === "workerd") return [process.execPath, "--import", "tsx", "src/entries/launcher/dev-worker.ts"];
   const entry = runtime === "Bun" ? "bun" : runtime === "Deno" ? "deno" : "node";
-  return [...(await programOf(runtime)), `src/entries/${entry}.ts`];
+  return [...(await programOf(runtime, hasWorkers)), `src/entries/${entry}.ts`];
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import type { Socket } from "node:net";
 import { vi } from "vitest";
-import { buildServer, isServerStale } from "../../src/entries/build/server.ts";
+import { builtRestOn, type Runtime } from "../runtimes/runtimes.ts";
 import { METRICS_TOKEN, type RunningServer, startRestServer } from "./event-server.ts";
 import type { Ask } from "./one-server.ts";
 
@@ -24,13 +24,13 @@ export interface RunningWorkers extends RunningServer {
   connectToBoth(count: number, localAddress?: string): Promise<WorkerConnection[]>;
 }
 
-/** Starts two workers of the built server over this database, and waits until both serve. */
+/** Starts two workers over this database, and waits until both serve. */
 export async function startWorkers(
   databaseUrl: string,
   environment: Record<string, string> = {},
+  runtime: Runtime = "Node 20",
 ): Promise<RunningWorkers> {
-  if (isServerStale()) await buildServer();
-  const server = await startRestServer([process.execPath, "dist/server/node.js"], databaseUrl, {
+  const server = await startRestServer(await builtRestOn(runtime, true), databaseUrl, {
     WORKERS: "2",
     METRICS_TOKEN,
     LOG_LEVEL: "info",

@@ -26,9 +26,14 @@ export function runtimeOf(name: string | undefined): Runtime {
 const built = (name: string): Command => [process.execPath, join(SERVER_FOLDER, `${name}.js`)];
 
 /**
- * Returns the start commands of both servers. `isBuilt`: those on Node are in dist/server. Bun and Deno: the versions installed by npm, or else those on the PATH.
+ * Returns the start commands of both servers. `isBuilt`: those on Node are in dist/server. `hasWorkers`: REST is to run
+ * several. Bun and Deno: the versions installed by npm, or else those on the PATH.
  */
-export function commandsOf(runtime: Runtime, isBuilt: boolean): { rest: Command; events: Command } {
+export function commandsOf(
+  runtime: Runtime,
+  isBuilt: boolean,
+  hasWorkers: boolean,
+): { rest: Command; events: Command } {
   const source = (name: string): Command => [process.execPath, "--import", import.meta.resolve("tsx"), entry(name)];
   if (isPackaged && "Bun" in globalThis) return { rest: built("bun"), events: built("events-bun") };
   const node = (name: string): Command => (isBuilt ? built(name) : source(`${name}.ts`));
@@ -39,20 +44,31 @@ export function commandsOf(runtime: Runtime, isBuilt: boolean): { rest: Command;
     case "bun":
       return { rest: [program("bun"), entry("bun.ts")], events: [program("bun"), entry("events-bun.ts")] };
     case "deno":
-      return { rest: [program("deno"), "run", ...denoPermissions(), entry("deno.ts")], events: onNode };
+      return { rest: [program("deno"), "run", ...denoPermissions(hasWorkers), entry("deno.ts")], events: onNode };
     case "worker":
       return { rest: source("launcher/dev-worker.ts"), events: onNode };
   }
 }
 
+/** Returns the command of a worker on Bun or Deno: this runtime, with the entry of its REST process. */
+export function workerCommand(): Command {
+  if ("Bun" in globalThis) {
+    return [process.execPath, ...process.execArgv, isPackaged ? join(SERVER_FOLDER, "bun.js") : entry("bun.ts")];
+  }
+  // SO_REUSEPORT is unstable on Deno.
+  return [process.execPath, "run", "--unstable-net", ...denoPermissions(), entry("deno.ts")];
+}
+
 /**
  * Deno permissions of the REST process, as in deno.json. Network: database and clients. Environment: configuration.
  * Read: its own sources and libraries. `--allow-sys=ca`: the system's certificate authorities, for downloads of
- * pricings. Everything else fails at once instead of prompting.
+ * pricings. Run: only for the primary process of workers, which answers no requests. Everything else fails at once
+ * instead of prompting.
  */
-export function denoPermissions(): string[] {
+export function denoPermissions(hasWorkers = false): string[] {
   const project = fileURLToPath(new URL("../../..", import.meta.url));
-  return ["--no-prompt", "--allow-net", "--allow-env", `--allow-read=${project}`, "--allow-sys=ca"];
+  const permissions = ["--no-prompt", "--allow-net", "--allow-env", `--allow-read=${project}`, "--allow-sys=ca"];
+  return hasWorkers ? [...permissions, "--allow-run"] : permissions;
 }
 
 function entry(name: string): string {

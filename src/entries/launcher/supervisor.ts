@@ -62,7 +62,7 @@ export function supervise(options: {
 
   const start = () => {
     let problem: string | undefined;
-    const started = typeof command === "function" ? command() : spawned(command, options.environment());
+    const started = typeof command === "function" ? command() : spawnChild(command, options.environment());
     child = started;
     started.on("message", (message: ChildMessage | WorkerMessage) => {
       if (message.type === "problem") problem = message.sentence;
@@ -126,6 +126,7 @@ export function supervise(options: {
   };
 }
 
-function spawned([program, ...given]: Command, env: Record<string, string | undefined>): ChildProcess {
+/** Starts a child with an IPC channel. */
+export function spawnChild([program, ...given]: Command, env: Record<string, string | undefined>): ChildProcess {
   return spawn(program, given, { env, stdio: ["ignore", "inherit", "inherit", "ipc"] });
 }

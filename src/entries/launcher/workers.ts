@@ -1,16 +1,17 @@
-import cluster from "node:cluster";
 import type { ChildProcess } from "node:child_process";
-import { MIGRATIONS } from "../platform/migrations.ts";
 import { requireMigrated } from "../../db/migrate.ts";
+import { requireFreePort } from "../platform/http-server.ts";
+import { MIGRATIONS } from "../platform/migrations.ts";
 import { databaseOf, readConfig, workerCount } from "../process/config.ts";
 import { runProcess } from "../process/lifecycle.ts";
-import { mergeMetrics, type WorkerMessage } from "../process/worker-metrics.ts";
-import { supervise, type Supervised } from "./supervisor.ts";
+import { mergeMetrics, type WorkerMessage, workerNumber } from "../process/worker-metrics.ts";
+import { workerCommand } from "./runtimes.ts";
+import { spawnChild, supervise, type Supervised } from "./supervisor.ts";
 
 /*
- * WORKERS: several REST processes on Node behind one port. The primary process accepts connections and hands each to the
- * next worker: an evaluation took 39 microseconds of processor time, in one process 36. Workers that accept by themselves
- * took 74. The primary restarts workers that end, drains them, and merges their metrics.
+ * WORKERS: several REST processes behind one port. The primary process restarts workers that end, drains them, and merges
+ * their metrics. On Node it also accepts their connections; see cluster.ts. On Bun and Deno each worker listens by itself
+ * with SO_REUSEPORT, and the kernel distributes connections.
  */
 
 /** A scrape leaves out workers that take longer. */
@@ -18,7 +19,7 @@ const METRICS_WAIT_MS = 1000;
 
 /** Returns true if this process is to run workers. False for an invalid configuration, which REST reports. */
 export function wantsWorkers(environment: Readonly<Record<string, string | undefined>>): boolean {
-  if (!cluster.isPrimary) return false;
+  if (workerNumber() !== undefined) return false;
   try {
     return workerCount(readConfig(environment)) > 1;
   } catch {
@@ -26,18 +27,23 @@ export function wantsWorkers(environment: Readonly<Record<string, string | undef
   }
 }
 
-/** Runs the primary process of the workers, from start to exit. */
-export function runWorkers(): Promise<void> {
+/**
+ * Runs the primary process of the workers, from start to exit. `start` receives the variables of one worker. Default: it
+ * spawns this entry again, which Bun and Deno need.
+ */
+export function runWorkers(start: (variables: Record<string, string>) => ChildProcess = spawnWorker): Promise<void> {
   return runProcess("rest-workers", async ({ config, log, hasLauncher }) => {
     const { databaseUrl } = databaseOf(config, hasLauncher);
     if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
+    // With SO_REUSEPORT the workers would share the port with other workers of this user.
+    await requireFreePort(config.PORT, config.HOST, "PORT");
     const workers: Supervised[] = [];
     const collector = createCollector(workers);
     for (let number = 1; number <= workerCount(config); number += 1) {
       workers.push(
         supervise({
           name: `REST worker ${number}`,
-          command: () => fork(number),
+          command: () => start({ WORKER_NUMBER: String(number) }),
           environment: () => ({}),
           drainDelayMs: config.DRAIN_DELAY * 1000,
           onMessage: collector.receive,
@@ -56,50 +62,8 @@ export function runWorkers(): Promise<void> {
   });
 }
 
-/** Message of a worker to node:cluster. `ack`: it has received a connection, and keeps it if `accepted`. */
-interface ClusterMessage {
-  act?: string;
-  ack: number;
-  accepted?: boolean;
-}
-
-/** Workers that accept connections. */
-const accepting = new Set<ChildProcess>();
-
-/** Starts a worker, and repairs what node:cluster gets wrong when a worker dies. */
-function fork(number: number): ChildProcess {
-  const worker = cluster.fork({ WORKER_NUMBER: String(number) });
-  const { process: child } = worker;
-  // A message to a worker that has just died fails; without a listener that would end this process.
-  worker.on("error", () => {});
-  // Connections that the worker never acknowledged would stay open here, and their clients would wait forever.
-  const unacknowledged = new Map<number, { close(): void }>();
-  const { send } = child;
-  Object.assign(child, {
-    send: (...given: [message: { act?: string; seq: number }, connection: { close(): void }]) => {
-      const [message, connection] = given;
-      if (message.act === "newconn") unacknowledged.set(message.seq, connection);
-      return Reflect.apply(send, child, given);
-    },
-  });
-  child.on("internalMessage", ({ act, ack, accepted }: ClusterMessage) => {
-    if (act === "queryServer") accepting.add(child);
-    if (act === "close") accepting.delete(child);
-    // A draining worker leaves the connection to another one. Without another, it would stay open until the drain ends.
-    if (accepted === false && accepting.size === 0) unacknowledged.get(ack)?.close();
-    unacknowledged.delete(ack);
-  });
-  child.once("exit", () => {
-    accepting.delete(child);
-    for (const connection of unacknowledged.values()) connection.close();
-  });
-  return child;
-}
-
-/** Lets a worker drain after its primary process has died, as `runProcess` does. By itself node:cluster exits at once. */
-export function drainWithoutPrimary(): void {
-  if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
-}
+const spawnWorker = (variables: Record<string, string>) =>
+  spawnChild(workerCommand(), { ...process.env, ...variables });
 
 /** Answers the scrape of one worker with the metrics of all. */
 function createCollector(workers: readonly Supervised[]) {

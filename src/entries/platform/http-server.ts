@@ -1,5 +1,5 @@
 import type { Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import { createServer as createNetServer, type Server as NetServer, type Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 
@@ -39,11 +39,21 @@ export function createHttpServer(
  * Starts listening. `variable` names the setting that chose the port.
  * @throws StartupProblem when the port is unavailable.
  */
-export function listen(server: Server, port: number, host: string | undefined, variable: string): Promise<void> {
+export function listen(server: NetServer, port: number, host: string | undefined, variable: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(cannotListen(error, { port, host, variable })));
     server.listen({ port, ...(host === undefined ? {} : { host }) }, resolve);
   });
+}
+
+/**
+ * Listens once, exclusively, and stops again. `variable` names the setting that chose the port.
+ * @throws StartupProblem when the port is unavailable.
+ */
+export async function requireFreePort(port: number, host: string | undefined, variable: string): Promise<void> {
+  const probe = createNetServer();
+  await listen(probe, port, host, variable);
+  await new Promise((resolve) => probe.close(resolve));
 }
 
 /** Explains a listen error of any runtime, with the setting to change. */

@@ -129,7 +129,7 @@ const schema = z.object({
   PORT: port("PORT", 3000),
   /** Port of the event server. */
   EVENTS_PORT: port("EVENTS_PORT", 5403),
-  /** REST processes behind PORT, on Node. `auto`: one for each processor but one. */
+  /** REST processes behind PORT. `auto`: one for each processor but one. */
   WORKERS: z
     .string()
     .optional()
@@ -300,15 +300,6 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
 /** Returns the number of REST processes that a configuration asks for. `auto` leaves a processor to Postgres. */
 export function workerCount({ WORKERS }: Pick<Config, "WORKERS">): number {
   return WORKERS === "auto" ? Math.max(1, availableParallelism() - 1) : WORKERS;
-}
-
-/**
- * Rejects WORKERS on runtimes other than Node.
- * @throws StartupProblem
- */
-export function requireOneWorker({ WORKERS }: Pick<Config, "WORKERS">): void {
-  if (WORKERS === 1) return;
-  throw new StartupProblem(`WORKERS=${WORKERS} is for Node: on Bun and Deno start several processes behind a proxy.`);
 }
 
 /** Default password of the reference service. */

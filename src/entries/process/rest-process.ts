@@ -3,7 +3,7 @@ import { requireMigrated } from "../../db/migrate.ts";
 import { type Config, databaseOf } from "./config.ts";
 import { runProcess } from "./lifecycle.ts";
 import { openApplication } from "./resources.ts";
-import { metricsOfAll } from "./worker-metrics.ts";
+import { metricsOfAll, workerNumber } from "./worker-metrics.ts";
 
 /** The application and where a runtime serves it. */
 export interface Served {
@@ -12,6 +12,8 @@ export interface Served {
   port: number;
   /** Default: all interfaces, IPv4 and IPv6. */
   host: string | undefined;
+  /** True if other workers listen on this port too, with SO_REUSEPORT. */
+  reusePort: boolean;
   /** Settings of connections. */
   config: Config;
 }
@@ -34,6 +36,7 @@ export function runRest(listen: (served: Served) => Drain | Promise<Drain>): Pro
       fetch: (request, bindings) => app.fetch(request, bindings),
       port: config.PORT,
       host: config.HOST,
+      reusePort: workerNumber() !== undefined,
       config,
     });
     log("info", "REST is listening", { port: config.PORT });

@@ -1,5 +1,3 @@
-import cluster from "node:cluster";
-
 /*
  * Metrics of several workers behind one port. A scrape reaches one of them, which asks the primary process for those of all.
  */
@@ -15,10 +13,16 @@ type PrimaryMessage = { type: "collect"; id: string } | { type: "metrics"; id: s
 /** A scrape that the primary process does not answer gets the worker's own metrics. */
 const WAIT_MS = 2000;
 
+/** Returns the number of this worker, which the primary process has set. Undefined in other processes. */
+export function workerNumber(): number | undefined {
+  const number = process.env["WORKER_NUMBER"];
+  return number === undefined ? undefined : Number(number);
+}
+
 /** Returns the metrics of all workers. In a process that is no worker: `own`. */
 export function metricsOfAll(own: () => Promise<string>): () => Promise<string> {
-  if (!cluster.isWorker) return own;
-  const worker = Number(process.env["WORKER_NUMBER"]);
+  const worker = workerNumber();
+  if (worker === undefined) return own;
   const waiting = new Map<string, (text: string) => void>();
   const send = (message: WorkerMessage) => {
     if (process.connected) process.send?.(message, undefined, undefined, () => {});
@@ -30,6 +34,8 @@ export function metricsOfAll(own: () => Promise<string>): () => Promise<string> 
     }
   });
   return async () => {
+    // Deno closes the channel when the primary process sends SIGTERM.
+    if (!process.connected) return own();
     const id = crypto.randomUUID();
     const merged = await new Promise<string | undefined>((resolve) => {
       const late = setTimeout(() => resolve(undefined), WAIT_MS);
