@@ -108,7 +108,7 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
     ? client<CountedRow[]>`select outcomes, transaction from faregate_consume_or_hold(${contractIds}::text[],
         ${tags}::text[], ${moving}::text[], ${json(decisions.flatMap(changesOf))}::text::json,
         ${json(decisions.flatMap(({ ends }) => ends.map(endOf)))}::text::json,
-        ${json(decisions.flatMap(({ takes }) => takes))}::text::json, ${moment}::text::timestamptz)`
+        ${json(decisions.flatMap(({ takes }) => takes.map(takeOf)))}::text::json, ${moment}::text::timestamptz)`
     : client<CountedRow[]>`select outcomes, transaction from faregate_consume(${contractIds}::text[], ${tags}::text[],
         ${moving}::text[], ${json(decisions.flatMap(({ consumptions }) => consumptions))}::text::json,
         ${moment}::text::timestamptz)`;
@@ -121,13 +121,13 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
   });
 }
 
-/** Change of one balance, as faregate_consume_or_hold reads it. Only one with an `amount` is a movement. */
+/** Change of one balance, as faregate_consume_or_hold reads it. Only one with an `amount` is a movement, whose other facts it has. */
 interface Change {
   contractId: string;
-  organizationId: string;
   serviceId: string;
   limitName: string;
-  amount?: number | undefined;
+  amount?: number;
+  organizationId?: string;
   featureId?: string;
   operationId?: string;
   held?: number;
@@ -141,21 +141,38 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
   const changes: Change[] = consumptions.map((consumption) => ({ ...consumption, organizationId }));
   for (const { amounts, until } of takes) {
     for (const { serviceId, limitName, amount } of amounts) {
-      changes.push({ contractId, organizationId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until });
+      changes.push({ contractId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until });
     }
   }
   for (const { hold, counted } of ends) {
     const { id: operationId, featureId } = hold;
     for (const { serviceId, limitName, id, amount: held } of hold.amounts) {
       const amount = counted?.[id];
-      const given = { contractId, organizationId, serviceId, limitName, held: -held, openHolds: -1 };
-      changes.push(amount === undefined || amount === 0 ? given : { ...given, amount, featureId, operationId });
+      const ended = { contractId, serviceId, limitName, held: -held, openHolds: -1 };
+      const isCounted = amount !== undefined && amount > 0;
+      changes.push(isCounted ? { ...ended, organizationId, amount, featureId, operationId } : ended);
     }
   }
   return changes;
 }
 
-const endOf = ({ hold: { id, contractId, until }, state, counted }: HoldEnd) => ({ id, contractId, until, state, counted });
+const takeOf = ({ id, contractId, organizationId, featureId, amounts, onExpiry, until }: NewHold) => ({
+  id,
+  contractId,
+  organizationId,
+  featureId,
+  amounts,
+  onExpiry,
+  until,
+});
+
+const endOf = ({ hold: { id, contractId, until }, state, counted }: HoldEnd) => ({
+  id,
+  contractId,
+  until,
+  state,
+  counted,
+});
 
 interface CountedRow {
   outcomes: string | null;

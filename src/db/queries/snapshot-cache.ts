@@ -53,9 +53,9 @@ export interface SnapshotCache {
   locked(tx: Database, organizationId: string, userIds: readonly string[]): Promise<Map<string, ContractSnapshot>>;
   /** Reads a hold with the address of its contract. */
   hold(id: string): Promise<FoundHold | null>;
-  /** Keeps a hold that was just taken for its settlement, while the end user's contract is cached. */
-  keepHold(userId: string, taken: NewHold): void;
-  /** Returns a kept hold, once, as it was taken: it may have been extended or ended since. */
+  /** Keeps a hold that was just taken of this contract, for its settlement. */
+  keepHold(taken: NewHold, userId: string, contract: ContractSnapshot): void;
+  /** Returns a kept hold, once, as it was taken: it may have been extended or ended since. Undefined unless its contract is cached. */
   keptHold(id: string): FoundHold | undefined;
   /** Replaces the cached snapshot if it is still `before`; evicts it if `after` is undefined. */
   replaceCached(name: EndUserName, before: ContractSnapshot, after: ContractSnapshot | undefined): void;
@@ -100,7 +100,7 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     const found = new Map((await findHolds(client, [...new Set(ids)])).map((one) => [one.hold.id, one]));
     return ids.map((id) => found.get(id) ?? null);
   }, BATCHING);
-  const kept = leastRecentlyUsed<{ hold: FoundHold; services: ContractSnapshot["services"] }>(MAX_HOLDS);
+  const kept = leastRecentlyUsed<{ taken: NewHold; userId: string } & Pick<ContractSnapshot, "services">>(MAX_HOLDS);
   const withBalances = async (name: EndUserName, key: string, cached: ContractSnapshot) => {
     const levels = await balances(cached);
     // The contract's row changed, so its services may have changed too.
@@ -159,18 +159,19 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
     },
     cachedSnapshot: (name) => store.get(endUserKey(name)) ?? readWhole(name),
     hold: readHolds,
-    keepHold: (userId, { organizationId, ...taken }) => {
-      const contract = store.get(endUserKey({ organizationId, userId }));
-      if (contract === undefined) return;
-      const hold = { ...taken, kind: "hold", state: "open", endedAt: null, counted: null } as const;
-      kept.put(taken.id, { hold: { hold, organizationId, userId }, services: contract.services });
+    keepHold: (taken, userId, { services }) => {
+      kept.put(taken.id, { taken, userId, services });
     },
     keptHold: (id) => {
       const found = kept.get(id);
       if (found === undefined) return undefined;
       kept.delete(id);
+      const { taken, userId, services } = found;
+      const { organizationId, contractId, featureId, amounts, onExpiry, createdAt, until } = taken;
       // A contract that was read again may have moved, or its services may have been renamed.
-      return store.get(endUserKey(found.hold))?.services === found.services ? found.hold : undefined;
+      if (store.get(endUserKey({ organizationId, userId }))?.services !== services) return undefined;
+      const facts = { id, contractId, kind: "hold", featureId, amounts, onExpiry, createdAt, until } as const;
+      return { hold: { ...facts, state: "open", endedAt: null, counted: null }, organizationId, userId };
     },
     replaceCached: (name, before, after) => store.replace(endUserKey(name), before, after),
   };

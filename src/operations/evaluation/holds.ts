@@ -17,13 +17,22 @@ export async function settleHold(
   ctx: Context,
   { id, amounts }: { id: string; amounts: Readonly<Record<string, number>> },
 ): Promise<SettlementAnswer> {
-  const found = keptHold(ctx, id, amounts) ?? (await requireHold(ctx, id));
+  const found = keptHold(ctx, id, amounts) ?? (await requireOpenHold(ctx, id, amounts));
+  const request = { ...found, amounts };
+  return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
+}
+
+async function requireOpenHold(
+  ctx: Context,
+  id: string,
+  amounts: Readonly<Record<string, number>>,
+): Promise<FoundHold> {
+  const found = await requireHold(ctx, id);
   const view = viewHold(found.hold, found.userId, ctx.resources.now());
   if (view.state !== "open") throw holdEnded(view);
   const wrong = wrongAmounts(found.hold, amounts);
   if (wrong !== undefined) throw wrong;
-  const request = { ...found, amounts };
-  return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
+  return found;
 }
 
 /**

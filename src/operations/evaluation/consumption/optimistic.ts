@@ -85,7 +85,7 @@ async function consumeRound(
     resources.snapshots.replaceCached(group.endUser, contract, after);
     if (isCounted) {
       for (const [request, answer] of answers) verdicts.set(request, answer);
-      for (const taken of takes) resources.snapshots.keepHold(group.endUser.userId, taken);
+      for (const taken of takes) resources.snapshots.keepHold(taken, group.endUser.userId, contract);
     }
     if (outcome?.kind === "changed") changed.push(group);
   }
