@@ -3,8 +3,8 @@
 --
 -- Counts granted use, takes holds and ends them, in one statement for all balances that change; faregate_consume, which does only
 -- the first, is faster where nothing is held. Each contract only if its stamp is the one given; `outcomes` has a letter for each, as
--- there. Fails with FH001, and the ids in its message, if a hold to end has ended or was extended: the caller decided on what is no
--- longer so.
+-- there. Moments in JSON are milliseconds since 1970, which are faster to write and to read than text. Fails with FH001, and the
+-- ids in its message, if a hold to end has ended or was extended: the caller decided on what is no longer so.
 CREATE FUNCTION faregate_consume_or_hold(
 	contract_ids text[], stamps text[], moving text[], changes json, ends json, takes json, moment timestamptz
 ) RETURNS TABLE (outcomes text, transaction text) LANGUAGE plpgsql
@@ -38,7 +38,7 @@ BEGIN
 	WITH change AS MATERIALIZED (
 		SELECT * FROM json_to_recordset(changes) AS given
 			("contractId" text, "organizationId" text, "serviceId" text, "limitName" text, "featureId" text, "operationId" text,
-				amount numeric, held numeric, "openHolds" integer, "holdDue" timestamptz)
+				amount numeric, held numeric, "openHolds" integer, "holdDue" float8)
 		WHERE written IS NULL OR "contractId" = ANY (written)
 	), movement AS (
 		INSERT INTO usage_ledger
@@ -47,12 +47,12 @@ BEGIN
 		FROM change WHERE amount IS NOT NULL
 	), given AS MATERIALIZED (
 		SELECT * FROM json_to_recordset(ends) AS given
-			(id text, "contractId" text, until timestamptz, state text, counted json)
+			(id text, "contractId" text, until float8, state text, counted json)
 		WHERE written IS NULL OR "contractId" = ANY (written)
 	), ended AS (
 		-- No partial index proves this condition on the state: a session that planned while few holds were open would read all of them.
 		UPDATE holds h SET state = given.state, ended_at = moment, counted = nullif(given.counted::text, 'null')::json
-		FROM given WHERE h.id = given.id AND h.until = given.until AND h.state IS NOT DISTINCT FROM 'open'
+		FROM given WHERE h.id = given.id AND h.until = to_timestamp(given.until / 1000) AND h.state IS NOT DISTINCT FROM 'open'
 		RETURNING h.id
 	), missing AS MATERIALIZED (
 		SELECT id FROM given WHERE id NOT IN (SELECT id FROM ended)
@@ -62,16 +62,16 @@ BEGIN
 			hold_due = CASE WHEN u.open_holds + c.holds > 0 THEN least(u.hold_due, c.due) END
 		FROM (
 			SELECT "contractId", "serviceId", "limitName", coalesce(sum(amount), 0) AS amount, coalesce(sum(held), 0) AS held,
-				coalesce(sum("openHolds"), 0) AS holds, min("holdDue") AS due
+				coalesce(sum("openHolds"), 0) AS holds, to_timestamp(min("holdDue") / 1000) AS due
 			-- Else a balance could refuse the change first.
 			FROM change WHERE NOT EXISTS (SELECT FROM missing) GROUP BY 1, 2, 3
 		) c
 		WHERE u.contract_id = c."contractId" AND u.service_id = c."serviceId" AND u.limit_name = c."limitName"
 	), taken AS (
 		INSERT INTO holds (id, contract_id, organization_id, feature_id, amounts, on_expiry, state, created_at, until)
-		SELECT id, "contractId", "organizationId", "featureId", amounts, "onExpiry", 'open', moment, until
+		SELECT id, "contractId", "organizationId", "featureId", amounts, "onExpiry", 'open', moment, to_timestamp(until / 1000)
 		FROM json_to_recordset(takes) AS given
-			(id text, "contractId" text, "organizationId" text, "featureId" text, "onExpiry" text, until timestamptz, amounts json)
+			(id text, "contractId" text, "organizationId" text, "featureId" text, "onExpiry" text, until float8, amounts json)
 		WHERE written IS NULL OR "contractId" = ANY (written)
 	)
 	SELECT string_agg(id, ',') INTO missed FROM missing;

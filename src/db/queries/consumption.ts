@@ -132,7 +132,7 @@ interface Change {
   operationId?: string;
   held?: number;
   openHolds?: number;
-  holdDue?: Date;
+  holdDue?: number;
 }
 
 /** What a decision changes of balances: by its consumption, and by holds that it takes and ends. */
@@ -141,7 +141,7 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
   const changes: Change[] = consumptions.map((consumption) => ({ ...consumption, organizationId }));
   for (const { amounts, until } of takes) {
     for (const { serviceId, limitName, amount } of amounts) {
-      changes.push({ contractId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until });
+      changes.push({ contractId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until.getTime() });
     }
   }
   for (const { hold, counted } of ends) {
@@ -163,13 +163,13 @@ const takeOf = ({ id, contractId, organizationId, featureId, amounts, onExpiry, 
   featureId,
   amounts,
   onExpiry,
-  until,
+  until: until.getTime(),
 });
 
 const endOf = ({ hold: { id, contractId, until }, state, counted }: HoldEnd) => ({
   id,
   contractId,
-  until,
+  until: until.getTime(),
   state,
   counted,
 });
