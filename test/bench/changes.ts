@@ -2,7 +2,6 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Sql } from "postgres";
 import { type Proposal, proposeSteps } from "../../src/core/change/best-fit/best-fit.ts";
 import { type Configuration, configurationOf } from "../../src/core/change/configuration.ts";
 import { diffSteps } from "../../src/core/change/diff/diff.ts";
@@ -13,15 +12,16 @@ import type { Pricing } from "../../src/core/pricing/model.ts";
 import { finish, type IsOver } from "../../src/core/steps.ts";
 import { parsePricing } from "../../src/core/pricing/parse/pricing.ts";
 import { checkSubscription, constraintsOf } from "../../src/core/pricing/subscription.ts";
-import { connect } from "../../src/db/postgres/connect.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
+import { fillLimitValues } from "../../src/operations/numeric-limits.ts";
 import { builtRestOn } from "../runtimes/runtimes.ts";
 import { startRestServer } from "../support/event-server.ts";
 import { heavyPricing } from "../support/heavy-pricings.ts";
 import { percentile } from "../support/hostile-tenant.ts";
 import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
-import { contractUsers } from "../support/seed.ts";
+import { contractUsers, seedResources } from "../support/seed.ts";
 import { yamlUpload } from "../support/uploads.ts";
 import type { BenchRow } from "./pricing.ts";
 
@@ -79,7 +79,8 @@ function tower(version: 1 | 2): string {
 }
 
 /** Copies the first contract until there are `contracts`, spread over `configurations` plans and add-ons. */
-async function copyContracts(sql: Sql, contracts: number, configurations: number): Promise<void> {
+async function copyContracts(connection: Connection, contracts: number, configurations: number): Promise<void> {
+  const sql = connection.client;
   const ends = sql`generate_series(1, ${contracts}::int) n`;
   await sql`insert into contracts (id, organization_id, user_id, username, start_date, end_date, auto_renew)
     select 'copy-' || n, organization_id, 'copy-' || n, 'copy-' || n, start_date, end_date, true
@@ -93,6 +94,8 @@ async function copyContracts(sql: Sql, contracts: number, configurations: number
   await sql`insert into usage_levels (contract_id, service_id, limit_name, position, anchor, reset_at, period_value, period_unit)
     select 'copy-' || n, u.service_id, u.limit_name, u.position, u.anchor, u.reset_at, u.period_value, u.period_unit
     from contracts c join usage_levels u on u.contract_id = c.id, ${ends} where c.user_id = 'tower-user'`;
+  // As `npm run migrate` does for balances that do not know their limits.
+  await fillLimitValues(await seedResources(connection));
   await sql.unsafe("vacuum analyze");
 }
 
@@ -289,7 +292,7 @@ export async function run({ quick = false } = {}): Promise<BenchRow[]> {
       plan: "PLAN0",
       userIds: ["tower-user"],
     });
-    await copyContracts(connection.client, contracts, configurations);
+    await copyContracts(connection, contracts, configurations);
     await connection.close();
     const [program = "", ...given] = await builtRestOn("Node 20");
     const server = await startRestServer([program, ...given], databaseUrl);

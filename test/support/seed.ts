@@ -2,9 +2,16 @@ import type { MaybePromise } from "../../src/core/maybe-promise.ts";
 import type { Sql } from "postgres";
 import type { Connection } from "../../src/db/postgres/connect.ts";
 import { createApp } from "../../src/http/app.ts";
+import type { Resources } from "../../src/operations/context.ts";
 import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { testKeyring } from "./event-server.ts";
+
+/** Opens the resources of a process that was started with TEST_SECRETS, to prepare its database. */
+export async function seedResources(connection: Connection): Promise<Resources> {
+  const settings = { tokenLifetimeSeconds: 3600, allowPublicSignup: true };
+  return createResources(connection, { keyring: await testKeyring(), settings });
+}
 
 /**
  * Fills an empty, migrated database through the application, for processes started with TEST_SECRETS. Creates an ADMIN,
@@ -15,11 +22,7 @@ export async function contractUsers(
   connection: Connection,
   input: { pricing: string; service: string; plan: string; userIds: readonly string[] },
 ): Promise<string> {
-  const keyring = await testKeyring();
-  const resources = createResources(connection, {
-    keyring,
-    settings: { tokenLifetimeSeconds: 3600, allowPublicSignup: true },
-  });
+  const resources = await seedResources(connection);
   await seedFirstAdmin(resources, { username: "admin", password: "password", organizationName: "Seeded" });
   const app = createApp({ open: () => resources, settings: { allowedOrigins: [], baseUrlPath: "" } });
   const call = async (path: string, key: string, body: unknown) => {
