@@ -1,5 +1,4 @@
--- Locks nothing: one function is added. What ran before this migration goes on beside it with the function of 0026, which goes in
--- the release after the next one.
+-- Locks nothing: one function is added. What ran before this migration goes on beside it with faregate_consume_and_hold.
 --
 -- Counts granted use, takes holds and ends them, in one statement for all balances that change; faregate_consume, which does only
 -- the first, is faster where nothing is held. Each contract only if its stamp is the one given; `outcomes` has a letter for each, as

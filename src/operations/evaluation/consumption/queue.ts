@@ -18,7 +18,7 @@ import { consumeSerially, settleSerially } from "./serial.ts";
  *               | otherwise                                         | optimistic
  *   optimistic  | the contract was unchanged                        | answered
  *               | the contract, a balance or a hold is due          | serial
- *               | too many holds are open, or the hold has ended    | serial
+ *               | too many holds are open, or the hold has changed  | serial
  *               | the contract was locked, or changed in each round | waiting; paused if no waiter slot is free
  *   waiting     | the lock was acquired                             | answered
  *               | a balance or the contract is due for renewal      | serial
