@@ -17,8 +17,13 @@ export async function settleHold(
   ctx: Context,
   { id, amounts }: { id: string; amounts: Readonly<Record<string, number>> },
 ): Promise<SettlementAnswer> {
-  const found = keptHold(ctx, id, amounts) ?? (await requireOpenHold(ctx, id, amounts));
-  const request = { ...found, amounts };
+  const kept = keptHold(ctx, id, amounts);
+  if (kept !== undefined) {
+    const answer = await ctx.resources.consume({ ...kept, amounts });
+    // A refusal writes nothing, so the hold may have ended meanwhile.
+    if (answer.eval) return answer;
+  }
+  const request = { ...(await requireOpenHold(ctx, id, amounts)), amounts };
   return isInTransaction(ctx) ? settleSerially(ctx, request) : ctx.resources.consume(request);
 }
 
@@ -37,7 +42,7 @@ async function requireOpenHold(
 
 /**
  * Returns the hold as this process took it, which saves the read. Undefined where only a read tells what is wrong. Whether it is
- * still open is decided by the write.
+ * still open, the write of its end decides.
  */
 function keptHold(ctx: Context, id: string, amounts: Readonly<Record<string, number>>): FoundHold | undefined {
   if (isInTransaction(ctx)) return undefined;
