@@ -135,7 +135,7 @@ interface Change {
   holdDue?: number;
 }
 
-/** What a decision changes of balances: by its consumption, and by holds that it takes and ends. */
+/** Returns the changes of balances by a decision: by its consumption, and by the holds that it takes and ends. */
 function changesOf({ organizationId, contract, consumptions, takes, ends }: Decision): Change[] {
   const { contractId } = contract;
   const changes: Change[] = consumptions.map((consumption) => ({ ...consumption, organizationId }));
