@@ -5,7 +5,7 @@ import { sideBySide } from "./side-by-side.ts";
 export function run({ quick = false } = {}): Promise<BenchRow[]> {
   return sideBySide(({ ours, contracts }) => {
     const body = '{"meter-calls":1}';
-    // On both sides, so that wrk reads the body of each answer on both: that takes as long as some servers need for it.
+    // On both sides, so that wrk reads the body of each answer on both.
     const calls = (paths: readonly string[]) => ({ ...ours(paths, body), settlement: body });
     const pair = (name: string, users: readonly number[], target: number) => ({
       name: `take and settle holds, ${name}, 64 connections / strict consumption`,

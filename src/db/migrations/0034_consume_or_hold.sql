@@ -62,7 +62,7 @@ BEGIN
 		FROM (
 			SELECT "contractId", "serviceId", "limitName", coalesce(sum(amount), 0) AS amount, coalesce(sum(held), 0) AS held,
 				coalesce(sum("openHolds"), 0) AS holds, to_timestamp(min("holdDue") / 1000) AS due
-			-- Else a balance could refuse the change first.
+			-- With a hold missing, a balance could fall below zero, and fail with another error than FH001.
 			FROM change WHERE NOT EXISTS (SELECT FROM missing) GROUP BY 1, 2, 3
 		) c
 		WHERE u.contract_id = c."contractId" AND u.service_id = c."serviceId" AND u.limit_name = c."limitName"

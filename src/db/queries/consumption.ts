@@ -121,7 +121,10 @@ async function count(client: ISql, decisions: readonly Decision[], now: Date): P
   });
 }
 
-/** Change of one balance, as faregate_consume_or_hold reads it. Only one with an `amount` is a movement, whose other facts it has. */
+/**
+ * Change of one balance, as faregate_consume_or_hold reads it. One with an `amount` is a movement, and names its organization,
+ * feature and operation.
+ */
 interface Change {
   contractId: string;
   serviceId: string;

@@ -2,12 +2,11 @@ import type { Connection } from "../../../db/postgres/connect.ts";
 import { retrySerializationFailures } from "../../../db/postgres/retry.ts";
 import { countUnderLock, type Decision, EndedMeanwhile } from "../../../db/queries/consumption.ts";
 import type { ContractSnapshot } from "../../../db/queries/contract-snapshots.ts";
-import { contractNotFound } from "../../contract-address.ts";
 import type { Resources } from "../../context.ts";
 import { LOCK_WAIT_MS } from "../contract-lock.ts";
 import type { QueuedRequest } from "../request.ts";
 import { decideInOrder, groupByContract } from "./decide-in-order.ts";
-import { settlesOneOf, type Verdict } from "./optimistic.ts";
+import { settlesOneOf, type Verdict, withoutContract } from "./optimistic.ts";
 
 /**
  * Consumes after locking the contracts; waits up to `LOCK_WAIT_MS` for the locks. Verdicts have the order of the
@@ -26,7 +25,7 @@ export async function consumeLocked(
     for (const group of groups) {
       const contract = contracts.get(group.key);
       if (contract === undefined) {
-        for (const request of group.requests) verdicts.set(request, contractNotFound(request.userId));
+        for (const request of group.requests) verdicts.set(request, withoutContract(request));
         continue;
       }
       const decision = await decideInOrder(resources, contract, group, now);

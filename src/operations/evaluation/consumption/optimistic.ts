@@ -20,6 +20,10 @@ export type Verdict = FeatureAnswer | SettlementAnswer | "busy" | "needsOwnTrans
 export const settlesOneOf = (request: QueuedRequest, holdIds: ReadonlySet<string>): boolean =>
   "amounts" in request && holdIds.has(request.hold.id);
 
+/** Verdict of a request whose contract is not there. A hold is still there if its contract has moved to another organization. */
+export const withoutContract = (request: QueuedRequest): Verdict | Error =>
+  "amounts" in request ? "needsOwnTransaction" : contractNotFound(request.userId);
+
 /**
  * Decides on cached snapshots, and writes only where the contract is unchanged. The second round rereads changed
  * contracts. Verdicts have the order of the requests; an Error fails its request only.
@@ -62,10 +66,7 @@ async function consumeRound(
     groups.map(async (group) => {
       const contract = await read(group.endUser);
       if (contract !== null) return { group, ...(await decideInOrder(resources, contract, group, now)) };
-      for (const request of group.requests) {
-        // The hold is still there if its contract has moved to another organization.
-        verdicts.set(request, "amounts" in request ? "needsOwnTransaction" : contractNotFound(request.userId));
-      }
+      for (const request of group.requests) verdicts.set(request, withoutContract(request));
       return undefined;
     }),
   );
