@@ -5,6 +5,7 @@ import {
   numberEvents,
   OUTBOX_CHANNEL,
   type OutboxEvent,
+  parseNotification,
   readOutbox,
 } from "../db/queries/outbox.ts";
 
@@ -24,8 +25,9 @@ const BATCH = 500;
 
 /**
  * Passes every event after `after` to `onEvent`, once and in order. Default for `after`: the newest event at the start.
- * Reads the rows on each notification, after each reconnect of the LISTEN (notifications are lost meanwhile) and every
- * `pollMs`, so neither a lost connection nor a restart of Postgres loses an event.
+ * A notification that contains the next event needs no reading: ids have no gaps and ascend in commit order. Otherwise reads
+ * the rows on each notification, after each reconnect of the LISTEN (notifications are lost meanwhile) and every `pollMs`, so
+ * neither a lost connection nor a restart of Postgres loses an event.
  * Give it a dedicated `connection` for reading; the LISTEN opens another. Reports errors and continues.
  */
 export function createFeed(options: {
@@ -52,6 +54,11 @@ export function createFeed(options: {
     last = id;
     options.onPosition?.(id);
   };
+  const passOn = (event: OutboxEvent) => {
+    // Advance before the call: if `onEvent` ends this process, its successor must not repeat the event.
+    moveTo(event.id);
+    options.onEvent(event);
+  };
   const isStopped = () => stopped;
   const read = async () => {
     if (last === undefined) {
@@ -68,17 +75,29 @@ export function createFeed(options: {
       more = rows.length === BATCH || mayBeCut(rows);
       for (const row of rows) {
         if (isStopped()) return;
-        // Advance before the call: if `onEvent` ends this process, its successor must not repeat the event.
-        moveTo(row.id);
-        options.onEvent(row);
+        passOn(row);
       }
     }
   };
-  /** Runs one reader at a time. A notification during a read triggers another read. One with an id needs no numbering. */
-  const catchUp = (id = "") => {
+  /** Runs one reader at a time: a call during a read triggers another read. */
+  const catchUp = () => {
     announced = true;
-    if (id === "") mayBeStaged = true;
     reading ??= readOn().finally(() => (reading = undefined));
+  };
+  const numberAndCatchUp = () => {
+    mayBeStaged = true;
+    catchUp();
+  };
+  const onNotification = (payload: string) => {
+    const { id, event } = parseNotification(payload);
+    if (id === undefined) return numberAndCatchUp();
+    const isNext = last !== undefined && id === last + 1;
+    if (event === undefined || !isNext || reading !== undefined || stopped) return catchUp();
+    try {
+      passOn(event);
+    } catch (error) {
+      report(error);
+    }
   };
   const readOn = async () => {
     for (; announced && !isStopped();) {
@@ -91,10 +110,10 @@ export function createFeed(options: {
   };
 
   catchUp();
-  const listening = client.listen(OUTBOX_CHANNEL, catchUp, () => catchUp());
+  const listening = client.listen(OUTBOX_CHANNEL, onNotification, numberAndCatchUp);
   // The driver subscribes again after a reconnect, even if the first attempt fails.
   listening.catch(report);
-  const poll = setInterval(() => catchUp(), options.pollMs ?? 1000);
+  const poll = setInterval(numberAndCatchUp, options.pollMs ?? 1000);
 
   return {
     position: () => last,

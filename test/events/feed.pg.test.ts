@@ -1,7 +1,13 @@
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
-import { recordEvent } from "../../src/db/queries/outbox.ts";
-import type { OutboxEvent } from "../../src/db/queries/outbox.ts";
+import {
+  type Addressed,
+  type OutboxEvent,
+  recordEvent,
+  recordEvents,
+  recordSerialized,
+  type SerializedEvent,
+} from "../../src/db/queries/outbox.ts";
 import { createFeed, type Feed } from "../../src/events/feed.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { until } from "./raw-client.ts";
@@ -53,6 +59,57 @@ it("a feed hands over what commits after its start, in order and once, as soon a
   expect(names()).toEqual(["one", "two", "three"]);
   expect(events.map(({ id }) => id)).toEqual([2, 3, 4]);
   expect(events[0]).toMatchObject({ organizationId: "o", code: "SERVICE_DISABLED" });
+});
+
+it("the next event is taken from its notification, without reading", async () => {
+  const { names, events, connection } = await follow();
+  const withoutReading: string[] = [];
+  // While the first LISTEN is being made, the feed still reads.
+  for (let tries = 1; withoutReading.length < 3 && tries <= 10; tries += 1) {
+    // The feed has no other connection to read with.
+    const only = await connection.client.reserve();
+    await record(`n${tries}`);
+    const arrived = until(() => events.length === tries, "the event", 1000);
+    await arrived.then(
+      () => withoutReading.push(`n${tries}`),
+      () => {},
+    );
+    only.release();
+    await until(() => events.length === tries, "the event");
+  }
+  expect(withoutReading).toHaveLength(3);
+  expect(names().slice(-3)).toEqual(withoutReading);
+});
+
+it("events from notifications equal those that are read, in the same order", async () => {
+  const live = await follow();
+  const after = live.feed.position() ?? 0;
+  const disabled = (serviceName: string) => ({ code: "SERVICE_DISABLED" as const, details: { serviceName } });
+  const hidden: SerializedEvent = { organizationId: "o", code: "CONTRACT_DELETED", details: "{}" };
+  const recorded: Addressed[][] = [
+    [{ organizationId: null, event: disabled("of the instance") }],
+    [{ organizationId: "o", event: disabled(`Ünï "quoted" \\ 1 2\n§ 😀`) }],
+    [{ organizationId: "o", event: disabled("long ".repeat(2000)) }],
+    [{ organizationId: "o", event: disabled("😀".repeat(1200)) }],
+    [
+      { organizationId: "o", event: disabled("first of two") },
+      { organizationId: "p", event: disabled("second of two") },
+    ],
+    [{ organizationId: "o", event: disabled("after a private one") }],
+    [{ organizationId: "o", event: disabled("last") }],
+  ];
+  for (const [index, events] of recorded.entries()) {
+    await database.connection.db.transaction((tx) => recordEvents(tx, events));
+    if (index === 4) {
+      await database.connection.db.transaction((tx) => recordSerialized(tx, [hidden]));
+    }
+  }
+  const total = recorded.flat().length + 1;
+  await until(() => live.events.length === total, "all events");
+  const { events } = await follow({ after });
+  await until(() => events.length === total, "all events again");
+  expect(live.events).toEqual(events);
+  expect(events.map(({ id }) => id)).toEqual(events.map((_, i) => after + 1 + i));
 });
 
 it("a feed that is told where another one stopped goes on right there, beyond one batch", async () => {

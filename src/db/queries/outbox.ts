@@ -4,7 +4,7 @@ import type { TransactionSql } from "postgres";
 import type { Database } from "../postgres/connect.ts";
 import { outbox, outboxCounter } from "../schema.ts";
 
-/** NOTIFY channel. The payload is the event's id in decimal, or empty if it has none yet. */
+/** NOTIFY channel. See parseNotification for its payload. */
 export const OUTBOX_CHANNEL = "faregate_events";
 
 /** One row of the outbox. */
@@ -69,13 +69,41 @@ export const serialized = ({ organizationId, event }: Addressed): SerializedEven
 
 /** Serializing more events at once would block the event loop for longer than 10 ms. */
 const MAX_PER_STATEMENT = 2_000;
+/** Postgres limits a notification to 8,000 bytes; a character takes at most three. */
+const MAX_NOTIFIED_CHARACTERS = 2_500;
 
 async function recordSome(tx: Database, events: readonly SerializedEvent[]): Promise<void> {
-  const announce = events.some(({ code }) => isPublicCode(code));
-  const recorded = sql`faregate_record_events(${rowsOf(events)}::text::json)`;
-  await tx.execute(
-    announce ? sql`select pg_notify(${OUTBOX_CHANNEL}, coalesce(${recorded}::text, ''))` : sql`select ${recorded}`,
-  );
+  const rows = rowsOf(events);
+  const id = sql`faregate_record_events(${rows}::text::json)`;
+  if (!events.some(({ code }) => isPublicCode(code))) {
+    await tx.execute(sql`select ${id}`);
+    return;
+  }
+  const content =
+    events.length === 1 && rows.length <= MAX_NOTIFIED_CHARACTERS
+      ? sql` || ' ' || (extract(epoch from now()::timestamptz(3)) * 1000)::bigint || ' ' || ${rows}::text`
+      : sql``;
+  await tx.execute(sql`select pg_notify(${OUTBOX_CHANNEL}, coalesce(${id}::text${content}, ''))`);
+}
+
+/**
+ * Returns what a notification says: the id of the newest event that the transaction recorded, undefined if it has none yet,
+ * and the event itself if it is the only one and short. The payload is `<id> <milliseconds since 1970> <rows>`, `<id>` or
+ * empty.
+ */
+export function parseNotification(payload: string): { id?: number; event?: OutboxEvent } {
+  const [, id, milliseconds, rows] = /^(\d+)(?: (\d+) (.+))?$/s.exec(payload) ?? [];
+  if (id === undefined) return {};
+  if (rows === undefined) return { id: Number(id) };
+  const [row] = JSON.parse(rows) as [{ organization_id: string | null; code: string; details: EventDetails }];
+  const event = {
+    id: Number(id),
+    organizationId: row.organization_id,
+    code: row.code,
+    details: row.details,
+    createdAt: new Date(Number(milliseconds)),
+  };
+  return { id: Number(id), event };
 }
 
 /** Records private events in a driver transaction without Drizzle, and without NOTIFY. See recordEvents. */
