@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { connect } from "../../src/db/postgres/connect.ts";
+import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { outboxRange, recordEvent } from "../../src/db/queries/outbox.ts";
 import { listenForTestEvents } from "../../src/db/queries/test-events.ts";
 import { type Broadcast, createBroadcast } from "../../src/events/broadcast.ts";
@@ -20,6 +20,8 @@ export interface InProcessServer {
   /** URL of the handshake for raw clients. */
   ws: string;
   log: FollowedLog;
+  /** The one connection that the feed reads with. */
+  reader: Connection;
   broadcast: Broadcast;
   /** Buffered bytes of each client that was disconnected. */
   cut: number[];
@@ -63,6 +65,7 @@ export async function openInProcess(
     origin: `http://127.0.0.1:${port}`,
     ws: `ws://127.0.0.1:${port}${HANDSHAKE}`,
     log,
+    reader: connection,
     broadcast,
     cut,
     close: async () => {
