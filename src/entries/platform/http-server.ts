@@ -73,8 +73,8 @@ export function cannotListen(
 }
 
 /**
- * Returns the response that Node is sending on this socket. A list of them, kept per socket, would keep each request in memory
- * until the next one, so that collecting garbage would take three times as long.
+ * Returns the response that Node is sending on this socket; Node has no public way to ask for it. Keeping the latest response per
+ * socket would keep each request in memory until the next one, and garbage collections would take three times as long.
  */
 const currentResponse = (socket: Socket & { _httpMessage?: ServerResponse | null }) => socket._httpMessage;
 
