@@ -66,6 +66,28 @@ it("draining refuses new connections, finishes what is being answered and closes
   await drained;
 });
 
+it("draining answers all requests that a client has sent without waiting for the answers before", async () => {
+  let arrivals = 0;
+  let arrived = () => {};
+  const arrival = new Promise<void>((resolve) => (arrived = resolve));
+  answer = async (request) => {
+    arrivals += 1;
+    if (arrivals === 3) arrived();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    return new Response(`answered ${new URL(request.url).pathname}`);
+  };
+  const paths = ["/1", "/2", "/3"];
+  const inFlight = exchange(paths.map((path) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`).join(""));
+  await arrival;
+  await drain(5000);
+  expect((await inFlight).match(/answered \/\d|connection: close/gi)).toEqual([
+    "answered /1",
+    "answered /2",
+    expect.stringMatching(/^connection: close$/i),
+    "answered /3",
+  ]);
+});
+
 it("draining ends by force what does not end by itself", async () => {
   let arrived = () => {};
   const arrival = new Promise<void>((resolve) => (arrived = resolve));

@@ -88,13 +88,22 @@ export function drainable(server: Server): (deadlineMs: number) => Promise<void>
     sockets.add(socket);
     socket.once("close", () => sockets.delete(socket));
   });
+  /** Latest response that waited for an earlier one of its socket: the client has sent requests ahead of their answers. */
+  const queued = new WeakMap<Socket, ServerResponse>();
+  let draining = false;
   const closeAfter = (response: ServerResponse) => {
     if (!response.headersSent) response.setHeader("Connection", "close");
   };
+  server.prependListener("request", ({ socket }, response: ServerResponse) => {
+    if (response.socket === null) queued.set(socket, response);
+    if (draining) closeAfter(response);
+  });
   return async (deadlineMs) => {
-    server.prependListener("request", (_, response: ServerResponse) => closeAfter(response));
+    draining = true;
     for (const socket of sockets) {
-      const response = currentResponse(socket);
+      const last = queued.get(socket);
+      // Node ends the connection after this response, so it must be the last one.
+      const response = last?.writableFinished === false ? last : currentResponse(socket);
       if (response) closeAfter(response);
     }
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
