@@ -89,10 +89,10 @@ export function createFeed(options: {
     catchUp();
   };
   const onNotification = (payload: string) => {
-    const { id, event } = parseNotification(payload);
-    if (id === undefined) return numberAndCatchUp();
-    const isNext = last !== undefined && id === last + 1;
-    if (event === undefined || !isNext || reading !== undefined || stopped) return catchUp();
+    const { isNumbered, event } = parseNotification(payload);
+    if (!isNumbered) return numberAndCatchUp();
+    const isNext = last !== undefined && event?.id === last + 1;
+    if (!isNext || reading !== undefined || stopped) return catchUp();
     try {
       passOn(event);
     } catch (error) {

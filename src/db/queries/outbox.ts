@@ -87,23 +87,18 @@ async function recordSome(tx: Database, events: readonly SerializedEvent[]): Pro
 }
 
 /**
- * Returns what a notification says: the id of the newest event that the transaction recorded, undefined if it has none yet,
- * and the event itself if it is the only one and short. The payload is `<id> <milliseconds since 1970> <rows>`, `<id>` or
- * empty.
+ * Reads the payload of a notification: `<id> <milliseconds since 1970> <rows>` if the transaction recorded one short event, `<id>`
+ * of the last one if it recorded others, or empty if these have no ids yet.
  */
-export function parseNotification(payload: string): { id?: number; event?: OutboxEvent } {
+export function parseNotification(payload: string): { isNumbered: boolean; event?: OutboxEvent } {
   const [, id, milliseconds, rows] = /^(\d+)(?: (\d+) (.+))?$/s.exec(payload) ?? [];
-  if (id === undefined) return {};
-  if (rows === undefined) return { id: Number(id) };
+  if (id === undefined) return { isNumbered: false };
+  if (rows === undefined) return { isNumbered: true };
+  // recordSome has written it with rowsOf.
   const [row] = JSON.parse(rows) as [{ organization_id: string | null; code: string; details: EventDetails }];
-  const event = {
-    id: Number(id),
-    organizationId: row.organization_id,
-    code: row.code,
-    details: row.details,
-    createdAt: new Date(Number(milliseconds)),
-  };
-  return { id: Number(id), event };
+  const { organization_id: organizationId, code, details } = row;
+  const createdAt = new Date(Number(milliseconds));
+  return { isNumbered: true, event: { id: Number(id), organizationId, code, details, createdAt } };
 }
 
 /** Records private events in a driver transaction without Drizzle, and without NOTIFY. See recordEvents. */
