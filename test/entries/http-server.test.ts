@@ -1,8 +1,11 @@
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { StartupProblem } from "../../src/db/postgres/connect.ts";
 import { createHttpServer, drainable, listen } from "../../src/entries/platform/http-server.ts";
+import { count } from "../support/emitters.ts";
 
 let answer: (request: Request, bindings: object) => Response | Promise<Response>;
 let server: ReturnType<typeof createHttpServer>;
@@ -40,6 +43,31 @@ it("the body of a GET reaches the application through its bindings", async () =>
   );
   expect(answered).toContain('heard {"a":1}');
 });
+
+it.each([
+  { requests: 10, first: 10 },
+  { requests: 40, first: 32 },
+])(
+  "of $requests requests that have arrived, $first are handled before the first is answered",
+  async ({ requests, first }) => {
+    let handled = 0;
+    const handledAtAnswers: number[] = [];
+    answer = () => {
+      handled += 1;
+      return new Response("answered");
+    };
+    server.on("request", (_, response: ServerResponse) => response.on("finish", () => handledAtAnswers.push(handled)));
+    const accepted = count(server, "connection", requests);
+    const sockets = Array.from({ length: requests }, () => connect(port, "127.0.0.1"));
+    await accepted;
+    const answers = Promise.all(sockets.map((socket) => once(socket, "data")));
+    for (const socket of sockets) socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    for (const [data] of await answers) expect(String(data)).toMatch(/^HTTP\/1\.1 200 OK[^]*answered$/);
+    expect(handledAtAnswers).toHaveLength(requests);
+    expect(handledAtAnswers[0]).toBe(first);
+    for (const socket of sockets) socket.destroy();
+  },
+);
 
 it("a port in use is one sentence that names the setting", async () => {
   const second = createHttpServer(() => new Response());
