@@ -1,5 +1,9 @@
+import type { AddressInfo } from "node:net";
+import { connect, createServer } from "node:net";
+import { once } from "node:events";
 import { expect, it } from "vitest";
 import { createBatch } from "../../src/db/postgres/batch.ts";
+import { count } from "../support/emitters.ts";
 
 it("a round that is late fails with everybody behind it, in time, and what comes after is served", async () => {
   let frozen = true;
@@ -38,8 +42,32 @@ it("an answer is not late that a busy process could not hear", async () => {
     { maxBatchSize: 1, concurrency: 1, timeoutMs: 100 },
   );
   const answer = ask(1);
-  await new Promise<void>(queueMicrotask);
+  await new Promise<void>((resolve) => setImmediate(resolve));
   const until = performance.now() + 300;
   while (performance.now() < until);
   expect(await answer).toBe(1);
+});
+
+it("requests of all sockets that are ready share a batch", async () => {
+  const sizes: number[] = [];
+  const ask = createBatch<string, string>(
+    async (asks) => {
+      sizes.push(asks.length);
+      return asks;
+    },
+    { maxBatchSize: 100, concurrency: 2 },
+  );
+  const server = createServer((socket) => {
+    socket.on("data", (data) => void ask(String(data)).then((one) => socket.end(one)));
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const accepted = count(server, "connection", 10);
+  const sockets = Array.from({ length: 10 }, () => connect(port, "127.0.0.1"));
+  await accepted;
+  const answers = sockets.map((socket) => once(socket, "data").then(([data]) => String(data)));
+  for (const [i, socket] of sockets.entries()) socket.write(`${i}`);
+  expect(await Promise.all(answers)).toEqual(sockets.map((_, i) => `${i}`));
+  expect(sizes).toEqual([10]);
+  server.close();
 });

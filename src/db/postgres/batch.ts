@@ -30,6 +30,12 @@ function withTimeout<Answer>(work: Promise<Answer>, timeoutMs: number | undefine
 }
 
 /**
+ * Runs a task once the requests of all ready sockets are handled, so that they share a batch: a microtask would run it after the
+ * first one. Edge runtimes may lack setImmediate; each of their requests has batches of its own anyway.
+ */
+const afterArrivals = (globalThis as { setImmediate?: (task: () => void) => unknown }).setImmediate ?? queueMicrotask;
+
+/**
  * Batches concurrent requests: requests that arrive while a batch is in flight share the next one. Under load, one
  * statement serves dozens of callers; without load, a request is sent immediately. `run` returns answers in request order,
  * an Error for a request that fails alone. If `run` throws, the whole batch fails.
@@ -76,7 +82,6 @@ export function createBatch<Request, Answer>(
   return (request) =>
     new Promise((resolve, reject) => {
       queue.push({ request, resolve, reject });
-      // A microtask later, so that requests of the same tick share a batch.
-      if (queue.length === 1) queueMicrotask(start);
+      if (queue.length === 1) afterArrivals(start);
     });
 }
