@@ -1,5 +1,7 @@
+import { base64url } from "jose";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type LeastRecentlyUsed, leastRecentlyUsed } from "../core/least-recently-used.ts";
+import { type CreateSigner, createJoseSigner, type SignToken } from "./token-signing.ts";
 
 /*
  * Derives, hashes and encrypts secrets. Uses WebCrypto only, so every runtime computes the same values. Nothing is
@@ -16,8 +18,12 @@ export interface Keyring {
   lookup: CryptoKey;
   /** AES-256-GCM key that encrypts API keys, so that they can be shown again. */
   seal: CryptoKey;
-  /** HMAC-SHA-256 key that signs pricing tokens. */
+  /** HMAC-SHA-256 key that verifies pricing tokens. */
   token: CryptoKey;
+  /** Signs pricing tokens with the same key. */
+  signToken: SignToken;
+  /** Creates the signing function of an Ed25519 key. */
+  createSigner: CreateSigner;
   /** Key from the previous JWT_SECRET: tokens that it signed stay valid. */
   previousToken?: CryptoKey | undefined;
   /** Keys from the previous API_KEYS_SECRET: values that they protect stay readable. */
@@ -55,26 +61,39 @@ export async function deriveTokenKey(jwtSecret: string, jwtSalt: string): Promis
   return pbkdf2(encoder.encode(jwtSecret), encoder.encode(jwtSalt), 100_000);
 }
 
-/** Derives all keys once. Takes about 40 ms, so call it when the process starts. */
-export async function createKeyring(secrets: {
-  apiKeysSecret: string;
-  jwtSecret: string;
-  jwtSalt: string;
-  previousApiKeysSecret?: string | undefined;
-  previousJwtSecret?: string | undefined;
-}): Promise<Keyring> {
+/**
+ * Derives all keys once. Takes about 40 ms, so call it when the process starts. `createSigner`: pass one where the runtime signs
+ * faster than jose does.
+ */
+export async function createKeyring(
+  secrets: {
+    apiKeysSecret: string;
+    jwtSecret: string;
+    jwtSalt: string;
+    previousApiKeysSecret?: string | undefined;
+    previousJwtSecret?: string | undefined;
+  },
+  createSigner: CreateSigner = createJoseSigner,
+): Promise<Keyring> {
   const { previousApiKeysSecret, previousJwtSecret, jwtSalt } = secrets;
   const [apiKeys, previous, token, previousToken] = await Promise.all([
     deriveApiKeysKeys(secrets.apiKeysSecret),
     previousApiKeysSecret === undefined ? undefined : deriveApiKeysKeys(previousApiKeysSecret),
-    importTokenKey(secrets.jwtSecret, jwtSalt),
-    previousJwtSecret === undefined ? undefined : importTokenKey(previousJwtSecret, jwtSalt),
+    deriveTokenKey(secrets.jwtSecret, jwtSalt),
+    previousJwtSecret === undefined ? undefined : deriveTokenKey(previousJwtSecret, jwtSalt).then(importVerifier),
   ]);
-  return { ...apiKeys, token, previousToken, previous };
+  return {
+    ...apiKeys,
+    token: await importVerifier(token),
+    signToken: await createSigner({ kty: "oct", k: base64url.encode(token) }, { alg: "HS256" }),
+    createSigner,
+    previousToken,
+    previous,
+  };
 }
 
-async function importTokenKey(jwtSecret: string, jwtSalt: string): Promise<CryptoKey> {
-  return crypto.subtle.importKey("raw", await deriveTokenKey(jwtSecret, jwtSalt), HMAC, false, ["sign", "verify"]);
+function importVerifier(tokenKey: Uint8Array<ArrayBuffer>): Promise<CryptoKey> {
+  return crypto.subtle.importKey("raw", tokenKey, HMAC, false, ["verify"]);
 }
 
 const HMAC = { name: "HMAC", hash: "SHA-256" } as const;

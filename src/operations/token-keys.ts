@@ -8,6 +8,7 @@ import { audit } from "./audit.ts";
 import { type Context, transaction } from "./context.ts";
 import { openApiKey, sealSecret } from "./credentials.ts";
 import { Failure } from "./errors.ts";
+import type { SignToken } from "./token-signing.ts";
 
 /** Serializes changes of the token keys. An arbitrary constant, as MIGRATION_LOCK in db/migrate.ts. */
 const TOKEN_KEYS_LOCK = 5403_0004;
@@ -15,8 +16,12 @@ const TOKEN_KEYS_LOCK = 5403_0004;
 const OVERLAP_MS = 600_000;
 const DAY_MS = 86_400_000;
 
-/** Public and private halves, imported once per row. */
-const imported = new WeakMap<TokenKeyRow, { public?: Promise<CryptoKey>; private?: Promise<CryptoKey> }>();
+/** A token key as it verifies and as it signs, each imported once. */
+interface ImportedKey {
+  public?: Promise<CryptoKey>;
+  signer?: Promise<TokenSigner>;
+}
+const imported = new WeakMap<TokenKeyRow, ImportedKey>();
 
 /** Returns all token keys in order of creation, and creates the first one if there is none. */
 export function currentTokenKeys(ctx: Context): MaybePromise<readonly TokenKeyRow[]> {
@@ -62,7 +67,7 @@ async function insertTokenKey(ctx: Context, signsFrom: Date): Promise<TokenKeyRo
 /** A key that can sign now. */
 export interface TokenSigner {
   kid: string;
-  privateKey: CryptoKey;
+  sign: SignToken;
 }
 
 /**
@@ -72,12 +77,12 @@ export interface TokenSigner {
 export async function tokenSigner(ctx: Context): Promise<TokenSigner> {
   const key = signingKey(await currentTokenKeys(ctx), ctx.resources.now());
   if (key === undefined) throw new Error("no token key is published");
-  const halves = halvesOf(key);
-  halves.private ??= openPrivateKey(ctx, key);
+  const importedKey = importedOf(key);
+  importedKey.signer ??= openSigner(ctx, key);
   try {
-    return { kid: key.kid, privateKey: await halves.private };
+    return await importedKey.signer;
   } catch (cause) {
-    delete halves.private;
+    delete importedKey.signer;
     throw new Failure("unavailable", "The token key cannot be read. Please try again later", { cause });
   }
 }
@@ -86,20 +91,23 @@ export async function tokenSigner(ctx: Context): Promise<TokenSigner> {
 export async function publishedTokenKey(ctx: Context, kid: unknown): Promise<CryptoKey | undefined> {
   const key = publishedKeys(await currentTokenKeys(ctx), ctx.resources.now()).find((known) => known.kid === kid);
   if (key === undefined) return undefined;
-  return (halvesOf(key).public ??= importKey(jwkOf(key)));
+  return (importedOf(key).public ??= importPublicKey(jwkOf(key)));
 }
 
-function halvesOf(key: TokenKeyRow): { public?: Promise<CryptoKey>; private?: Promise<CryptoKey> } {
-  const halves = imported.get(key) ?? {};
-  imported.set(key, halves);
-  return halves;
+function importedOf(key: TokenKeyRow): ImportedKey {
+  const importedKey = imported.get(key) ?? {};
+  imported.set(key, importedKey);
+  return importedKey;
 }
 
-async function openPrivateKey({ resources }: Context, key: TokenKeyRow): Promise<CryptoKey> {
-  return importKey({ ...jwkOf(key), d: await openApiKey(resources.keyring, key.privateSealed) });
+async function openSigner({ resources: { keyring } }: Context, row: TokenKeyRow): Promise<TokenSigner> {
+  const { kid } = row;
+  const { kty, crv, x } = jwkOf(row);
+  const d = await openApiKey(keyring, row.privateSealed);
+  return { kid, sign: await keyring.createSigner({ kty, crv, x, d }, { alg: "EdDSA", kid }) };
 }
 
-async function importKey(jwk: Parameters<typeof importJWK>[0]): Promise<CryptoKey> {
+async function importPublicKey(jwk: Parameters<typeof importJWK>[0]): Promise<CryptoKey> {
   const key = await importJWK(jwk, "EdDSA");
   if (key instanceof Uint8Array) throw new Error("an Ed25519 key was imported as bytes");
   return key;

@@ -20,6 +20,7 @@ import { createDownload } from "../platform/download.ts";
 import { isPublicAddress } from "../platform/public-lookup.ts";
 import { createHealth, type ProcessHealth } from "./health.ts";
 import { httpSettingsOf, settingsOf, timeoutsOf } from "./settings.ts";
+import { createNodeSigner } from "../platform/token-signer.ts";
 import { openTracing } from "../platform/tracing.ts";
 
 /** Resources of a process, and how to close them. */
@@ -64,7 +65,7 @@ export async function openResources(
   const bcrypt = openBcryptPool(config.PASSWORD_HASHES);
   const resources = createResources(connection, {
     analysis: createAnalysis({ runInThread: pool.run }),
-    keyring: await createKeyring(secrets),
+    keyring: await createKeyring(secrets, createNodeSigner),
     settings: settingsOf(config),
     changes,
     isPublicAddress,

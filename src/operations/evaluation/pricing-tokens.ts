@@ -1,4 +1,4 @@
-import { base64url, CompactSign, compactVerify, decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
+import { base64url, compactVerify, decodeJwt, decodeProtectedHeader, errors, type JWTPayload } from "jose";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
 import { contexts, evaluateFeature, featureIds } from "../../core/pricing/evaluate.ts";
@@ -32,7 +32,7 @@ export function issuePricingToken(
   );
 }
 
-async function signToken(
+function signToken(
   ctx: Context,
   { evaluation, usage }: Prepared,
   {
@@ -48,7 +48,7 @@ async function signToken(
     signer: TokenSigner | undefined;
     issuedAtSeconds: number;
   },
-): Promise<IssuedToken> {
+): MaybePromise<IssuedToken> {
   const { pricingContext, subscriptionContext } = contexts(evaluation, usage);
   const features: PricingTokenPayload["features"] = {};
   for (const id of featureIds(evaluation, mode)) {
@@ -64,10 +64,8 @@ async function signToken(
     iss: issuer,
     aud: evaluatedOrganization(ctx),
   });
-  const pricingToken = await new CompactSign(new TextEncoder().encode(payload))
-    .setProtectedHeader(signer === undefined ? { alg: "HS256" } : { alg: "EdDSA", kid: signer.kid })
-    .sign(signer?.privateKey ?? ctx.resources.keyring.token);
-  return Object.freeze({ pricingToken });
+  const sign = signer?.sign ?? ctx.resources.keyring.signToken;
+  return chain(sign(payload), (pricingToken) => Object.freeze({ pricingToken }));
 }
 
 /** Result of {@link verifyPricingToken}. `reason` is null exactly when `valid`. */

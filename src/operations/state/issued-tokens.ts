@@ -26,7 +26,7 @@ const lastTokens = {
 export function signOncePerSecond(
   contract: ContractSnapshot,
   { evaluation, server, issuer, kid, issuedAtSeconds }: TokenInputs & { issuedAtSeconds: number },
-  sign: () => Promise<IssuedToken>,
+  sign: () => MaybePromise<IssuedToken>,
 ): MaybePromise<IssuedToken> {
   if (lastTokens.issuedAtSeconds !== issuedAtSeconds) {
     lastTokens.issuedAtSeconds = issuedAtSeconds;
@@ -37,12 +37,13 @@ export function signOncePerSecond(
   if (last?.evaluation === evaluation && last.server === server && last.issuer === issuer && last.kid === kid) {
     return last.token;
   }
-  const signing = sign();
-  const entry = { evaluation, server, issuer, kid, token: signing as MaybePromise<IssuedToken> };
+  const entry = { evaluation, server, issuer, kid, token: sign() };
   byContract.set(contract, entry);
-  signing.then(
-    (token) => (entry.token = token),
-    () => byContract.delete(contract),
-  );
-  return signing;
+  if (entry.token instanceof Promise) {
+    entry.token.then(
+      (token) => (entry.token = token),
+      () => byContract.delete(contract),
+    );
+  }
+  return entry.token;
 }
