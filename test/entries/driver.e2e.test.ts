@@ -54,7 +54,7 @@ function run(program: string, given: readonly string[]) {
 }
 const onNode = (entry: string) => run(process.execPath, ["--import", "tsx", `src/entries/${entry}`]);
 const refusalOf = (build: string) =>
-  `The database driver is installed without its repairs (node_modules/postgres: ${build}/connection.js, ${build}/index.js), as \`npm ci --ignore-scripts\` leaves it: \`npm run postinstall\` repairs it.\n`;
+  `The database driver is installed without its repairs (node_modules/postgres: ${build}/connection.js, ${build}/index.js, ${build}/queue.js), as \`npm ci --ignore-scripts\` leaves it: \`npm run postinstall\` repairs it.\n`;
 
 describe("over an unrepaired driver, one sentence and no start:", () => {
   it.each(["start.ts", "node.ts", "events-node.ts", "launcher/dev-worker.ts"])("%s ends with 1", (entry) => {
