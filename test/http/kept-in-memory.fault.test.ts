@@ -142,6 +142,40 @@ test("a disabled service and a deleted key are seen through both within 100 ms",
   expect(await seenWithin(async () => (await asked(0, all.key)).body["eval"] !== true)).toBeLessThan(100);
 });
 
+test("consumption reads first while the other application counts too, and decides on what it cached when it counts alone", async () => {
+  const { key } = api.callers.all;
+  await upload(api, key, tasker({ name: "Counting", maxTasks: 1000 }));
+  await contract(api, key, "read-first", {
+    contractedServices: { counting: "1.0.0" },
+    subscriptionPlans: { counting: "PRO" },
+    subscriptionAddOns: {},
+  });
+  const consume = async (which: number) => {
+    const body = { "counting-maxTasks": 1 };
+    const answer = await ask(which, "/features/read-first/counting-board", { key, body });
+    expect(answer).toMatchObject({ status: 200, body: { eval: true } });
+  };
+  /** Statements per consumption, by kind. */
+  const statementsOf = async (applications: readonly number[]) => {
+    for (const { statements } of opened) statements.length = 0;
+    for (const which of applications) await consume(which);
+    const all = opened.flatMap(({ statements }) => statements);
+    const per = (name: string) => all.filter((one) => one.includes(name)).length / applications.length;
+    return { reads: per("faregate_balances("), writes: per("faregate_consume(") };
+  };
+  const inTurn = Array.from({ length: 20 }, (_, i) => i % 2);
+  const alone = Array.from({ length: 20 }, () => 0);
+  for (const { changes } of opened) await changes.invalidationsApplied();
+  for (const which of [1, 0]) await consume(which);
+  expect(await statementsOf(alone)).toEqual({ reads: 0, writes: 1 });
+  expect(await statementsOf([1, 0])).toEqual({ reads: 1, writes: 2 });
+  for (let i = 0; i < 40; i += 1) await consume(i % 2);
+  expect(await statementsOf(inTurn)).toEqual({ reads: 1, writes: 1 });
+  for (let i = 0; i < 60; i += 1) await consume(0);
+  expect(await statementsOf(alone)).toEqual({ reads: 0, writes: 1 });
+  await expectBalancesMatchLedger(api.database);
+});
+
 describe("a hold that one application took", () => {
   const amounts = (amount: number, service = "tasker") => ({ [`${service}-maxTasks`]: amount });
   const hold = async (userId: string, service = "tasker") => {

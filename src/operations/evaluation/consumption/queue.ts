@@ -6,7 +6,7 @@ import { contextOf, type Resources } from "../../context.ts";
 import { isLockTimeout, LOCK_WAIT_MS, tooBusy } from "../contract-lock.ts";
 import type { AnswerTo, QueuedRequest } from "../request.ts";
 import { consumeLocked } from "./locked.ts";
-import { consumeOptimistically, type Verdict } from "./optimistic.ts";
+import { createConsumeOptimistically, type Verdict } from "./optimistic.ts";
 import { consumeSerially, settleSerially } from "./serial.ts";
 
 /*
@@ -46,14 +46,18 @@ type Shard = (request: QueuedRequest) => Promise<Verdict>;
  * due for renewal get their own transaction.
  */
 export function createConsume(connection: Connection, resources: Resources): Resources["consume"] {
-  const createShard = (consume: typeof consumeOptimistically): Shard =>
-    createBatch((requests) => consume(connection, resources, requests), { maxBatchSize: 200, concurrency: 1 });
+  const createShard = (consume: ReturnType<typeof createConsumeOptimistically>): Shard =>
+    createBatch(consume, { maxBatchSize: 200, concurrency: 1 });
+  const consumeOptimistically = createConsumeOptimistically(connection, resources);
   const shards = Array.from({ length: SHARDS }, () => createShard(consumeOptimistically));
   /** By contract: a shard of its own, which exists while requests wait for the contract's lock. */
   const lockWaiters = new Map<string, { shard: Shard; requests: number }>();
 
   const waitForLock = async (key: string, request: QueuedRequest): Promise<Verdict> => {
-    const waiter = lockWaiters.get(key) ?? { shard: createShard(consumeLocked), requests: 0 };
+    const waiter = lockWaiters.get(key) ?? {
+      shard: createShard((requests) => consumeLocked(connection, resources, requests)),
+      requests: 0,
+    };
     lockWaiters.set(key, waiter);
     waiter.requests += 1;
     try {
