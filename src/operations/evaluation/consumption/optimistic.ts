@@ -56,7 +56,7 @@ export function createConsumeOptimistically(
 ): (requests: readonly QueuedRequest[]) => Promise<(Verdict | Error)[]> {
   const staleness = new Staleness();
   const { cachedSnapshot, snapshot } = resources.snapshots;
-  const compareWithCached: SnapshotCache["snapshot"] = (name) => {
+  const readCurrent: SnapshotCache["snapshot"] = (name) => {
     const cached = cachedSnapshot(name);
     if (cached instanceof Promise) return cached;
     return chain(snapshot(name), (current) => {
@@ -70,10 +70,10 @@ export function createConsumeOptimistically(
     let open = groupByContract(requests);
     for (let round = 0; round < ROUNDS && open.length > 0; round += 1) {
       const decidesOnCached = round === 0 && !staleness.isCommon;
-      const read = decidesOnCached ? cachedSnapshot : round === 0 ? compareWithCached : snapshot;
       try {
-        const changed = await consumeRound(open, read, attempt);
-        if (decidesOnCached) for (const group of open) staleness.record(changed.includes(group));
+        const changed = await consumeRound(open, decidesOnCached ? cachedSnapshot : readCurrent, attempt);
+        // The next round reads the changed ones, and records them.
+        if (decidesOnCached) for (let i = changed.length; i < open.length; i += 1) staleness.record(false);
         open = changed;
       } catch (error) {
         // The earlier round has committed: only calls still in flight receive this error.
