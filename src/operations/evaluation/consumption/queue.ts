@@ -32,13 +32,11 @@ import { consumeSerially, settleSerially } from "./serial.ts";
 
 /** Calls that may wait in one process. Further calls are rejected immediately. */
 const MAX_QUEUED = 5000;
-/** Two concurrent batches keep both the process and the database busy. A contract always maps to the same shard. */
-const SHARDS = 2;
 /** Maximum contracts blocking on a row lock at once (each pins a pool connection); the rest are retried. */
 const MAX_LOCK_WAITERS = 3;
 const MAX_PAUSE_MS = 50;
 
-type Shard = (request: QueuedRequest) => Promise<Verdict>;
+type Queue = (request: QueuedRequest) => Promise<Verdict>;
 
 /**
  * Batches consumption: calls that arrive during a transaction share the next one. Each call gets its own verdict in
@@ -46,22 +44,22 @@ type Shard = (request: QueuedRequest) => Promise<Verdict>;
  * due for renewal get their own transaction.
  */
 export function createConsume(connection: Connection, resources: Resources): Resources["consume"] {
-  const createShard = (consume: ReturnType<typeof createConsumeOptimistically>): Shard =>
+  // One batch at a time: of two halves, each costs nearly as much as the whole, and a contract could be in both.
+  const createQueue = (consume: ReturnType<typeof createConsumeOptimistically>): Queue =>
     createBatch(consume, { maxBatchSize: 200, concurrency: 1 });
-  const consumeOptimistically = createConsumeOptimistically(connection, resources);
-  const shards = Array.from({ length: SHARDS }, () => createShard(consumeOptimistically));
-  /** By contract: a shard of its own, which exists while requests wait for the contract's lock. */
-  const lockWaiters = new Map<string, { shard: Shard; requests: number }>();
+  const optimistic = createQueue(createConsumeOptimistically(connection, resources));
+  /** By contract: a queue of its own, which exists while requests wait for the contract's lock. */
+  const lockWaiters = new Map<string, { queue: Queue; requests: number }>();
 
   const waitForLock = async (key: string, request: QueuedRequest): Promise<Verdict> => {
     const waiter = lockWaiters.get(key) ?? {
-      shard: createShard((requests) => consumeLocked(connection, resources, requests)),
+      queue: createQueue((requests) => consumeLocked(connection, resources, requests)),
       requests: 0,
     };
     lockWaiters.set(key, waiter);
     waiter.requests += 1;
     try {
-      return await waiter.shard(request);
+      return await waiter.queue(request);
     } catch (error) {
       throw isLockTimeout(error) ? tooBusy() : error;
     } finally {
@@ -73,7 +71,7 @@ export function createConsume(connection: Connection, resources: Resources): Res
   const attempt = async (key: string, request: QueuedRequest): Promise<Verdict> => {
     // Joins the existing lock waiters of this contract, to preserve the order of arrival.
     if (lockWaiters.has(key)) return waitForLock(key, request);
-    const verdict = await shardOf(shards, key)(request);
+    const verdict = await optimistic(request);
     const mayWait = lockWaiters.has(key) || lockWaiters.size < MAX_LOCK_WAITERS;
     return verdict === "busy" && mayWait ? waitForLock(key, request) : verdict;
   };
@@ -101,14 +99,6 @@ export function createConsume(connection: Connection, resources: Resources): Res
   };
   // The answer is the one to this request.
   return consume as Resources["consume"];
-}
-
-function shardOf(shards: readonly Shard[], key: string): Shard {
-  let hash = 0;
-  for (let i = 0; i < key.length; i += 1) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
-  const shard = shards[Math.abs(hash) % shards.length];
-  if (shard === undefined) throw new Error("the queue has no shards");
-  return shard;
 }
 
 /** The caller for a batched request that is evaluated in its own transaction. */
