@@ -141,7 +141,15 @@ interface Change {
 /** Returns the changes of balances by a decision: by its consumption, and by the holds that it takes and ends. */
 function changesOf({ organizationId, contract, consumptions, takes, ends }: Decision): Change[] {
   const { contractId } = contract;
-  const changes: Change[] = consumptions.map((consumption) => ({ ...consumption, organizationId }));
+  const changes: Change[] = consumptions.map(({ serviceId, limitName, amount, featureId, operationId }) => ({
+    contractId,
+    serviceId,
+    limitName,
+    amount,
+    organizationId,
+    featureId,
+    operationId,
+  }));
   for (const { amounts, until } of takes) {
     for (const { serviceId, limitName, amount } of amounts) {
       changes.push({ contractId, serviceId, limitName, held: amount, openHolds: 1, holdDue: until.getTime() });
@@ -150,10 +158,15 @@ function changesOf({ organizationId, contract, consumptions, takes, ends }: Deci
   for (const { hold, counted } of ends) {
     const { id: operationId, featureId } = hold;
     for (const { serviceId, limitName, id, amount: held } of hold.amounts) {
+      const change: Change = { contractId, serviceId, limitName, held: -held, openHolds: -1 };
       const amount = counted?.[id];
-      const ended = { contractId, serviceId, limitName, held: -held, openHolds: -1 };
-      const isCounted = amount !== undefined && amount > 0;
-      changes.push(isCounted ? { ...ended, organizationId, amount, featureId, operationId } : ended);
+      if (amount !== undefined && amount > 0) {
+        change.amount = amount;
+        change.organizationId = organizationId;
+        change.featureId = featureId;
+        change.operationId = operationId;
+      }
+      changes.push(change);
     }
   }
   return changes;

@@ -170,8 +170,20 @@ export function createSnapshotCache({ client }: Connection, changes?: Invalidati
       const { organizationId, contractId, featureId, amounts, onExpiry, createdAt, until } = taken;
       // A contract that was read again may have moved, or its services may have been renamed.
       if (store.get(endUserKey({ organizationId, userId }))?.services !== services) return undefined;
-      const facts = { id, contractId, kind: "hold", featureId, amounts, onExpiry, createdAt, until } as const;
-      return { hold: { ...facts, state: "open", endedAt: null, counted: null }, organizationId, userId };
+      const hold = {
+        id,
+        contractId,
+        kind: "hold",
+        featureId,
+        amounts,
+        onExpiry,
+        state: "open",
+        createdAt,
+        until,
+        endedAt: null,
+        counted: null,
+      } as const;
+      return { hold, organizationId, userId };
     },
     replaceCached: (name, before, after) => store.replace(endUserKey(name), before, after),
   };
