@@ -25,7 +25,7 @@ async function readHold(ctx: Context, id: string): Promise<AddressedHold | undef
 /** Failure of a call that needs an open hold. */
 export function holdEnded({ id, state, endedAt }: Pick<HoldView, "id" | "state" | "endedAt">): Failure {
   const how = state === "expired" ? "expired" : `was ${state}`;
-  return new Failure("conflict", `CONFLICT: Hold ${id} ${how} at ${endedAt?.toISOString() ?? ""}`);
+  return new Failure("conflict", `CONFLICT: Hold ${id} ${how} at ${endedAt ?? ""}`);
 }
 
 /**

@@ -68,10 +68,11 @@ export interface HoldView {
   readonly amounts: Readonly<Record<string, number>>;
   readonly state: HoldState;
   readonly onExpiry: OnExpiry;
-  readonly createdAt: Date;
-  readonly until: Date;
+  /** ISO 8601, as the other moments. */
+  readonly createdAt: string;
+  readonly until: string;
   /** Null while it is open. */
-  readonly endedAt: Date | null;
+  readonly endedAt: string | null;
   /** By limit: what was counted; null if nothing was. */
   readonly counted: Readonly<Record<string, number>> | null;
 }

@@ -8,16 +8,32 @@ import type { BalanceChange } from "../usage-events.ts";
 import { remainingOf } from "./decision.ts";
 import type { HoldView, SettlementAnswer, SettlementRequest } from "./request.ts";
 
-/** Returns the hold as it is at that moment: past its end it has expired, whether or not that is written. */
-export function viewHold(hold: HoldRow, userId: string, now: Date): HoldView {
-  const { id, featureId, onExpiry, createdAt, until } = hold;
-  const amounts = Object.fromEntries(hold.amounts.map((held) => [held.id, held.amount]));
-  const isOver = hold.state === "open" && until.getTime() <= now.getTime();
-  const end = isOver
-    ? { state: "expired" as const, endedAt: until, counted: onExpiry === "consume" ? amounts : null }
-    : { state: hold.state, endedAt: hold.endedAt, counted: hold.counted };
-  const { state, endedAt, counted } = end;
-  return { id, userId, featureId, amounts, state, onExpiry, createdAt, until, endedAt, counted };
+/**
+ * Returns the hold as it is at that moment: past its end it has expired, whether or not that is written. `end`: its end if
+ * that is not in the row yet.
+ */
+export function viewHold(
+  hold: HoldRow,
+  userId: string,
+  now: Date,
+  end: Pick<HoldRow, "state" | "endedAt" | "counted"> = hold,
+): HoldView {
+  const amounts: Record<string, number> = {};
+  for (const { id, amount } of hold.amounts) amounts[id] = amount;
+  const isOver = end.state === "open" && hold.until.getTime() <= now.getTime();
+  const until = hold.until.toISOString();
+  return {
+    id: hold.id,
+    userId,
+    featureId: hold.featureId,
+    amounts,
+    state: isOver ? "expired" : end.state,
+    onExpiry: hold.onExpiry,
+    createdAt: hold.createdAt.toISOString(),
+    until,
+    endedAt: isOver ? until : (end.endedAt?.toISOString() ?? null),
+    counted: isOver && hold.onExpiry === "consume" ? amounts : end.counted,
+  };
 }
 
 /** Returns the failure of a settlement whose amounts are not those of exactly the hold's limits. */
@@ -44,39 +60,58 @@ export interface SettlementDecision {
  * held ones are always granted; more only within numeric limits. Source: contract usage-records §3.2.
  */
 export function decideSettlement(
-  { contract, evaluation }: { contract: ContractSnapshot; evaluation: Evaluation | undefined },
+  {
+    levels,
+    services,
+    evaluation,
+  }: Pick<ContractSnapshot, "levels" | "services"> & { evaluation: Evaluation | undefined },
   { userId, hold, amounts }: SettlementRequest,
   now: Date,
 ): SettlementDecision {
   const limits = hold.amounts.map(({ serviceId, limitName, id, amount: held }) => {
-    const level = contract.levels.find((one) => one.serviceId === serviceId && one.limitName === limitName);
+    const level = levels.find((one) => one.serviceId === serviceId && one.limitName === limitName);
     if (level === undefined) throw new Error(`the open hold ${hold.id} holds a level that is not there`);
     const amount = amounts[id] ?? 0;
-    const limit = grantedLimit(contract, evaluation, level) ?? null;
+    const limit = grantedLimit({ services }, evaluation, level) ?? null;
     const before = sum(level.consumed, level.held);
     const after = sum(before, sum(amount, -held));
     const isRefused = typeof limit === "number" && amount > held && after > limit;
     return { id, level, amount, limit, before, after, isRefused };
   });
   const granted = !limits.some(({ isRefused }) => isRefused);
-  const by = <T>(value: (limit: (typeof limits)[number]) => T) =>
-    Object.fromEntries(limits.map((limit) => [limit.id, value(limit)]));
-  const counted = limits.some(({ amount }) => amount > 0) ? by(({ amount }) => amount) : null;
-  const end: HoldEnd = { hold, state: counted === null ? "released" : "settled", endedAt: now, counted };
-  const ended = granted ? { ...hold, state: end.state, endedAt: now, counted } : hold;
-  const changes = limits.map(({ level, amount, limit }): BalanceChange => {
-    const { consumed } = level;
-    return { level, before: consumed, after: sum(consumed, amount), limit };
-  });
+  const byLimit: Pick<SettlementAnswer, "limit" | "used" | "remaining" | "resetAt"> = {
+    limit: {},
+    used: {},
+    remaining: {},
+    resetAt: {},
+  };
+  const amountsCounted: Record<string, number> = {};
+  const changes: BalanceChange[] = [];
+  for (const { id, level, amount, limit, before, after } of limits) {
+    byLimit.limit[id] = limit;
+    byLimit.used[id] = after;
+    byLimit.remaining[id] = remainingOf(limit, granted ? after : before);
+    byLimit.resetAt[id] = level.resetAt?.toISOString() ?? null;
+    amountsCounted[id] = amount;
+    changes.push({ level, before: level.consumed, after: sum(level.consumed, amount), limit });
+  }
+  const isCounted = limits.some(({ amount }) => amount > 0);
+  const end: HoldEnd = {
+    hold,
+    state: isCounted ? "settled" : "released",
+    endedAt: now,
+    counted: isCounted ? amountsCounted : null,
+  };
+  const { limit, used, remaining, resetAt } = byLimit;
   return {
     answer: {
       eval: granted,
-      limit: by(({ limit }) => limit),
-      used: by(({ after }) => after),
+      limit,
+      used,
       error: null,
-      remaining: by(({ limit, before, after }) => remainingOf(limit, granted ? after : before)),
-      resetAt: by(({ level }) => level.resetAt?.toISOString() ?? null),
-      hold: viewHold(ended, userId, now),
+      remaining,
+      resetAt,
+      hold: viewHold(hold, userId, now, granted ? end : hold),
     },
     end: granted ? end : undefined,
     changes: granted ? changes : [],

@@ -19,7 +19,7 @@ import { balanceChanges, consumedOf, decide, explained, involvedLevels } from ".
 import { needsRenewal, prepare, type Prepared } from "../prepare.ts";
 import type { FeatureAnswer, QueuedEvaluation, QueuedRequest, QueuedSettlement, SettlementAnswer } from "../request.ts";
 import { decideSettlement } from "../settlement.ts";
-import { holdTaken, newHold, type TakeRequest } from "./take.ts";
+import { holdTaken, isTake, newHold, type TakeRequest } from "./take.ts";
 
 /** The requests of one batch for one contract. */
 export interface ContractRequests {
@@ -120,7 +120,7 @@ function decideNext(prepared: Prepared, request: QueuedEvaluation, writes: Write
   const { result, counts } = decide(prepared, request);
   const { usage } = prepared;
   if (!counts) return explained(prepared, result, request, usage);
-  if (request.hold !== undefined) return takeNext(prepared, { ...request, hold: request.hold }, result, writes, now);
+  if (isTake(request)) return takeNext(prepared, request, result, writes, now);
   countGranted(prepared, request, result, writes, { operationId: newId(now) });
   return explained(prepared, result, request, usage);
 }
@@ -212,7 +212,7 @@ function settleNext(prepared: Prepared, request: QueuedSettlement, writes: Write
   const isThere = ({ serviceId, limitName, id }: HeldAmount) =>
     usage.has(id) && levels.some((level) => level.serviceId === serviceId && level.limitName === limitName);
   if (!hold.amounts.every(isThere)) return "needsOwnTransaction";
-  const { answer, end, changes } = decideSettlement({ contract: { ...contract, levels }, evaluation }, request, now);
+  const { answer, end, changes } = decideSettlement({ levels, services: contract.services, evaluation }, request, now);
   if (end === undefined) return answer;
   writes.ends.push(end);
   raiseEvents(prepared, request, writes, changes);

@@ -91,7 +91,9 @@ export async function settleSerially(
   return withOpenHold(ctx, id, async (ctx, { hold, userId, organizationId, contract, evaluation, at }) => {
     const wrong = wrongAmounts(hold, amounts);
     if (wrong !== undefined) throw wrong;
-    const { answer, end, changes } = decideSettlement({ contract, evaluation }, { userId, hold, amounts }, at);
+    const { levels, services } = contract;
+    const request = { userId, hold, amounts };
+    const { answer, end, changes } = decideSettlement({ levels, services, evaluation }, request, at);
     if (end !== undefined) {
       await endHolds(ctx.db, [end]);
       await recordUsage(ctx, organizationId, usageEvents(contract, userId, changes));
