@@ -62,30 +62,41 @@ export function balanceChanges(
 export const consumedOf = (usage: number, held: number | undefined): number =>
   held === undefined ? usage : sum(usage, -held);
 
-/** Adds the remaining amounts and reset times to a result, and why it is so, where the request includes them. */
+/**
+ * Adds the remaining amounts and reset times to a result, and why it is so, where the request includes them. `taken`: the hold
+ * that was taken, of a request for one.
+ */
 export function explained(
   prepared: Prepared,
   result: FeatureResult,
   request: Pick<EvaluationRequest, "featureId" | "mode" | "explain" | "strict" | "dryRun" | "hold">,
   usage: ReadonlyMap<string, number>,
+  taken: FeatureAnswer["hold"] = null,
 ): FeatureAnswer {
   const { explain, strict, dryRun, hold } = request;
   if (!explain && !strict && !dryRun && hold === undefined) return result;
-  const rest = {
-    ...(explain ? reasoned(prepared, result, request) : {}),
-    ...(hold === undefined ? {} : { hold: null }),
-  };
-  if (result.used === null) return { ...result, remaining: null, resetAt: null, ...rest };
-  const levels = new Map(involvedLevels(prepared, request).map(({ id, level }) => [id, level]));
-  // A dry run reports the balances that it would leave.
-  const after = dryRun && result.eval ? result.used : undefined;
+  const answer = { ...result, ...balancesAfter(prepared, result, request, usage) };
+  if (explain) Object.assign(answer, reasoned(prepared, result, request));
+  return hold === undefined ? answer : { ...answer, hold: taken };
+}
+
+/** Returns the balances after a call. Those after a dry run are the ones that it would leave. */
+function balancesAfter(
+  prepared: Prepared,
+  { eval: granted, used, limit }: FeatureResult,
+  request: Pick<EvaluationRequest, "featureId" | "mode" | "dryRun">,
+  usage: ReadonlyMap<string, number>,
+): Required<Pick<FeatureAnswer, "remaining" | "resetAt">> {
+  if (used === null) return { remaining: null, resetAt: null };
+  const levels = involvedLevels(prepared, request);
+  const after = request.dryRun && granted ? used : undefined;
   const remaining: Record<string, number | null> = {};
   const resetAt: Record<string, string | null> = {};
-  for (const id of Object.keys(result.used)) {
-    remaining[id] = remainingOf(result.limit?.[id], after?.[id] ?? usage.get(id) ?? 0);
-    resetAt[id] = levels.get(id)?.resetAt?.toISOString() ?? null;
+  for (const id of Object.keys(used)) {
+    remaining[id] = remainingOf(limit?.[id], after?.[id] ?? usage.get(id) ?? 0);
+    resetAt[id] = levels.find((one) => one.id === id)?.level.resetAt?.toISOString() ?? null;
   }
-  return { ...result, remaining, resetAt, ...rest };
+  return { remaining, resetAt };
 }
 
 /** Returns what is left of a limit; null if it is not numeric. */

@@ -43,5 +43,5 @@ export function holdTaken(
     held.set(limitId, sum(held.get(limitId) ?? 0, amount));
     usage.set(limitId, result.used?.[limitId] ?? 0);
   }
-  return { ...explained(prepared, result, request, usage), hold: { id, until: until.toISOString() } };
+  return explained(prepared, result, request, usage, { id, until: until.toISOString() });
 }
