@@ -19,9 +19,10 @@ const MAX_SECONDS = 60;
 /** Clock ticks per second in /proc, on every platform that has it. */
 const TICKS = 100;
 
-/** Highest memory in kB, and processor time in seconds. */
+/** Highest memory in kB, and processor time in seconds. Throws once the process has ended. */
 function usageOf(pid: number): { memory: number; seconds: number } {
   const memory = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  if (memory === undefined) throw new Error("it has ended, and its parent has not taken notice yet");
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")
     .split(" ");
