@@ -3,8 +3,20 @@ import type { Period } from "./pricing/model.ts";
 const MILLISECONDS = { SEC: 1_000, MIN: 60_000, HOUR: 3_600_000, DAY: 86_400_000 } as const;
 const MONTHS = { MONTH: 1, YEAR: 12 } as const;
 
+/** Shortest month, in days. */
+const SHORTEST_MONTH = 28;
+/** A pricing with a shorter period is refused. Stored ones, from before that rule, are read as one second. */
+const SHORTEST_PERIOD: Period = { value: 1, unit: "SEC" };
+
 /** Latest instant that the database and all ISO 8601 parsers of this project support. */
 export const END_OF_TIME = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** Returns true if `period` can be shorter than one second, the shortest period that a pricing may have. */
+export function isBelowOneSecond({ value, unit }: Period): boolean {
+  const unitMs =
+    unit === "MONTH" || unit === "YEAR" ? MONTHS[unit] * SHORTEST_MONTH * MILLISECONDS.DAY : MILLISECONDS[unit];
+  return !(value * unitMs >= 1_000);
+}
 
 /** Adds whole months in UTC. Clamps the day to the last day of the resulting month. */
 function addWholeMonths(from: Date, months: number): number {
@@ -59,15 +71,20 @@ export function renewedEnd(end: Date, days: number, now: Date): Date {
  * depend on the time between `anchor` and `after`. Source: features-events.md §5.
  */
 export function nextBoundary(anchor: Date, period: Period, after: Date): Date {
-  return addPeriod(anchor, period, periodsUntil(anchor, period, after));
+  const safe = isBelowOneSecond(period) ? SHORTEST_PERIOD : period;
+  return addPeriod(anchor, safe, periodsUntil(anchor, safe, after));
 }
 
 /** Returns the largest `anchor + n × period` with n ≥ 0 that is strictly before `before`; the anchor if there is none. */
 export function lastBoundary(anchor: Date, period: Period, before: Date): Date {
-  return addPeriod(anchor, period, periodsUntil(anchor, period, new Date(before.getTime() - 1)) - 1);
+  const safe = isBelowOneSecond(period) ? SHORTEST_PERIOD : period;
+  return addPeriod(anchor, safe, periodsUntil(anchor, safe, new Date(before.getTime() - 1)) - 1);
 }
 
-/** Returns the smallest n ≥ 1 with `anchor + n × period` after `after`, or at the end of time. */
+/**
+ * Returns the smallest n ≥ 1 with `anchor + n × period` after `after`, or at the end of time. A period of at least one
+ * second reaches the end of time within 2^39 steps, so that the searches below end and their sums stay exact.
+ */
 function periodsUntil(anchor: Date, period: Period, after: Date): number {
   const elapsed = after.getTime() - anchor.getTime();
   const longest =
@@ -75,7 +92,7 @@ function periodsUntil(anchor: Date, period: Period, after: Date): number {
       ? period.value * MONTHS[period.unit] * 31 * MILLISECONDS.DAY
       : period.value * MILLISECONDS[period.unit];
   // Lower bound on the number of elapsed periods. The loop searches upwards from here.
-  let below = Math.max(0, Math.floor(elapsed / Math.max(longest, 1e-3)) - 1);
+  let below = Math.max(0, Math.floor(elapsed / longest) - 1);
   let step = 1;
   const reached = (times: number): boolean => {
     const time = addPeriod(anchor, period, times).getTime();

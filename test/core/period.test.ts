@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { addPeriod, nextBoundary } from "../../src/core/period.ts";
+import { addPeriod, END_OF_TIME, isBelowOneSecond, lastBoundary, nextBoundary } from "../../src/core/period.ts";
 import { PERIOD_UNITS } from "../../src/core/pricing/model.ts";
 import "../support/property-seed.ts";
 
@@ -62,10 +62,50 @@ describe("nextBoundary", { timeout: 30_000 }, () => {
     );
   });
 
+  it.each([5e-324, 1e-320, 1e-20, 1e-9, 0.999, -1, NaN])(
+    "a stored period of %d seconds, which is refused today, is read as one second",
+    (value) => {
+      const [anchor, after] = [at("2025-01-01T00:00:00Z"), at("2026-01-01T00:00:00.500Z")];
+      expect(nextBoundary(anchor, { value, unit: "SEC" }, after)).toEqual(at("2026-01-01T00:00:01Z"));
+      expect(lastBoundary(anchor, { value, unit: "SEC" }, after)).toEqual(at("2026-01-01T00:00:00Z"));
+    },
+  );
+
+  it("ends for every number and unit, at the latest at the end of time", () => {
+    const moment = fc.date({ min: at("1970-01-01T00:00:00Z"), max: new Date(END_OF_TIME), noInvalidDate: true });
+    const value = fc.oneof(
+      fc.double({ min: 5e-324, max: 1e308, noNaN: true }),
+      fc.integer({ min: -320, max: 308 }).map((exponent) => 10 ** exponent),
+    );
+    fc.assert(
+      fc.property(moment, value, fc.constantFrom(...PERIOD_UNITS), moment, (anchor, number, unit, after) => {
+        const next = nextBoundary(anchor, { value: number, unit }, after);
+        expect(next.getTime() > after.getTime() || next.getTime() === END_OF_TIME).toBe(true);
+      }),
+    );
+  });
+
+  it.each([
+    ["SEC", 1, false],
+    ["SEC", 0.999, true],
+    ["MIN", 1 / 60, false],
+    ["MIN", 0.01, true],
+    ["HOUR", 1e-4, true],
+    ["DAY", 1e-5, true],
+    ["MONTH", 1e-7, true],
+    ["MONTH", 1e-6, false],
+    ["YEAR", 1e-8, true],
+    ["YEAR", 1e-7, false],
+    ["SEC", NaN, true],
+    ["SEC", Infinity, false],
+  ] as const)("a period in %s of value %d is below one second: %s", (unit, value, isBelow) => {
+    expect(isBelowOneSecond({ unit, value })).toBe(isBelow);
+  });
+
   it("is the first multiple of the period after the given moment, whatever they are", () => {
     const moment = fc.date({ min: at("1990-01-01T00:00:00Z"), max: at("2090-01-01T00:00:00Z"), noInvalidDate: true });
     const period = fc.record({
-      value: fc.oneof(fc.integer({ min: 1, max: 500 }), fc.double({ min: 0.25, max: 50, noNaN: true })),
+      value: fc.oneof(fc.integer({ min: 1, max: 500 }), fc.double({ min: 1, max: 50, noNaN: true })),
       unit: fc.constantFrom(...PERIOD_UNITS),
     });
     const share = fc.double({ min: 0, max: 60, noNaN: true });

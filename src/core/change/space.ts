@@ -110,6 +110,15 @@ export function edgeQuantities(addOns: readonly AddOn[]): number[] {
   return [...new Set([smallest, ...candidates.filter((quantity) => quantity !== undefined)])].sort((a, b) => a - b);
 }
 
+/**
+ * Returns the quantities from `first` to `last`, which callers bound. Counts steps, because adding a step to a number
+ * beyond 2^53 may leave it as it is.
+ */
+export function everyQuantity(first: number, last: number, step: number): number[] {
+  const count = Math.floor((last - first) / step) + 1;
+  return Array.from({ length: Math.max(0, count) }, (_, index) => first + index * step);
+}
+
 /** Returns every value that a pricing gives a limit before extensions. */
 function basesOf({ pricing }: CompiledPricing, limit: string): number[] {
   const definition = pricing.usageLimits.find((each) => each.name === limit);
@@ -135,11 +144,6 @@ function quantitiesOf(
     .filter(([limit, each]) => each !== 0 && thresholds.has(limit));
   if (smallest === undefined || largest === undefined || extended.length === 0) return { list: edges, complete: true };
   const step = Math.max(...addOns.map((addOn) => constraintsOf(addOn).quantityStep));
-  const every = (last: number): number[] => {
-    const list: number[] = [];
-    for (let quantity = smallest; quantity <= last; quantity += step) list.push(quantity);
-    return list;
-  };
   const found = new Set(edges);
   let complete = true;
   for (const [limit, extension] of extended) {
@@ -161,7 +165,7 @@ function quantitiesOf(
     // With other add-ons, the limit reaches a threshold at the latest where this one alone would.
     const last = numbers !== null && onlyGrows ? Math.min(largest, Math.max(...crossings, smallest) + step) : largest;
     if ((last - smallest) / step >= MAX_QUANTITIES) complete = false;
-    else for (const quantity of every(last)) found.add(quantity);
+    else for (const quantity of everyQuantity(smallest, last, step)) found.add(quantity);
   }
   const list = [...found].filter(
     (quantity) =>

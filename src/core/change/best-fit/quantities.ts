@@ -3,7 +3,7 @@ import type { AddOn, LimitValue } from "../../pricing/model.ts";
 import { allowsQuantity, constraintsOf } from "../../pricing/subscription.ts";
 import { MODES } from "../compare.ts";
 import type { Entitlements, Side } from "../entitlements.ts";
-import { edgeQuantities } from "../space.ts";
+import { edgeQuantities, everyQuantity } from "../space.ts";
 
 /** Maximum quantities of an add-on that are tried exhaustively. */
 const MAX_QUANTITIES = 64;
@@ -76,8 +76,7 @@ export class Quantities {
     if (plain && alone) return { list: few, complete: true };
     const bound = plain ? Math.min(enough, largest) : largest;
     if ((bound - smallest) / step < MAX_QUANTITIES) {
-      const every: number[] = [];
-      for (let quantity = smallest; quantity <= bound; quantity += step) every.push(quantity);
+      const every = everyQuantity(smallest, bound, step);
       return { list: unique([...every, ...exact]).filter((each) => allowsQuantity(addOn, each)), complete: true };
     }
     return { list: unique([...few, largest]), complete: false };

@@ -1,3 +1,4 @@
+import { isBelowOneSecond } from "../../period.ts";
 import { PERIOD_UNITS } from "../model.ts";
 import type { LimitType, LimitValue, Period, PeriodUnit, UsageLimit } from "../model.ts";
 import { LIMIT_TYPES } from "../model.ts";
@@ -63,7 +64,10 @@ function readPeriod(section: Section): Period | undefined {
   if (isMap(value) && entry !== undefined) {
     const below = section.below(value, "period", entry.at);
     const unit = readPeriodUnit(below);
-    return { value: readPeriodValue(below), unit };
+    const period = { value: readPeriodValue(below), unit };
+    if (isBelowOneSecond(period))
+      below.fail("value", `The period of a usage limit must be at least one second. Received: ${period.value} ${unit}`);
+    return period;
   }
   section.fail("period", `The periodValue field must be a number. Received: ${shown(value)}`, 2);
   return undefined;
