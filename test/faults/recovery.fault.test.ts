@@ -23,6 +23,20 @@ import {
 useLaunchers();
 
 describe("whatever is killed", () => {
+  it.each([
+    ["REST process", "/node.js"],
+    ["event server", "/events-node.js"],
+  ])("a hung %s is killed and started again", { timeout: 120_000 }, async (name, script) => {
+    const launcher = await launchAndWait();
+    const hung = childOf(launcher, script);
+    process.kill(hung, "SIGSTOP");
+    await until(() => launcher.errors().includes(`The ${name} is back.`), launcher.errors);
+    expect(launcher.errors()).toContain(`The ${name} did not respond for 10 s; starting it again.`);
+    expect(childOf(launcher, script)).not.toBe(hung);
+    expect(await healthy(ports.PORT)).toBe(true);
+    expect(await healthy(ports.EVENTS_PORT)).toBe(true);
+  });
+
   it("what dies is brought back: REST, the event server, the database", { timeout: 120_000 }, async () => {
     const launcher = await launchAndWait();
     const client = io(`http://127.0.0.1:${ports.EVENTS_PORT}/pricings`, { path: "/events", transports: ["websocket"] });

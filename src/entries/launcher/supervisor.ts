@@ -6,6 +6,9 @@ import type { Command } from "./runtimes.ts";
 
 /** Time for children to drain before SIGKILL; longer than their own deadline. */
 const STOP_MS = 20_000;
+/** A child that sends nothing for this time is blocked, and killed. */
+const HANG_TIMEOUT_MS = 10_000;
+const WATCH_MS = 1000;
 const DELAYS_MS = [0, 500, 1000, 2000, 4000] as const;
 const WINDOW_MS = 60_000;
 
@@ -21,7 +24,19 @@ export function createBackoff(now: () => number = Date.now): () => number | unde
   };
 }
 
-/** A child process that is restarted when it exits. */
+/**
+ * Counts the silence of a child by ticks of one second, and returns true once it has lasted ten of them. Ticks instead of
+ * a clock: time during which this process itself was suspended does not count.
+ */
+function createSilence(): { end(): void; isTooLong(): boolean } {
+  let ticks = 0;
+  return {
+    end: () => (ticks = 0),
+    isTooLong: () => (ticks += 1) * WATCH_MS > HANG_TIMEOUT_MS,
+  };
+}
+
+/** A child process that is restarted when it exits or hangs. */
 export interface Supervised {
   /** Resolves when the child first reports ready; rejects with StartupProblem if it exits earlier. */
   ready: Promise<void>;
@@ -34,7 +49,7 @@ export interface Supervised {
 }
 
 /**
- * Starts a child, configured by environment variables, and restarts it when it exits. When this process dies in any
+ * Starts a child, configured by environment variables, and restarts it when it exits or its event loop hangs. When this process dies in any
  * way, the IPC channel closes, and the child drains and exits by itself.
  */
 export function supervise(options: {
@@ -64,11 +79,22 @@ export function supervise(options: {
     let problem: string | undefined;
     const started = typeof command === "function" ? command() : spawnChild(command, options.environment());
     child = started;
+    let isServing = false;
+    const silence = createSilence();
+    const watch = setInterval(() => {
+      if (!isServing || !silence.isTooLong()) return;
+      problem ??= `The ${name} did not respond for ${HANG_TIMEOUT_MS / 1000} s`;
+      started.kill("SIGKILL");
+    }, WATCH_MS);
+    watch.unref();
+    started.once("exit", () => clearInterval(watch));
     started.on("message", (message: ChildMessage | WorkerMessage) => {
+      silence.end();
       if (message.type === "problem") problem = message.sentence;
       if (message.type === "ready") {
         if (hasBeenReady) report(`The ${name} is back.`);
         hasBeenReady = true;
+        isServing = true;
         settle?.resolve();
       }
       options.onMessage?.(message);

@@ -10,7 +10,9 @@ export type ChildMessage =
   /** Startup failed; the reason in one sentence. */
   | { type: "problem"; sentence: string }
   /** Id of the last delivered event, where a successor resumes. */
-  | { type: "position"; id: number };
+  | { type: "position"; id: number }
+  /** Sent every second while the event loop runs. */
+  | { type: "heartbeat" };
 
 /** Argument of `open`. */
 export interface Process {
@@ -24,6 +26,8 @@ export interface Process {
 
 /** Requests in flight get 10 s of these; the rest is for flushing and closing. */
 const DRAIN_MS = 15_000;
+/** Time between two heartbeats for the launcher. */
+const HEARTBEAT_MS = 1000;
 /** npm forwards a terminal's Ctrl-C a second time; only a later signal counts as the user's second. */
 const SAME_SIGNAL_MS = 1000;
 
@@ -79,6 +83,7 @@ export async function runProcess(
     close = await open({ config, log, tell, hasLauncher });
     if (!hasLauncher) for (const sentence of warningsOf(config)) log("warn", sentence);
     if (stopRequestedAt === undefined) tell({ type: "ready" });
+    if (hasLauncher) setInterval(() => tell({ type: "heartbeat" }), HEARTBEAT_MS).unref();
   } catch (error) {
     const sentence = sentenceOf(error);
     if (hasLauncher) tell({ type: "problem", sentence });
