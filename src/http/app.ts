@@ -130,6 +130,7 @@ export function createApp(options: {
     const opened = options.open(c.env);
     c.set("resources", opened instanceof Promise ? await opened : opened);
     requireDecodablePath(c);
+    refuseDotSegments(c);
     const read = readBody(c);
     if (read !== undefined) await read;
     request.reachedHandlers = true;
@@ -247,6 +248,21 @@ function requireDecodablePath(c: AppContext): void {
   } catch (cause) {
     throw new Failure("invalid", "INVALID DATA: The path is not valid percent-encoding", { cause });
   }
+}
+
+const DOT_SEGMENT = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
+
+/**
+ * Refuses a path with the segment `.` or `..`, encoded or not. Resolving it would carry out another call than the one that
+ * was sent. Node's server passes the path as it arrived in `incoming`; other runtimes only in the request, where Bun and
+ * Workers have resolved it already.
+ */
+function refuseDotSegments(c: AppContext): void {
+  const sent = (c.env as { incoming?: { url?: string } } | undefined)?.incoming?.url ?? c.req.path;
+  if (!sent.includes(".") && !sent.includes("%2")) return;
+  const end = sent.search(/[?#]/);
+  if (DOT_SEGMENT.test(end < 0 ? sent : sent.slice(0, end)))
+    throw new Failure("invalid", "INVALID DATA: The path must not have the segments . and ..");
 }
 
 /** Published offers are for every web page, whatever origins are allowed. Source: contract offers §4. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
+import { isDotSegment } from "../core/pricing/names.ts";
 import { OVERRIDE } from "./change-bodies.ts";
 import { amounts, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
 import type { Operation } from "./operation.ts";
@@ -30,7 +31,8 @@ const userContact = z.object(
       "userContact.userId",
       z
         .string(required("The userContact.userId field is required", "The userContact.userId field must be a string"))
-        .min(1, "The userContact.userId field cannot be empty"),
+        .min(1, "The userContact.userId field cannot be empty")
+        .refine((userId) => !isDotSegment(userId), "The userContact.userId field must not be . or .."),
     ),
     username: bounded(
       "userContact.username",
@@ -340,8 +342,11 @@ export const contractOperations: readonly Operation[] = [
     method: "DELETE",
     path: "/contracts",
     summary: "Delete every contract",
-    description: "Deletes all contracts of the organization with their usage. Needs scope ALL or a platform ADMIN.",
+    description:
+      "Deletes all contracts of the organization with their usage, or only the one of `userId`. Needs scope ALL or a platform ADMIN.",
+    query: z.object({ userId: z.string().optional().describe("Delete only the contract of this end user") }),
     answers: { 204: null },
+    errors: NO_SINGLE_CONTRACT,
   },
   {
     id: "showContract",

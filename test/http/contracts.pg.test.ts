@@ -162,6 +162,8 @@ describe("creating a contract", () => {
     ["The userContact.userId field must be a string", contact({ userId: 5 })],
     ["The userContact.userId field must be a string", contact({ userId: null })],
     ["The userContact.userId field cannot be empty", contact({ userId: "" })],
+    ["The userContact.userId field must not be . or ..", contact({ userId: "." })],
+    ["The userContact.userId field must not be . or ..", contact({ userId: ".." })],
     ["The userContact.userId field must not be longer than 512 characters", contact({ userId: "x".repeat(513) })],
     ["The userContact.firstName field must not be longer than 512 characters", contact({ firstName: "x".repeat(513) })],
     ["The userContact.lastName field must not be longer than 512 characters", contact({ lastName: "x".repeat(513) })],
@@ -1025,6 +1027,21 @@ describe("deleting", () => {
     expect((await contract(api, key, "leaving")).usageLevels["tasker"]?.["maxTasks"]?.consumed).toBe(0);
     const nested = `/organizations/${organizationId}/contracts/leaving`;
     expect(await api.call("DELETE", nested, { key: api.callers.organizationAdmin.key })).toMatchObject({ status: 204 });
+  });
+
+  test("one whose id no path can carry is possible by the query, and leaves the others", async () => {
+    await create(contractFor("dotted"));
+    await create(contractFor("beside"));
+    await api.database.connection.client`update contracts set user_id = '.' where user_id = 'dotted'`;
+    const found = await api.call<ContractBody[]>("GET", "/contracts?q=dotted", { key });
+    expect(found.body).toMatchObject([{ userContact: { userId: "." } }]);
+    expect(await api.call("DELETE", "/contracts?userId=", { key })).toMatchObject({ status: 400 });
+    expect(await api.call("DELETE", "/contracts?userId=.", { key })).toMatchObject({ status: 204 });
+    expect(await api.call("DELETE", "/contracts?userId=.", { key })).toMatchObject({
+      status: 404,
+      body: { error: "Contract with userId . not found" },
+    });
+    expect(await api.call("GET", "/contracts/beside", { key })).toMatchObject({ status: 200 });
   });
 
   test("all contracts empties the organization only, also when there is nothing left, with one event for each", async () => {

@@ -4,7 +4,7 @@ import type { Server } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createHttpServer } from "../../src/entries/platform/http-server.ts";
 import { createTestApi, type Method, type TestApi } from "../support/api.ts";
-import { tasker, upload } from "../support/contracting.ts";
+import { contractFor, tasker, upload } from "../support/contracting.ts";
 import { pricingText } from "../support/pricings.ts";
 
 const MB = 1024 * 1024;
@@ -414,6 +414,31 @@ describe("over a real connection", () => {
     `x-api-key: ${key}`,
     ...headers,
   ];
+
+  beforeAll(async () => {
+    await upload(api, key, tasker());
+    await api.call("POST", "/contracts", { key, body: contractFor("ada") });
+  });
+
+  test.each([
+    "/contracts/.",
+    "/contracts/%2e",
+    "/contracts/ada/..",
+    "/contracts/ada/%2E.",
+    "/contracts/./",
+    "/./contracts?x=1",
+  ])("a path with dot segments is refused as it was sent, and deletes nothing: %s", async (path) => {
+    const answer = await raw([`DELETE /api/v1${path} HTTP/1.1`, "Host: localhost", `x-api-key: ${key}`]);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 [^]*"INVALID DATA: The path must not have the segments \. and \.\."/);
+    expect(await api.call("GET", "/contracts/ada", { key })).toMatchObject({ status: 200 });
+  });
+
+  test("dots within a segment, and in the query, are ordinary", async () => {
+    for (const path of ["/contracts/...", "/contracts/.ada", "/contracts/ada.", "/contracts/ada..b?q=/../"]) {
+      const answer = await raw([`GET /api/v1${path} HTTP/1.1`, "Host: localhost", `x-api-key: ${key}`]);
+      expect(answer, path).toMatch(/^HTTP\/1\.1 (404|200) /);
+    }
+  });
 
   test("a declared 3 MB is refused with 413 before it is sent", async () => {
     const answer = await raw(head("Content-Type: application/json", `Content-Length: ${3 * MB}`));

@@ -1,7 +1,7 @@
 import { addPeriod } from "../period.ts";
 import { type CompiledPricing, findAddOn } from "../pricing/compile.ts";
 import type { Period } from "../pricing/model.ts";
-import { serviceKey, versionKey } from "../pricing/names.ts";
+import { isDotSegment, serviceKey, versionKey } from "../pricing/names.ts";
 import { checkSubscription, grantedLimits } from "../pricing/subscription.ts";
 import type { CatalogPlanner, ContractableService, PlannedVersion } from "./catalog.ts";
 import { createdWith, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
@@ -83,6 +83,10 @@ export class ContractPlanner {
     if (userId === undefined || username === undefined || this.seen.has(id)) {
       const isTaken = this.seen.has(id);
       this.findings.leave("document-invalid", subject, isTaken ? "Its id is taken" : "It has no userId or no username");
+      return undefined;
+    }
+    if (userId === "" || isDotSegment(userId)) {
+      this.findings.leave("document-invalid", subject, "Its userId is empty, . or .., which no address can carry");
       return undefined;
     }
     const organizationId = textOf(document["organizationId"]) ?? "";

@@ -20,7 +20,7 @@ import {
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { instantOf, leadingInteger, nearOf, queryParameter, scope } from "../params.ts";
+import { instantOf, leadingInteger, nearOf, nonEmpty, queryParameter, scope } from "../params.ts";
 import { json, reply } from "../reply.ts";
 import { overrideReasonOf } from "./change-bodies.ts";
 
@@ -149,7 +149,9 @@ export const organizationContractRoutes = new Hono<AppEnv>()
     return json(c, await novateGroup(context(c), { ...named, novation: { ...wanted, ...cancelling(c) } }));
   })
   .delete("/", async (c) => {
-    await contracts.deleteContracts(context(c), scope(c));
+    const [organizationId, userId] = [scope(c), nonEmpty(c, "userId")];
+    if (userId === undefined) await contracts.deleteContracts(context(c), organizationId);
+    else await contracts.deleteContract(context(c), { organizationId, userId });
     return reply(c, null, 204);
   })
   .get("/:userId", async (c) => {

@@ -1,6 +1,7 @@
 import { CURRENCIES } from "./currencies.ts";
 import { emptyRecord } from "../model.ts";
 import type { JsonValue, Pricing } from "../model.ts";
+import { isDotSegment } from "../names.ts";
 import { isWebAddress, nameFault, textItems } from "./value.ts";
 import type { Section } from "./problems.ts";
 import { isDate, isList, isMap, shown } from "./tree.ts";
@@ -78,6 +79,10 @@ function readVersion(section: Section, createdAt: Date): string {
       "version",
       `The version field of the pricing must have at most ${MAX_VERSION_LENGTH} characters. Received: ${value.length}`,
     );
+    return "";
+  }
+  if (typeof value === "string" && isDotSegment(value.trim())) {
+    section.fail("version", `The version field of the pricing must not be . or .., which no URL can carry`);
     return "";
   }
   if (typeof value === "string" && value.trim() !== "") return value;
