@@ -1,7 +1,9 @@
+import * as fc from "fast-check";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, upload } from "../support/contracting.ts";
+import "../support/property-seed.ts";
 
 /* Cases of contract offers §10, by their numbers. */
 
@@ -294,6 +296,69 @@ addOns:
       body: { "tasker-maxTasks": 1 },
     });
     expect(spent.body).toMatchObject({ eval: true });
+  });
+});
+
+describe("an unlock beside open holds and leases", () => {
+  const novate = async (userId: string, target: Target | null | undefined) => {
+    const body = {
+      contractedServices: { tasker: target?.pricingVersion },
+      subscriptionPlans: { tasker: target?.plan },
+      subscriptionAddOns: { tasker: target?.addOns },
+    };
+    expect(await api.call("PUT", `/contracts/${userId}`, { key, body })).toMatchObject({ status: 200 });
+  };
+  const isOn = async (userId: string) =>
+    (await api.call<{ eval: boolean }>("POST", `/features/${userId}/tasker-board`, { key })).body.eval;
+
+  test.each([
+    ["a hold", "?hold=PT10M", { "tasker-maxTasks": 290 }],
+    ["a lease", "/leases", { for: "PT1M", amounts: { "tasker-maxTasks": 290 } }],
+  ])("counts what %s sets aside", async (_, path, body) => {
+    const userId = await subscribed("PRO", 1, 10);
+    const taken = await api.call("POST", `/features/${userId}/tasker-board${path}`, { key, body });
+    expect(taken.status, JSON.stringify(taken.body)).toBeLessThan(300);
+    expect(await isOn(userId)).toBe(false);
+    const { target, gains } = await unlock(userId, "tasker-board");
+    expect(target).toMatchObject({ plan: "PRO", addOns: { extraTasks: 2 } });
+    expect(gains.length).toBeGreaterThan(0);
+    await novate(userId, target);
+    expect(await isOn(userId)).toBe(true);
+  });
+
+  test("never names the present configuration while the feature is off, and its target turns it on", async () => {
+    const history = fc.record({
+      plan: fc.constantFrom("FREE", "PRO"),
+      extraTasks: fc.integer({ min: 0, max: 3 }),
+      used: fc.integer({ min: 0, max: 600 }),
+      // Shares of the remainder that are set aside one after the other. The last one may take it all.
+      shares: fc.array(fc.constantFrom(0.2, 0.5, 1), { maxLength: 3 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(history, async ({ plan, extraTasks, used, shares }) => {
+        const userId = await subscribed(plan, plan === "FREE" ? 0 : extraTasks, used);
+        for (const share of shares) {
+          const { body } = await api.call<{ used: Record<string, number>; limit: Record<string, number> }>(
+            "POST",
+            `/features/${userId}/tasker-board`,
+            { key },
+          );
+          const left = (body.limit["tasker-maxTasks"] ?? 0) - (body.used["tasker-maxTasks"] ?? 0);
+          await api.call("POST", `/features/${userId}/tasker-board?hold=PT10M`, {
+            key,
+            body: { "tasker-maxTasks": Math.max(1, Math.ceil(left * share)) },
+          });
+        }
+        const on = await isOn(userId);
+        const { target, current, reason } = await unlock(userId, "tasker-board");
+        expect(reason === "ALREADY_ON").toBe(on);
+        if (on) return;
+        expect(target).not.toEqual(current);
+        await novate(userId, target);
+        expect(await isOn(userId)).toBe(true);
+      }),
+      { numRuns: 40 },
+    );
   });
 });
 

@@ -48,8 +48,8 @@ export function useOutcome(
       differencesBetween(of(before, service), of(after, service)).map((difference) => ({ ...difference, service })),
     ),
     prices: services.map((service) => ({ service, ...priceMove(of(before, service), of(after, service)) })),
-    over: used.flatMap(({ limit, consumed, allowed }) =>
-      typeof allowed === "number" && consumed > allowed ? [{ limit, consumed, allowed }] : [],
+    over: used.flatMap(({ limit, consumed, held, allowed }) =>
+      typeof allowed === "number" && consumed + held > allowed ? [{ limit, consumed: consumed + held, allowed }] : [],
     ),
   };
 }

@@ -189,7 +189,12 @@ function goalOf(
   { contracted, name, after }: FoundFeature,
 ): Goal {
   const levels = contract.levels.filter(({ serviceId }) => serviceId === contracted.serviceId);
-  const kept = Object.fromEntries(levels.map(({ limitName, consumed }) => [limitName, consumed]));
+  // A novation keeps open holds with the levels that they hold, so usage counts, not the balance alone. A hold that spans a
+  // limit which the target does not track would be released as a whole: the rest of it still counts here, because a
+  // snapshot has sums per level only. The target then grants more than is needed, never less.
+  const kept = Object.fromEntries(
+    levels.map(({ limitName }) => [limitName, usage.get(idOf(contracted.key, limitName)) ?? 0]),
+  );
   const mine = new Set(levels.map(({ limitName }) => idOf(contracted.key, limitName)));
   const others = [...usage].filter(([id]) => !mine.has(id));
   // A novation keeps the balances of limits that both versions track, and starts new ones at zero.
@@ -199,8 +204,8 @@ function goalOf(
     mode: asked.mode.server ? "server" : "client",
     demanded: (limit) => {
       const id = idOf(after.serviceName, limit);
-      const consumed = novated.get(id) ?? 0;
-      return [consumed, consumed + (asked.amounts?.[id] ?? 0)];
+      const used = novated.get(id) ?? 0;
+      return [used, used + (asked.amounts?.[id] ?? 0)];
     },
     unlocks: (grant: Grant) => {
       const services = evaluation.services.map((service) =>
