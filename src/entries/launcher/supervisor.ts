@@ -25,8 +25,8 @@ export function createBackoff(now: () => number = Date.now): () => number | unde
 }
 
 /**
- * Counts the silence of a child by ticks of one second, and returns true once it has lasted ten of them. Ticks instead of
- * a clock: time during which this process itself was suspended does not count.
+ * Measures the silence of a child by counting ticks of one second. A clock would also count time during which this
+ * process itself was suspended.
  */
 function createSilence(): { end(): void; isTooLong(): boolean } {
   let ticks = 0;
