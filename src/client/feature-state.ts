@@ -102,7 +102,8 @@ export function usageOf(feature: Pick<TokenFeature, "limit" | "used"> | undefine
     used,
     remaining: Math.max(0, left),
     ratio: limit > 0 ? (used ?? 0) / limit : 1,
-    exceeded: left <= 0,
+    // Limits from 1e8 are unlimited.
+    exceeded: limit < 1e8 && left <= 0,
   };
 }
 

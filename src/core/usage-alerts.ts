@@ -1,4 +1,4 @@
-import { UNLIMITED } from "./pricing/model.ts";
+import { isBound } from "./pricing/model.ts";
 
 /*
  * Thresholds of usage, in percent of a limit. Each is raised once per balance, until a reset or another value of the limit.
@@ -35,7 +35,7 @@ export const NONE_RAISED: RaisedThreshold = { alertedThreshold: null, alertedLim
 
 /** True if this limit has alerts: it is a number, above 0 and not unlimited. */
 export function hasAlerts(limit: unknown): limit is number {
-  return typeof limit === "number" && limit > 0 && limit < UNLIMITED;
+  return isBound(limit) && limit > 0;
 }
 
 /** Returns the thresholds that a balance has reached and that are above the one raised before, ascending. */

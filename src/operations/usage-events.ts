@@ -1,4 +1,5 @@
 import type { PrivateEvent } from "../core/event-messages.ts";
+import { isBound } from "../core/pricing/model.ts";
 import { hasAlerts, reachedThresholds, type RaisedThreshold } from "../core/usage-alerts.ts";
 import type { ContractSnapshot, Level } from "../db/queries/contract-snapshots.ts";
 import { sameLevel } from "../db/queries/usage.ts";
@@ -34,7 +35,7 @@ export function usageEvents(owner: Owner, userId: string, changes: readonly Bala
   const all: UsageEvents = { events: [], raised: [] };
   for (const change of changes) {
     const { limit, before, after: consumed } = change;
-    if (typeof limit === "number" && consumed >= limit && before < limit) {
+    if (isBound(limit) && consumed >= limit && before < limit) {
       all.events.push({ code: "USAGE_LIMIT_REACHED", details: { ...named(owner, userId, change), limit, consumed } });
     }
     raiseThresholds(owner, userId, change, all);

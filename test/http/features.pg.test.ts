@@ -524,6 +524,66 @@ describe("consuming", () => {
   });
 });
 
+describe("a limit of 100,000,000", () => {
+  const METERED = `
+saasName: Metered
+syntaxVersion: "3.0"
+version: "1.0"
+createdAt: "2025-01-01"
+currency: EUR
+features:
+  chat: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "subscriptionContext['tokens'] < pricingContext['usageLimits']['tokens']"}
+  named: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: 'subscriptionContext["metered-tokens"] < 100000000'}
+  room: {valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "pricingContext['usageLimits']['tokens'] - subscriptionContext['tokens'] >= 5000"}
+usageLimits:
+  tokens: {valueType: NUMERIC, defaultValue: .inf, type: RENEWABLE, period: {value: 1, unit: MONTH}, linkedFeatures: [chat]}
+plans: {ULTRA: {price: 200, features: null}}
+addOns: {more: {price: 5, usageLimitsExtensions: {tokens: {value: 1000}}}}
+`;
+  const TOKENS = "metered-tokens";
+  const amount = { [TOKENS]: 25_000_000 };
+  beforeAll(() => upload(api, key, METERED));
+
+  test.each([
+    ["without add-on", {}],
+    ["with an extension on top", { metered: { more: 2 } }],
+  ])("bounds no consumption, hold, lease, batch or settlement, and raises no event: %s", async (name, addOns) => {
+    const user = `metered ${name}`;
+    await contract(api, key, user, {
+      contractedServices: { metered: "1.0" },
+      subscriptionPlans: { metered: "ULTRA" },
+      subscriptionAddOns: addOns,
+    });
+    const path = `${encodeURIComponent(user)}/metered-chat`;
+    for (let call = 1; call <= 6; call += 1) {
+      const { body } = await ask(`${path}?strict=${call % 2 === 0}`, { body: amount });
+      expect(body).toMatchObject({ eval: true, used: { [TOKENS]: call * 25_000_000 } });
+    }
+    const limit = 100_000_000 + (name === "without add-on" ? 0 : 2000);
+    for (const feature of ["chat", "named", "room"]) {
+      const { body } = await ask(`${encodeURIComponent(user)}/metered-${feature}?explain=true`);
+      expect(body, feature).toMatchObject({ eval: true, reason: "GRANTED" });
+    }
+    expect((await ask(path)).body).toMatchObject({ limit: { [TOKENS]: limit }, used: { [TOKENS]: 150_000_000 } });
+    expect((await ask(`${path}/unlock`)).body).toMatchObject({ reason: "ALREADY_ON" });
+    const held = await ask(`${path}?hold=PT10M`, { body: amount });
+    expect(held.body).toMatchObject({ eval: true, hold: { id: expect.any(String) as string } });
+    const { id } = (held.body as { hold: { id: string } }).hold;
+    const settled = await api.call("POST", `/holds/${id}`, { key, body: { [TOKENS]: 50_000_000 } });
+    expect(settled.body).toMatchObject({ eval: true, used: { [TOKENS]: 200_000_000 } });
+    const leased = await ask(`${path}/leases`, { body: { for: "PT1M", amounts: amount } });
+    expect(leased).toMatchObject({ status: 201, body: { lease: { granted: amount } } });
+    const batch = await api.call("POST", "/usage?strict=true", {
+      key,
+      body: [{ userId: user, featureId: "metered-chat", amounts: amount, key: name }],
+    });
+    expect(batch.body).toMatchObject({ counts: { counted: 1 } });
+    const events = await api.database.connection.client<{ code: string }[]>`
+      select code from outbox where code like 'USAGE_%' and details ->> 'userId' = ${user}`;
+    expect(events).toEqual([]);
+  });
+});
+
 describe("reverting", () => {
   const take = (n: number, feature = "tasker-board", body: Record<string, number> = { "tasker-maxTasks": n }) =>
     consume(api, key, userId, body, feature);

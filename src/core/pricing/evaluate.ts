@@ -1,5 +1,5 @@
 import { trackedLimits } from "./compile.ts";
-import { expressionOf, featureValue, idOf, limitValue, locateFeature } from "./evaluation.ts";
+import { comparableUsage, expressionOf, featureValue, idOf, limitValue, locateFeature } from "./evaluation.ts";
 import type { BoundExpression, BoundFeature, Evaluation, EvaluationMode, PreparedService } from "./evaluation.ts";
 import { excerpt } from "./excerpt.ts";
 import type { FeatureValue, LimitValue } from "./model.ts";
@@ -53,7 +53,7 @@ function loadUsage(
     const consumed = usage.get(id);
     if (consumed === undefined) return id;
     const slot = usageSlots[index] ?? -1;
-    if (slot >= 0) frame.usage[slot] = consumed;
+    if (slot >= 0) frame.usage[slot] = comparableUsage(consumed, frame.limits[slot]);
   }
   return undefined;
 }
@@ -153,7 +153,7 @@ export function evaluateFeature(
     const id = bound.usageIds[index] ?? "";
     const slot = bound.usageSlots[index] ?? -1;
     limit[id] = (slot >= 0 ? service.frame.limits[slot] : limitValue(evaluation, id)) ?? null;
-    used[id] = (slot >= 0 ? service.frame.usage[slot] : usage.get(id)) ?? 0;
+    used[id] = usage.get(id) ?? 0;
   }
   return { eval: value, limit, used, error: null };
 }

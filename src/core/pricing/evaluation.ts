@@ -1,5 +1,5 @@
 import type { CompiledExpression, CompiledPricing, EvaluationFrame } from "./compile.ts";
-import type { FeatureValue, LimitValue } from "./model.ts";
+import { type FeatureValue, isBound, type LimitValue, UNLIMITED } from "./model.ts";
 import type { Grant } from "./subscription.ts";
 import type { Value } from "./language/syntax-tree.ts";
 
@@ -65,6 +65,14 @@ export interface Evaluation {
   readonly services: readonly PreparedService[];
   /** Usage of the current evaluation, for identifiers that expressions write in full. */
   usage: ReadonlyMap<string, number>;
+}
+
+/** Most usage of an unlimited limit that expressions see, so that none of its comparisons with the limit denies. */
+const MAX_COMPARABLE = UNLIMITED / 100;
+
+/** Returns the usage that expressions compare with a limit: the true one, unless the limit is unlimited. */
+export function comparableUsage(used: number, limit: LimitValue | undefined): number {
+  return used > MAX_COMPARABLE && typeof limit === "number" && !isBound(limit) ? MAX_COMPARABLE : used;
 }
 
 /** Builds the identifier of a feature or limit. Names may contain dashes, so never split an identifier. */
@@ -203,7 +211,9 @@ export function prepareEvaluation(services: readonly ContractedService[]): Evalu
   const evaluation: Evaluation = { services: prepared, usage: new Map() };
   const outside: EvaluationFrame["outside"] = (to, id): Value => {
     if (to === "feature") return featureValue(evaluation, id);
-    return to === "usage" ? evaluation.usage.get(id) : limitValue(evaluation, id);
+    if (to !== "usage") return limitValue(evaluation, id);
+    const used = evaluation.usage.get(id);
+    return used === undefined ? used : comparableUsage(used, limitValue(evaluation, id));
   };
   for (const { serviceName, pricing, grant } of services) {
     const layout = layoutOf(pricing, serviceName);

@@ -11,6 +11,11 @@
 /** Represents "unlimited". Larger numbers are stored as this number. Source: pricing2yaml.md §10. */
 export const UNLIMITED = 100_000_000;
 
+/** Returns true for a number that bounds consumption: one below {@link UNLIMITED}. Source: contract README, decision 34. */
+export function isBound(limit: unknown): limit is number {
+  return typeof limit === "number" && limit < UNLIMITED;
+}
+
 export const VALUE_TYPES = ["BOOLEAN", "NUMERIC", "TEXT"] as const;
 export type ValueType = (typeof VALUE_TYPES)[number];
 

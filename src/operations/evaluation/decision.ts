@@ -7,6 +7,7 @@ import {
   type FeatureResult,
   involvedLimits,
 } from "../../core/pricing/evaluate.ts";
+import { isBound } from "../../core/pricing/model.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
 import { type LimitStep, limitSteps } from "../../core/pricing/sources.ts";
 import type { SeenLevel } from "../../db/queries/contract-snapshots.ts";
@@ -27,7 +28,7 @@ export function decide(
   const used = mapValues(result.used, (id, consumed) => sum(consumed, expected[id] ?? 0));
   const fits = Object.entries(used).every(([id, balance]) => {
     const limit = result.limit?.[id];
-    return typeof limit !== "number" || balance <= limit || (expected[id] ?? 0) === 0;
+    return !isBound(limit) || balance <= limit || (expected[id] ?? 0) === 0;
   });
   const granted = result.eval && (fits || (!strict && hold === undefined));
   return { result: { ...result, eval: granted, used }, counts: granted };
@@ -157,7 +158,7 @@ export function offReason(
  */
 export function likelyOffReason({ limit, used }: FeatureResult): OffReason {
   const isUsedUp = Object.entries(limit ?? {}).some(
-    ([id, allowed]) => typeof allowed === "number" && allowed > 0 && (used?.[id] ?? 0) >= allowed,
+    ([id, allowed]) => isBound(allowed) && allowed > 0 && (used?.[id] ?? 0) >= allowed,
   );
   return isUsedUp ? "LIMIT_REACHED" : "NOT_GRANTED";
 }

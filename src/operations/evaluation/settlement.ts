@@ -1,5 +1,6 @@
 import { sum } from "../../core/exact.ts";
 import type { Evaluation } from "../../core/pricing/evaluate.ts";
+import { isBound } from "../../core/pricing/model.ts";
 import type { ContractSnapshot } from "../../db/queries/contract-snapshots.ts";
 import type { HoldEnd, HoldRow } from "../../db/queries/holds.ts";
 import { grantedLimit } from "../due-holds.ts";
@@ -75,7 +76,7 @@ export function decideSettlement(
     const limit = grantedLimit({ services }, evaluation, level) ?? null;
     const before = sum(level.consumed, level.held);
     const after = sum(before, sum(amount, -held));
-    const isRefused = typeof limit === "number" && amount > held && after > limit;
+    const isRefused = isBound(limit) && amount > held && after > limit;
     return { id, level, amount, limit, before, after, isRefused };
   });
   const granted = !limits.some(({ isRefused }) => isRefused);

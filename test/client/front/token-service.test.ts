@@ -286,6 +286,7 @@ describe("usage", () => {
     { limit: 10, used: 4, usage: { limit: 10, used: 4, remaining: 6, ratio: 0.4, exceeded: false } },
     { limit: 10, used: 12, usage: { limit: 10, used: 12, remaining: 0, ratio: 1.2, exceeded: true } },
     { limit: 0, used: 0, usage: { limit: 0, used: 0, remaining: 0, ratio: 1, exceeded: true } },
+    { limit: 1e8, used: 2e8, usage: { limit: 1e8, used: 2e8, remaining: 0, ratio: 2, exceeded: false } },
     { limit: null, used: null, usage: { limit: null, used: null, remaining: null, ratio: null, exceeded: false } },
     { limit: null, used: 3, usage: { limit: null, used: 3, remaining: null, ratio: null, exceeded: false } },
     {

@@ -1,4 +1,5 @@
 import { sum } from "../../../core/exact.ts";
+import { isBound } from "../../../core/pricing/model.ts";
 import type { ContractSnapshot, SeenLevel } from "../../../db/queries/contract-snapshots.ts";
 import type { LeaseRow } from "../../../db/queries/leases.ts";
 import { remainingOf } from "../decision.ts";
@@ -13,8 +14,9 @@ import type { LeaseView } from "../request.ts";
 /** Amounts by limit id. */
 export type Amounts = Readonly<Record<string, number>>;
 
-/** Returns the amount available of a limit; infinite if it is not numeric. */
-export const availableOf = (limit: unknown, usage: number): number => remainingOf(limit, usage) ?? Infinity;
+/** Returns the amount available of a limit; infinite if it is unlimited or not numeric. */
+export const availableOf = (limit: unknown, usage: number): number =>
+  isBound(limit) ? (remainingOf(limit, usage) ?? 0) : Infinity;
 
 /** The end of a lease: after its duration, but never beyond a reset or a change that time brings. */
 export function endOf(
