@@ -1,4 +1,4 @@
-import { compilePricing, type CompiledPricing } from "../core/pricing/compile.ts";
+import { compilePricing, type CompiledPricing, findPlan } from "../core/pricing/compile.ts";
 import type { AddOn, Feature, FeatureValue, LimitValue, Plan, Pricing, UsageLimit } from "../core/pricing/model.ts";
 import { withOverrides } from "../core/pricing/overrides.ts";
 import { checkSubscription, grant, type Grant } from "../core/pricing/subscription.ts";
@@ -153,7 +153,7 @@ export interface Entitlement {
 /** Lists everything that a choice grants, in the pricing's order. */
 export function entitlements(pricing: CompiledPricing, choice: Choice): Entitlement[] {
   const granted = grantOf(pricing, choice);
-  const plan = choice.plan === undefined ? undefined : pricing.plans.get(choice.plan.toLowerCase());
+  const plan = choice.plan === undefined ? undefined : findPlan(pricing, choice.plan);
   const chosen = new Set(
     Object.entries(choice.addOns)
       .filter(([, quantity]) => quantity > 0)

@@ -341,6 +341,13 @@ describe("creating a contract", () => {
     ],
     [
       400,
+      "Add-on extraTasks is selected more than once in the request organization",
+      version,
+      plan,
+      { tasker: { extraTasks: 2, ExtraTasks: 4 } },
+    ],
+    [
+      400,
       "Add-on proOnly quantity 0 is not valid. It must be between 1 and Infinity, and a multiple of 1 in the request organization",
       version,
       plan,

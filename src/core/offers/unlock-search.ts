@@ -1,3 +1,4 @@
+import { findPlan } from "../pricing/compile.ts";
 import type { AddOn } from "../pricing/model.ts";
 import type { Grant } from "../pricing/subscription.ts";
 import type { Entitlements, Mode, Side } from "../change/entitlements.ts";
@@ -45,7 +46,7 @@ export function needsContact({ pricing }: Side, current: Configuration, { plan, 
   const isText = (price: number | string | undefined): boolean => typeof price === "string";
   const held = new Map(Object.entries(current.addOns).map(([name, quantity]) => [name.toLowerCase(), quantity]));
   const isNewPlan = plan !== undefined && plan.toLowerCase() !== current.plan?.toLowerCase();
-  if (isNewPlan && isText(pricing.plans.get(plan.toLowerCase())?.price)) return true;
+  if (isNewPlan && isText(findPlan(pricing, plan)?.price)) return true;
   return Object.entries(addOns).some(([name, quantity]) => {
     const key = name.toLowerCase();
     return isText(pricing.addOns.get(key)?.price) && (held.get(key) ?? 0) < quantity;

@@ -193,14 +193,23 @@ export function* compileSteps(pricing: Pricing): Steps<CompiledPricing> {
   };
 }
 
-/** Finds a plan by name, ignoring case. */
+/** Finds a plan by its exact name, or else by its name ignoring case. */
 export function findPlan(pricing: CompiledPricing, name: string): Plan | undefined {
-  return pricing.plans.get(name.toLowerCase());
+  return exactly(name, pricing.plans.get(name.toLowerCase()), pricing.pricing.plans);
 }
 
-/** Finds an add-on by name, ignoring case. */
+/** Finds an add-on by its exact name, or else by its name ignoring case. */
 export function findAddOn(pricing: CompiledPricing, name: string): AddOn | undefined {
-  return pricing.addOns.get(name.toLowerCase());
+  return exactly(name, pricing.addOns.get(name.toLowerCase()), pricing.pricing.addOns);
+}
+
+/** Prefers the item with this exact name to the first one that has it ignoring case. A pricing may have both. */
+function exactly<Item extends { readonly name: string }>(
+  name: string,
+  found: Item | undefined,
+  items: readonly Item[],
+): Item | undefined {
+  return found === undefined || found.name === name ? found : (items.find((item) => item.name === name) ?? found);
 }
 
 /**

@@ -2,6 +2,7 @@ import { sum } from "../exact.ts";
 import { type CompiledPricing, findPlan } from "./compile.ts";
 import type { LimitValue } from "./model.ts";
 import { isApplicable, type Override, withOverrides } from "./overrides.ts";
+import { activeAddOns } from "./subscription.ts";
 
 /**
  * One step of a limit's value. From left to right a step with `value` sets it and one with `adds` adds to it. Source:
@@ -38,10 +39,7 @@ export function limitSteps({ pricing, plan, addOns, overrides }: GrantedBy, name
     const own = Object.hasOwn(base.usageLimits, name) ? base.usageLimits[name] : undefined;
     set({ from: "plan", name: base.name, value: own ?? defaultValue });
   }
-  const quantities = new Map(Object.entries(addOns ?? {}).map(([key, quantity]) => [key.toLowerCase(), quantity]));
-  const active = pricing.pricing.addOns
-    .map((addOn) => ({ addOn, quantity: quantities.get(addOn.name.toLowerCase()) ?? 0 }))
-    .filter(({ quantity }) => quantity > 0);
+  const active = activeAddOns(pricing, addOns ?? {});
   for (const { addOn, quantity } of active) {
     const replaced = Object.hasOwn(addOn.usageLimits, name) ? addOn.usageLimits[name] : undefined;
     if (replaced !== undefined) set({ from: "addOn", name: addOn.name, quantity, value: replaced });

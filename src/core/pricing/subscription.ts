@@ -18,7 +18,8 @@ export type SubscriptionRule =
   | "addOnUnavailable"
   | "addOnDependency"
   | "addOnExclusion"
-  | "addOnQuantity";
+  | "addOnQuantity"
+  | "addOnRepeated";
 
 export type SubscriptionVerdict =
   | {
@@ -115,6 +116,8 @@ export function checkSubscription(pricing: CompiledPricing, choice: Subscription
         "addOnUnknown",
         `Add-on ${name} declared in the subscription not found in pricing version ${version} ${PLACE}`,
       );
+    if (Object.hasOwn(addOns, addOn.name))
+      return refusal("addOnRepeated", `Add-on ${addOn.name} is selected more than once ${PLACE}`);
     const broken = checkAddOn(addOn, name, quantity, plan, chosen);
     if (broken !== undefined) return broken;
     addOns[addOn.name] = quantity;
@@ -139,6 +142,19 @@ function startValues<Value>(
   return values;
 }
 
+/** Returns the add-ons with a quantity above 0, in the order of the pricing. Unknown names count as none. */
+export function activeAddOns(
+  pricing: CompiledPricing,
+  addOns: Readonly<Record<string, number>>,
+): { readonly addOn: AddOn; readonly quantity: number }[] {
+  const quantities = new Map<AddOn | undefined, number>();
+  for (const [name, quantity] of Object.entries(addOns)) quantities.set(findAddOn(pricing, name), quantity);
+  if (quantities.size === 0) return [];
+  return pricing.pricing.addOns
+    .map((addOn) => ({ addOn, quantity: quantities.get(addOn) ?? 0 }))
+    .filter(({ quantity }) => quantity > 0);
+}
+
 /**
  * Computes the values that a plan and add-ons grant. Starts with the plan's values, then applies replacements and
  * extensions by add-ons, each in the order of the pricing. An extension adds value × quantity, on top of the pricing's
@@ -154,13 +170,7 @@ export function grant(
   const base = plan === undefined ? undefined : findPlan(pricing, plan);
   const features = startValues<FeatureValue>(pricing.pricing.features, base?.features);
   const usageLimits = startValues<LimitValue>(pricing.pricing.usageLimits, base?.usageLimits);
-  const quantities = new Map(Object.entries(addOns).map(([name, quantity]) => [name.toLowerCase(), quantity]));
-  const active =
-    quantities.size === 0
-      ? []
-      : pricing.pricing.addOns
-          .map((addOn) => ({ addOn, quantity: quantities.get(addOn.name.toLowerCase()) ?? 0 }))
-          .filter(({ quantity }) => quantity > 0);
+  const active = activeAddOns(pricing, addOns);
   for (const { addOn } of active) {
     for (const [name, value] of Object.entries(addOn.features)) features.set(name, value);
     for (const [name, value] of Object.entries(addOn.usageLimits)) usageLimits.set(name, value);

@@ -1,3 +1,4 @@
+import { findAddOn, findPlan } from "../../pricing/compile.ts";
 import type { Override } from "../../pricing/overrides.ts";
 import { checkSubscription, constraintsOf } from "../../pricing/subscription.ts";
 import { canonical } from "../change.ts";
@@ -59,10 +60,10 @@ class Checker {
     if (!verdict.ok) return verdict.message;
     if ((plan === undefined) !== (pricing.plans.size === 0))
       return "a pricing with plans needs one, without plans none";
-    const found = plan === undefined ? undefined : pricing.plans.get(plan.toLowerCase());
+    const found = plan === undefined ? undefined : findPlan(pricing, plan);
     if (found !== undefined && (found.name !== plan || !offered.plan(found))) return `plan ${plan} is not offered`;
     for (const [name, quantity] of Object.entries(target.addOns)) {
-      const addOn = pricing.addOns.get(name.toLowerCase());
+      const addOn = findAddOn(pricing, name);
       if (addOn?.name !== name || !offered.addOn(addOn)) return `add-on ${name} is not offered`;
       if (!(quantity > 0)) return `add-on ${name} has no quantity`;
     }
@@ -96,7 +97,7 @@ class Checker {
     });
     for (const added of smallest) yield { ...target, addOns: Object.fromEntries([...selected, added]) };
     for (const [held, quantity] of Object.entries(configuration.addOns)) {
-      const name = pricing.addOns.get(held.toLowerCase())?.name;
+      const name = findAddOn(pricing, held)?.name;
       if (name !== undefined && target.addOns[name] !== quantity)
         yield { ...target, addOns: { ...target.addOns, [name]: quantity } };
     }
@@ -104,7 +105,7 @@ class Checker {
       const rest = selected.filter(([other]) => other !== name);
       yield { ...target, addOns: Object.fromEntries(rest) };
       for (const added of smallest) yield { ...target, addOns: Object.fromEntries([...rest, added]) };
-      const addOn = pricing.addOns.get(name.toLowerCase());
+      const addOn = findAddOn(pricing, name);
       const step = addOn === undefined ? 1 : constraintsOf(addOn).quantityStep;
       for (const moved of [quantity - step, quantity + step])
         yield { ...target, addOns: Object.fromEntries([...rest, [name, moved]]) };

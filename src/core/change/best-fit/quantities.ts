@@ -1,3 +1,4 @@
+import { findPlan } from "../../pricing/compile.ts";
 import { UNLIMITED } from "../../pricing/model.ts";
 import type { AddOn, LimitValue } from "../../pricing/model.ts";
 import { allowsQuantity, constraintsOf } from "../../pricing/subscription.ts";
@@ -102,7 +103,7 @@ export class Quantities {
 
   /** Returns the possible values of a limit before extensions. */
   #bases(limit: string, group: AddOnGroup): number[] {
-    const plan = this.#plan === undefined ? undefined : this.#after.pricing.plans.get(this.#plan.toLowerCase());
+    const plan = this.#plan === undefined ? undefined : findPlan(this.#after.pricing, this.#plan);
     const own = plan !== undefined && Object.hasOwn(plan.usageLimits, limit) ? plan.usageLimits[limit] : undefined;
     const fallback = this.#after.pricing.usageLimits.get(limit)?.defaultValue;
     const replaced = group.keys.map((key): LimitValue | undefined => {

@@ -1,3 +1,4 @@
+import { findPlan } from "../../pricing/compile.ts";
 import { evaluateBoolean } from "../../pricing/evaluate.ts";
 import { idOf } from "../../pricing/evaluation.ts";
 import { factsOf } from "../access.ts";
@@ -84,7 +85,7 @@ function modesOf(side: Side, feature: string): readonly Mode[] {
 /** Yields the points that one expectation covers, in the wording of {@link pointText}. */
 function* coveredBy(side: Side, { plan, addOns, usage, server, features }: Expectation): Generator<string> {
   const holding = entitlementsOf(side, configurationOf(plan, addOns));
-  const known = plan === undefined ? undefined : (side.pricing.plans.get(plan.toLowerCase())?.name ?? plan);
+  const known = plan === undefined ? undefined : (findPlan(side.pricing, plan)?.name ?? plan);
   for (const { feature, eval: expected } of features) {
     const modes = modesOf(side, feature);
     const mode: Mode = modes.length === 1 ? (modes[0] ?? "client") : server ? "server" : "client";

@@ -51,6 +51,7 @@ const RULES = [
   "addOnDependency",
   "addOnExclusion",
   "addOnQuantity",
+  "addOnRepeated",
 ];
 
 /** Parses one document of expectations and validates its names against the pricing. */
