@@ -1,6 +1,6 @@
 import { Minus, Plus } from "lucide-react";
 import { useId } from "react";
-import { constraintsOf } from "../../core/pricing/subscription.ts";
+import { wholeConstraintsOf } from "../../core/pricing/subscription.ts";
 import type { Service, Subscription, WireAddOn, WirePricing } from "../answers.ts";
 import { Select } from "../design/field.tsx";
 import { Loaded } from "../design/page.tsx";
@@ -167,7 +167,9 @@ function AddOnChoices({ value, onChange, pricing, serviceKey: key }: Chosen) {
           price={formatPrice(addOn.price, pricing.currency)}
           quantity={chosen[addOn.name] ?? 0}
           bounds={
-            compiled === undefined ? { minQuantity: 1, maxQuantity: null, quantityStep: 1 } : constraintsOf(compiled)
+            compiled === undefined
+              ? { minQuantity: 1, maxQuantity: null, quantityStep: 1 }
+              : wholeConstraintsOf(compiled)
           }
           onChange={(quantity) => set(addOn.name, quantity)}
         />

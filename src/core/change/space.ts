@@ -4,7 +4,7 @@ import type { AddOn } from "../pricing/model.ts";
 import type { Side } from "./entitlements.ts";
 import { finish } from "../steps.ts";
 import type { Steps } from "../steps.ts";
-import { allowsQuantity, constraintsOf } from "../pricing/subscription.ts";
+import { allowsQuantity, wholeConstraintsOf } from "../pricing/subscription.ts";
 
 /** Maximum selections of add-ons per query. Results report when it cuts them off. */
 export const MAX_SELECTIONS = 4_096;
@@ -90,7 +90,7 @@ function nextAllowed(addOns: readonly AddOn[], start: number, step: number): num
  * `addOns` are the versions of one add-on in several pricings. Each returned quantity is valid in all of them.
  */
 export function edgeQuantities(addOns: readonly AddOn[]): number[] {
-  const rules = addOns.map(constraintsOf);
+  const rules = addOns.map(wholeConstraintsOf);
   const coarsest = rules.reduce((one, other) => (other.quantityStep > one.quantityStep ? other : one));
   const { minQuantity, quantityStep: step } = coarsest;
   const lowest = Math.max(...rules.map((rule) => rule.minQuantity));
@@ -143,7 +143,7 @@ function quantitiesOf(
     .flatMap((addOn) => Object.entries(addOn.usageLimitsExtensions))
     .filter(([limit, each]) => each !== 0 && thresholds.has(limit));
   if (smallest === undefined || largest === undefined || extended.length === 0) return { list: edges, complete: true };
-  const step = Math.max(...addOns.map((addOn) => constraintsOf(addOn).quantityStep));
+  const step = Math.max(...addOns.map((addOn) => wholeConstraintsOf(addOn).quantityStep));
   const found = new Set(edges);
   let complete = true;
   for (const [limit, extension] of extended) {

@@ -3,7 +3,7 @@ import { entitlementsOf } from "../change/entitlements.ts";
 import type { Side } from "../change/entitlements.ts";
 import type { CompiledPricing } from "../pricing/compile.ts";
 import type { AddOn, Plan } from "../pricing/model.ts";
-import { allowsQuantity, checkSubscription, constraintsOf } from "../pricing/subscription.ts";
+import { allowsQuantity, checkSubscription, wholeConstraintsOf } from "../pricing/subscription.ts";
 import { changesOf } from "./changes.ts";
 
 /*
@@ -40,7 +40,7 @@ export function heldUnits(addOn: AddOn, held: Held | undefined): number {
 
 /** Returns the smallest valid quantity. */
 function smallestQuantity(addOn: AddOn): number {
-  const { minQuantity, quantityStep } = constraintsOf(addOn);
+  const { minQuantity, quantityStep } = wholeConstraintsOf(addOn);
   return minQuantity > 0 ? minQuantity : minQuantity + quantityStep;
 }
 
@@ -101,7 +101,7 @@ export function chooseAddOn(
   const units = chosen.get(addOn.name.toLowerCase());
   const extendsNothing = Object.values(addOn.usageLimitsExtensions).every((value) => value === 0);
   if (units === undefined) chosen.set(addOn.name.toLowerCase(), smallestQuantity(addOn));
-  else if (!extendsNothing) chosen.set(addOn.name.toLowerCase(), units + constraintsOf(addOn).quantityStep);
+  else if (!extendsNothing) chosen.set(addOn.name.toLowerCase(), units + wholeConstraintsOf(addOn).quantityStep);
   // Iterating a map includes the keys that the loop adds.
   for (const [key] of chosen)
     for (const needed of lower(addOns.get(key)?.dependsOn ?? [])) {

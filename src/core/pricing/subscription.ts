@@ -1,3 +1,4 @@
+import { wholeStepOf } from "../exact.ts";
 import { findAddOn, findPlan, trackedLimits } from "./compile.ts";
 import type { CompiledPricing } from "./compile.ts";
 import { emptyRecord, UNLIMITED } from "./model.ts";
@@ -58,10 +59,23 @@ export function constraintsOf(addOn: AddOn): SubscriptionConstraints {
   return addOn.subscriptionConstraints ?? { minQuantity: 1, maxQuantity: null, quantityStep: 1 };
 }
 
+/**
+ * Returns the quantity rules for whole numbers, the only quantities that a contract can have. From 0.5 in steps of 0.5 these
+ * are 1, 2, 3. The smallest quantity of a pricing is a multiple of its step, so all others are.
+ */
+export function wholeConstraintsOf(addOn: AddOn): SubscriptionConstraints {
+  const constraints = constraintsOf(addOn);
+  const { minQuantity, quantityStep } = constraints;
+  if (Number.isInteger(minQuantity) && Number.isInteger(quantityStep)) return constraints;
+  const step = wholeStepOf(quantityStep);
+  return { ...constraints, minQuantity: Math.ceil(minQuantity / step) * step, quantityStep: step };
+}
+
 /** Returns true if the quantity is valid for the add-on. Source: contracts.md §4.3 rule 9. */
 export function allowsQuantity(addOn: AddOn, quantity: number): boolean {
-  const { minQuantity: min, maxQuantity, quantityStep: step } = constraintsOf(addOn);
-  return quantity >= min && quantity <= (maxQuantity ?? Infinity) && (quantity - min) % step === 0;
+  const { minQuantity: min, maxQuantity, quantityStep: step } = wholeConstraintsOf(addOn);
+  const isInRange = quantity >= min && quantity <= (maxQuantity ?? Infinity);
+  return isInRange && Number.isInteger(quantity) && (quantity - min) % step === 0;
 }
 
 /** Checks rules 6 to 9 for one add-on. `name` is in the caller's spelling. */

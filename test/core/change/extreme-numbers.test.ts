@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { analyse, clocksOf } from "../../../src/core/change/analysis.ts";
 import { everyQuantity } from "../../../src/core/change/space.ts";
+import { allowsQuantity } from "../../../src/core/pricing/subscription.ts";
 import { finish } from "../../../src/core/steps.ts";
 import "../../support/property-seed.ts";
 
@@ -67,6 +68,26 @@ const upload = (text: string) =>
     ),
   ).parsed;
 
+/** Searches the best fit of PRO with two packs. */
+function propose(before: string, after: string) {
+  const configuration = { plan: "PRO", addOns: { pack: 2 } };
+  return finish(
+    analyse(
+      {
+        kind: "configurations",
+        serviceName: "acme",
+        before: { hash: before, text: before },
+        after: { hash: after, text: after },
+        proposes: true,
+        certifies: true,
+        items: [{ configuration, place: "bestFit", overrides: [] }],
+        limitMs: 20,
+      },
+      within,
+    ),
+  );
+}
+
 /** Runs everything that reads a pricing's numbers: upload with lint, diff and best fit, both ways. */
 function readNumbers(text: string): string {
   const parsed = upload(text);
@@ -79,22 +100,7 @@ function readNumbers(text: string): string {
     [plain, odd],
   ] as const) {
     finish(analyse({ kind: "diff", before, after, format: "json", limitMs: 20 }, within));
-    const configuration = { plan: "PRO", addOns: { pack: 1 } };
-    finish(
-      analyse(
-        {
-          kind: "configurations",
-          serviceName: "acme",
-          before: { hash: before, text: before },
-          after: { hash: after, text: after },
-          proposes: true,
-          certifies: true,
-          items: [{ configuration, place: "bestFit", overrides: [] }],
-          limitMs: 20,
-        },
-        within,
-      ),
-    );
+    propose(before, after);
   }
   return "accepted";
 }
@@ -116,6 +122,30 @@ describe("numbers of a pricing", { timeout: 120_000 }, () => {
       { numRuns: 300 },
     );
     expect([...seen].sort()).toEqual(["accepted", "refused"]);
+  });
+
+  it("propose whole quantities of add-ons, whatever their steps", () => {
+    const before = upload(pricing(NUMBERS));
+    const step = fc.constantFrom(0.1, 0.25, 0.5, 0.75, 1, 1.5, 2.5);
+    fc.assert(
+      fc.property(
+        step,
+        fc.integer({ min: 1, max: 5 }),
+        fc.integer({ min: 5, max: 60 }),
+        (quantityStep, times, extension) => {
+          const minQuantity = Number((quantityStep * times).toPrecision(12));
+          const after = upload(pricing({ ...NUMBERS, minQuantity, quantityStep, maxQuantity: 40, extension }));
+          if (!before.ok || !after.ok) throw new Error("the pricings are valid");
+          const [assessed] = propose(JSON.stringify(before.pricing), JSON.stringify(after.pricing));
+          for (const [name, quantity] of Object.entries(assessed?.proposal?.target.addOns ?? {})) {
+            expect(Number.isInteger(quantity), String(quantity)).toBe(true);
+            const addOn = after.pricing.addOns.find((each) => each.name === name);
+            expect(addOn !== undefined && allowsQuantity(addOn, quantity)).toBe(true);
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
   });
 
   it("lists quantities beyond 2^53, where adding a step changes nothing", () => {

@@ -1,6 +1,6 @@
 import { findAddOn, findPlan } from "../../pricing/compile.ts";
 import type { Override } from "../../pricing/overrides.ts";
-import { checkSubscription, constraintsOf } from "../../pricing/subscription.ts";
+import { checkSubscription, wholeConstraintsOf } from "../../pricing/subscription.ts";
 import { canonical } from "../change.ts";
 import { comparisonSteps } from "../compare.ts";
 import { priceOf } from "../configuration.ts";
@@ -92,7 +92,7 @@ class Checker {
     const selected = Object.entries(target.addOns);
     const others = [...pricing.addOns.values()].filter((addOn) => !Object.hasOwn(target.addOns, addOn.name));
     const smallest = others.map((addOn) => {
-      const { minQuantity, quantityStep } = constraintsOf(addOn);
+      const { minQuantity, quantityStep } = wholeConstraintsOf(addOn);
       return [addOn.name, minQuantity > 0 ? minQuantity : quantityStep] as const;
     });
     for (const added of smallest) yield { ...target, addOns: Object.fromEntries([...selected, added]) };
@@ -106,7 +106,7 @@ class Checker {
       yield { ...target, addOns: Object.fromEntries(rest) };
       for (const added of smallest) yield { ...target, addOns: Object.fromEntries([...rest, added]) };
       const addOn = findAddOn(pricing, name);
-      const step = addOn === undefined ? 1 : constraintsOf(addOn).quantityStep;
+      const step = addOn === undefined ? 1 : wholeConstraintsOf(addOn).quantityStep;
       for (const moved of [quantity - step, quantity + step])
         yield { ...target, addOns: Object.fromEntries([...rest, [name, moved]]) };
     }

@@ -1,7 +1,7 @@
 import { findPlan } from "../../pricing/compile.ts";
 import { UNLIMITED } from "../../pricing/model.ts";
 import type { AddOn, LimitValue } from "../../pricing/model.ts";
-import { allowsQuantity, constraintsOf } from "../../pricing/subscription.ts";
+import { allowsQuantity, wholeConstraintsOf } from "../../pricing/subscription.ts";
 import { MODES } from "../compare.ts";
 import type { Entitlements, Side } from "../entitlements.ts";
 import { edgeQuantities, everyQuantity } from "../space.ts";
@@ -50,7 +50,7 @@ export class Quantities {
   of(key: string, group: AddOnGroup): { readonly list: readonly number[]; readonly complete: boolean } {
     const addOn = this.#addOn(key);
     if (addOn === undefined) return { list: [], complete: true };
-    const { minQuantity, quantityStep: step } = constraintsOf(addOn);
+    const { minQuantity, quantityStep: step } = wholeConstraintsOf(addOn);
     const edges = edgeQuantities([addOn]);
     const [smallest = 1, largest = smallest] = [edges[0], edges.at(-1)];
     const held = Object.entries(this.#current.configuration.addOns).find(([name]) => name.toLowerCase() === key)?.[1];

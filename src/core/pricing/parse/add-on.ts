@@ -1,3 +1,4 @@
+import { isMultipleOf } from "../../exact.ts";
 import { emptyRecord, UNLIMITED } from "../model.ts";
 import type { AddOn, FeatureValue, LimitValue, SubscriptionConstraints } from "../model.ts";
 import { featureShape, limitShape, readOverrides, readPrice, readPrivate } from "./plan.ts";
@@ -136,7 +137,7 @@ function readConstraints(section: Section, unlimited: number): SubscriptionConst
       `The subscriptionConstraintMaxQuantity field must be greater than or equal to the min quantity. Received: ${maxQuantity}`,
     );
   const quantityStep = readQuantity(section, "quantityStep", 1);
-  if (!(quantityStep > 0) || minQuantity % quantityStep !== 0)
+  if (!(quantityStep > 0) || !isMultipleOf(minQuantity, quantityStep))
     section.fail(
       "quantityStep",
       `The subscriptionConstraintQuantityStep field must be a divisor of, at least, the min quantity. Received: ${quantityStep}`,
