@@ -1,3 +1,13 @@
+/**
+ * Rounds away the binary residue of a computed price: 3.3000000000000003 is 3.3. Prices from 1 on keep six decimals, as sums
+ * over configurations do; smaller ones, such as those per token, keep twelve digits.
+ */
+export function roundedPrice(price: number): number {
+  const scaled = Math.round(price * 1e6);
+  if (Math.abs(price) < 1) return Number(price.toPrecision(12));
+  return Number.isSafeInteger(scaled) ? scaled / 1e6 : price;
+}
+
 /** Adds without binary rounding noise: 0.1 + 0.2 is 0.3, as in the database. */
 export function sum(a: number, b: number): number {
   const result = a + b;

@@ -1,3 +1,4 @@
+import { roundedPrice } from "../../exact.ts";
 import { closeTree, RunFailure } from "./closures.ts";
 import type { Closure } from "./closures.ts";
 import { excerpt } from "../excerpt.ts";
@@ -137,7 +138,7 @@ export function evaluateFormula(text: string, variables: Variables): { price: nu
   try {
     const tree = new TreeReader<Leaf>(text, readLeaf, readConcats).read();
     const result = closeTree(tree, closeLeaf)(variables);
-    if (typeof result === "number" && Number.isFinite(result)) return { price: result };
+    if (typeof result === "number" && Number.isFinite(result)) return { price: roundedPrice(result) };
     return {
       message: `Error evaluating the price formula: The evaluated price must result in a valid number. Current result after evaluation: ${excerpt(String(result), MAX_QUOTED_LENGTH)}`,
     };
