@@ -162,7 +162,11 @@ export async function pause(milliseconds: number, signal: AbortSignal): Promise<
  */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
-  if (signal.aborted) throw aborted();
+  if (signal.aborted) {
+    // Nobody waits for the work any more, so its failure must not end the process.
+    work.catch(() => {});
+    throw aborted();
+  }
   let abort = () => {};
   const stopped = new Promise<never>((_, reject) => {
     abort = () => reject(aborted());

@@ -2,6 +2,7 @@ import { isOutage, type OutageOptions } from "../client/back/fallback-cache.ts";
 import type { EvaluationOptions } from "../client/back/features.ts";
 import { segment, Transport } from "../client/back/transport.ts";
 import { serviceAddress } from "../client/address.ts";
+import { notifyAll } from "../client/listeners.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
 import { ChangeStream, unlessAborted } from "./change-stream.ts";
 import { Circuit } from "./circuit.ts";
@@ -63,7 +64,7 @@ export class FreshEntries {
         },
         onChange: (contractIds) => {
           this.onChange(contractIds);
-          options.onChange?.();
+          if (options.onChange !== undefined) notifyAll(new Set([options.onChange]));
         },
         onEnd: () => this.keepProof(),
         onRefused: () => this.refuse(),
@@ -234,7 +235,7 @@ export class FreshEntries {
   private setState(state: LocalState): void {
     if (this.state === state || this.state === "closed") return;
     this.state = state;
-    this.options.onState?.(state);
+    if (this.options.onState !== undefined) notifyAll(new Set([this.options.onState]), state);
   }
 }
 

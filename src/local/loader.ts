@@ -74,6 +74,7 @@ export class Loader {
    * @throws ServiceRequestError, UnknownFormat
    */
   ask(userId: string): Promise<Entry> {
+    if (this.closed.signal.aborted) return Promise.reject(this.closed.signal.reason as Error);
     const existing = this.wanted.get(userId) ?? this.flying.get(userId);
     if (existing !== undefined) return existing.promise;
     const wanted = createWanted();
@@ -101,7 +102,7 @@ export class Loader {
   }
 
   close(error: Error): void {
-    this.closed.abort();
+    this.closed.abort(error);
     this.background.clear();
     for (const wanted of [...this.wanted.values(), ...this.flying.values()]) wanted?.reject(error);
     this.wanted.clear();

@@ -13,9 +13,9 @@ export interface LocalEvaluatorOptions extends FaregateOptions {
   leases?: boolean | undefined;
   /** Seconds that a reservation lasts after its last report, 1 to 600. Default: 30. */
   leaseSeconds?: number | undefined;
-  /** Called when `state` changes. */
+  /** Called when `state` changes. Errors that it throws go to the console. */
   onState?: ((state: LocalState) => void) | undefined;
-  /** Called when contracts of the organization may have changed. Later answers contain the change. */
+  /** Called when contracts of the organization may have changed. Later answers contain the change. Errors go to the console. */
   onChange?: (() => void) | undefined;
 }
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { Faregate } from "../../src/client/back/faregate.ts";
 import {
   createLocalEvaluator,
@@ -426,5 +426,75 @@ describe("its life", () => {
     const local = await connected();
     await expect(local.evaluate("", "tasker-darkMode")).rejects.toThrow("userId must be a non-empty string");
     await expect(local.evaluate("ada", "..")).rejects.toThrow("featureId must be a non-empty string");
+  });
+});
+
+describe("failures that nobody waits for", () => {
+  const unhandled: unknown[] = [];
+  const collect = (reason: unknown) => unhandled.push(reason);
+  beforeEach(() => {
+    unhandled.length = 0;
+    process.on("unhandledRejection", collect);
+    process.on("uncaughtException", collect);
+  });
+  afterEach(async () => {
+    // Node reports an unhandled rejection after the microtasks of the turn in which it arises.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    process.off("unhandledRejection", collect);
+    process.off("uncaughtException", collect);
+    expect(unhandled).toEqual([]);
+  });
+
+  const consumption = { "tasker-maxTasks": 1 };
+  test.each<[string, (local: LocalEvaluator, signal: AbortSignal) => Promise<unknown>]>([
+    ["evaluate", (local, signal) => local.evaluate("ada", "tasker-darkMode", { signal })],
+    ["evaluate with consumption", (local, signal) => local.evaluate("ada", "tasker-board", { consumption, signal })],
+    ["evaluateAll", (local, signal) => local.evaluateAll("ada", { signal })],
+    ["preload", (local) => local.preload(["ada", "grace"])],
+  ])("end no process: %s, aborted before or after it is called, or closed meanwhile", async (_, call) => {
+    for (const when of ["before", "after", "never"]) {
+      for (const isCut of [true, false]) {
+        if (isCut) line.cut();
+        else line.restore();
+        const local = evaluator();
+        const controller = new AbortController();
+        if (when === "before") controller.abort();
+        const asked = Promise.allSettled([call(local, controller.signal), call(local, controller.signal)]);
+        if (when === "after") controller.abort();
+        await local.close();
+        await asked;
+      }
+    }
+  });
+
+  test("end no process: callbacks that throw stop neither the stream nor each other", async () => {
+    const reported = vi.spyOn(console, "error").mockImplementation(() => {});
+    let changes = 0;
+    const local = await connected({
+      onState: (state) => {
+        throw new Error(`state ${state}`);
+      },
+      onChange: () => {
+        changes += 1;
+        throw new Error("change");
+      },
+    });
+    const userId = await subscribed("FREE");
+    await novate(userId, "PRO");
+    await expect.poll(() => changes, { timeout: LATEST_MS }).toBeGreaterThan(0);
+    await provenAfter(local, performance.now(), userId, "tasker-darkMode");
+    expect(local.state).toBe("connected");
+    line.cut();
+    await expect.poll(() => local.state, { timeout: LATEST_MS }).toBe("disconnected");
+    await local.close();
+    expect(reported.mock.calls.flat().map(String)).toEqual(
+      expect.arrayContaining([
+        "Error: state connected",
+        "Error: change",
+        "Error: state disconnected",
+        "Error: state closed",
+      ]),
+    );
+    reported.mockRestore();
   });
 });
