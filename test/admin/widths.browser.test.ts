@@ -1,3 +1,4 @@
+import type { Locator } from "playwright-core";
 import { beforeAll, expect, test } from "vitest";
 import { useConsole } from "./console.ts";
 
@@ -63,6 +64,37 @@ test.each([
   await own.page.getByRole("heading", { level: 1 }).waitFor();
   await expectNarrow();
 });
+
+test.each([
+  [1280, 800],
+  [1280, 480],
+  [390, 640],
+  [844, 390],
+])("at %d × %d the sidebar keeps the account in view and its list scrolls to every page", async (width, height) => {
+  const { page } = own;
+  await page.setViewportSize({ width, height });
+  await page.goto(`${own.url}/cache`);
+  await page.getByRole("heading", { level: 1, name: "Cache" }).waitFor();
+  if (width < 760) await page.getByRole("button", { name: "Open the menu" }).click();
+  const sidebar = page.locator("#navigation");
+  const account = sidebar.getByRole("button", { name: /^Account/ });
+  const current = sidebar.locator("[aria-current=page]");
+  const first = sidebar.getByRole("link", { name: "Overview" });
+  await expect.poll(() => bottomOf(account)).toBeLessThanOrEqual(height);
+  // The current page is the last one of the list.
+  await expect.poll(() => bottomOf(current)).toBeLessThanOrEqual(await topOf(account));
+  await first.scrollIntoViewIfNeeded();
+  expect(await topOf(first)).toBeGreaterThanOrEqual(await bottomOf(sidebar.getByRole("button", { name: /^Search/ })));
+  expect(await bottomOf(account)).toBeLessThanOrEqual(height);
+  expect(own.complaints).toEqual([]);
+});
+
+const topOf = async (place: Locator): Promise<number> => (await place.boundingBox())?.y ?? Number.NaN;
+
+async function bottomOf(place: Locator): Promise<number> {
+  const box = await place.boundingBox();
+  return box === null ? Number.NaN : box.y + box.height;
+}
 
 async function expectNarrow(): Promise<void> {
   const { page } = own;

@@ -133,7 +133,7 @@ export function Shell({ organization }: { organization?: Organization }) {
           <span className="grow">{t.find}</span>
           <kbd>{IS_MAC ? "⌘K" : "Ctrl K"}</kbd>
         </button>
-        <Navigation organization={organization} />
+        <Navigation organization={organization} isDrawerOpen={isOpen} />
         <div className="side-foot">
           <AccountMenu organization={organization} />
         </div>
@@ -224,12 +224,18 @@ export function usePages(organization: Organization | undefined): {
   };
 }
 
-function Navigation({ organization }: { organization: Organization | undefined }) {
+function Navigation(props: { organization: Organization | undefined; isDrawerOpen: boolean }) {
+  const { organization, isDrawerOpen } = props;
   const { inside, server } = usePages(organization);
   const { pathname } = useLocation();
   const [isServerOpen, setIsServerOpen] = useState(!pathname.startsWith("/o/"));
+  const list = useRef<HTMLElement>(null);
+  // A closed drawer has no place to scroll.
+  useEffect(() => {
+    list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }, [pathname, isDrawerOpen]);
   return (
-    <nav className="nav" aria-label={t.navigation}>
+    <nav ref={list} className="nav" aria-label={t.navigation}>
       {inside.map(({ group, pages }) => (
         <div key={group ?? ""}>
           {group === undefined ? null : <h2>{t.groups[group]}</h2>}
