@@ -161,22 +161,18 @@ const holds = [
 ];
 
 const contracts = [
-  once(
-    "contract",
-    fc.record({ ...{ to: subscription }, trial: fc.boolean(), renews: fc.boolean() }),
-    async (world, args) => {
-      if (world.users.length === 4) return;
-      const userId = `user-${world.users.length + 1}`;
-      const trial = args.trial ? { trial: { days: 7, then: "end" } } : {};
-      const answer = await world.call("POST", "/contracts", {
-        userContact: { userId, username: userId },
-        billingPeriod: { autoRenew: args.renews, renewalDays: 30 },
-        ...bodyOf(world, args.to),
-        ...trial,
-      });
-      if (answer.status === 201) world.users.push(userId);
-    },
-  ),
+  once("contract", fc.record({ to: subscription, trial: fc.boolean(), renews: fc.boolean() }), async (world, args) => {
+    if (world.users.length === 4) return;
+    const userId = `user-${world.users.length + 1}`;
+    const trial = args.trial ? { trial: { days: 7, then: "end" } } : {};
+    const answer = await world.call("POST", "/contracts", {
+      userContact: { userId, username: userId },
+      billingPeriod: { autoRenew: args.renews, renewalDays: 30 },
+      ...bodyOf(world, args.to),
+      ...trial,
+    });
+    if (answer.status === 201) world.users.push(userId);
+  }),
   about("novate", subscription, async (world, userId, to) => {
     await world.call("PUT", `/contracts/${userId}`, bodyOf(world, to));
   }),
