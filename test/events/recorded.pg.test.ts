@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { announceExpired } from "../../src/operations/contracts/expiry.ts";
+import { connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { numberEvents, OUTBOX_CHANNEL } from "../../src/db/queries/outbox.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import {
@@ -15,6 +16,7 @@ import {
 
 let api: TestApi;
 let key: string;
+let listener: Connection;
 let after = 0;
 const notified: string[] = [];
 
@@ -22,9 +24,13 @@ beforeAll(async () => {
   api = await createTestApi();
   key = api.callers.all.key;
   await upload(api, key, tasker(), tasker({ version: "2.0.0", createdAt: "2025-02-01", maxTasks: 5 }));
-  await api.database.connection.client.listen(OUTBOX_CHANNEL, (id) => notified.push(id));
+  listener = connect(api.database.url, { maxConnections: 1 });
+  await listener.client.listen(OUTBOX_CHANNEL, (id) => notified.push(id));
 });
-afterAll(() => api.close());
+afterAll(async () => {
+  await listener.close(0);
+  await api.close();
+});
 beforeEach(async () => {
   api.setNow(new Date("2025-06-15T10:00:00.000Z"));
   await recorded();

@@ -264,6 +264,21 @@ describe("the database's patience", () => {
       await impatient.close(0);
     }
   });
+
+  it("without time-outs, a pool has none of those of its role and database either", async () => {
+    const database = new URL(api.database.url).pathname.slice(1);
+    const admin = api.database.connection.client;
+    const names = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
+    for (const name of names) await admin.unsafe(`alter database "${database}" set ${name} = '5s'`);
+    const pool = connect(api.database.url, { maxConnections: 1 });
+    try {
+      const found = await pool.client`select setting from pg_settings where name = any(${names})`;
+      expect(found.map(({ setting }: { setting?: string }) => setting)).toEqual(["0", "0", "0"]);
+    } finally {
+      await pool.close(0);
+      for (const name of names) await admin.unsafe(`alter database "${database}" reset ${name}`);
+    }
+  });
 });
 
 it.each([100, 20_000, 300_000])(

@@ -2,9 +2,14 @@ import { inject } from "vitest";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { onServer, withDatabase } from "./postgres-server.ts";
 
+/** How PgBouncer of Debian behaves in transaction mode. */
+const TRANSACTION_POOLER = { keepsSessions: false, keepsStatements: false };
+
 /** A migrated, empty database with an open pool. */
 export interface TestDatabase {
+  /** Past any pooler. */
   url: string;
+  /** As the application reaches the database: through the pooler, if there is one. */
   connection: Connection;
   /** Closes the pool and drops the database, even with other sessions connected. */
   drop(): Promise<void>;
@@ -15,11 +20,15 @@ export interface TestDatabase {
  * `createTestDatabase()` in beforeAll and `drop()` in afterAll.
  */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  const { url: server, template } = inject("postgres");
+  const { url: server, template, pooledUrl } = inject("postgres");
   const name = `faregate_${crypto.randomUUID().replaceAll("-", "")}_test`;
   await onServer(server, `create database ${name} template ${template}`);
   const url = withDatabase(server, name);
-  const connection = connect(url, { applicationName: "faregate-test" });
+  const applicationName = "faregate-test";
+  const connection =
+    pooledUrl === undefined
+      ? connect(url, { applicationName })
+      : connect(withDatabase(pooledUrl, name), { applicationName, pooler: TRANSACTION_POOLER });
   return {
     url,
     connection,

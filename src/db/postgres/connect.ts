@@ -2,6 +2,7 @@ import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import * as schema from "../schema.ts";
 import { detectHungServer } from "./hung-server.ts";
+import { type Handle, prepareFrequent, throughPooler } from "./statements.ts";
 
 /** An error that prevents the start. Its message tells the operator in one sentence what is wrong and what to do. */
 export class StartupProblem extends Error {
@@ -21,6 +22,14 @@ export interface Connection {
   close(timeoutSeconds?: number): Promise<void>;
 }
 
+/** A connection pooler between this process and Postgres, such as PgBouncer; see pooler.ts. */
+export interface Pooler {
+  /** True if a connection keeps its session, settings included, between transactions. */
+  readonly keepsSessions: boolean;
+  /** True if the pooler makes named prepared statements known to every backend, as PgBouncer 1.21 does. */
+  readonly keepsStatements: boolean;
+}
+
 /** Timeouts of a pool, in milliseconds. Default, and 0: none. Postgres rolls back what exceeds them. */
 export interface Timeouts {
   statement?: number;
@@ -32,35 +41,51 @@ export interface Timeouts {
   acquire?: number;
 }
 
+/** Options of a pool. */
+export interface ConnectOptions {
+  maxConnections?: number;
+  applicationName?: string;
+  timeouts?: Timeouts;
+  /** Default: none, so that each connection has a session of its own. */
+  pooler?: Pooler | undefined;
+}
+
 /**
  * Opens a pool that connects lazily.
  * Reconnects after a fixed 100 ms: the driver's default back-off grows to 20 s for the whole pool and would keep a server
  * disconnected long after Postgres has recovered.
+ *
+ * Behind a pooler, timeouts bound transactions only: it refuses them as startup parameters, and a statement outside of
+ * transactions has the timeouts of its role (db/roles.sql). It accepts the time zone, as every JDBC client sends it.
  */
-export function connect(
-  databaseUrl: string,
-  options: { maxConnections?: number; applicationName?: string; prepare?: boolean; timeouts?: Timeouts } = {},
-): Connection {
-  const { timeouts = {} } = options;
-  const bounds = {
-    ...(timeouts.statement ? { statement_timeout: timeouts.statement } : {}),
-    ...(timeouts.lock ? { lock_timeout: timeouts.lock } : {}),
-    ...(timeouts.idleInTransaction ? { idle_in_transaction_session_timeout: timeouts.idleInTransaction } : {}),
-  };
-  const client = postgres(databaseUrl, {
+export function connect(databaseUrl: string, options: ConnectOptions = {}): Connection {
+  const { timeouts = {}, pooler } = options;
+  const bounds = boundsOf(timeouts);
+  const prepare = pooler?.keepsStatements ?? true;
+  const driver = postgres(databaseUrl, {
     max: options.maxConnections ?? 10,
     connect_timeout: timeouts.acquire ? timeouts.acquire / 1000 : 5,
     backoff: () => 0.1,
-    prepare: options.prepare ?? true,
+    prepare,
     onnotice: () => {},
-    connection: { application_name: options.applicationName ?? "faregate", TimeZone: "UTC", ...bounds },
+    connection: {
+      application_name: options.applicationName ?? "faregate",
+      TimeZone: "UTC",
+      ...(pooler === undefined ? bounds : {}),
+    },
   });
+  if (prepare) prepareFrequent(driver);
+  const client = pooler === undefined ? driver : throughPooler(driver, { unnamed: !prepare });
   const waiting = { now: 0, refused: 0 };
   if (timeouts.acquire) boundWaiting(client, waiting, timeouts.acquire);
   const stopWatching = timeouts.acquire
-    ? detectHungServer(databaseUrl, client, { timeoutMs: timeouts.acquire, statementMs: timeouts.statement })
+    ? detectHungServer(databaseUrl, client, {
+        timeoutMs: timeouts.acquire,
+        statementMs: timeouts.statement,
+        isPooled: pooler !== undefined,
+      })
     : () => {};
-  prepareFrequent(client, frequentTexts());
+  if (pooler !== undefined) boundTransactions(client, bounds);
   return {
     db: drizzle(client, { schema }),
     client,
@@ -70,6 +95,24 @@ export function connect(
       return client.end({ timeout: timeoutSeconds });
     },
   };
+}
+
+/** Returns the settings of Postgres for timeouts. Explicit zeros override the settings of a role. */
+function boundsOf(timeouts: Timeouts): Readonly<Record<string, string>> {
+  return {
+    statement_timeout: String(timeouts.statement ?? 0),
+    lock_timeout: String(timeouts.lock ?? 0),
+    idle_in_transaction_session_timeout: String(timeouts.idleInTransaction ?? 0),
+  };
+}
+
+/** Sends the timeouts with the BEGIN of each transaction, which costs no round trip. */
+function boundTransactions(client: object, bounds: Readonly<Record<string, string>>): void {
+  const settings = Object.entries(bounds).map(([name, value]) => `; set local ${name} = ${value}`);
+  const handle = client as Handle;
+  const unsafe = handle.unsafe;
+  // The driver begins its transactions with this method of its pool, and with no other text that begins so.
+  handle.unsafe = (text, ...rest) => unsafe(text.startsWith("begin ") ? text + settings.join("") : text, ...rest);
 }
 
 /** A statement of the driver. `state` is null until a connection sends it. */
@@ -99,66 +142,6 @@ function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acqui
     };
     query.then(settle, settle);
   };
-}
-
-/** Executions of a statement text before the driver prepares it. */
-const FREQUENT = 3;
-/** Maximum prepared texts: each prepared statement costs the server memory per connection. */
-const MAX_PREPARED = 200;
-const MAX_COUNTED = 2000;
-/** Maximum characters of a preparable text: callers control the length of lists in some texts. */
-const MAX_TEXT_LENGTH = 8192;
-
-/** Returns a counter of statement texts: true once a text is frequent enough to prepare. */
-function frequentTexts(): (text: string) => boolean {
-  const frequent = new Set<string>();
-  let uses = new Map<string, number>();
-  return (text) => {
-    if (frequent.has(text)) return true;
-    if (frequent.size >= MAX_PREPARED || text.length > MAX_TEXT_LENGTH) return false;
-    const count = (uses.get(text) ?? 0) + 1;
-    if (count > FREQUENT) {
-      uses.delete(text);
-      frequent.add(text);
-      return true;
-    }
-    if (uses.size >= MAX_COUNTED) uses = new Map();
-    uses.set(text, count);
-    return false;
-  };
-}
-
-type Unsafe = (text: string, parameters?: unknown, options?: object) => unknown;
-/** The methods of the driver's pool and transaction handles that Drizzle calls. */
-interface Handle {
-  unsafe: Unsafe;
-  begin?: (...args: unknown[]) => unknown;
-  savepoint?: (...args: unknown[]) => unknown;
-}
-
-/**
- * Makes the driver prepare statements that Drizzle sends often. Drizzle disables preparation except for queries named one
- * by one: Postgres then parses, plans and describes each execution with an extra round trip, and reading one contract took
- * four times as long. A pool opened with `prepare: false` still prepares nothing.
- */
-function prepareFrequent(client: object, isFrequent: (text: string) => boolean): void {
-  const handle = client as Handle;
-  const unsafe = handle.unsafe;
-  handle.unsafe = (text, parameters, options) =>
-    Array.isArray(parameters) && parameters.length > 0 && isFrequent(text)
-      ? unsafe(text, parameters, { ...options, prepare: true })
-      : unsafe(text, parameters, options);
-  for (const name of ["begin", "savepoint"] as const) {
-    const open = handle[name];
-    if (open === undefined) continue;
-    handle[name] = (...args) => {
-      const work = args.pop() as (inner: object) => unknown;
-      return open(...args, (inner: object) => {
-        prepareFrequent(inner, isFrequent);
-        return work(inner);
-      });
-    };
-  }
 }
 
 /** Finds the SQLSTATE and constraint of a database error in the chain of causes; undefined for other errors. */

@@ -30,7 +30,7 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 export function detectHungServer(
   databaseUrl: string,
   client: postgres.Sql,
-  bounds: { timeoutMs: number; statementMs: number | undefined },
+  bounds: { timeoutMs: number; statementMs: number | undefined; isPooled: boolean },
 ): () => void {
   const connections = connectionsOf(client);
   const options = client.options as object as { silent?: boolean };
@@ -43,7 +43,7 @@ export function detectHungServer(
   const checkServer = async () => {
     probing = true;
     const before = connections.map((connection) => connection.current);
-    const silent = !(await probe(databaseUrl, bounds.timeoutMs * 0.45));
+    const silent = !(await probe(databaseUrl, bounds.timeoutMs * 0.45, bounds.isPooled));
     // A reply on any pooled connection also proves that the server works.
     const replied = connections.some((connection, i) => before[i] && connection.current !== before[i]);
     if (!silent || replied) lastAnswerAt = performance.now();
@@ -69,12 +69,19 @@ export function detectHungServer(
   return () => clearInterval(timer);
 }
 
-/** Opens a new connection and returns true if the server replies at all, even with a refusal. */
-async function probe(databaseUrl: string, timeoutMs: number): Promise<boolean> {
+/**
+ * Opens a new connection and returns true if the server replies at all, even with a refusal. A pooler replies by accepting
+ * the connection: its statements wait while every backend is busy.
+ */
+async function probe(databaseUrl: string, timeoutMs: number, isPooled: boolean): Promise<boolean> {
+  let onAccepted = () => {};
+  const accepted = new Promise<true>((resolve) => (onAccepted = () => resolve(true)));
   const client = postgres(databaseUrl, {
     max: 1,
     fetch_types: false,
     onnotice: () => {},
+    // A server reports its parameters once it has accepted a connection.
+    ...(isPooled ? { onparameter: onAccepted } : {}),
     connection: { application_name: "faregate-probe" },
   });
   const replied = client`select 1`.then(
@@ -86,7 +93,7 @@ async function probe(databaseUrl: string, timeoutMs: number): Promise<boolean> {
     for (let turns = Math.ceil(timeoutMs / 50); turns > 0; turns -= 1) await pause(50);
     return false;
   };
-  const isAlive = await Promise.race([replied, timedOut()]);
+  const isAlive = await Promise.race([replied, accepted, timedOut()]);
   // `end` alone waits for the hung server to close its side.
   void client.end({ timeout: 0 }).finally(() => connectionsOf(client)[0]?.drop());
   return isAlive;

@@ -5,8 +5,12 @@ import { sql, type SQL, type SQLWrapper } from "drizzle-orm";
  * length would be another statement to prepare. Sent as an array literal, so the driver needs no array type.
  */
 export function textArray(values: readonly string[]): SQL {
-  const literal = `{${values.map((value) => `"${value.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
-  return sql`${literal}::text[]`;
+  return sql`${arrayLiteral(values)}::text[]`;
+}
+
+/** Writes texts as Postgres reads an array. */
+export function arrayLiteral(values: readonly string[]): string {
+  return `{${values.map((value) => `"${value.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
 }
 
 /** SQL condition: the column equals one of the values. False for an empty list. */
