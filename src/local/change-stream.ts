@@ -1,4 +1,5 @@
 import { aborted } from "../client/request.ts";
+import { ServiceRequestError } from "../client/service-request-error.ts";
 import { backOffMs } from "./back-off.ts";
 
 /** The last beat is at most this old while the stream counts as connected. */
@@ -158,19 +159,22 @@ export async function pause(milliseconds: number, signal: AbortSignal): Promise<
 
 /**
  * Settles like `work`, or rejects when the signal aborts first.
- * @throws ServiceRequestError with the code ABORTED.
+ * @throws ServiceRequestError: the signal's reason if it is one, otherwise with the code ABORTED.
  */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
   if (signal.aborted) {
     // Nobody waits for the work any more, so its failure must not end the process.
     work.catch(() => {});
-    throw aborted();
+    throw reasonOf(signal);
   }
   let abort = () => {};
   const stopped = new Promise<never>((_, reject) => {
-    abort = () => reject(aborted());
+    abort = () => reject(reasonOf(signal));
     signal.addEventListener("abort", abort);
   });
   return Promise.race([work, stopped]).finally(() => signal.removeEventListener("abort", abort));
 }
+
+const reasonOf = ({ reason }: AbortSignal): ServiceRequestError =>
+  reason instanceof ServiceRequestError ? reason : aborted();

@@ -1,8 +1,9 @@
 import { Faregate } from "../client/back/faregate.ts";
 import type { EvaluationOptions, FeatureAnswer } from "../client/back/features.ts";
-import { segment } from "../client/back/transport.ts";
+import { DEADLINE_MS, segment } from "../client/back/transport.ts";
 import type { FeatureId } from "../client/feature-id.ts";
 import { ownValue } from "../client/pricing-token.ts";
+import { type Deadline, startDeadline } from "./deadline.ts";
 import { FRESH_MS, FreshEntries, inRange } from "./fresh-entries.ts";
 import { LeasedAnswers } from "./leased-answers.ts";
 import type {
@@ -36,9 +37,11 @@ class Evaluator implements LocalEvaluator {
   private readonly counts = { local: 0, lease: 0, service: 0 };
   private readonly timer: ReturnType<typeof setInterval>;
   private closing: Promise<void> | undefined;
+  private readonly deadlineMs: number;
 
   constructor(options: LocalEvaluatorOptions) {
     this.client = new Faregate(options);
+    this.deadlineMs = options.deadlineMs ?? DEADLINE_MS;
     const leaseSeconds = inRange("leaseSeconds", options.leaseSeconds ?? 30, 1, 600);
     this.entries = new FreshEntries(options, () => this.leased?.clear());
     if (options.leases !== false) this.leased = new LeasedAnswers(options, leaseSeconds, this.entries);
@@ -71,16 +74,24 @@ class Evaluator implements LocalEvaluator {
         }
       }
     }
-    return this.evaluateSlowly(userId, featureId, options);
+    return this.within(options, (deadline) => this.evaluateSlowly(userId, featureId, options, deadline));
   }
 
-  async evaluateAll(userId: string, options: EvaluationOptions = {}): Promise<LocalAllFeatures> {
+  evaluateAll(userId: string, options: EvaluationOptions = {}): Promise<LocalAllFeatures> {
+    return this.within(options, (deadline) => this.evaluateAllWithin(userId, options, deadline));
+  }
+
+  private async evaluateAllWithin(
+    userId: string,
+    options: EvaluationOptions,
+    deadline: Deadline,
+  ): Promise<LocalAllFeatures> {
     const atService = async (): Promise<LocalAllFeatures> => {
       this.counts.service += 1;
-      return this.client.features.evaluateAll(userId, options);
+      return this.client.features.evaluateAll(userId, { ...options, deadlineMs: deadline.left() });
     };
     this.requireOpen();
-    const found = await this.entries.find(userId, options);
+    const found = await this.entries.find(userId, { ...options, signal: deadline.signal });
     if (found === undefined) return atService();
     if (found.entry === undefined) return allFallback(found.isOpen);
     const features = found.entry.answers.everything(options.server === true);
@@ -114,14 +125,31 @@ class Evaluator implements LocalEvaluator {
     await this.entries.closed;
   }
 
-  private async evaluateSlowly(userId: string, featureId: FeatureId, given: LocalOptions): Promise<LocalAnswer> {
+  /** Runs a call with one deadline for everything inside it: loading, leases, and the service's own answer. */
+  private async within<T>(options: EvaluationOptions, call: (deadline: Deadline) => Promise<T>): Promise<T> {
+    const deadline = startDeadline(options.deadlineMs ?? this.deadlineMs, options.signal);
+    try {
+      return await call(deadline);
+    } finally {
+      deadline.clear();
+    }
+  }
+
+  private async evaluateSlowly(
+    userId: string,
+    featureId: FeatureId,
+    given: LocalOptions,
+    deadline: Deadline,
+  ): Promise<LocalAnswer> {
     this.requireOpen();
     segment("featureId", featureId);
     // A copy, because the caller may change the amounts meanwhile.
     const options = { ...given, consumption: given.consumption && { ...given.consumption } };
     const consumes = Object.keys(options.consumption ?? {}).length > 0;
+    // Leaves time for the service's client, which knows what may be answered about consumption in an outage.
+    const bounded = { ...options, signal: consumes ? deadline.early(0.5) : deadline.signal };
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt += 1) {
-      const found = await this.entries.find(userId, options, consumes && options.dryRun !== true);
+      const found = await this.entries.find(userId, bounded, consumes && options.dryRun !== true);
       if (found === undefined) break;
       if (found.entry === undefined) {
         return { eval: found.isOpen, ...DENIED, counted: false, idempotencyKey: null, ...FALLBACK };
@@ -133,7 +161,7 @@ class Evaluator implements LocalEvaluator {
         return { ...localAnswer(result, 0, options), ...freshness };
       }
       if (freshness.source !== "local") break;
-      const answer = (await this.leased?.answer(entry, featureId, options)) ?? "service";
+      const answer = (await this.leased?.answer(entry, featureId, bounded)) ?? "service";
       if (answer === "service") break;
       if (answer === "again") continue;
       this.counts[answer.source === "lease" ? "lease" : "service"] += 1;
@@ -141,7 +169,11 @@ class Evaluator implements LocalEvaluator {
     }
     this.requireOpen();
     this.counts.service += 1;
-    const answer = await this.client.features.evaluate(userId, featureId, { ...options, strict: consumes });
+    const answer = await this.client.features.evaluate(userId, featureId, {
+      ...options,
+      strict: consumes,
+      deadlineMs: deadline.left(),
+    });
     if (consumes) this.leased?.learn(userId, featureId, options, answer);
     return answer;
   }

@@ -1,6 +1,6 @@
 import { isOutage, type OutageOptions } from "../client/back/fallback-cache.ts";
 import type { EvaluationOptions } from "../client/back/features.ts";
-import { segment, Transport } from "../client/back/transport.ts";
+import { DEADLINE_MS, segment, Transport } from "../client/back/transport.ts";
 import { serviceAddress } from "../client/address.ts";
 import { notifyAll } from "../client/listeners.ts";
 import { ServiceRequestError } from "../client/service-request-error.ts";
@@ -45,10 +45,11 @@ export class FreshEntries {
     this.onRefused = onRefused;
     this.maxStaleMs = inRange("maxStaleMs", options.maxStaleMs ?? 10_000, 1_000);
     this.entries = new Entries(inRange("maxUsers", options.maxUsers ?? 50_000, 1));
-    const { apiKey, fetch, retries = 3 } = options;
+    const { apiKey, fetch, retries = 3, deadlineMs = DEADLINE_MS } = options;
     this.loader = new Loader({
       transport: new Transport({ ...options, retries: 0 }),
       retries,
+      deadlineMs,
       decoder: this.decoder,
       entries: this.entries,
       onRefused: () => this.refuse(),
@@ -105,7 +106,7 @@ export class FreshEntries {
     const existing = this.entries.get(userId);
     const ageMs = existing === undefined ? 0 : this.ageOf(existing, now);
     if (existing !== undefined && this.mayAnswer(existing, ageMs, now)) return foundIn(existing, ageMs, "local");
-    await this.firstStream;
+    if (this.firstStream !== undefined) await unlessAborted(this.firstStream, options.signal);
     const outage = this.outagePolicy(options);
     // While the circuit is open, only the policy answers, and one probe per second goes out.
     if (this.circuit.isOpen()) {

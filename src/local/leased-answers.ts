@@ -1,3 +1,4 @@
+import { ServiceRequestError } from "../client/service-request-error.ts";
 import { Faregate } from "../client/back/faregate.ts";
 import type { FeatureAnswer } from "../client/back/features.ts";
 import { unlessAborted } from "./change-stream.ts";
@@ -80,7 +81,10 @@ export class LeasedAnswers {
     if (!holder.isHot(now)) return "service";
     const isCurrent = () => this.isCurrent(userId, version);
     const spending = holder.wait({ consumption, terms: { version, feature }, isCurrent, signal });
-    const outcome = await unlessAborted(spending, signal);
+    const outcome = await unlessAborted(spending, signal).catch((error: unknown) => {
+      if (error instanceof ServiceRequestError && error.code === "TIMEOUT") return "service" as const;
+      throw error;
+    });
     if (typeof outcome === "string") return outcome;
     const origin = outcome.eval
       ? ({ source: "lease", stale: ageMs > FRESH_MS, ageMs: Math.max(0, Math.round(ageMs)) } as const)

@@ -50,6 +50,7 @@ export class Loader {
   private readonly closed = new AbortController();
   private readonly transport: Transport;
   private readonly retries: number;
+  private readonly deadlineMs: number;
   private readonly decoder: Decoder;
   private readonly entries: Entries;
   private readonly onRefused: () => void;
@@ -58,12 +59,15 @@ export class Loader {
   constructor(options: {
     transport: Transport;
     retries: number;
+    /** Time limit of a request with all attempts. */
+    deadlineMs: number;
     decoder: Decoder;
     entries: Entries;
     onRefused: () => void;
   }) {
     this.transport = options.transport;
     this.retries = options.retries;
+    this.deadlineMs = options.deadlineMs;
     this.decoder = options.decoder;
     this.entries = options.entries;
     this.onRefused = options.onRefused;
@@ -185,15 +189,21 @@ export class Loader {
   }
 
   private async send(body: object): Promise<{ answer: SnapshotAnswer; askedAt: number }> {
+    const endsAt = performance.now() + this.deadlineMs;
     for (let attempt = 0; ; attempt += 1) {
       const askedAt = performance.now();
       try {
         const call = { method: "POST", path: "/snapshot", body, isRead: true } as const;
-        const answer = await this.transport.send(call, { signal: this.closed.signal });
+        const answer = await this.transport.send(call, {
+          signal: this.closed.signal,
+          deadlineMs: endsAt - askedAt,
+        });
         return { answer: expected(answer, isSnapshot), askedAt };
       } catch (error) {
         if (!isOutage(error) || attempt >= this.retries || this.closed.signal.aborted) throw error;
-        await pause(Math.random() * FIRST_WAIT_MS * 2 ** attempt, this.closed.signal);
+        const waitMs = Math.random() * FIRST_WAIT_MS * 2 ** attempt;
+        if (performance.now() + waitMs >= endsAt) throw error;
+        await pause(waitMs, this.closed.signal);
       }
     }
   }

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { Faregate } from "../../src/client/back/faregate.ts";
 import {
@@ -6,6 +7,7 @@ import {
   type LocalAnswer,
   type LocalEvaluator,
   type LocalEvaluatorOptions,
+  type LocalOptions,
   type LocalState,
 } from "../../src/local/local.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
@@ -426,6 +428,67 @@ describe("its life", () => {
     const local = await connected();
     await expect(local.evaluate("", "tasker-darkMode")).rejects.toThrow("userId must be a non-empty string");
     await expect(local.evaluate("ada", "..")).rejects.toThrow("featureId must be a non-empty string");
+  });
+});
+
+describe("a hung service", () => {
+  /** Accepts connections and answers none, as a stopped process or a black hole does. */
+  const blackHole = createServer(() => {});
+  const sockets = new Set<Socket>();
+  let url: string;
+  beforeAll(async () => {
+    blackHole.on("connection", (socket) => {
+      sockets.add(socket);
+      socket.on("error", () => {}).on("close", () => sockets.delete(socket));
+    });
+    await new Promise<void>((resolve) => blackHole.listen(0, "127.0.0.1", resolve));
+    url = `http://127.0.0.1:${(blackHole.address() as AddressInfo).port}`;
+  });
+  afterAll(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => blackHole.close(resolve));
+  });
+  const took = async (call: Promise<unknown>): Promise<{ ms: number; code: unknown }> => {
+    const start = performance.now();
+    const code = await call.then(
+      () => "answered",
+      (error: unknown) => (error as { code: unknown }).code,
+    );
+    return { ms: performance.now() - start, code };
+  };
+
+  test.each<[string, LocalOptions]>([
+    ["a read", {}],
+    ["consumption", { consumption: { "tasker-maxTasks": 1 } }],
+  ])("is waited for as long as the client's deadline, however many attempts fit: %s", async (_, options) => {
+    const client = new Faregate({ url, apiKey: "key", deadlineMs: 1500, timeoutMs: 500 });
+    const local = evaluator({ url, apiKey: "key", fetch, deadlineMs: 1500, timeoutMs: 500, retries: 3 });
+    const [ofClient, ofLocal] = [
+      await took(client.features.evaluate("ada", "tasker-board", options)),
+      await took(local.evaluate("ada", "tasker-board", options)),
+    ];
+    expect([ofClient.code, ofLocal.code]).toEqual(["TIMEOUT", "TIMEOUT"]);
+    expect(ofLocal.ms / ofClient.ms).toBeLessThan(1.5);
+  });
+
+  test("is waited for as long as the call's own deadline, each time", { timeout: 20_000 }, async () => {
+    const local = evaluator({ url, apiKey: "key", fetch, deadlineMs: 30_000, timeoutMs: 10_000, retries: 3 });
+    for (let times = 0; times < 3; times += 1) {
+      const options = { deadlineMs: 400, timeoutMs: 200 };
+      for (const call of [
+        () => local.evaluate("ada", "tasker-board", options),
+        () => local.evaluate("ada", "tasker-board", { ...options, consumption: { "tasker-maxTasks": 1 } }),
+        () => local.evaluateAll("ada", options),
+      ]) {
+        expect((await took(call())).code).toBe("TIMEOUT");
+      }
+    }
+  });
+
+  test("is answered by the caller's policy once the deadline has passed", async () => {
+    const local = evaluator({ url, apiKey: "key", fetch, deadlineMs: 300, timeoutMs: 10_000, whenUnreachable: "open" });
+    expect(await local.evaluate("ada", "tasker-board")).toMatchObject({ eval: true, source: "fallback" });
+    expect((await local.evaluateAll("ada")).isEnabled("tasker-board")).toBe(true);
   });
 });
 

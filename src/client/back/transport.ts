@@ -85,6 +85,11 @@ export function expected<T>({ status, body }: ServiceAnswer, isIt: Guard<T>): T 
   throw new ServiceRequestError("BAD_RESPONSE", "The answer is not what was asked for.", { status, body });
 }
 
+/**
+ * Default time limit of a call with all attempts.
+ * @internal
+ */
+export const DEADLINE_MS = 15_000;
 const FIRST_WAIT_MS = 100;
 const LONGEST_WAIT_MS = 2_000;
 
@@ -112,7 +117,7 @@ export class Transport {
    * @internal
    */
   async send(call: Call, options: CallOptions = {}): Promise<ServiceAnswer> {
-    const { timeoutMs = 5_000, deadlineMs = 15_000, retries = 3 } = this.options;
+    const { timeoutMs = 5_000, deadlineMs = DEADLINE_MS, retries = 3 } = this.options;
     const endsAt = performance.now() + (options.deadlineMs ?? deadlineMs);
     for (let attempt = 0; ; attempt += 1) {
       const left = endsAt - performance.now();
