@@ -1,6 +1,7 @@
 import { sql } from "drizzle-orm";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connect, type Database } from "../../src/db/postgres/connect.ts";
+import { retrySerializationFailures } from "../../src/db/postgres/retry.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 
 let database: TestDatabase;
@@ -65,5 +66,33 @@ test("a text that is as long as callers make it is never prepared", async () => 
   const long = sql.raw(`'lengthy ${"x".repeat(8192)}'`);
   for (let n = 0; n < 8; n += 1) expect(await db.execute(sql`select ${n}::int as n, ${long}`)).toMatchObject([{ n }]);
   expect(await prepared(db, "lengthy")).toBe(0);
+  await close();
+});
+
+test.each([
+  ["a backend loses its prepared statements, as behind a pooler", "deallocate all"],
+  ["a migration changes the columns of a prepared statement", "alter table columns add column more integer"],
+])("%s, and statements and transactions succeed", async (_, change) => {
+  const { db, client, close } = connect(database.url, { maxConnections: 1 });
+  await db.execute(sql`drop table if exists columns`);
+  await db.execute(sql`create table columns as select 1 as one`);
+  const read = (from: Database) => from.execute(sql`select * from columns where one = ${1}::int`);
+  for (let n = 0; n < 5; n += 1) await read(db);
+  expect(await prepared(db, "from columns where")).toBe(1);
+
+  await client.unsafe(change);
+  expect(await read(db)).toMatchObject([{ one: 1 }]);
+
+  for (let n = 0; n < 5; n += 1) await read(db);
+  await client.unsafe(change === "deallocate all" ? change : "alter table columns add column most integer");
+  let attempts = 0;
+  const transaction = () =>
+    db.transaction(async (tx) => {
+      attempts += 1;
+      await tx.execute(sql`update columns set one = one`);
+      return read(tx);
+    });
+  expect(await retrySerializationFailures(transaction)).toMatchObject([{ one: 1 }]);
+  expect(attempts).toBe(2);
   await close();
 });

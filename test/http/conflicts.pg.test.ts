@@ -152,7 +152,7 @@ it.each(CHANGES)("%s that loses to others three times is made all the same, and 
 
 it.each(CHANGES)("%s that loses every time is 503 after four attempts, and nothing is changed", async (_, ask) => {
   const before = await contents();
-  for (const code of ["40P01", "40001"]) {
+  for (const code of ["40P01", "40001", "26000"]) {
     await lose(1000, code);
     const answer = await ask();
     expect(answer).toMatchObject({

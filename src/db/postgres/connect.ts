@@ -144,12 +144,20 @@ function boundWaiting(client: postgres.Sql, counts: Connection["waiting"], acqui
   };
 }
 
-/** Finds the SQLSTATE and constraint of a database error in the chain of causes; undefined for other errors. */
-export function databaseError(error: unknown): { code: string; constraint: string | undefined } | undefined {
+/** An error of Postgres: its SQLSTATE, the constraint that it names, and the function of Postgres that raised it. */
+interface DatabaseError {
+  code: string;
+  constraint: string | undefined;
+  routine: string | undefined;
+}
+
+/** Finds a database error in the chain of causes; undefined for other errors. */
+export function databaseError(error: unknown): DatabaseError | undefined {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth += 1) {
-    const { code, constraint_name } = current as Error & { code?: unknown; constraint_name?: unknown };
+    const { code, constraint_name, routine } = current as Error & Record<string, unknown>;
     if (typeof code === "string" && /^[0-9A-Z]{5}$/.test(code)) {
-      return { code, constraint: typeof constraint_name === "string" ? constraint_name : undefined };
+      const text = (value: unknown) => (typeof value === "string" ? value : undefined);
+      return { code, constraint: text(constraint_name), routine: text(routine) };
     }
   }
   return undefined;

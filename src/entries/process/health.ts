@@ -96,7 +96,7 @@ export function createHealth(
       counter("faregate_database_refused_total", "Of those, how many gave that up.", waiting.refused),
       counter(
         "faregate_database_repeated_total",
-        "Transactions done again after a deadlock or a serialization failure.",
+        "Transactions done again after a deadlock, a serialization failure or the loss of a prepared statement.",
         retriedTransactions(),
       ),
       ...(database === undefined
