@@ -80,17 +80,33 @@ export const formatPriceShort = (price: number | string, currency: string): stri
 export const formatPriceChange = (change: number, currency: string): string =>
   formatPrice(change, currency, { signDisplay: "exceptZero" });
 
-/** Turns a key of a pricing into a title: `darkMode` becomes "Dark mode". */
+/** Words of pricings that are written in capitals, but seldom in keys. */
+const ACRONYMS = new Set(
+  (
+    "AI API AWS CDN CI CPU CRM CSS CSV DNS ERP FAQ GB GDPR GPS GPU HIPAA HR HTML HTTP HTTPS IDE IP ISO JSON JWT KB KPI LDAP " +
+    "LLM MB MFA NPS OCR OIDC PDF QA QR RAM RBAC RFID ROI RSS SAML SCIM SDK SEO SFTP SIEM SLA SMS SMTP SOC SQL SSD SSH SSL " +
+    "SSO TB TLS UI URL USB UX VAT VIP VM VPN XML ZIP"
+  ).split(" "),
+);
+const WORDS = /\d*[A-Z]{2,}s?(?![a-z])\d*|[A-Z]?[^A-Z]+?(?=\d*[A-Z]{2}|[A-Z]|$)|[A-Z]/g;
+/** Whole names up to this length may be acronyms that nobody listed, so they stay as written. */
+const MAX_ACRONYM_LENGTH = 3;
+
+/** Turns a key of a pricing into a title: `darkMode` becomes "Dark mode", `apiCalls` "API calls". */
 export function formatName(key: string): string {
-  const words = key
-    .replace(/[_-]+/g, " ")
-    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .replace(/([A-Z]+)([A-Z][a-z])/g, "$1 $2")
-    .trim()
-    .split(" ")
-    .map((word) => (/^[A-Z0-9]{2,}$/.test(word) ? word : word.toLowerCase()))
-    .join(" ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  if (key.length <= MAX_ACRONYM_LENGTH && !isAcronym(key)) return key;
+  const words = key.split(/[\s_-]+/).flatMap((part) => part.match(WORDS) ?? []);
+  const title = words.map(formatWord).join(" ");
+  return title.charAt(0).toUpperCase() + title.slice(1);
+}
+
+const isAcronym = (word: string): boolean => ACRONYMS.has(word.toUpperCase());
+
+function formatWord(word: string): string {
+  if (isAcronym(word)) return word.toUpperCase();
+  const singular = word.slice(0, -1);
+  if (word.endsWith("s") && isAcronym(singular)) return `${singular.toUpperCase()}s`;
+  return /[A-Z]{2}/.test(word) ? word : word.toLowerCase();
 }
 
 /** Formats a moment: relative within a week, otherwise the date. */

@@ -890,7 +890,7 @@ export const de: Texts = {
     day: "Tag",
     count: "Anzahl",
     trend: (name, total, days) => `${name}: ${total} in ${days} Tagen`,
-    upTo: (most) => `höchstens ${most} am Tag`,
+    upTo: (most) => `Spitze: ${most} pro Tag`,
     today: "Heute",
     summary: (name, total) => `${name}: ${total} in sieben Tagen`,
   },

@@ -61,7 +61,7 @@ export const analytics = {
   day: "Day",
   count: "Number",
   trend: (name: string, total: string, days: string) => `${name}: ${total} in ${days} days`,
-  upTo: (most: string) => `at most ${most} a day`,
+  upTo: (most: string) => `peak ${most} per day`,
   today: "Today",
   summary: (name: string, total: string) => `${name}: ${total} in seven days`,
 } as const;

@@ -1,0 +1,38 @@
+import * as fc from "fast-check";
+import { expect, it } from "vitest";
+import { formatName } from "../../src/admin/format.ts";
+
+it.each([
+  ["darkMode", "Dark mode"],
+  ["max_tasks", "Max tasks"],
+  ["extra-tasks", "Extra tasks"],
+  ["board", "Board"],
+  ["sla", "SLA"],
+  ["SLA", "SLA"],
+  ["apiCalls", "API calls"],
+  ["maxAPICalls", "Max API calls"],
+  ["restApis", "Rest APIs"],
+  ["supportedAPIs", "Supported APIs"],
+  ["samlSso", "SAML SSO"],
+  ["prioritySLA99_9", "Priority SLA99 9"],
+  ["2FA", "2FA"],
+  ["require2FA", "Require 2FA"],
+  ["exportToCsv", "Export to CSV"],
+  ["pdfs", "PDFs"],
+  ["css", "CSS"],
+  ["qos", "qos"],
+  ["tasks10Max", "Tasks10 max"],
+])("the title of %s is %s", (key, title) => {
+  expect(formatName(key)).toBe(title);
+});
+
+it("a title has the letters of its key, and never lowers two capitals in a row", () => {
+  fc.assert(
+    fc.property(fc.stringMatching(/^[A-Za-z][A-Za-z0-9_-]{0,20}$/), (key) => {
+      const title = formatName(key);
+      const letters = (text: string) => text.toLowerCase().replace(/[\s_-]/g, "");
+      expect(letters(title)).toBe(letters(key));
+      for (const [capitals] of key.matchAll(/(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])/g)) expect(title).toContain(capitals);
+    }),
+  );
+});
