@@ -68,10 +68,10 @@ export class TokenService {
 
   /**
    * Replaces the token and notifies before it returns. Expired tokens are accepted. `clockOffsetMs` is how far the
-   * issuer's clock is ahead of the local one.
+   * issuer's clock is ahead of the local one. Default: as with the token before.
    * @throws InvalidPricingTokenError without changing anything.
    */
-  update(token: string, clockOffsetMs = 0): void {
+  update(token: string, clockOffsetMs = this.clockOffsetMs): void {
     this.payload = deepFreeze(shareEntries(decodePricingToken(token), this.payload));
     this.clockOffsetMs = clockOffsetMs;
     this.wasNotified = this.hasExpired();

@@ -251,3 +251,46 @@ test("a slow local clock is corrected by iat, a fast one by the answer's date; s
   await loader.fetchNow();
   expect(tokens.lifeLeftMs).toBe(HOUR / 2);
 });
+
+test.each([
+  ["2 hours fast", 2 * HOUR],
+  ["half an hour fast", HOUR / 2],
+  ["2 hours slow", -2 * HOUR],
+])("a clock that is %s calls no fetched token expired, without the time of the answer", async (_, fastMs) => {
+  const issued = (life: number) => {
+    const iat = Math.floor((Date.now() - fastMs) / 1000);
+    return createTestToken({ features: { "zoom-a": true }, iat, exp: iat + life / 1000 });
+  };
+  answers = [issued(HOUR)];
+  await loader.fetchNow();
+  expect(tokens.status).toBe("valid");
+  expect(tokens.evaluateFeature("zoom-a")).toBe(true);
+  // The next refresh comes at 75 % of the life that is left by the corrected clock.
+  const left = tokens.lifeLeftMs ?? 0;
+  answers = [issued(HOUR)];
+  await pass(0.75 * left - 1000);
+  expect(asked).toBe(1);
+  answers = [issued(HOUR)];
+  await pass(2000);
+  expect(asked).toBe(2);
+  expect(tokens.status).toBe("valid");
+});
+
+test("a token that is received again expires when it does, however wrong the clock is", async () => {
+  const iat = Math.floor((Date.now() - 2 * HOUR) / 1000);
+  const same = createTestToken({ features: { "zoom-a": true }, iat, exp: iat + 3600 });
+  answers = Array.from({ length: 200 }, () => same);
+  await loader.fetchNow();
+  expect(tokens.status).toBe("valid");
+  await pass(HOUR + 1000);
+  expect(tokens.status).toBe("expired");
+});
+
+test("a token that another part of the page stores is read by the corrected clock", async () => {
+  const iat = Math.floor((Date.now() - 2 * HOUR) / 1000);
+  answers = [createTestToken({ features: { "zoom-a": true }, iat, exp: iat + 3600 })];
+  await loader.fetchNow();
+  tokens.update(createTestToken({ features: { "zoom-a": false }, iat: iat + 60, exp: iat + 3660 }));
+  expect(tokens.status).toBe("valid");
+  expect(tokens.evaluateFeature("zoom-a")).toBe(false);
+});
