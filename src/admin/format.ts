@@ -16,6 +16,11 @@ const relative = new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" });
 
 export const formatNumber = (value: number): string => numbers.format(value);
 
+const lists = new Intl.ListFormat(LANGUAGE, { type: "conjunction" });
+
+/** Formats a list: "user, seat and month". */
+export const formatList = (words: readonly string[]): string => lists.format(words);
+
 /** Formats a part of 1 as percent, with one decimal. */
 export const formatShare = (share: number): string => shares.format(share);
 

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { useParams, useSearchParams } from "react-router";
-import { OfferTable, type OfferTableProps } from "../../react/offer-table.tsx";
+import type { Offer } from "../../client/offer.ts";
 import type { PublicOffer } from "../answers.ts";
 import { addressOf, call, path } from "../api.ts";
 import { Snippet } from "../design/copy.tsx";
@@ -10,6 +10,7 @@ import { useAsk, useChange } from "../queries.ts";
 import { serviceKey } from "../services.ts";
 import { useHere } from "../here.tsx";
 import { useServiceCrumbs } from "../parts/crumbs.ts";
+import { OfferPreview } from "../parts/offer-preview.tsx";
 import { texts } from "../texts.ts";
 
 const t = texts.pricePage;
@@ -21,10 +22,7 @@ export function PricePage() {
   const [search, setSearch] = useSearchParams();
   const userId = search.get("user") ?? "";
   const [typed, setTyped] = useState(userId);
-  const offer = useAsk<OfferTableProps["offer"]>(
-    base + path`/services/${service}/offer`,
-    userId === "" ? {} : { userId },
-  );
+  const offer = useAsk<Offer>(base + path`/services/${service}/offer`, userId === "" ? {} : { userId });
   return (
     <Page title={t.title(service)} lead={t.lead} crumbs={useServiceCrumbs(service)}>
       <Form className="fields" onSubmit={() => setSearch(typed === "" ? {} : { user: typed })}>
@@ -34,11 +32,7 @@ export function PricePage() {
         </button>
       </Form>
       <Loaded query={offer} lines={10}>
-        {(data) => (
-          <div className="price-page">
-            <OfferTable offer={data} />
-          </div>
-        )}
+        {(data) => <OfferPreview offer={data} />}
       </Loaded>
       <Publishing service={service} />
     </Page>
