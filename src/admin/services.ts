@@ -1,4 +1,5 @@
-import { useQueries, type UseQueryResult } from "@tanstack/react-query";
+import { useQueries, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import type { Offer } from "../client/offer.ts";
 import type { Service, WirePricing } from "./answers.ts";
 import { call, path } from "./api.ts";
 import { useAsk, useAskCounted } from "./queries.ts";
@@ -23,6 +24,30 @@ export function useContractCount(service: string, version?: string): number | un
   const filters = JSON.stringify({ services: { [service]: version === undefined ? [] : [version] } });
   const { data } = useAskCounted(`${useHere().base}/contracts`, { limit: 1, filters });
   return data?.total;
+}
+
+/** Loads a service's active versions, newest first. Undefined until then, and without a service. */
+export function useActiveVersions(service: string | undefined): readonly string[] | undefined {
+  const { base } = useHere();
+  return useAsk<Offer>(service === undefined ? undefined : base + path`/services/${service}/offer`).data?.versions;
+}
+
+/** Returns a function that finds the version that new contracts get: the newest active one. */
+export function useNewestVersion(): (service: Service) => Promise<string | undefined> {
+  const { base } = useHere();
+  const { apiKey } = useUser();
+  const queries = useQueryClient();
+  return async ({ name, activePricings }) => {
+    const to = base + path`/services/${name}/offer`;
+    const queryFn = () => call<Offer>("GET", to, { key: apiKey });
+    try {
+      const { versions, pricingVersion } = await queries.fetchQuery({ queryKey: [to, {}], queryFn });
+      return versions?.[0] ?? pricingVersion;
+    } catch {
+      // The list shows which version was chosen, so a guess misleads nobody.
+      return Object.keys(activePricings).at(-1);
+    }
+  };
 }
 
 /** Sorts newest first, as the server does; a stable sort keeps equal dates in upload order. */

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import type { Locator } from "playwright-core";
 import { beforeAll, expect, test } from "vitest";
 import { expectAccessible, useConsole } from "./console.ts";
 
@@ -304,13 +305,31 @@ test("a contract shows the calls about its user", async () => {
   expect(own.complaints).toEqual([]);
 });
 
+const reasonOf = async (button: Locator): Promise<string | null> => {
+  const id = (await button.getAttribute("aria-describedby")) ?? "nothing";
+  return own.page.locator(`[id="${id}"]`).textContent();
+};
+
 test("an ADMIN contracts a user by hand, and types the user's id to delete the contract", async () => {
   const { page } = own;
   await own.open("/contracts", "Contracts");
   await page.getByRole("link", { name: "New contract" }).first().click();
-  await page.getByLabel("User id").fill("bob@example.org");
-  await page.getByLabel("Version: Tasker").selectOption("2.0.0");
+  const create = page.getByRole("button", { name: "Create contract" });
+  // The only service is there from the start, on its newest version.
+  await expect.poll(() => page.getByLabel("Version: Tasker").inputValue()).toBe("2.0.0");
+  expect(await create.isDisabled()).toBe(true);
+  expect(await reasonOf(create)).toBe("Choose a plan of Tasker.");
+  await page.getByLabel("Version: Tasker").selectOption("Not included");
+  expect(await reasonOf(create)).toBe("Choose what they buy.");
+  await page.getByRole("button", { name: "Add Tasker" }).click();
+  await page.getByLabel("Version: Tasker").selectOption("2.0.0 (newest)");
+  await expectAccessible(page);
   await page.getByRole("radio", { name: /^FREE/ }).check();
+  await page.getByLabel("Begin with a trial of this plan").check();
+  expect(await reasonOf(create)).toBe("After the trial: Choose a plan of Tasker.");
+  await page.getByLabel("Begin with a trial of this plan").uncheck();
+  expect(await create.isEnabled()).toBe(true);
+  await page.getByLabel("User id").fill("bob@example.org");
   await expectAccessible(page);
   await page.getByRole("button", { name: "Create contract" }).click();
   await page.getByRole("heading", { level: 1, name: "bob@example.org" }).waitFor();
@@ -330,5 +349,25 @@ test("an ADMIN contracts a user by hand, and types the user's id to delete the c
   await page.getByRole("dialog").getByRole("button", { name: "Delete contract" }).click();
   await page.getByRole("heading", { level: 1, name: "Contracts" }).waitFor();
   await page.getByText("25 contracts").waitFor();
+  expect(own.complaints).toEqual([]);
+});
+
+test("with several services, a new contract asks what they buy and adds each on its newest version", async () => {
+  const { page } = own;
+  await own.upload(own.sample("beacon"));
+  await own.open("/new-contract", "New contract");
+  const create = page.getByRole("button", { name: "Create contract" });
+  await page.getByRole("button", { name: "Add Beacon" }).waitFor();
+  expect(await reasonOf(create)).toBe("Choose what they buy.");
+  await page.getByRole("button", { name: "Add Tasker" }).click();
+  const version = page.getByLabel("Version: Tasker");
+  await expect.poll(() => version.inputValue()).toBe("2.0.0");
+  expect(await version.evaluate((element) => element === document.activeElement)).toBe(true);
+  expect(await reasonOf(create)).toBe("Choose a plan of Tasker.");
+  await page.getByRole("radio", { name: /^FREE/ }).check();
+  expect(await create.isEnabled()).toBe(true);
+  await page.getByLabel("User id").fill("carol");
+  await create.click();
+  await page.getByRole("heading", { level: 1, name: "carol" }).waitFor();
   expect(own.complaints).toEqual([]);
 });

@@ -3,7 +3,9 @@ import { Link, useNavigate } from "react-router";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path, Refused } from "../api.ts";
 import { Check, Field, Form, Segment } from "../design/field.tsx";
+import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Page, Section } from "../design/page.tsx";
+import { useMissing } from "../parts/missing-choice.ts";
 import { NOTHING, SubscriptionEditor } from "../parts/subscription-editor.tsx";
 import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
@@ -37,6 +39,13 @@ export function NewContractPage() {
     after: ({ userContact }) => void go(`../${path`contracts/${userContact.userId}`}`),
   });
   const { error } = create;
+  // A trial ends on the versions that it begins with.
+  const { contractedServices } = subscription;
+  const afterwards = { ...trial.then, contractedServices };
+  const isPlanAfterwards = trial.isOn && trial.after === "plan";
+  const missingNow = useMissing(subscription);
+  const missingThen = useMissing(isPlanAfterwards ? afterwards : subscription);
+  const missing = missingNow ?? (missingThen === undefined ? undefined : texts.upcoming.missingThen(missingThen));
   const exists = error instanceof Refused && error.status === 409 && error.message.endsWith("already exists");
   return (
     <Page title={t.newTitle} lead={t.newLead} crumbs={[[texts.contracts.title, "../contracts"]]}>
@@ -63,7 +72,7 @@ export function NewContractPage() {
             <Field label={t.groupId} value={groupId} onChange={setGroupId} />
           </div>
         </Section>
-        <Section title={texts.contracts.columns.plan}>
+        <Section title={t.buys} lead={t.buysLead}>
           <SubscriptionEditor value={subscription} onChange={setSubscription} />
         </Section>
         <Section title={t.period}>
@@ -71,17 +80,13 @@ export function NewContractPage() {
           <Field label={t.renewalDays} type="number" min={1} value={renewalDays} onChange={setRenewalDays} required />
         </Section>
         <Section title={texts.upcoming.trial}>
-          <TrialFields value={trial} onChange={setTrial} />
+          <TrialFields value={{ ...trial, then: afterwards }} onChange={setTrial} />
         </Section>
         <Failed error={create.error} action={exists ? <Existing userId={contact.userId} /> : undefined} />
         <div className="actions">
-          <button
-            type="submit"
-            className="b primary"
-            disabled={create.isPending || Object.keys(subscription.contractedServices).length === 0}
-          >
+          <GuardedButton className="b primary" reason={missing} isBusy={create.isPending}>
             {t.create}
-          </button>
+          </GuardedButton>
         </div>
       </Form>
     </Page>
@@ -128,7 +133,7 @@ function TrialFields({ value, onChange }: { value: TrialDraft; onChange: (value:
             ]}
           />
           {value.after === "plan" ? (
-            <SubscriptionEditor value={value.then} onChange={(then) => onChange({ ...value, then })} />
+            <SubscriptionEditor value={value.then} onChange={(then) => onChange({ ...value, then })} isVersionFixed />
           ) : null}
         </>
       ) : null}

@@ -1,29 +1,37 @@
 import { Minus, Plus } from "lucide-react";
-import { useId } from "react";
+import { useEffect, useId, useRef } from "react";
 import { wholeConstraintsOf } from "../../core/pricing/subscription.ts";
 import type { Service, Subscription, WireAddOn, WirePricing } from "../answers.ts";
-import { Select } from "../design/field.tsx";
 import { Loaded } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
 import { formatName, formatNumber, formatPrice, formatValue } from "../format.ts";
 import { choiceOf, compiledFrom, refusalOf } from "../pricing.ts";
-import { serviceKey, usePricing, useServices } from "../services.ts";
+import { serviceKey, useNewestVersion, usePricing, useServices } from "../services.ts";
 import { texts } from "../texts.ts";
+import { VersionChoice } from "./version-choice.tsx";
 
 const t = texts.novation;
 
 export const NOTHING: Subscription = { contractedServices: {}, subscriptionPlans: {}, subscriptionAddOns: {} };
 
-interface Editing {
+/** A subscription that is being put together. */
+export interface Editing {
   value: Subscription;
   onChange: (value: Subscription) => void;
   /** The subscription to be changed, whose plans are marked. */
   current?: Subscription;
+  /** Shows contracted services alone, on their versions. */
+  isVersionFixed?: boolean;
 }
 
-/** Picks versions, plans and add-ons. The server's own rules check the choice. */
+/**
+ * Picks versions, plans and add-ons. The server's own rules check the choice. The only service of an organization is
+ * chosen from the start, on its newest version.
+ */
 export function SubscriptionEditor(props: Editing) {
   const services = useServices();
+  useOnlyService(services.data, props);
+  const isContracted = ({ name }: Service) => props.value.contractedServices[serviceKey(name)] !== undefined;
   // Show contracted services first.
   const isHeld = ({ name }: Service) => props.current?.contractedServices[serviceKey(name)] !== undefined;
   return (
@@ -31,6 +39,7 @@ export function SubscriptionEditor(props: Editing) {
       {(all) => (
         <div className="stack editor-services">
           {all
+            .filter((service) => props.isVersionFixed !== true || isContracted(service))
             .toSorted((one, other) => Number(isHeld(other)) - Number(isHeld(one)))
             .map((service) => (
               <ServiceChoice key={service.id} service={service} {...props} />
@@ -41,37 +50,37 @@ export function SubscriptionEditor(props: Editing) {
   );
 }
 
+/** Chooses the only service once, unless a subscription exists. */
+function useOnlyService(
+  services: readonly Service[] | undefined,
+  { value, onChange, current, isVersionFixed }: Editing,
+) {
+  const newestOf = useNewestVersion();
+  const isDone = useRef(
+    current !== undefined || isVersionFixed === true || Object.keys(value.contractedServices).length > 0,
+  );
+  const [only, ...others] = services ?? [];
+  useEffect(() => {
+    if (isDone.current || only === undefined) return;
+    isDone.current = true;
+    if (others.length > 0) return;
+    void newestOf(only).then((version) => {
+      if (version !== undefined) onChange({ ...NOTHING, contractedServices: { [serviceKey(only.name)]: version } });
+    });
+  });
+}
+
 function ServiceChoice(props: Editing & { service: Service }) {
-  const { service, value, onChange } = props;
+  const { service, value } = props;
   const key = serviceKey(service.name);
   const version = value.contractedServices[key];
   const pricing = usePricing(service.name, version);
-  const versions = [...new Set([...Object.keys(service.activePricings), ...(version === undefined ? [] : [version])])];
-  const choose = (chosen: string) => {
-    const { [key]: _, ...services } = value.contractedServices;
-    const { [key]: plan, ...plans } = value.subscriptionPlans;
-    const { [key]: addOns, ...others } = value.subscriptionAddOns;
-    if (chosen === "") {
-      onChange({ contractedServices: services, subscriptionPlans: plans, subscriptionAddOns: others });
-      return;
-    }
-    onChange({
-      contractedServices: { ...services, [key]: chosen },
-      subscriptionPlans: plan === undefined ? plans : { ...plans, [key]: plan },
-      subscriptionAddOns: addOns === undefined ? others : { ...others, [key]: addOns },
-    });
-  };
   return (
     <fieldset className="stack">
       <legend className="visually-hidden">{service.name}</legend>
       <div className="row between service-version">
         <h3 aria-hidden="true">{service.name}</h3>
-        <Select
-          label={`${texts.contracts.version}: ${service.name}`}
-          value={version ?? ""}
-          onChange={choose}
-          options={[["", t.notContracted], ...versions.map((each) => [each, each] as const)]}
-        />
+        {props.isVersionFixed === true ? null : <VersionChoice {...props} />}
       </div>
       {pricing.data === undefined ? null : (
         <>
