@@ -9,13 +9,26 @@ export function Mark({ className = "mark" }: { className?: string }) {
   );
 }
 
+const characters = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+
+/** Splits into what readers see as characters: an emoji of several code points is one. */
+const charactersOf = (text: string): string[] => Array.from(characters.segment(text), ({ segment }) => segment);
+
+/** Returns the first characters of the first two words, or of the only one. */
+export function initialsOf(name: string): string {
+  const words = name.split(/[\s._@-]+/).filter(Boolean);
+  const letters =
+    words.length > 1
+      ? words.slice(0, 2).flatMap((word) => charactersOf(word)[0] ?? [])
+      : charactersOf(name).slice(0, 2);
+  return letters.join("").toUpperCase();
+}
+
 /** A person's or program's initials. */
 export function Face({ name, isBig }: { name: string; isBig?: boolean }) {
-  const words = name.split(/[\s._@-]+/).filter(Boolean);
-  const letters = words.length > 1 ? words.slice(0, 2).map((word) => word[0]) : [name.slice(0, 2)];
   return (
     <span className={isBig === true ? "face big not-phone" : "face"} aria-hidden="true">
-      {letters.join("").toUpperCase()}
+      {initialsOf(name)}
     </span>
   );
 }
