@@ -3,6 +3,7 @@ import { X } from "lucide-react";
 import { useEffect, useId, useRef, useState, type ReactNode } from "react";
 import { texts } from "../texts.ts";
 import { Form } from "./field.tsx";
+import { GuardedButton } from "./guarded-button.tsx";
 import { Failed } from "./page.tsx";
 
 /** Opens the element as a modal dialog: the browser traps and restores the focus. */
@@ -82,8 +83,8 @@ export function Sheet(props: {
 }
 
 /**
- * Confirms an irreversible action. The user types `name`; without `name` a click suffices. `isReady: false` disables
- * the button until other inputs are complete.
+ * Confirms an irreversible action. The user types `name`; without `name` a click suffices. `missing` closes the button
+ * and says which other input is incomplete.
  */
 export function Confirm(props: {
   title: string;
@@ -91,7 +92,7 @@ export function Confirm(props: {
   /** Label of the safe button, which says what stays. */
   keep?: string;
   name?: string;
-  isReady?: boolean;
+  missing?: string | undefined;
   change: UseMutationResult<unknown, Error, undefined>;
   onClose: () => void;
   children: ReactNode;
@@ -99,12 +100,13 @@ export function Confirm(props: {
   const { change } = props;
   const [typed, setTyped] = useState("");
   const id = useId();
-  const isReady = props.isReady !== false && (props.name === undefined || typed === props.name);
+  const untyped = props.name === undefined || typed === props.name ? undefined : texts.common.nameFirst;
+  const reason = props.missing ?? untyped;
   return (
     <Dialog title={props.title} onClose={props.onClose}>
       <Form
         onSubmit={() => {
-          if (isReady && !change.isPending) change.mutate(undefined);
+          if (reason === undefined && !change.isPending) change.mutate(undefined);
         }}
       >
         <div className="stack">{props.children}</div>
@@ -123,9 +125,9 @@ export function Confirm(props: {
           <button type="button" className="b" onClick={props.onClose}>
             {props.keep ?? texts.common.cancel}
           </button>
-          <button type="submit" className="b danger" disabled={!isReady || change.isPending}>
+          <GuardedButton className="b danger" reason={reason} isBusy={change.isPending}>
             {props.action}
-          </button>
+          </GuardedButton>
         </div>
       </Form>
     </Dialog>

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { call } from "../api.ts";
 import { Snippet } from "../design/copy.tsx";
 import { Area, Field, Form } from "../design/field.tsx";
+import { GuardedButton } from "../design/guarded-button.tsx";
 import { Empty, Failed, Page, Section } from "../design/page.tsx";
 import { useChange } from "../queries.ts";
 import { useUser } from "../session.tsx";
@@ -47,6 +48,7 @@ function Write() {
   const [text, setText] = useState("");
   const [seconds, setSeconds] = useState("300");
   const value = parsed(text);
+  const reason = text.trim() === "" ? t.valueFirst : value === undefined ? t.noJson : undefined;
   const write = useChange({
     change: (_: undefined, apiKey) =>
       call("POST", "/cache/set", {
@@ -70,9 +72,9 @@ function Write() {
         <Field label={t.seconds} type="number" min={1} value={seconds} onChange={setSeconds} />
         <Failed error={write.error} />
         <div className="actions">
-          <button type="submit" className="b" disabled={value === undefined || write.isPending}>
+          <GuardedButton reason={reason} isBusy={write.isPending}>
             {t.set}
-          </button>
+          </GuardedButton>
         </div>
       </Form>
     </Section>

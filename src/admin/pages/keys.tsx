@@ -8,6 +8,7 @@ import { Confirm, Dialog } from "../design/dialog.tsx";
 import { formatDay } from "../format.ts";
 import { Field, Form, Select } from "../design/field.tsx";
 import { Samples } from "../parts/samples.tsx";
+import { GuardedButton } from "../design/guarded-button.tsx";
 import { MenuItem, MoreMenu } from "../design/menu.tsx";
 import { Empty, Failed, Note, Page, Section } from "../design/page.tsx";
 import { SecretText } from "../parts/secret.tsx";
@@ -158,13 +159,13 @@ function RenameKey({ apiKey, name: before, onClose }: { apiKey: ApiKey; name: st
           <button type="button" className="b" onClick={onClose}>
             {texts.common.cancel}
           </button>
-          <button
-            type="submit"
+          <GuardedButton
             className="b primary"
-            disabled={name.trim() === "" || name.trim() === before || rename.isPending}
+            reason={name.trim() === "" || name.trim() === before ? texts.common.newNameFirst : undefined}
+            isBusy={rename.isPending}
           >
             {t.rename}
-          </button>
+          </GuardedButton>
         </div>
       </Form>
     </Dialog>

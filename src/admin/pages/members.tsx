@@ -13,6 +13,7 @@ import type { Organization } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Confirm } from "../design/dialog.tsx";
 import { Field, Form, Select } from "../design/field.tsx";
+import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Page, Section } from "../design/page.tsx";
 import { RoleMatrix } from "../parts/role-matrix.tsx";
 import { Table } from "../design/table.tsx";
@@ -169,9 +170,13 @@ function Transfer() {
           onChange={setOwner}
           options={[["", t.choose], ...organization.members.map(({ username }) => [username, username] as const)]}
         />
-        <button type="button" className="b danger" disabled={owner === ""} onClick={() => setIsAsking(true)}>
+        <GuardedButton
+          className="b danger"
+          reason={owner === "" ? t.ownerFirst : undefined}
+          onClick={() => setIsAsking(true)}
+        >
           {t.transfer}
-        </button>
+        </GuardedButton>
       </div>
       {isAsking ? (
         <Confirm

@@ -8,6 +8,7 @@ import { DraftFindings, ExpectationsFile, Findings, useComparison, useVerdict } 
 import { DiffResult } from "../parts/diff-result.tsx";
 import { FileDrop } from "../parts/file-drop.tsx";
 import { Check, Field, Form } from "../design/field.tsx";
+import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Loaded, Page, Section } from "../design/page.tsx";
 import { Tabs } from "../design/tabs.tsx";
 import { Yaml } from "../parts/yaml.tsx";
@@ -99,6 +100,13 @@ function FromText({ services }: { services: readonly Service[] }) {
   const draft = JSON.stringify([text, expectations?.text]);
   const isAccepted = errors === 0 || accepted === draft;
   const isReviewed = isCurrent && target?.isPossible === true && !comparison.isPending;
+  const reason = () => {
+    if (text.trim() === "") return t.textFirst;
+    if (isCurrent && verdict?.state === "broken") return t.problemsFirst;
+    if (isCurrent && target?.isPossible === false) return t.otherFirst;
+    if (!isReviewed) return t.checking;
+    return isAccepted ? undefined : t.acceptFirst;
+  };
   const save = () => {
     const form = new FormData();
     form.append("pricing", new Blob([text], { type: "application/yaml" }), "pricing.yml");
@@ -120,7 +128,7 @@ function FromText({ services }: { services: readonly Service[] }) {
           {text.trim() !== "" && (verdict === undefined || (isCurrent && comparison.isPending)) ? t.checking : null}
           {valid === undefined
             ? null
-            : `${valid.review.warnings.length === 0 && errors === 0 ? t.valid : ""} ${target?.sentence ?? ""} `}
+            : `${valid.review.warnings.length === 0 && errors === 0 && target?.isPossible === true ? t.valid : ""} ${target?.sentence ?? ""} `}
           {target?.existing === undefined ? null : (
             <Link className="link" to={target.existing}>
               {texts.services.openVersion}
@@ -154,14 +162,14 @@ function FromText({ services }: { services: readonly Service[] }) {
           />
         ) : null}
         <div className="actions">
-          <button
-            type="button"
+          <GuardedButton
             className="b primary"
-            disabled={!isReviewed || !isAccepted || upload.isPending || upload.isSuccess}
+            reason={reason()}
+            isBusy={upload.isPending || upload.isSuccess}
             onClick={save}
           >
             {upload.isPending ? t.saving : t.save}
-          </button>
+          </GuardedButton>
         </div>
       </div>
     </div>

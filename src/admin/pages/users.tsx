@@ -1,5 +1,5 @@
 import { ChevronDown, KeyRound, Trash2 } from "lucide-react";
-import { useState } from "react";
+import { useId, useState } from "react";
 import { useSearchParams } from "react-router";
 import type { PlatformRole } from "../../core/access/caller.ts";
 import type { User, UserPage } from "../answers.ts";
@@ -73,6 +73,7 @@ function Row(props: {
   const { username, createdAt } = props.user;
   const role = "role" in props.user ? props.user.role : undefined;
   const isSelf = useUser().username === username;
+  const id = useId();
   return (
     <tr>
       <th scope="row">{username}</th>
@@ -82,6 +83,7 @@ function Row(props: {
             aria-label={t.roleOf(username)}
             value={role}
             disabled={isSelf}
+            aria-describedby={isSelf ? id : undefined}
             onChange={({ target }) => props.onRole(target.value === "ADMIN" ? "ADMIN" : "USER")}
           >
             {ROLES.map((each) => (
@@ -92,6 +94,11 @@ function Row(props: {
           </select>
           <ChevronDown />
         </span>
+        {isSelf ? (
+          <span id={id} className="hint block">
+            {t.ownRole}
+          </span>
+        ) : null}
       </td>
       <td>
         <time dateTime={createdAt} title={formatMoment(createdAt)}>

@@ -1,4 +1,4 @@
-import { useRef, useState } from "react";
+import { useId, useRef, useState } from "react";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { useRefresh } from "../queries.ts";
@@ -7,6 +7,7 @@ import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
 import { Sheet } from "../design/dialog.tsx";
 import { Note } from "../design/page.tsx";
+import { useMissing } from "./missing-choice.ts";
 import { SubscriptionEditor } from "./subscription-editor.tsx";
 import { OutcomeView, useOutcome } from "./subscription-preview.tsx";
 import { Tag, Table } from "../design/table.tsx";
@@ -29,6 +30,8 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
   const tell = useTell();
   const [first] = contracts;
   const [target, setTarget] = useState<Subscription>(() => subscriptionOf(first));
+  const id = useId();
+  const missing = useMissing(target);
   const [outcomes, setOutcomes] = useState<ReadonlyMap<string, Outcome>>(new Map());
   const [isRunning, setIsRunning] = useState(false);
   const isStopped = useRef(false);
@@ -79,7 +82,9 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
       }
       footer={
         <>
-          <span className="grow" />
+          <span id={id} className="grow small soft">
+            {missing}
+          </span>
           {isRunning ? (
             <button type="button" className="b" onClick={stop}>
               {t.stop}
@@ -89,7 +94,13 @@ export function BulkNovation({ contracts, onClose }: { contracts: readonly Contr
               {outcomes.size === 0 ? texts.common.cancel : texts.common.close}
             </button>
           )}
-          <button type="button" className="b primary" disabled={isRunning} onClick={() => void run()}>
+          <button
+            type="button"
+            className="b primary"
+            disabled={isRunning || missing !== undefined}
+            aria-describedby={missing === undefined ? undefined : id}
+            onClick={() => void run()}
+          >
             {outcomes.size === 0 || isRunning ? t.confirm : t.goOn(left.length)}
           </button>
         </>

@@ -1,16 +1,15 @@
-import { useState } from "react";
+import { useId, useState } from "react";
 import type { Contract, Subscription } from "../answers.ts";
 import { call, path } from "../api.ts";
 import { Confirm, Sheet } from "../design/dialog.tsx";
 import { Check, Field, Segment } from "../design/field.tsx";
 import { Failed } from "../design/page.tsx";
 import { formatDay, formatNumber, momentOf } from "../format.ts";
-import { choiceOf, refusalOf } from "../pricing.ts";
 import { useChange } from "../queries.ts";
-import { usePricingAnswers } from "../services.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { nameOf } from "./contact.tsx";
+import { useMissing } from "./missing-choice.ts";
 import { plansOf } from "./plan-names.ts";
 import { subscriptionOf } from "./bulk-novation.tsx";
 import { SubscriptionEditor } from "./subscription-editor.tsx";
@@ -35,11 +34,8 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
   const { userId } = contract.userContact;
   const name = nameOf(contract);
   const outcome = useOutcome(contract, target);
-  const answers = usePricingAnswers(Object.entries(target.contractedServices));
-  const refused = Object.keys(target.contractedServices).some((service) => {
-    const pricing = answers(service);
-    return pricing !== undefined && refusalOf(service, pricing, choiceOf(target, service)) !== undefined;
-  });
+  const id = useId();
+  const lacking = useMissing(target);
   const novate = useChange({
     change: (_: undefined, key) =>
       call("PUT", base + path`/contracts/${userId}`, {
@@ -69,7 +65,8 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
   const maySchedule = pending === undefined && may("POST", scheduled);
   const isOver = Date.parse(contract.billingPeriod.endDate) < Date.now() && !contract.billingPeriod.autoRenew;
   const isSame = JSON.stringify(target) === JSON.stringify(subscriptionOf(contract));
-  const isReady = !isSame && !refused && outcome !== undefined && !novate.isPending && !schedule.isPending && at !== "";
+  const dayFirst = at === "" ? later.dayFirst : undefined;
+  const missing = lacking ?? (isSame ? t.chooseFirst : outcome === undefined ? texts.common.loading : dayFirst);
   const losses = lossesOf(outcome);
   const label = isLater ? later.schedule(plansOf(target)) : t.moveTo(plansOf(target), pricesOf(outcome));
   return (
@@ -80,8 +77,8 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
       outcome={<OutcomeView outcome={outcome} name={name} />}
       footer={
         <>
-          <span className="grow small soft">
-            {isSame ? t.chooseFirst : refused ? t.notValid : isLater ? later.onThatDay : t.fromNowOn}
+          <span id={id} className="grow small soft">
+            {missing ?? (isLater ? later.onThatDay : t.fromNowOn)}
           </span>
           <button type="button" className="b" onClick={onClose}>
             {texts.common.cancel}
@@ -89,7 +86,8 @@ export function ChangePlan(props: { contract: Contract; preset: Subscription; on
           <button
             type="button"
             className="b primary"
-            disabled={!isReady}
+            disabled={missing !== undefined || novate.isPending || schedule.isPending}
+            aria-describedby={id}
             onClick={() =>
               isLater ? schedule.mutate(undefined) : losses > 0 ? setIsAsking(true) : novate.mutate(undefined)
             }

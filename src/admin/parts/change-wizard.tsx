@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useId, useState } from "react";
 import { Link, useNavigate } from "react-router";
 import type { Configuration, DecisionPage, Impact, ImpactGroup, ImpactReport } from "../answers.ts";
 import { call, path, Refused } from "../api.ts";
@@ -195,16 +195,20 @@ function GroupTable({ service, change, groups }: Choosing & { groups: readonly I
 
 function Start(props: Changing & { impact: Impact; isBusy: boolean; onStart: () => void }) {
   const { change, impact } = props;
+  const id = useId();
   const isComplete =
     change.action === "disable" || change.action === "activate" || impact.groups.every((group) => isPlaced(group));
   const isNothing = change.action === "novation" && impact.counts.contracts === 0;
   return (
     <footer className="foot">
-      <span className="grow small soft">{isComplete ? t.nothingYet : t.incomplete}</span>
+      <span id={id} className="grow small soft">
+        {isNothing ? t.nothingToMove : isComplete ? t.nothingYet : t.incomplete}
+      </span>
       <button
         type="button"
         className={change.action === "activate" ? "b primary" : "b danger"}
         disabled={!isComplete || isNothing || props.isBusy}
+        aria-describedby={id}
         onClick={props.onStart}
       >
         {confirmText(props)}
@@ -263,7 +267,7 @@ function Execute(
       title={texts.change.titles[change.action](service, nameFor(props))}
       action={confirmText(props)}
       name={nameFor(props)}
-      isReady={gate.passed || (mayOverride && reason.trim() !== "")}
+      missing={gate.passed ? undefined : !mayOverride ? t.ownerFirst : reason.trim() === "" ? t.reasonFirst : undefined}
       change={execute}
       onClose={() => props.onClose(execute.isError)}
     >

@@ -6,6 +6,7 @@ import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { Field, Form } from "../design/field.tsx";
+import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Section } from "../design/page.tsx";
 
 const t = texts.contract;
@@ -50,9 +51,12 @@ export function Contact({ contract }: { contract: Contract }) {
         </div>
         <Failed error={change.error} />
         <div className="actions">
-          <button type="submit" className="b" disabled={Object.keys(fields).length === 0 || change.isPending}>
+          <GuardedButton
+            reason={Object.keys(fields).length === 0 ? texts.common.nothingChanged : undefined}
+            isBusy={change.isPending}
+          >
             {texts.common.save}
-          </button>
+          </GuardedButton>
         </div>
       </Form>
     </Section>

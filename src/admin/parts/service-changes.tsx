@@ -7,6 +7,7 @@ import { useChange } from "../queries.ts";
 import { useHere } from "../here.tsx";
 import { texts } from "../texts.ts";
 import { Field, Form } from "../design/field.tsx";
+import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Section } from "../design/page.tsx";
 
 const t = texts.services;
@@ -29,9 +30,12 @@ export function ServiceChanges({ service }: { service: Service }) {
     <Section title={t.manage} lead={t.renameLead(serviceKey(service.name), serviceKey(name.trim() || service.name))}>
       <Form className="fields" onSubmit={() => rename.mutate(undefined)}>
         <Field label={t.name} value={name} onChange={setName} required />
-        <button type="submit" className="b" disabled={name.trim() === service.name || rename.isPending}>
+        <GuardedButton
+          reason={name.trim() === service.name ? texts.common.newNameFirst : undefined}
+          isBusy={rename.isPending}
+        >
           {t.rename}
-        </button>
+        </GuardedButton>
       </Form>
       <Failed error={rename.error} />
     </Section>

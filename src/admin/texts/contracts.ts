@@ -316,6 +316,7 @@ export const upcoming = {
   days: "Days of the trial",
   after: "Afterwards",
   afterPlan: "Go on with a plan",
+  dayFirst: "Choose a day.",
   missingThen: (missing: string) => `After the trial: ${missing}`,
   afterEnd: "End the contract",
   until: (day: string) => `Until ${day}`,

@@ -73,6 +73,9 @@ export const entrance = {
 } as const;
 
 export const common = {
+  nothingChanged: "Nothing has changed yet.",
+  newNameFirst: "Enter a new name.",
+  nameFirst: "Type the name first.",
   loading: "Loading…",
   retry: "Try again",
   cancel: "Cancel",
