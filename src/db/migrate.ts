@@ -4,6 +4,7 @@ import { readMigrationFiles } from "drizzle-orm/migrator";
 import { migrate as runMigrations } from "drizzle-orm/postgres-js/migrator";
 import { parseDatabaseUrl } from "./postgres/address.ts";
 import { connect, type Connection, databaseError, StartupProblem } from "./postgres/connect.ts";
+import type { Endpoint } from "./postgres/pooler.ts";
 
 /** Advisory lock key: an arbitrary constant that no other application on the database should use. */
 const MIGRATION_LOCK = 5403_0001;
@@ -13,13 +14,13 @@ const OLDEST_VERSION = 15;
 
 /**
  * Applies pending migrations. Processes that call it concurrently serialize on an advisory lock, so one migrates.
- * Needs a direct connection, not a transaction pooler: the lock belongs to the session.
+ * Needs an endpoint that keeps sessions: the lock belongs to the session.
  * @throws StartupProblem when the database is unreachable, denies access or is too old.
  */
-export async function migrate(databaseUrl: string, migrationsFolder: string): Promise<void> {
+export async function migrate(database: string | Endpoint, migrationsFolder: string): Promise<void> {
   const deadline = Date.now() + STARTING_UP_MS;
   for (;;) {
-    const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-migrate" });
+    const connection = connect(database, { maxConnections: 1, applicationName: "faregate-migrate" });
     try {
       const [server] = await connection.client<[{ version: number; name: string }]>`
         select current_setting('server_version_num')::int as version, current_setting('server_version') as name`;
@@ -31,7 +32,7 @@ export async function migrate(databaseUrl: string, migrationsFolder: string): Pr
       await connection.db.execute(sql`select pg_advisory_lock(${MIGRATION_LOCK})`);
       return await runMigrations(connection.db, { migrationsFolder });
     } catch (error) {
-      if (databaseError(error)?.code !== "57P03" || Date.now() > deadline) throw explain(error, databaseUrl);
+      if (databaseError(error)?.code !== "57P03" || Date.now() > deadline) throw explain(error, database);
       await new Promise((resolve) => setTimeout(resolve, 250));
     } finally {
       await connection.close();
@@ -41,11 +42,12 @@ export async function migrate(databaseUrl: string, migrationsFolder: string): Pr
 
 /**
  * Rejects a schema that lacks a migration of this release. Accepts a newer schema, because migrations only add. Accepts an
- * unreachable database too: it may recover before the first request.
+ * unreachable database too, which has not been examined: it may recover before the first request.
  * @throws StartupProblem when a migration is missing.
  */
-export async function requireMigrated(databaseUrl: string, migrationsFolder: string): Promise<void> {
-  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-migrate" });
+export async function requireMigrated(database: string | Endpoint, migrationsFolder: string): Promise<void> {
+  if (typeof database !== "string" && database.pooler instanceof Promise) return;
+  const connection = connect(database, { maxConnections: 1, applicationName: "faregate-migrate" });
   try {
     if ((await schemaVersion(connection.client)) >= newestMigration(migrationsFolder)) return;
   } catch {
@@ -77,10 +79,14 @@ export async function schemaVersion(client: Connection["client"]): Promise<numbe
 }
 
 /** Turns errors that an operator can correct into a StartupProblem; returns others unchanged. */
-function explain(error: unknown, databaseUrl: string): unknown {
+function explain(error: unknown, target: string | Endpoint): unknown {
   if (error instanceof StartupProblem) return error;
   // Quote host, database and user only: the URL contains the password.
-  const { hosts = "", database: name = "", username = "" } = parseDatabaseUrl(databaseUrl) ?? {};
+  const {
+    hosts = "",
+    database: name = "",
+    username = "",
+  } = parseDatabaseUrl(typeof target === "string" ? target : target.url) ?? {};
   const database = `${hosts}/${name}`;
   const cause = { cause: error };
   switch (databaseError(error)?.code) {

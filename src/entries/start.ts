@@ -6,11 +6,13 @@ import { isPackaged } from "../core/command-line.ts";
 import { parseDatabaseUrl } from "../db/postgres/address.ts";
 import { openDataFolder } from "../db/postgres/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/embedded.ts";
+import { directly, type Endpoint } from "../db/postgres/pooler.ts";
 import { isConsoleStale } from "./build/console.ts";
 import { buildServer, isServerStale } from "./build/server.ts";
 import { type Config, readConfig, requireSecrets, type Secrets, warningsOf, workerCount } from "./process/config.ts";
 import { requireRepairedDriver } from "./platform/driver.ts";
 import { requireFreePort } from "./platform/http-server.ts";
+import { sessionsOf } from "./process/database-access.ts";
 import { sentenceOf } from "./process/lifecycle.ts";
 import { lockFolder } from "./process/lock.ts";
 import { createLog } from "./process/log.ts";
@@ -94,14 +96,14 @@ async function main(): Promise<void> {
   }
   const building = runtime === "bun" ? Promise.resolve(false) : prepareServer();
   const consoleNote = buildConsoleMeanwhile();
-  const { databaseUrl, secrets, place } = await step(openDatabase(config));
-  const signIn = await step(prepareDatabase(config, secrets, databaseUrl));
+  const { database, variables, secrets, place } = await step(openDatabase(config));
+  const signIn = await step(prepareDatabase(config, secrets, database));
   const commands = commandsOf(runtime, await step(building), workerCount(config) > 1);
 
   let position: number | undefined;
   const environment = {
     ...process.env,
-    DATABASE_URL: databaseUrl,
+    ...variables,
     JWT_SECRET: secrets.jwtSecret,
     JWT_SALT: secrets.jwtSalt,
     API_KEYS_SECRET: secrets.apiKeysSecret,
@@ -171,13 +173,24 @@ function buildConsoleMeanwhile(): string {
   return " (being built, some seconds)";
 }
 
+/** The database of this installation. */
+interface OpenDatabase {
+  database: Endpoint;
+  /** For the processes that use it. */
+  variables: Readonly<Record<string, string | undefined>>;
+  secrets: Secrets;
+  place: string;
+}
+
 /** Returns the given database, or starts an embedded one and keeps it running. */
-async function openDatabase(config: Config): Promise<{ databaseUrl: string; secrets: Secrets; place: string }> {
+async function openDatabase(config: Config): Promise<OpenDatabase> {
   if (config.DATABASE_URL !== undefined) {
     const { hosts = "", database = "" } = parseDatabaseUrl(config.DATABASE_URL) ?? {};
+    const secrets = requireSecrets(config);
     return {
-      databaseUrl: config.DATABASE_URL,
-      secrets: requireSecrets(config),
+      database: await sessionsOf(config, config.DATABASE_URL),
+      variables: {},
+      secrets,
       place: `PostgreSQL ${hosts}/${database}`,
     };
   }
@@ -220,7 +233,8 @@ async function openDatabase(config: Config): Promise<{ databaseUrl: string; secr
     await comingBack;
     await database.stop();
   });
-  return { databaseUrl: database.url, secrets, place: dataDir };
+  const variables = { DATABASE_URL: database.url, DATABASE_DIRECT_URL: undefined, DATABASE_POOLER: "false" };
+  return { database: directly(database.url), variables, secrets, place: dataDir };
 }
 
 function banner(config: Config, notes: { place: string; signIn: string; consoleNote: string }): string {

@@ -48,7 +48,7 @@ test("an error in a prepared statement rolls the transaction back and leaves the
 
 test("nothing is prepared for a pool behind a pooler that loses statements, and no more than a bounded number for any", async () => {
   const pooler = { keepsSessions: false, keepsStatements: false };
-  const without = connect(database.url, { maxConnections: 1, pooler });
+  const without = connect({ url: database.url, pooler }, { maxConnections: 1 });
   for (let n = 0; n < 8; n += 1) await without.db.execute(sql`select ${n}::int, 'never'`);
   expect(await prepared(without.db, "never")).toBe(0);
   await without.close();

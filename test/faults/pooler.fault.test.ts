@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type ConnectOptions, connect, type Connection } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { detectPooler, type Pooler } from "../../src/db/postgres/pooler.ts";
 import { type PgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
 
 /* Debian's PgBouncer in transaction mode, with fewer backends than there are connections to it. */
@@ -28,7 +29,7 @@ afterAll(async () => {
 });
 
 const open = (options: ConnectOptions = {}): Connection => {
-  const connection = connect(pooler.url("postgres"), { pooler: POOLER, ...options });
+  const connection = connect({ url: pooler.url("postgres"), pooler: POOLER }, options);
   connections.push(connection);
   return connection;
 };
@@ -106,5 +107,44 @@ describe("a pool behind a transaction pooler", () => {
     const waiting = client`select 1 as answer`;
     expect(await waiting).toMatchObject([{ answer: 1 }]);
     await Promise.all(busy);
+  });
+});
+
+describe("a pooler is detected", () => {
+  const KEEPS_ALL = { keepsSessions: true, keepsStatements: true };
+
+  it("a direct connection has none", async () => {
+    expect(await detectPooler(postgres.url)).toBeUndefined();
+  });
+
+  const cases: [how: string, settings: Record<string, string | number>, expected: Pooler][] = [
+    ["in transaction mode", {}, POOLER],
+    ["in transaction mode with one backend", { default_pool_size: 1 }, POOLER],
+    ["in transaction mode that takes backends in turns", { default_pool_size: 2, server_round_robin: 1 }, POOLER],
+    ["in session mode", { pool_mode: "session" }, KEEPS_ALL],
+  ];
+  it.each(cases)("%s, alone and beside other clients", async (_, settings, expected) => {
+    const own = await startPgBouncer(postgres.url, settings);
+    const others = connect({ url: own.url("postgres"), pooler: POOLER }, { maxConnections: 6 });
+    const loads = [new AbortController(), new AbortController(), new AbortController()];
+    try {
+      const isSmall = settings["default_pool_size"] === 1;
+      for (const [n, load] of loads.entries()) {
+        const clients = n === 1 ? (isSmall ? 1 : 6) : 0;
+        const work = async () => {
+          while (!load.signal.aborted) await others.client`select pg_sleep(0.001)`;
+        };
+        const working = Array.from({ length: clients }, work);
+        for (let attempt = 0; attempt < (isSmall ? 2 : 10); attempt += 1) {
+          expect(await detectPooler(own.url("postgres"))).toEqual(expected);
+        }
+        load.abort();
+        await Promise.all(working);
+      }
+    } finally {
+      for (const load of loads) load.abort();
+      await others.close(0);
+      await own.stop();
+    }
   });
 });

@@ -28,7 +28,7 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   const connection =
     pooledUrl === undefined
       ? connect(url, { applicationName })
-      : connect(withDatabase(pooledUrl, name), { applicationName, pooler: TRANSACTION_POOLER });
+      : connect({ url: withDatabase(pooledUrl, name), pooler: TRANSACTION_POOLER }, { applicationName });
   return {
     url,
     connection,

@@ -35,6 +35,19 @@ export const COMMANDS = {
   Bun: [resolve(ROOT, "node_modules/.bin/bun"), "src/entries/events-bun.ts"],
 } as const;
 
+/** Variables with host and port of the tests' server, and of the pooler in front of it; empty without one. */
+export const POOLED_SERVER = "TEST_POOLED_SERVER";
+export const POOLER = "TEST_POOLER_HOST";
+
+/** Variables of a process on this database: through the pooler, if the tests have one in front of its server. */
+export function databaseVariables(databaseUrl: string): Record<string, string> {
+  const { [POOLED_SERVER]: server, [POOLER]: pooler = "" } = process.env;
+  if (pooler === "" || new URL(databaseUrl).host !== server) return { DATABASE_URL: databaseUrl };
+  const pooled = new URL(databaseUrl);
+  pooled.host = pooler;
+  return { DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: databaseUrl };
+}
+
 /** The secrets of TEST_SECRETS as a keyring, for in-process resources. */
 export const testKeyring = () =>
   createKeyring({
@@ -70,7 +83,7 @@ export async function startEventServer(
 ): Promise<RunningServer> {
   const port = Number(environment["EVENTS_PORT"] ?? (await freePort()));
   return startServer(COMMANDS[runtime], port, {
-    DATABASE_URL: databaseUrl,
+    ...databaseVariables(databaseUrl),
     EVENTS_PORT: String(port),
     ...environment,
   });
@@ -83,7 +96,7 @@ export async function startRestServer(
   environment: Record<string, string> = {},
 ): Promise<RunningServer> {
   const port = await freePort();
-  return startServer(command, port, { DATABASE_URL: databaseUrl, PORT: String(port), ...environment });
+  return startServer(command, port, { ...databaseVariables(databaseUrl), PORT: String(port), ...environment });
 }
 
 /** Starts a server process with the tests' secrets and resolves once it responds on this port. */

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect as connectTo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { postgresOwner } from "./debian-postgres.ts";
@@ -55,10 +56,22 @@ export async function startPgBouncer(
   let output = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => (output = (output + text).slice(-10_000)));
   const gone = new Promise<void>((done) => child.once("exit", () => done()));
+  for (let attempt = 0; !(await accepts(Number(all.listen_port))); attempt += 1) {
+    if (child.exitCode !== null || attempt > 500) throw new Error(`PgBouncer does not start: ${output}`);
+    await new Promise((wait) => setTimeout(wait, 20));
+  }
   const stop = async () => {
     child.kill("SIGTERM");
     await gone;
     rmSync(folder, { recursive: true, force: true });
   };
-  return { url: (database) => `postgres://${username}:${password}@127.0.0.1:${port}/${database}`, stop };
+  return { url: (database) => `postgres://${username}:${password}@127.0.0.1:${all.listen_port}/${database}`, stop };
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((done) => {
+    const socket = connectTo(port, "127.0.0.1");
+    socket.once("connect", () => done(true)).once("error", () => done(false));
+    socket.once("connect", () => socket.destroy());
+  });
 }

@@ -5,6 +5,7 @@ import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { createDebianCluster, startDebianPostgres } from "./debian-postgres.ts";
+import { POOLED_SERVER, POOLER } from "./event-server.ts";
 import { startPgBouncer } from "./pgbouncer.ts";
 import { MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
 
@@ -41,6 +42,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
       await onServer(server.url, "select pg_reload_conf()");
     }
     project.provide("postgres", { url: server.url, template, pooledUrl: server.pooledUrl });
+    // For the processes that tests start; see event-server.ts.
+    process.env[POOLED_SERVER] = new URL(server.url).host;
+    process.env[POOLER] = server.pooledUrl === undefined ? "" : new URL(server.pooledUrl).host;
   } catch (error) {
     await dropTemplate().catch(() => {});
     await server.stop();

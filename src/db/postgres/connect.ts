@@ -2,6 +2,7 @@ import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import * as schema from "../schema.ts";
 import { detectHungServer } from "./hung-server.ts";
+import type { Endpoint, Pooler } from "./pooler.ts";
 import { type Handle, prepareFrequent, throughPooler } from "./statements.ts";
 
 /** An error that prevents the start. Its message tells the operator in one sentence what is wrong and what to do. */
@@ -22,14 +23,6 @@ export interface Connection {
   close(timeoutSeconds?: number): Promise<void>;
 }
 
-/** A connection pooler between this process and Postgres, such as PgBouncer; see pooler.ts. */
-export interface Pooler {
-  /** True if a connection keeps its session, settings included, between transactions. */
-  readonly keepsSessions: boolean;
-  /** True if the pooler makes named prepared statements known to every backend, as PgBouncer 1.21 does. */
-  readonly keepsStatements: boolean;
-}
-
 /** Timeouts of a pool, in milliseconds. Default, and 0: none. Postgres rolls back what exceeds them. */
 export interface Timeouts {
   statement?: number;
@@ -46,43 +39,50 @@ export interface ConnectOptions {
   maxConnections?: number;
   applicationName?: string;
   timeouts?: Timeouts;
-  /** Default: none, so that each connection has a session of its own. */
-  pooler?: Pooler | undefined;
 }
 
+const KEEPS_NOTHING: Pooler = { keepsSessions: false, keepsStatements: false };
+
 /**
- * Opens a pool that connects lazily.
+ * Opens a pool that connects lazily. A URL alone is that of a direct connection.
  * Reconnects after a fixed 100 ms: the driver's default back-off grows to 20 s for the whole pool and would keep a server
  * disconnected long after Postgres has recovered.
  *
  * Behind a pooler, timeouts bound transactions only: it refuses them as startup parameters, and a statement outside of
  * transactions has the timeouts of its role (db/roles.sql). It accepts the time zone, as every JDBC client sends it.
  */
-export function connect(databaseUrl: string, options: ConnectOptions = {}): Connection {
-  const { timeouts = {}, pooler } = options;
-  const bounds = boundsOf(timeouts);
-  const prepare = pooler?.keepsStatements ?? true;
-  const driver = postgres(databaseUrl, {
+export function connect(database: string | Endpoint, options: ConnectOptions = {}): Connection {
+  const { url, pooler } = typeof database === "string" ? { url: database, pooler: undefined } : database;
+  const { timeouts = {} } = options;
+  const driver = postgres(url, {
     max: options.maxConnections ?? 10,
     connect_timeout: timeouts.acquire ? timeouts.acquire / 1000 : 5,
     backoff: () => 0.1,
-    prepare,
     onnotice: () => {},
-    connection: {
-      application_name: options.applicationName ?? "faregate",
-      TimeZone: "UTC",
-      ...(pooler === undefined ? bounds : {}),
-    },
+    connection: { application_name: options.applicationName ?? "faregate", TimeZone: "UTC" },
   });
-  if (prepare) prepareFrequent(driver);
-  const client = pooler === undefined ? driver : throughPooler(driver, { unnamed: !prepare });
+  const given = driver.options.connection;
+  const bounds = boundsOf(timeouts);
+  let current: Pooler | undefined;
+  const usePooler = (found: Pooler | undefined) => {
+    current = found;
+    // The driver reads both for each connection and statement.
+    const settings = driver.options as { prepare: boolean; connection: object };
+    settings.prepare = found?.keepsStatements ?? true;
+    settings.connection = found === undefined ? { ...bounds, ...given } : given;
+  };
+  usePooler(pooler instanceof Promise ? KEEPS_NOTHING : pooler);
+  // Connections that were opened before keep no timeouts.
+  if (pooler instanceof Promise) void pooler.then(usePooler);
+  prepareFrequent(driver);
+  const client = pooler === undefined ? driver : throughPooler(driver, () => current);
   const waiting = { now: 0, refused: 0 };
   if (timeouts.acquire) boundWaiting(client, waiting, timeouts.acquire);
   const stopWatching = timeouts.acquire
-    ? detectHungServer(databaseUrl, client, {
+    ? detectHungServer(url, client, {
         timeoutMs: timeouts.acquire,
         statementMs: timeouts.statement,
-        isPooled: pooler !== undefined,
+        isPooled: () => current !== undefined,
       })
     : () => {};
   if (pooler !== undefined) boundTransactions(client, bounds);

@@ -30,7 +30,7 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 export function detectHungServer(
   databaseUrl: string,
   client: postgres.Sql,
-  bounds: { timeoutMs: number; statementMs: number | undefined; isPooled: boolean },
+  bounds: { timeoutMs: number; statementMs: number | undefined; isPooled: () => boolean },
 ): () => void {
   const connections = connectionsOf(client);
   const options = client.options as object as { silent?: boolean };
@@ -43,7 +43,7 @@ export function detectHungServer(
   const checkServer = async () => {
     probing = true;
     const before = connections.map((connection) => connection.current);
-    const silent = !(await probe(databaseUrl, bounds.timeoutMs * 0.45, bounds.isPooled));
+    const silent = !(await probe(databaseUrl, bounds.timeoutMs * 0.45, bounds.isPooled()));
     // A reply on any pooled connection also proves that the server works.
     const replied = connections.some((connection, i) => before[i] && connection.current !== before[i]);
     if (!silent || replied) lastAnswerAt = performance.now();

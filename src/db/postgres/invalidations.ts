@@ -1,4 +1,5 @@
 import postgres from "postgres";
+import { chain, type MaybePromise } from "../../core/maybe-promise.ts";
 import { createBatch } from "./batch.ts";
 
 /**
@@ -49,10 +50,11 @@ const MAX_STALENESS_MS = 900;
 
 /**
  * Listens on a dedicated connection and reconnects automatically. Notifications arrive in commit order, so a heartbeat that
- * comes back proves that all earlier notifications have arrived.
+ * comes back proves that all earlier notifications have arrived. The connection needs a session of its own. Nothing is
+ * fresh before the address is known, and if it is undefined.
  */
 export function listenForInvalidations(
-  databaseUrl: string,
+  databaseUrl: MaybePromise<string | undefined>,
   options: { applicationName: string; onState?: (isLive: boolean, error?: unknown) => void },
 ): Invalidations {
   const heartbeatChannel = `faregate_beat_${crypto.randomUUID().replaceAll("-", "")}`;
@@ -89,11 +91,12 @@ export function listenForInvalidations(
       if (channel === CHANNEL) notifyListeners(changeOf(payload));
     },
   };
-  const client = postgres(databaseUrl, settings);
+  let client: postgres.Sql | undefined;
 
   const heartbeat = createBatch<undefined, true>(
     async (requests) => {
       try {
+        if (client === undefined) return requests.map(() => true);
         if (!listening) {
           // Shared, because a dead connection may hold the lock until Postgres notices.
           const lock = `select pg_advisory_lock_shared(${LISTENER_LOCKS}, ${session})`;
@@ -125,8 +128,14 @@ export function listenForInvalidations(
     },
     { maxBatchSize: Infinity, concurrency: 1 },
   );
-  const timer = setInterval(() => void heartbeat(undefined), HEARTBEAT_MS);
-  void heartbeat(undefined);
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const start = (url: string | undefined) => {
+    if (url === undefined || closed) return;
+    client = postgres(url, settings);
+    timer = setInterval(() => void heartbeat(undefined), HEARTBEAT_MS);
+    void heartbeat(undefined);
+  };
+  void chain(databaseUrl, start);
   return {
     session,
     isFresh: () => performance.now() - confirmedAt < MAX_STALENESS_MS,
@@ -139,7 +148,7 @@ export function listenForInvalidations(
       closed = true;
       clearInterval(timer);
       onDisconnect();
-      await client.end({ timeout: 1 });
+      await client?.end({ timeout: 1 });
     },
   };
 }

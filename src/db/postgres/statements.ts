@@ -1,3 +1,4 @@
+import type { Pooler } from "./pooler.ts";
 import { arrayLiteral } from "./lists.ts";
 
 /*
@@ -76,17 +77,20 @@ interface Statement {
  * One statement is in flight per connection, except within transactions: PgBouncer 1.18 gives the backend away while a
  * statement behind another one still asks for the types of its parameters. Its answer is lost, and the connection hangs.
  *
- * With `unnamed`, statements have no name, and still take one round trip. The driver asks for the types of parameters first
- * otherwise. Here each parameter is sent as text, which Postgres reads as the type that the statement needs.
+ * Statements have no name unless the pooler keeps it, and still take one round trip. The driver asks for the types of
+ * parameters first otherwise. Here each parameter is sent as text, which Postgres reads as the type that the statement needs.
+ *
+ * `pooler` is called for each statement. Undefined: there is none.
  */
-export function throughPooler<Pool extends object>(pool: Pool, { unnamed }: { unnamed: boolean }): Pool {
-  const inTransaction = <Inner extends object>(inner: Inner): Inner =>
-    unnamed ? beforeSending(inner, asTexts) : inner;
-  replaceInner(pool, inTransaction);
+export function throughPooler<Pool extends object>(pool: Pool, pooler: () => Pooler | undefined): Pool {
+  const loseName = (statement: Statement) => {
+    if (pooler()?.keepsStatements === false) asTexts(statement);
+  };
+  replaceInner(pool, (inner) => beforeSending(inner, loseName));
   return beforeSending(pool, (statement) => {
-    if (unnamed) asTexts(statement);
+    loseName(statement);
     // False ends the pipeline. The driver has its own callback where a transaction begins.
-    statement.options.onexecute ??= () => false;
+    if (pooler() !== undefined) statement.options.onexecute ??= () => false;
   });
 }
 

@@ -11,12 +11,12 @@ import { runCommand } from "./command.ts";
  * its secrets. An external database is dumped by pg_dump, without the secrets. `npm run restore` restores it. Exit code
  * 0, or 2 with one sentence.
  */
-await runCommand(async ({ config, databaseUrl, isEmbedded }) => {
+await runCommand(async ({ config, database: { url }, isEmbedded }) => {
   const folder = folderOf(process.argv[2]);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const bytes = isEmbedded
-    ? await backUpCluster(databaseUrl, { dataDir: config.DATA_DIR, folder })
-    : await dumpDatabase(databaseUrl, folder);
+    ? await backUpCluster(url, { dataDir: config.DATA_DIR, folder })
+    : await dumpDatabase(url, folder);
   const size = `${(bytes / 1024 / 1024).toFixed(1)} MB`;
   process.stdout.write(
     isEmbedded

@@ -6,8 +6,8 @@ import { runCommand } from "./command.ts";
  * `npm run check:ledger` checks that every balance equals the sum of its movements. Read-only; safe beside a running
  * system. Exit code 0 when all agree, 1 when one does not, 2 when the check could not run.
  */
-await runCommand(async ({ databaseUrl }) => {
-  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-check-ledger" });
+await runCommand(async ({ database }) => {
+  const connection = connect(database, { maxConnections: 1, applicationName: "faregate-check-ledger" });
   try {
     const { balances, movements, violations } = await checkLedger(connection.db);
     for (const { rule, contractId, serviceId, limitName, consumed, moved } of violations) {

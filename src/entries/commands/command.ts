@@ -1,5 +1,7 @@
 import { runningAddress, startEmbeddedPostgres } from "../../db/postgres/embedded.ts";
+import { directly, type Endpoint } from "../../db/postgres/pooler.ts";
 import { type Config, readConfig, requireSecrets, type Secrets } from "../process/config.ts";
+import { sessionsOf } from "../process/database-access.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 import { lockFolder } from "../process/lock.ts";
@@ -8,7 +10,8 @@ import { loadOrCreateSecrets } from "../process/secrets.ts";
 /** Context of a maintenance command. */
 export interface Command {
   config: Config;
-  databaseUrl: string;
+  /** Keeps sessions. */
+  database: Endpoint;
   /**
    * Reads the secrets on demand.
    * @throws StartupProblem when the environment lacks secrets, or has weak ones.
@@ -17,18 +20,29 @@ export interface Command {
   isEmbedded: boolean;
 }
 
-/** Opens the configured database, or else the embedded one: connects if it runs, starts it until `close` otherwise. */
-export async function openDatabaseOf(config: Config): Promise<{ url: string; close(): Promise<void> }> {
-  if (config.DATABASE_URL !== undefined) return { url: config.DATABASE_URL, close: async () => {} };
+/** A database of a command, and how to close it. */
+interface OpenDatabase {
+  endpoint: Endpoint;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the configured database, or else the embedded one: connects if it runs, starts it until `close` otherwise.
+ * @throws StartupProblem behind a pooler without DATABASE_DIRECT_URL.
+ */
+export async function openDatabaseOf(config: Config): Promise<OpenDatabase> {
+  if (config.DATABASE_URL !== undefined) {
+    return { endpoint: await sessionsOf(config, config.DATABASE_URL), close: async () => {} };
+  }
   const dataDir = config.DATA_DIR;
   const password = loadOrCreateSecrets(config).databasePassword;
   const running = runningAddress(dataDir, password);
-  if (running !== undefined) return { url: running, close: async () => {} };
+  if (running !== undefined) return { endpoint: directly(running), close: async () => {} };
   const unlock = lockFolder(dataDir);
   try {
     const server = await startEmbeddedPostgres({ dataDir, password });
     return {
-      url: server.url,
+      endpoint: directly(server.url),
       close: async () => {
         await server.stop();
         unlock();
@@ -52,7 +66,7 @@ export async function runCommand(work: (command: Command) => Promise<number>): P
     const database = await openDatabaseOf(config);
     const secrets = () => (isEmbedded ? loadOrCreateSecrets(config) : requireSecrets(config));
     try {
-      process.exitCode = await work({ config, databaseUrl: database.url, secrets, isEmbedded });
+      process.exitCode = await work({ config, database: database.endpoint, secrets, isEmbedded });
     } finally {
       await database.close();
     }

@@ -48,7 +48,7 @@ if (config !== undefined) {
     }
     const database = await openDatabaseOf(config);
     try {
-      await examineDatabase(database.url, { config, isEmbedded: config.DATABASE_URL === undefined }, tell);
+      await examineDatabase(database.endpoint.url, { config, isEmbedded: config.DATABASE_URL === undefined }, tell);
     } finally {
       await database.close();
     }

@@ -74,9 +74,9 @@ async function importInto(
   const secrets = isEmbedded ? loadOrCreateSecrets(config) : requireSecrets(config);
   const database = await openDatabaseOf(config);
   try {
-    await prepareDatabase(config, secrets, database.url);
+    await prepareDatabase(config, secrets, database.endpoint);
     // One connection: the session that holds the lock writes every batch.
-    const options = { databaseUrl: database.url, applicationName: "faregate-import-space" };
+    const options = { database: database.endpoint, applicationName: "faregate-import-space" };
     return await withResources(config, secrets, options, async (resources) => {
       const ctx = contextOf(resources, { kind: "anonymous" });
       const report = await write(ctx, dump, { config, files, fetches: given.fetch === true, host });

@@ -8,11 +8,14 @@ import { StartupProblem } from "../../db/postgres/connect.ts";
  * the old one in API_KEYS_SECRET_PREVIOUS; after it, that variable may go. Exit code 0, or 1 when something was sealed with
  * neither.
  */
-await runCommand(async ({ config, databaseUrl, secrets }) => {
+await runCommand(async ({ config, database, secrets }) => {
   if (config.API_KEYS_SECRET_PREVIOUS === undefined) {
     throw new StartupProblem("API_KEYS_SECRET_PREVIOUS is not set: there is nothing to carry over.");
   }
-  const opened = await openResources(config, secrets(), { databaseUrl, applicationName: "faregate-reseal" });
+  const opened = await openResources(config, secrets(), {
+    database: { requests: database, sessions: database },
+    applicationName: "faregate-reseal",
+  });
   try {
     const { reencrypted, unreadable } = await reencryptKeys(opened.resources);
     process.stdout.write(

@@ -2,11 +2,13 @@ import { commandLine } from "../../core/command-line.ts";
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
+import type { Endpoint } from "../../db/postgres/pooler.ts";
 import { checkLedger } from "../../db/invariants.ts";
 import { restoreCluster } from "./backup-cluster.ts";
 import { restoreDump } from "./backup-dump.ts";
 import { openDatabaseOf } from "./command.ts";
 import { type Config, readConfig } from "../process/config.ts";
+import { sessionsOf } from "../process/database-access.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 
@@ -30,7 +32,9 @@ try {
   }
   const started = performance.now();
   const verdict =
-    config.DATABASE_URL === undefined ? await embedded(config, folder) : await external(config.DATABASE_URL, folder);
+    config.DATABASE_URL === undefined
+      ? await embedded(config, folder)
+      : await external(await sessionsOf(config, config.DATABASE_URL), folder);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   process.stdout.write(
     `Restored ${verdict.balances} balances with ${verdict.movements} movements in ${seconds} s: ${
@@ -43,8 +47,8 @@ try {
   process.exitCode = 2;
 }
 
-async function check(databaseUrl: string) {
-  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-restore" });
+async function check(database: Endpoint) {
+  const connection = connect(database, { maxConnections: 1, applicationName: "faregate-restore" });
   try {
     return await checkLedger(connection.db);
   } finally {
@@ -52,16 +56,16 @@ async function check(databaseUrl: string) {
   }
 }
 
-async function external(databaseUrl: string, folder: string) {
-  await restoreDump(databaseUrl, folder);
-  return check(databaseUrl);
+async function external(database: Endpoint, folder: string) {
+  await restoreDump(database.url, folder);
+  return check(database);
 }
 
 async function embedded(config: Config, folder: string) {
   await restoreCluster(folder, config.DATA_DIR);
   const database = await openDatabaseOf(config);
   try {
-    return await check(database.url);
+    return await check(database.endpoint);
   } finally {
     await database.close();
   }

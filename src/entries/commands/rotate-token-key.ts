@@ -32,9 +32,9 @@ function readArguments(): { lead: string | undefined; revoke: boolean } {
   }
 }
 
-await runCommand(async ({ config, databaseUrl, secrets }) => {
+await runCommand(async ({ config, database, secrets }) => {
   const { leadMs, revokes } = operands();
-  const options = { databaseUrl, applicationName: "faregate-rotate" };
+  const options = { database, applicationName: "faregate-rotate" };
   return withResources(config, secrets(), options, async (resources) => {
     const ctx = contextOf(resources, { kind: "anonymous" });
     if (revokes) {

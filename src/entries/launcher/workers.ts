@@ -3,6 +3,7 @@ import { requireMigrated } from "../../db/migrate.ts";
 import { requireFreePort } from "../platform/http-server.ts";
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { databaseOf, readConfig, workerCount } from "../process/config.ts";
+import { reachDatabase } from "../process/database-access.ts";
 import { runProcess } from "../process/lifecycle.ts";
 import { mergeMetrics, type WorkerMessage, workerNumber } from "../process/worker-metrics.ts";
 import { workerCommand } from "./runtimes.ts";
@@ -34,7 +35,7 @@ export function wantsWorkers(environment: Readonly<Record<string, string | undef
 export function runWorkers(start: (variables: Record<string, string>) => ChildProcess = spawnWorker): Promise<void> {
   return runProcess("rest-workers", async ({ config, log, hasLauncher }) => {
     const { databaseUrl } = databaseOf(config, hasLauncher);
-    if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
+    if (!hasLauncher) await requireMigrated((await reachDatabase(config, databaseUrl)).requests, MIGRATIONS);
     // With SO_REUSEPORT the workers would share the port with other workers of this user.
     await requireFreePort(config.PORT, config.HOST, "PORT");
     const workers: Supervised[] = [];

@@ -1,4 +1,5 @@
 import { connect } from "../../db/postgres/connect.ts";
+import type { Endpoint } from "../../db/postgres/pooler.ts";
 import type { Resources } from "../../operations/context.ts";
 import { createKeyring } from "../../operations/credentials.ts";
 import { createResources } from "../../operations/resources.ts";
@@ -12,10 +13,10 @@ import { settingsOf } from "./settings.ts";
 export async function withResources<T>(
   config: Config,
   secrets: Secrets,
-  { databaseUrl, applicationName }: { databaseUrl: string; applicationName: string },
+  { database, applicationName }: { database: Endpoint; applicationName: string },
   work: (resources: Resources) => Promise<T>,
 ): Promise<T> {
-  const connection = connect(databaseUrl, { maxConnections: 1, applicationName });
+  const connection = connect(database, { maxConnections: 1, applicationName });
   try {
     const keyring = await createKeyring(secrets);
     return await work(createResources(connection, { keyring, settings: settingsOf(config) }));

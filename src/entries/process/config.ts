@@ -144,7 +144,13 @@ const schema = z.object({
   HOST: z.string().optional(),
   /** Default: an embedded Postgres. */
   DATABASE_URL: databaseAddress("DATABASE_URL"),
-  /** URL of the database with a role that may change the schema. Default: DATABASE_URL. */
+  /** URL of the same database without a pooler, for LISTEN, locks and migrations. Default: DATABASE_URL. */
+  DATABASE_DIRECT_URL: databaseAddress("DATABASE_DIRECT_URL"),
+  /** True: DATABASE_URL leads to a transaction pooler. Default: detected at start. */
+  DATABASE_POOLER: oneOf("DATABASE_POOLER", ["true", "false"]).transform((text) =>
+    text === undefined ? undefined : text === "true",
+  ),
+  /** URL of the database with a role that may change the schema. Default: DATABASE_DIRECT_URL. */
   DATABASE_OWNER_URL: databaseAddress("DATABASE_OWNER_URL"),
   /** Folder of the embedded cluster and its secrets. */
   DATA_DIR: z.string().default(".data"),

@@ -24,6 +24,7 @@ import { sweepAvailability } from "../../operations/changes/scheduled-availabili
 import { expireDueHolds } from "../../operations/due-holds.ts";
 import { sweepDueChanges } from "../../operations/due-changes.ts";
 import { databaseOf } from "./config.ts";
+import { requireSessions, waitForDatabase } from "./database-access.ts";
 import type { Process } from "./lifecycle.ts";
 import { applicationOver, healthApplication, openResources } from "./resources.ts";
 import { openTracing } from "../platform/tracing.ts";
@@ -61,10 +62,12 @@ export interface EventServer {
 /** Opens the feed, the channel, REST and the shared background work. */
 export async function openEventServer({ config, log, tell, hasLauncher }: Process): Promise<EventServer> {
   const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
-  if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
+  const database = await waitForDatabase(config, databaseUrl);
+  const sessions = requireSessions(database);
+  if (!hasLauncher) await requireMigrated(sessions, MIGRATIONS);
   const traced = await openTracing(config, "faregate-events");
-  const opened = await openResources(config, secrets, { databaseUrl, applicationName: "faregate-events-rest", log });
-  const connection = connect(databaseUrl, { maxConnections: 1, applicationName: "faregate-events-feed" });
+  const opened = await openResources(config, secrets, { database, applicationName: "faregate-events-rest", log });
+  const connection = connect(sessions, { maxConnections: 1, applicationName: "faregate-events-feed" });
   const onError = onceAnOutage((error) => log("warn", "the outbox cannot be read for now", error));
   const resumeAfter = process.env["RESUME_AFTER"];
   const start = await startOf(connection, resumeAfter === undefined ? undefined : Number(resumeAfter), onError.report);

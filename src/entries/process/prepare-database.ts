@@ -2,6 +2,7 @@ import { MIGRATIONS } from "../platform/migrations.ts";
 import { randomBytes } from "node:crypto";
 import { migrate, requireMigrated } from "../../db/migrate.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
+import type { Endpoint } from "../../db/postgres/pooler.ts";
 import { contextOf } from "../../operations/context.ts";
 import { createFirstTokenKey } from "../../operations/token-keys.ts";
 import { Failure } from "../../operations/errors.ts";
@@ -10,23 +11,34 @@ import { fillLimitValues } from "../../operations/numeric-limits.ts";
 import { seedFirstAdmin } from "../../operations/accounts/sign-up.ts";
 import type { Config, Secrets } from "./config.ts";
 import { withResources } from "./bare-resources.ts";
+import { sessionsAt } from "./database-access.ts";
 
 /**
  * Migrates the schema and ensures that an ADMIN exists. Returns how to sign in.
  * @throws StartupProblem with MIGRATE=false and a missing migration.
  */
-export async function prepareDatabase(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+export async function prepareDatabase(config: Config, secrets: Secrets, database: Endpoint): Promise<string> {
   if (!config.MIGRATE) {
-    await requireMigrated(databaseUrl, MIGRATIONS);
+    await requireMigrated(database, MIGRATIONS);
     return "with the users there are";
   }
-  await migrate(config.DATABASE_OWNER_URL ?? databaseUrl, MIGRATIONS);
-  return seed(config, secrets, databaseUrl);
+  await migrate(await ownersEndpoint(config, database), MIGRATIONS);
+  return seed(config, secrets, database);
 }
 
-function seed(config: Config, secrets: Secrets, databaseUrl: string): Promise<string> {
+/** Returns the endpoint for migrations. An unreachable one is returned as it is: `migrate` says why it is. */
+async function ownersEndpoint(config: Config, database: Endpoint): Promise<string | Endpoint> {
+  const url = config.DATABASE_OWNER_URL;
+  if (url === undefined || config.DATABASE_POOLER === false) return url ?? database;
+  return sessionsAt(url, "DATABASE_OWNER_URL").catch((error: unknown) => {
+    if (error instanceof StartupProblem) throw error;
+    return url;
+  });
+}
+
+function seed(config: Config, secrets: Secrets, database: Endpoint): Promise<string> {
   const password = config.ADMIN_PASSWORD ?? randomBytes(12).toString("hex");
-  const options = { databaseUrl, applicationName: "faregate-start" };
+  const options = { database, applicationName: "faregate-start" };
   return withResources(config, secrets, options, async (resources) => {
     await fillUsernameSkeletons(resources);
     await fillLimitValues(resources);

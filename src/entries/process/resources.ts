@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
 import { commandLine } from "../../core/command-line.ts";
-import { listenForInvalidations } from "../../db/postgres/invalidations.ts";
+import { type Invalidations, listenForInvalidations } from "../../db/postgres/invalidations.ts";
 import { type Connection, connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { createApp, createHealthApp } from "../../http/app.ts";
 import type { AppEnv, Log } from "../../http/context.ts";
@@ -16,6 +16,7 @@ import { openAnalysisPool, threadsOf } from "../platform/analysis-pool.ts";
 import { openBcryptPool } from "../platform/bcrypt-pool.ts";
 import { readAsset, readConsole } from "../platform/assets.ts";
 import type { Config, Secrets } from "./config.ts";
+import type { DatabaseAccess } from "./database-access.ts";
 import { createDownload } from "../platform/download.ts";
 import { isPublicAddress } from "../platform/public-lookup.ts";
 import { createHealth, type ProcessHealth } from "./health.ts";
@@ -41,22 +42,17 @@ const USES_MS = 60_000;
 export async function openResources(
   config: Config,
   secrets: Secrets,
-  options: { databaseUrl: string; applicationName: string; log?: Log },
+  options: { database: DatabaseAccess; applicationName: string; log?: Log },
 ): Promise<OpenResources> {
-  const { databaseUrl, applicationName, log } = options;
+  const { database, applicationName, log } = options;
   allowHashes(config.PASSWORD_HASHES);
   const maxConnections = config.DATABASE_POOL_SIZE;
-  const connection = connect(databaseUrl, { applicationName, maxConnections, timeouts: timeoutsOf(config) });
-  let listening = true;
-  const changes = listenForInvalidations(databaseUrl, {
+  const connection = connect(database.requests, {
     applicationName,
-    onState: (isLive, error) => {
-      if (!isLive && listening)
-        log?.("warn", "changes cannot be followed for now: keys and contracts are read on every request", error);
-      if (isLive && !listening) log?.("info", "changes are followed again");
-      listening = isLive;
-    },
+    maxConnections,
+    timeouts: timeoutsOf(config),
   });
+  const changes = followChanges(database, applicationName, log);
   const pool = openAnalysisPool({
     threads: config.ANALYSIS_THREADS ?? threadsOf(),
     memoryMb: config.ANALYSIS_MEMORY_MB,
@@ -67,7 +63,7 @@ export async function openResources(
     analysis: createAnalysis({ runInThread: pool.run }),
     keyring: await createKeyring(secrets, createNodeSigner),
     settings: settingsOf(config),
-    changes,
+    ...(changes === undefined ? {} : { changes }),
     isPublicAddress,
     compareBcrypt: bcrypt.compare,
     download: createDownload({ allowedHosts: config.PRICING_URL_ALLOWED_HOSTS }),
@@ -99,9 +95,39 @@ export async function openResources(
       clearInterval(usesTimer);
       const written = Promise.all([flush(), flushUses(), resources.evaluators.flush().catch(() => {})]);
       await Promise.race([written, new Promise((resolve) => setTimeout(resolve, 2000))]);
-      await Promise.all([connection.close(), changes.close(), pool.close(), bcrypt.close()]);
+      await Promise.all([connection.close(), changes?.close(), pool.close(), bcrypt.close()]);
     },
   };
+}
+
+/** Follows changes on an endpoint that keeps sessions. Undefined, and logged, where there is none. */
+function followChanges({ sessions }: DatabaseAccess, applicationName: string, log?: Log): Invalidations | undefined {
+  const warnOfPooler = () =>
+    log?.(
+      "warn",
+      "DATABASE_URL leads to a connection pooler, and DATABASE_DIRECT_URL is not set: keys and contracts are read on every request",
+    );
+  if (sessions === undefined) {
+    warnOfPooler();
+    return undefined;
+  }
+  const url =
+    sessions instanceof Promise
+      ? sessions.then((found) => {
+          if (found === undefined) warnOfPooler();
+          return found?.url;
+        })
+      : sessions.url;
+  let listening = true;
+  return listenForInvalidations(url, {
+    applicationName,
+    onState: (isLive, error) => {
+      if (!isLive && listening)
+        log?.("warn", "changes cannot be followed for now: keys and contracts are read on every request", error);
+      if (isLive && !listening) log?.("info", "changes are followed again");
+      listening = isLive;
+    },
+  });
 }
 
 /** Creates the REST application over these resources. */
@@ -131,7 +157,7 @@ export function healthApplication(config: Config, health: ProcessHealth): Hono<A
 export async function openApplication(
   config: Config,
   secrets: Secrets,
-  options: { databaseUrl: string; applicationName: string; log: Log },
+  options: { database: DatabaseAccess; applicationName: string; log: Log },
 ): Promise<{ app: Hono<AppEnv>; health: ProcessHealth; endStreams(): void; close(): Promise<void> }> {
   const traced = await openTracing(config, options.applicationName);
   const { resources, health, endStreams, close } = await openResources(config, secrets, options);

@@ -1,6 +1,7 @@
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { requireMigrated } from "../../db/migrate.ts";
 import { type Config, databaseOf } from "./config.ts";
+import { reachDatabase } from "./database-access.ts";
 import { runProcess } from "./lifecycle.ts";
 import { openApplication } from "./resources.ts";
 import { metricsOfAll, workerNumber } from "./worker-metrics.ts";
@@ -25,9 +26,10 @@ export type Drain = (deadlineMs: number) => Promise<void>;
 export function runRest(listen: (served: Served) => Drain | Promise<Drain>): Promise<void> {
   return runProcess("rest", async ({ config, log, hasLauncher }) => {
     const { databaseUrl, secrets } = databaseOf(config, hasLauncher);
-    if (!hasLauncher) await requireMigrated(databaseUrl, MIGRATIONS);
+    const database = await reachDatabase(config, databaseUrl);
+    if (!hasLauncher) await requireMigrated(database.requests, MIGRATIONS);
     const { app, health, endStreams, close } = await openApplication(config, secrets, {
-      databaseUrl,
+      database,
       applicationName: "faregate-rest",
       log,
     });

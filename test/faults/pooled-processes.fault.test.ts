@@ -1,0 +1,202 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { checkLedger } from "../../src/db/invariants.ts";
+import { migrate } from "../../src/db/migrate.ts";
+import { connect } from "../../src/db/postgres/connect.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { launch, useLaunchers } from "../entries/launcher.ts";
+import { tasker } from "../support/contracting.ts";
+import {
+  freePort,
+  type RunningServer,
+  startEventServer,
+  startRestServer,
+  TEST_SECRETS,
+} from "../support/event-server.ts";
+import { type PgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
+import { MIGRATIONS } from "../support/postgres-server.ts";
+import { contractUsers } from "../support/seed.ts";
+
+/*
+ * Real processes whose DATABASE_URL leads to PgBouncer in transaction mode, with and without DATABASE_DIRECT_URL. Nobody
+ * tells them that it is one.
+ */
+
+const REST = [process.execPath, "--import", "tsx", "src/entries/node.ts"] as const;
+const USERS = Array.from({ length: 8 }, (_, index) => `user-${index}`);
+
+let folder: string;
+let postgres: EmbeddedPostgres;
+let pooler: PgBouncer;
+let key: string;
+const servers: RunningServer[] = [];
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "faregate-pooled-"));
+  postgres = await startEmbeddedPostgres({ dataDir: folder, password: "sesame" });
+  await migrate(postgres.url, MIGRATIONS);
+  const connection = connect(postgres.url);
+  key = await contractUsers(connection, {
+    pricing: tasker({ maxTasks: 1_000_000 }),
+    service: "tasker",
+    plan: "PRO",
+    userIds: USERS,
+  });
+  await connection.close();
+  pooler = await startPgBouncer(postgres.url, { default_pool_size: 4 });
+}, 60_000);
+afterAll(async () => {
+  for (const server of servers) server.process.kill("SIGKILL");
+  await pooler.stop();
+  await postgres.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const url = () => pooler.url("faregate");
+const kept = async (started: Promise<RunningServer>): Promise<RunningServer> => {
+  const server = await started;
+  servers.push(server);
+  return server;
+};
+
+async function call(
+  server: RunningServer,
+  path: string,
+  body?: object,
+  method = body === undefined ? "GET" : "POST",
+): Promise<{ status: number; body: unknown }> {
+  const answer = await fetch(`${server.url}/api/v1${path}`, {
+    method,
+    headers: { "x-api-key": key, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, body: text === "" ? undefined : JSON.parse(text) };
+}
+
+/** Consumes through these servers from many clients at once. Returns the statuses and how often each came. */
+async function consumeThrough(through: readonly RunningServer[], calls: number): Promise<Record<string, number>> {
+  const statuses: Record<string, number> = {};
+  const client = async (first: number) => {
+    for (let n = first; n < calls; n += 16) {
+      const server = through[n % through.length];
+      if (server === undefined) throw new Error("no server");
+      const path = `/features/${USERS[n % USERS.length]}/tasker-board`;
+      // Some consumptions raise events, reads and dry runs go beside them.
+      const answers = [await call(server, path, { "tasker-maxTasks": 1 })];
+      if (n % 4 === 0) answers.push(await call(server, `/contracts/${USERS[n % USERS.length]}`));
+      if (n % 4 === 1) answers.push(await call(server, `${path}?dryRun=true`, { "tasker-maxTasks": 1 }));
+      for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: 16 }, (_, first) => client(first)));
+  return statuses;
+}
+
+/** Reads a stream of events until it is closed. */
+async function follow(server: RunningServer, path: string): Promise<{ text(): string; close(): void }> {
+  const abort = new AbortController();
+  const answer = await fetch(`${server.url}/api/v1${path}`, { headers: { "x-api-key": key }, signal: abort.signal });
+  expect(answer.status).toBe(200);
+  let text = "";
+  const read = async () => {
+    for await (const chunk of answer.body ?? []) text += Buffer.from(chunk).toString();
+  };
+  void read().catch(() => {});
+  return { text: () => text, close: () => abort.abort() };
+}
+
+async function counted(): Promise<number> {
+  const connection = connect(postgres.url, { maxConnections: 1 });
+  try {
+    const { violations } = await checkLedger(connection.db);
+    expect(violations).toEqual([]);
+    const [row] = await connection.client<{ sum: string }[]>`select sum(consumed)::text as sum from usage_levels`;
+    return Number(row?.sum);
+  } finally {
+    await connection.close();
+  }
+}
+
+it("with a direct address, REST and event servers serve, follow changes, and count each call once", async () => {
+  const direct = { DATABASE_DIRECT_URL: postgres.url };
+  const rest = await kept(startRestServer(REST, url(), direct));
+  const events = await kept(startEventServer(url(), direct));
+  const before = await counted();
+  const statuses = await consumeThrough([rest, events], 400);
+  expect(Object.keys(statuses)).toEqual(["200"]);
+  expect(await counted()).toBe(before + 400);
+
+  // Both depend on LISTEN: the event server's feed, and the beats for local evaluators.
+  const feed = await follow(events, "/events/stream");
+  const changes = await follow(rest, "/events/stream?changes=true");
+  expect((await call(events, "/contracts", contract("newcomer"))).status).toBe(201);
+  expect((await call(events, "/contracts/newcomer", undefined, "DELETE")).status).toBe(204);
+  await vi.waitUntil(() => feed.text().includes("CONTRACT_CREATED"), { timeout: 10_000 });
+  await vi.waitUntil(() => /event: change[^]*event: beat/.test(changes.text()), { timeout: 10_000 });
+  feed.close();
+  changes.close();
+  expect(rest.output() + events.output()).not.toMatch(/"level":"(warn|error)"(?!.*ALLOWED_ORIGINS)/);
+}, 120_000);
+
+it("without one, REST serves by reading on every request, says so, and counts each call once", async () => {
+  const pair = [await kept(startRestServer(REST, url())), await kept(startRestServer(REST, url()))];
+  const before = await counted();
+  expect(Object.keys(await consumeThrough(pair, 400))).toEqual(["200"]);
+  expect(await counted()).toBe(before + 400);
+  expect(pair[0]?.output()).toContain("DATABASE_DIRECT_URL is not set: keys and contracts are read on every request");
+  // Nobody may listen on a backend that others get.
+  const connection = connect(postgres.url, { maxConnections: 1 });
+  expect(
+    await connection.client`select 1 from pg_stat_activity where query ilike 'listen%' and application_name like '%changes'
+    and state_change > now() - interval '1 second' and client_port is null`,
+  ).toEqual([]);
+  await connection.close();
+}, 120_000);
+
+const contract = (userId: string) => ({
+  userContact: { userId, username: userId },
+  contractedServices: { tasker: "1.0.0" },
+  subscriptionPlans: { tasker: "PRO" },
+  subscriptionAddOns: {},
+});
+
+it("without one, an event server refuses to start with one sentence, and so where the direct one is a pooler too", async () => {
+  await expect(startEventServer(url())).rejects.toThrow(
+    "the server did not start: DATABASE_URL leads to a connection pooler that keeps no sessions, and events and locks need one: set DATABASE_DIRECT_URL to an address of the same database without a pooler.\n",
+  );
+  await expect(startEventServer(url(), { DATABASE_DIRECT_URL: url() })).rejects.toThrow(
+    "the server did not start: DATABASE_DIRECT_URL leads to a connection pooler that keeps no sessions: set it to an address of the same database without a pooler.\n",
+  );
+});
+
+describe("npm start without one", () => {
+  useLaunchers();
+
+  it("refuses with the same sentence", async () => {
+    const launcher = launch({ ...TEST_SECRETS, DATABASE_URL: url() });
+    expect(await launcher.exit).toBe(1);
+    expect(launcher.errors()).toMatch(/^DATABASE_URL leads to a connection pooler .+ without a pooler\.\n$/);
+  });
+});
+
+it("REST that starts before its pooler serves once that is there", async () => {
+  const port = await freePort();
+  const late = new URL(url());
+  late.port = String(port);
+  const rest = await kept(startRestServer(REST, late.href));
+  expect((await call(rest, `/features/${USERS[0]}/tasker-board`, {})).status).toBe(503);
+  const own = await startPgBouncer(postgres.url, { listen_port: port });
+  try {
+    const path = `/features/${USERS[0]}/tasker-board`;
+    await vi.waitUntil(async () => (await call(rest, path, { "tasker-maxTasks": 1 })).status === 200, {
+      timeout: 20_000,
+    });
+    expect(Object.keys(await consumeThrough([rest], 100))).toEqual(["200"]);
+    await vi.waitUntil(() => rest.output().includes("DATABASE_DIRECT_URL is not set"), { timeout: 20_000 });
+  } finally {
+    await rest.stop();
+    await own.stop();
+  }
+}, 120_000);
