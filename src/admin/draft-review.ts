@@ -1,6 +1,6 @@
 import type { Finding } from "../core/change/finding.ts";
 import type { RejectedUpload, Review } from "../core/change/review.ts";
-import type { PricingProblem } from "../core/pricing/model.ts";
+import { type PricingProblem, problemText } from "../core/pricing/model.ts";
 import type { Steps } from "../core/steps.ts";
 import { readable } from "./format.ts";
 
@@ -52,7 +52,7 @@ export async function reviewDraft(draft: Draft, isOutdated: () => boolean): Prom
   if (isOutdated()) return undefined;
   const parsed = parsePricing(draft.text, new Date());
   if (!parsed.ok) {
-    const problems = parsed.problems.map((problem) => ({ ...problem, message: readable(problem.message) }));
+    const problems = parsed.problems.map((problem) => ({ ...problem, message: readable(problemText(problem)) }));
     return { state: "broken", problems };
   }
   const { pricing } = parsed;

@@ -1,10 +1,10 @@
-import type { Pricing, PricingProblem } from "../core/pricing/model.ts";
+import { type Pricing, type PricingProblem, problemText } from "../core/pricing/model.ts";
 import { parsePricing } from "../core/pricing/parse/pricing.ts";
 import { CliFailure, type Io } from "./command.ts";
 
 /** Formats one problem per line, as `path:line:column`, which editors and terminals turn into links. */
 export function listProblems(path: string, problems: readonly PricingProblem[]): string {
-  return problems.map(({ line, column, message }) => `\n  ${path}:${line}:${column} ${message}`).join("");
+  return problems.map((problem) => `\n  ${path}:${problem.line}:${problem.column} ${problemText(problem)}`).join("");
 }
 
 /**

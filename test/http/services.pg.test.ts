@@ -128,6 +128,27 @@ describe.each(FAMILIES)("%s", (family) => {
       expect(await to.call("GET", `/${name}`)).toMatchObject(notFound(name));
     });
 
+    test("all illegal keys are named at once, each with its place, what is allowed and a legal key", async () => {
+      const features = `
+  24/7support: { valueType: BOOLEAN, defaultValue: true, type: SUPPORT }
+  99.9UptimeSLA: { valueType: BOOLEAN, defaultValue: true, type: GUARANTEE }`;
+      const answer = await to.create({ name: mine("Illegal keys"), features, usageLimits: " {}", plans: `\n  Pro+: { price: 0, unit: u, features: null }`, addOns: " {}" }); // prettier-ignore
+      const rule = 'Keys must not contain "." or other invalid characters.';
+      const allowed = 'Allowed are A-Z, a-z, 0-9, "_" and "-"';
+      const place = { line: expect.any(Number), column: 3 };
+      expect(answer).toMatchObject({
+        status: 400,
+        body: {
+          error: `Invalid key in features: "24/7support". ${rule}`,
+          problems: [
+            { message: `Invalid key in features: "24/7support". ${rule} ${allowed}, such as "support247".`, path: "features.24/7support", ...place },
+            { message: `Invalid key in features: "99.9UptimeSLA". ${rule} ${allowed}, such as "uptimeSLA99_9".`, path: "features.99.9UptimeSLA", ...place },
+            { message: `Invalid key in plans: "Pro+". ${rule} ${allowed}, such as "Pro_Plus".`, path: "plans.Pro+", ...place },
+          ],
+        },
+      }); // prettier-ignore
+    });
+
     test("a name that is taken is refused in any letter case, and nothing of the upload is stored", async () => {
       const name = mine("Taken");
       await to.create({ name });

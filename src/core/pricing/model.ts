@@ -172,11 +172,18 @@ export interface Pricing {
  */
 export interface PricingProblem {
   readonly kind: "yaml" | "pricing" | "key";
+  /** Sentence that the contract pins. */
   readonly message: string;
+  /** Says what to write instead. */
+  readonly advice?: string;
   readonly path: string;
   readonly line: number;
   readonly column: number;
 }
+
+/** Returns the message of a problem with its advice, for lists that show all problems. */
+export const problemText = ({ message, advice }: Pick<PricingProblem, "message" | "advice">): string =>
+  advice === undefined ? message : `${message} ${advice}`;
 
 /** Creates a record without a prototype, safe for keys from user input. */
 export function emptyRecord<Value>(): Record<string, Value> {

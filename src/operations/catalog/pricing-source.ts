@@ -2,7 +2,7 @@ import { tenantOf } from "../access.ts";
 import { eq, sql } from "drizzle-orm";
 import type { ReadUpload as ParsedUpload } from "../../core/change/analysis.ts";
 import type { UploadReport } from "../../core/change/review.ts";
-import type { Pricing } from "../../core/pricing/model.ts";
+import { type Pricing, problemText } from "../../core/pricing/model.ts";
 import { hashModelText, type ServiceRow, versionKey } from "../../db/queries/pricings.ts";
 import { pricings } from "../../db/schema.ts";
 import { type Context, newId } from "../context.ts";
@@ -44,7 +44,10 @@ interface ReadSource {
 
 function fromParsed(result: ParsedUpload["parsed"]): ReadSource {
   if (result.ok) return { pricing: result.pricing };
-  const problems = result.problems.map(({ message, path, line, column }) => ({ message, path, line, column }));
+  const problems = result.problems.map((problem) => {
+    const { path, line, column } = problem;
+    return { message: problemText(problem), path, line, column };
+  });
   const [first] = result.problems;
   const sentence = first?.message ?? "The file does not contain valid YAML content.";
   if (first?.kind === "key" && result.pricing !== undefined) {

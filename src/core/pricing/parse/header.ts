@@ -2,6 +2,7 @@ import { CURRENCIES } from "./currencies.ts";
 import { emptyRecord } from "../model.ts";
 import type { JsonValue, Pricing } from "../model.ts";
 import { isDotSegment } from "../names.ts";
+import { invalidKey, RESERVED_KEYS } from "./legal-key.ts";
 import { isWebAddress, nameFault, textItems } from "./value.ts";
 import type { Section } from "./problems.ts";
 import { isDate, isList, isMap, shown } from "./tree.ts";
@@ -11,9 +12,6 @@ import { utcDay } from "./yaml-scalars.ts";
 
 /** Top-level fields of a pricing, without its four maps. */
 export type PricingHeader = Omit<Pricing, "syntaxVersion" | "features" | "usageLimits" | "plans" | "addOns">;
-
-/** Keys that access an object's prototype. Source: pricing2yaml.md §3. */
-export const RESERVED_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 
 /** Equals the limit for names, because versions appear in URLs and database indexes. */
 const MAX_VERSION_LENGTH = 255;
@@ -143,11 +141,6 @@ function refuseReserved(section: Section, map: string, key: string, at: number):
   if (!RESERVED_KEYS.has(key)) return false;
   section.failAt(`${map}.${key}`, at, invalidKey(map, key));
   return true;
-}
-
-/** Returns the message for a key that is forbidden in every map. Source: pricing2yaml.md §3. */
-export function invalidKey(map: string, key: string): string {
-  return `Invalid key in ${map}: "${key}". Keys must not contain "." or other invalid characters.`;
 }
 
 /**

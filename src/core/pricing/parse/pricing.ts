@@ -5,7 +5,9 @@ import type { AddOn, Feature, JsonValue, Plan, Pricing, PricingProblem, UsageLim
 import { readAddOn } from "./add-on.ts";
 import type { PendingName } from "./add-on.ts";
 import { readFeature } from "./feature.ts";
-import { invalidKey, readHeader, RESERVED_KEYS } from "./header.ts";
+import { readHeader } from "./header.ts";
+import { invalidKey, isLegalKey, keyAdvice, RESERVED_KEYS } from "./legal-key.ts";
+import type { KeyMap } from "./legal-key.ts";
 import { readPlan } from "./plan.ts";
 import { readUsageLimit } from "./usage-limit.ts";
 import { namedItems, textItems } from "./value.ts";
@@ -24,11 +26,8 @@ export type ParsedPricing =
   /** `pricing` is what could be read. It is complete if the first problem is of kind `key`. */
   | { ok: false; problems: readonly PricingProblem[]; pricing?: Pricing };
 
-const MAPS = ["features", "usageLimits", "plans", "addOns"] as const;
-type MapName = (typeof MAPS)[number];
-
 /** Words for messages: the item of each map, and the error for a value that is not a map. */
-const WORDS: Readonly<Record<MapName, { item: string; shape: string; notAMap: string }>> = {
+const WORDS: Readonly<Record<KeyMap, { item: string; shape: string; notAMap: string }>> = {
   features: {
     item: "feature",
     shape: "The feature must be an object of type Feature",
@@ -68,7 +67,7 @@ class MapReader {
   }
 
   /** Returns the items of `map`. Reports any value other than a map or list. */
-  items(map: MapName): readonly NamedItem[] {
+  items(map: KeyMap): readonly NamedItem[] {
     const value = this.root.value(map);
     if (isMap(value) || isList(value)) return namedItems(value);
     if (value !== null || map === "features") this.root.fail(map, WORDS[map].notAMap);
@@ -77,7 +76,7 @@ class MapReader {
 
   /** Reads each item with `read` and omits unreadable ones. */
   *read<Item>(
-    map: MapName,
+    map: KeyMap,
     items: readonly NamedItem[],
     read: (section: Section, item: NamedItem) => Item | undefined,
   ): Steps<Item[]> {
@@ -95,8 +94,8 @@ class MapReader {
         if (result !== undefined) results.push(result);
       }
       seen.add(name);
-      if (!/^[A-Za-z0-9_-]+$/.test(name) || RESERVED_KEYS.has(name))
-        this.problems.add("key", invalidKey(map, name), `${map}.${key}`, entry.at, 1);
+      if (!isLegalKey(name))
+        this.problems.add("key", invalidKey(map, name), `${map}.${key}`, entry.at, 1, keyAdvice(map, name));
       yield;
     }
     return results;

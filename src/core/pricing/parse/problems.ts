@@ -7,6 +7,7 @@ import { positions } from "./yaml.ts";
 const MAX_PROBLEMS = 1_000;
 const MAX_MESSAGE_LENGTH = 4_000;
 const MAX_PATH_LENGTH = 1_000;
+const MAX_ADVICE_LENGTH = 1_000;
 /** Maximum total characters of all messages and paths in one response. */
 const MAX_LISTED_LENGTH = 256 * 1024;
 
@@ -30,15 +31,27 @@ export class Problems {
    * Adds a problem unless one with the same path exists, because it would be a consequence of the first. `rank` follows
    * the order of checks in the reference implementation: 0 parser, 1 illegal keys, 2 storage.
    */
-  add(kind: PricingProblem["kind"], message: string, path: string, at: number, rank: 0 | 1 | 2 = 0): void {
+  add(
+    kind: PricingProblem["kind"],
+    message: string,
+    path: string,
+    at: number,
+    rank: 0 | 1 | 2 = 0,
+    advice?: string,
+  ): void {
     if (this.found.length >= MAX_PROBLEMS || this.length >= MAX_LISTED_LENGTH) return;
     const shortPath = excerpt(path, MAX_PATH_LENGTH);
     // Truncated paths may be equal; the offset distinguishes them.
     const place = `${kind === "key" ? "key " : ""}${shortPath}${shortPath.length > MAX_PATH_LENGTH ? `@${at}` : ""}`;
     if (this.paths.has(place)) return;
     this.paths.add(place);
-    const problem = { kind, message: excerpt(message, MAX_MESSAGE_LENGTH), path: shortPath };
-    this.length += problem.message.length + problem.path.length;
+    const problem = {
+      kind,
+      message: excerpt(message, MAX_MESSAGE_LENGTH),
+      path: shortPath,
+      ...(advice === undefined ? {} : { advice: excerpt(advice, MAX_ADVICE_LENGTH) }),
+    };
+    this.length += problem.message.length + problem.path.length + (advice?.length ?? 0);
     this.found.push({ rank, problem, at });
   }
 
