@@ -1,5 +1,6 @@
 import { namedItems } from "../pricing/parse/value.ts";
 import { isMap } from "../pricing/parse/tree.ts";
+import type { TreeMap } from "../pricing/parse/tree.ts";
 import type { Steps } from "../steps.ts";
 import { positions, readYamlSteps } from "../pricing/parse/yaml.ts";
 
@@ -19,6 +20,8 @@ export const LINT_CODES = {
   "dominated-plan": "warning",
   "idle-add-on": "warning",
   "ignored-name": "warning",
+  "negative-limit": "warning",
+  "unread-key": "warning",
   "unreachable-add-on": "warning",
   "unread-limit": "warning",
   "idle-in-plan": "info",
@@ -30,8 +33,13 @@ export const LINT_CODES = {
 export type LintCode = keyof typeof LINT_CODES;
 export type Severity = "error" | "warning" | "info";
 
-/** Path to the item of a finding: one of the four maps, the item's name, and optionally one of its fields. */
-export type FindingPath = readonly [map: "features" | "usageLimits" | "plans" | "addOns", name: string, field?: string];
+/** Path to the item of a finding: one of the four maps, the item's name, and optionally one of its fields, or of its values. */
+export type FindingPath = readonly [
+  map: "features" | "usageLimits" | "plans" | "addOns",
+  name: string,
+  field?: string,
+  valueOf?: string,
+];
 
 /** A part of a pricing that is valid but useless. */
 export interface Finding {
@@ -54,12 +62,16 @@ interface SourceFacts {
   locate(path: FindingPath): { line: number; column: number };
   /** Paths to the `name` fields of items in maps. The key is the name; the field is ignored. */
   readonly ignoredNames: readonly FindingPath[];
+  /** The document; undefined without a text. */
+  readonly root: TreeMap | undefined;
+  /** Returns the line and column of an offset into the document. */
+  locateOffset(at: number): { line: number; column: number };
 }
 
 /** Reads the text of a pricing in steps. Without a text, every item is at the start. */
 export function* sourceFactsSteps(source: string | undefined): Steps<SourceFacts> {
   const start = { line: 1, column: 1 };
-  const nothing: SourceFacts = { locate: () => start, ignoredNames: [] };
+  const nothing: SourceFacts = { locate: () => start, ignoredNames: [], root: undefined, locateOffset: () => start };
   if (source === undefined) return nothing;
   const text = source.startsWith("\uFEFF") ? source.slice(1) : source;
   const document = yield* readYamlSteps(text);
@@ -79,11 +91,15 @@ export function* sourceFactsSteps(source: string | undefined): Steps<SourceFacts
       if (item.map?.entries.has("name") === true) ignoredNames.push([map, name, "name"]);
   }
   return {
-    locate: ([map, name, field]) => {
+    locate: ([map, name, field, valueOf]) => {
       const item = items.get(map)?.get(name);
-      const at = (field === undefined ? undefined : item?.map?.entries.get(field)?.at) ?? item?.at;
+      const entry = field === undefined ? undefined : item?.map?.entries.get(field);
+      const value = valueOf !== undefined && isMap(entry?.value) ? entry.value.entries.get(valueOf) : undefined;
+      const at = value?.at ?? entry?.at ?? item?.at;
       return at === undefined ? start : locate(at);
     },
     ignoredNames,
+    root,
+    locateOffset: locate,
   };
 }

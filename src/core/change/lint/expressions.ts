@@ -8,6 +8,7 @@ import type { FindingPath, LintCode } from "../finding.ts";
 import type { Entitlements, Mode, memoizeEntitlements, Side } from "../entitlements.ts";
 import type { Space } from "../space.ts";
 import { addOnsOfFeature } from "../add-on-index.ts";
+import { lintLimits } from "./limits.ts";
 import type { Steps } from "../../steps.ts";
 
 /** Reports one finding. The code determines the severity, and the path determines the line. */
@@ -230,29 +231,4 @@ export function* lintFeatures(linting: Linting): Steps<void> {
     yield;
   }
   lintLimits(side, report);
-}
-
-/**
- * Reports limits that no expression reads. Skips pricings without expressions, where the application enforces limits.
- */
-function lintLimits({ pricing, expressions, tracked }: Side, report: Report): void {
-  const all = [...expressions.values()].flatMap((modes) => [modes.client, modes.server]);
-  const facts = all.filter((each) => each !== undefined);
-  if (facts.length === 0) return;
-  const read = new Set(facts.flatMap((each) => [...each.limits, ...each.usage]));
-  for (const { name } of pricing.pricing.usageLimits) {
-    if (read.has(name)) continue;
-    if (tracked.has(name))
-      report(
-        "unread-limit",
-        ["usageLimits", name],
-        `${name} is counted, but no expression compares its consumption with it, so it restricts nobody. Read it in the expression of the feature that it limits.`,
-      );
-    else
-      report(
-        "unread-value",
-        ["usageLimits", name],
-        `No expression reads ${name}: only your own application can enforce it.`,
-      );
-  }
 }

@@ -6,6 +6,8 @@ import { memoizeEntitlements, sideSteps } from "../entitlements.ts";
 import { lintFeatures } from "./expressions.ts";
 import type { Report } from "./expressions.ts";
 import { lintOffers } from "./offers.ts";
+import { lintNegatives } from "./limits.ts";
+import { unreadKeys } from "./unread-keys.ts";
 import { Space } from "../space.ts";
 import { finish, NEVER_OVER } from "../../steps.ts";
 import type { IsOver, Steps } from "../../steps.ts";
@@ -15,7 +17,7 @@ class Over extends Error {}
 
 /**
  * Finds valid but useless parts of a pricing. These are features that are never on, plans and add-ons that nobody would
- * or could buy, limits that restrict nobody, and expressions that fail or decide nothing.
+ * or could buy, limits that restrict nobody, keys that nothing reads, and expressions that fail or decide nothing.
  *
  * Every finding holds for all valid configurations; undecidable cases are not reported. Pass `source`, the text of the
  * pricing, to get lines and file order. A malicious pricing can take minutes to lint, so linting polls `isOver` and
@@ -38,7 +40,7 @@ export function* lintSteps(pricing: Pricing, source?: string, isOver: IsOver = N
     step();
     return remembered(configuration);
   };
-  const { locate, ignoredNames } = yield* sourceFactsSteps(source);
+  const { locate, ignoredNames, root, locateOffset } = yield* sourceFactsSteps(source);
   const findings: Finding[] = [];
   const report: Report = (code, path, message) => {
     const place = path.filter((part) => part !== undefined).join(".");
@@ -50,7 +52,12 @@ export function* lintSteps(pricing: Pricing, source?: string, isOver: IsOver = N
       path,
       `The name of an item is its key: ${path[1]}. Remove the field name, or rename the key.`,
     );
+  for (const { path, at, message } of root === undefined ? [] : yield* unreadKeys(root)) {
+    const code = "unread-key";
+    findings.push({ code, severity: LINT_CODES[code], path: path.join("."), ...locateOffset(at), message });
+  }
   try {
+    yield* lintNegatives(side, report);
     yield* lintFeatures({ side, space, holdingAt, report, step });
     yield* lintOffers({ side, space, holdingAt, report, step });
   } catch (error) {

@@ -5,6 +5,10 @@ import { createSide } from "../../../../src/core/change/entitlements.ts";
 import { lintPricing } from "../../../../src/core/change/lint/lint.ts";
 import { compilePricing, trackedLimits } from "../../../../src/core/pricing/compile.ts";
 import { evaluateBoolean, prepareEvaluation } from "../../../../src/core/pricing/evaluate.ts";
+import { unreadKeys } from "../../../../src/core/change/lint/unread-keys.ts";
+import { finish } from "../../../../src/core/steps.ts";
+import { isMap } from "../../../../src/core/pricing/parse/tree.ts";
+import { readYaml } from "../../../../src/core/pricing/parse/yaml.ts";
 import { parsePricing } from "../../../../src/core/pricing/parse/pricing.ts";
 import { grant } from "../../../../src/core/pricing/subscription.ts";
 import { everyConfiguration, smallPricing } from "../small-pricings.ts";
@@ -50,6 +54,131 @@ describe("lint", () => {
       "6 warning ignored-name features.board.name",
     ]);
     expect(lint(features("  - { name: board, valueType: BOOLEAN, defaultValue: true, type: DOMAIN }"))).toEqual([]);
+  });
+
+  it("names each key that nothing reads, with the one that was probably meant", () => {
+    const source = `${HEAD}usaeLimits: {}
+colour: blue
+x-template: { any: thing }
+custom: { any: thing }
+features:
+  board: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, docUrl: https://acme.test, expresion: "true" }
+  page: { valueType: BOOLEAN, defaultValue: true, type: INTEGRATION, integrationType: API, pricingUrls: [https://acme.test] }
+usageLimits:
+  tasks: { valueType: NUMERIC, defaultValue: 5, type: RENEWABLE, periode: { value: 1 } }
+  seats: { valueType: NUMERIC, defaultValue: 5, type: RENEWABLE, period: { value: 1, units: DAY } }
+plans:
+  FREE: { price: 0, features: null, monthlyPrice: 3 }
+  PRO: { price: 1, features: { board: false }, usageLimit: {}, usageLimits: { seats: { value: 9, vlaue: 7 } } }
+addOns:
+  more:
+    price: 1
+    availableFro: [PRO]
+    usageLimitsExtensions: { seats: { value: 5 } }
+    subscriptionConstraints: { min: 1, max: 3, step: 2 }
+`;
+    const result = parsePricing(source, new Date("2026-01-01T00:00:00Z"));
+    if (!result.ok) throw new Error(result.problems[0]?.message);
+    const found = lintPricing(result.pricing, source).filter(({ code }) => code === "unread-key");
+    expect(found.map(({ line, path, message }) => `${line} ${path}: ${message}`)).toEqual([
+      "5 usaeLimits: Nothing reads the key usaeLimits. Merge it into usageLimits.",
+      "6 colour: Nothing reads the key colour. Remove it, or move your own data below custom.",
+      "10 features.board.docUrl: Only features of type GUARANTEE have a docUrl. Remove it.",
+      "10 features.board.expresion: Nothing reads the key expresion. Write expression.",
+      "11 features.page.pricingUrls: Only features of type INTEGRATION and integrationType WEB_SAAS have pricingUrls. Remove them.",
+      "13 usageLimits.tasks.periode: Nothing reads the key periode. Write period.",
+      "14 usageLimits.seats.period.units: Nothing reads the key units. Write unit.",
+      "16 plans.FREE.monthlyPrice: Nothing reads the key monthlyPrice. Merge it into price.",
+      "17 plans.PRO.features.board: Nothing reads this value, because it does not stand below the key value. Write board: { value: false }.",
+      "17 plans.PRO.usageLimit: Nothing reads the key usageLimit. Merge it into usageLimits.",
+      "17 plans.PRO.usageLimits.seats.vlaue: Nothing reads the key vlaue. Merge it into value.",
+      "21 addOns.more.availableFro: Nothing reads the key availableFro. Write availableFor.",
+      "23 addOns.more.subscriptionConstraints.min: Nothing reads the key min. Write minQuantity.",
+      "23 addOns.more.subscriptionConstraints.max: Nothing reads the key max. Write maxQuantity.",
+      "23 addOns.more.subscriptionConstraints.step: Nothing reads the key step. Write quantityStep.",
+    ]);
+  });
+
+  it.each([
+    ["usaeLimits", "usageLimits"],
+    ["usage_limits", "usageLimits"],
+    ["saasname", "saasName"],
+    ["addons", "addOns"],
+    ["billings", "billing"],
+    ["hasAnnualPayment", "billing"],
+    ["zzz", undefined],
+    ["ab", undefined],
+  ])("takes the key %s of a document for %s", (key, likely) => {
+    const root = readYaml(`syntaxVersion: "3.0"\n${key}: 1\n`);
+    if (!root.ok || !isMap(root.root)) throw new Error("not a map");
+    const [found] = finish(unreadKeys(root.root));
+    expect(/Write (\w+)/.exec(found?.message ?? "")?.[1]).toBe(likely);
+  });
+
+  it("quotes the start of a long key that nothing reads", () => {
+    const root = readYaml(`syntaxVersion: "3.0"\n${"k".repeat(900)}: 1\n`);
+    if (!root.ok || !isMap(root.root)) throw new Error("not a map");
+    const [found] = finish(unreadKeys(root.root));
+    expect(found?.message).toMatch(/^Nothing reads the key k{100}…\. Remove it/);
+    expect(found?.path.join(".")).toHaveLength(101);
+  });
+
+  it("lists at most a hundred keys that nothing reads, and says how many more there are", () => {
+    const own = (count: number): string => Array.from({ length: count }, (_, i) => `field${i}: 1\n`).join("");
+    const body = "features: {}\nplans: {}\n";
+    expect(lint(own(100) + body)).toHaveLength(100);
+    const source = HEAD + own(50_000) + body;
+    const result = parsePricing(source, new Date("2026-01-01T00:00:00Z"));
+    if (!result.ok) throw new Error(result.problems[0]?.message);
+    const found = lintPricing(result.pricing, source);
+    expect(found).toHaveLength(100);
+    expect(found.at(-1)?.message).toMatch(/ 49900 more keys are not read\.$/);
+  });
+
+  it("reports no key of the older syntaxes that an upgrade reads", () => {
+    const source = `saasName: Acme
+version: "1.0"
+day: 1
+month: 3
+year: 2025
+currency: EUR
+hasAnnualPayment: true
+features:
+  board: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN }
+plans:
+  PRO: { monthlyPrice: 3, annualPrice: 30, features: null }
+`;
+    expect(lint(source, "")).toEqual([]);
+  });
+
+  it("reports limits below 0, unless an expression gives them a meaning", () => {
+    const body = (expression: string): string => `features:
+  board: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN, expression: "${expression}" }
+usageLimits:
+  tasks: { valueType: NUMERIC, defaultValue: 5, type: RENEWABLE }
+plans:
+  FREE: { price: 0, features: null }
+  PRO: { price: 1, features: null, usageLimits: { tasks: { value: -1 } } }
+  TEAM: { price: 2, features: null, usageLimits: { tasks: { value: -1 } } }
+addOns:
+  all: { price: 1, usageLimits: { tasks: { value: -1 } } }
+`;
+    const negatives = (expression: string): string[] =>
+      lint(body(expression)).filter((line) => line.includes("negative-limit"));
+    const limit = "pricingContext['usageLimits']['tasks']";
+    const capped = `subscriptionContext['tasks'] < ${limit}`;
+    expect(negatives(capped)).toEqual(["11 warning negative-limit plans.PRO.usageLimits.tasks"]);
+    expect(negatives(ON)).toEqual(["11 warning negative-limit plans.PRO.usageLimits.tasks"]);
+    expect(negatives(`${limit} === -1 || ${capped}`)).toEqual([]);
+    const source = HEAD + body(capped);
+    const result = parsePricing(source, new Date("2026-01-01T00:00:00Z"));
+    if (!result.ok) throw new Error(result.problems[0]?.message);
+    expect(lintPricing(result.pricing).find(({ code }) => code === "negative-limit")?.message).toBe(
+      "Usage is never below 0, so -1 does not mean unlimited but denies everything. Write .inf for unlimited, or 0 to deny everything. The same holds in TEAM, all.",
+    );
+    expect(
+      lint(`features: {}\nusageLimits:\n  tasks: { valueType: NUMERIC, defaultValue: -1, type: RENEWABLE }\n`),
+    ).toEqual(["7 warning negative-limit usageLimits.tasks.defaultValue"]);
   });
 
   it.each([
