@@ -50,11 +50,25 @@ let server: Server;
 let folder: string;
 /** Called after each change, before its answer is sent. */
 let onChange: () => void = () => {};
+/** Make the server answer 503, without carrying out a call or after it. */
+let isBusyBefore: (request: IncomingMessage) => boolean = () => false;
+let isBusyAfter: (request: IncomingMessage) => boolean = () => false;
 beforeAll(async () => {
   api = await createTestApi();
   server = createServer((request, response) => {
+    if (isBusyBefore(request)) {
+      request.resume();
+      response.writeHead(503, { "retry-after": "1" });
+      response.end('{"error":"busy"}');
+      return;
+    }
     void forward(request).then(async ({ answer, isChange }) => {
       if (isChange) onChange();
+      if (isChange && isBusyAfter(request)) {
+        response.writeHead(503, { "retry-after": "1" });
+        response.end('{"error":"busy"}');
+        return;
+      }
       response.writeHead(answer.status, Object.fromEntries(answer.headers));
       response.end(Buffer.from(await answer.arrayBuffer()));
     });
@@ -179,3 +193,31 @@ test("an application that is killed after each call ends like an undisturbed one
   expect((await faregate("plan", disturbed)).code).toBe(0);
   expect(await traceOf(disturbed)).toEqual(trace);
 }, 240_000);
+
+test.each(["before", "after"])(
+  "an application whose calls are answered with 503, %s they are carried out, ends like an undisturbed one",
+  async (when) => {
+    const [undisturbed, disturbed] = [await prepared(`Quiet ${when}`), await prepared(`Busy ${when}`)];
+    onChange = () => {};
+    expect((await faregate("apply", undisturbed)).code).toBe(0);
+    const refused = new Set<string>();
+    const isFirst = ({ method, url }: IncomingMessage): boolean => {
+      const call = `${method} ${url}`;
+      if (method === "GET" || url?.includes("/impact") === true || refused.has(call)) return false;
+      refused.add(call);
+      return true;
+    };
+    if (when === "before") isBusyBefore = isFirst;
+    else isBusyAfter = isFirst;
+    try {
+      const { code, text } = await faregate("apply", disturbed);
+      expect(code, text).toBe(0);
+    } finally {
+      isBusyBefore = isBusyAfter = () => false;
+    }
+    expect(refused.size).toBeGreaterThan(5);
+    expect(await traceOf(disturbed)).toEqual(await traceOf(undisturbed));
+    expect(await faregate("apply", disturbed)).toEqual({ code: 0, text: "nothing to do\n" });
+  },
+  240_000,
+);

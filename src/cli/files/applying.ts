@@ -10,6 +10,9 @@ import { changesOf, describeStep, isSameName, type ServiceStep } from "./steps.t
 
 /** Rounds per service: others may change it meanwhile. */
 const MAX_ROUNDS = 5;
+/** Attempts of one step. */
+const MAX_BUSY = 4;
+const BUSY_WAIT_MS = 1000;
 
 /** A step that was carried out. */
 export type DoneStep = ({ readonly service: string } & ServiceStep) | PartStep;
@@ -29,9 +32,35 @@ export interface ApplyOptions extends Pick<PlanOptions, "only" | "prune"> {
  */
 export async function applyFolder(folder: Folder, server: Server, io: Io, options: ApplyOptions): Promise<void> {
   for (const service of folder.services) await new Application(service, folder, server, io, options).run();
-  const steps = new PartSteps(folder.manifest, server, io, options);
-  for (const { steps: ofPart } of await partsOf(folder.manifest, server, options)) {
-    for (const step of ofPart) if (await steps.carryOut(step)) options.onDone(step, describePartStep(step));
+  const parts = new PartSteps(folder.manifest, server, io, options);
+  const stepsLeft = async () =>
+    (await partsOf(folder.manifest, server, options)).flatMap(({ steps }): readonly PartStep[] => steps);
+  for (const step of await stepsLeft()) {
+    const isLeft = async () => (await stepsLeft()).some((each) => JSON.stringify(each) === JSON.stringify(step));
+    const busy = new BusyServer();
+    for (let isDone = false; !isDone;) {
+      try {
+        if (await parts.carryOut(step)) options.onDone(step, describePartStep(step));
+        isDone = true;
+      } catch (error) {
+        await busy.waitOr(error);
+        // The step may have been done nevertheless.
+        isDone = !(await isLeft());
+      }
+    }
+  }
+}
+
+/** Waits for a server that answers 503, as it does during a restart or while a contract is locked. */
+class BusyServer {
+  #attempts = 0;
+
+  /** Waits, longer each time. @throws the error if it is another one, or if the server stays busy. */
+  async waitOr(error: unknown): Promise<void> {
+    this.#attempts += 1;
+    const isBusy = error instanceof ServiceRequestError && error.status === 503;
+    if (!isBusy || this.#attempts === MAX_BUSY) throw error;
+    await new Promise((resolve) => setTimeout(resolve, BUSY_WAIT_MS * this.#attempts));
   }
 }
 
@@ -55,6 +84,7 @@ class Application {
   async run(): Promise<void> {
     const { name } = this.#service.entry;
     let failed: { step: string; error: ServiceRequestError } | undefined;
+    let attempted: { step: string; busy: BusyServer } | undefined;
     const most = MAX_ROUNDS * (4 * this.#service.versions.length + 10);
     for (let round = 0; round < most; round += 1) {
       const around = await surroundingsOf(this.#folder, this.#server, this.#io, this.#options);
@@ -64,13 +94,15 @@ class Application {
       if (step === undefined) return;
       // A step that is still left after it failed has not reached its goal.
       if (failed?.step === JSON.stringify(step)) throw failed.error;
+      if (attempted?.step !== JSON.stringify(step)) attempted = { step: JSON.stringify(step), busy: new BusyServer() };
       try {
         await this.#send(step, current?.name ?? name);
         this.#options.onDone({ service: name, ...step }, `${name}: ${describeStep(step)}`);
       } catch (error) {
         const isConflict = error instanceof ServiceRequestError && (error.status === 400 || error.status === 409);
-        if (!isConflict) throw error;
-        failed = { step: JSON.stringify(step), error };
+        if (isConflict) failed = { step: JSON.stringify(step), error };
+        // The next round compares with the server again, since the step may have been done nevertheless.
+        else await attempted.busy.waitOr(error);
       }
     }
     throw new CliFailure(`${name} keeps changing on the server. Try again`);
