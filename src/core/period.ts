@@ -3,8 +3,8 @@ import type { Period } from "./pricing/model.ts";
 const MILLISECONDS = { SEC: 1_000, MIN: 60_000, HOUR: 3_600_000, DAY: 86_400_000 } as const;
 const MONTHS = { MONTH: 1, YEAR: 12 } as const;
 
-/** Shortest month, in days. */
-const SHORTEST_MONTH = 28;
+/** Shortest length of each unit. */
+const SHORTEST_SECONDS = { SEC: 1, MIN: 60, HOUR: 3_600, DAY: 86_400, MONTH: 28 * 86_400, YEAR: 365 * 86_400 };
 /** A pricing with a shorter period is refused. Stored ones, from before that rule, are read as one second. */
 const SHORTEST_PERIOD: Period = { value: 1, unit: "SEC" };
 
@@ -13,9 +13,7 @@ export const END_OF_TIME = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** Returns true if `period` can be shorter than one second, the shortest period that a pricing may have. */
 export function isBelowOneSecond({ value, unit }: Period): boolean {
-  const unitMs =
-    unit === "MONTH" || unit === "YEAR" ? MONTHS[unit] * SHORTEST_MONTH * MILLISECONDS.DAY : MILLISECONDS[unit];
-  return !(value * unitMs >= 1_000);
+  return !(value * SHORTEST_SECONDS[unit] >= 1);
 }
 
 /** Adds whole months in UTC. Clamps the day to the last day of the resulting month. */

@@ -1,4 +1,3 @@
-import { decimalOf } from "./exact.ts";
 import { isBound } from "./pricing/model.ts";
 
 /*
@@ -58,4 +57,11 @@ function isAtLeast(consumed: number, threshold: number, limit: number): boolean 
   const shift = a.exponent - b.exponent;
   const left = a.digits * 100n * 10n ** BigInt(Math.max(0, shift));
   return left >= b.digits * BigInt(threshold) * 10n ** BigInt(Math.max(0, -shift));
+}
+
+/** Returns the decimal that a number is written as: digits × 10^exponent. */
+function decimalOf(value: number): { digits: bigint; exponent: number } {
+  const [mantissa = "", power = "0"] = String(value).split("e");
+  const [whole = "", fraction = ""] = mantissa.split(".");
+  return { digits: BigInt(whole + fraction), exponent: Number(power) - fraction.length };
 }

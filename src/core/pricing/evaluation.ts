@@ -1,5 +1,5 @@
 import type { CompiledExpression, CompiledPricing, EvaluationFrame } from "./compile.ts";
-import { type FeatureValue, isBound, type LimitValue, UNLIMITED } from "./model.ts";
+import { type FeatureValue, type LimitValue, UNLIMITED } from "./model.ts";
 import type { Grant } from "./subscription.ts";
 import type { Value } from "./language/syntax-tree.ts";
 
@@ -72,7 +72,7 @@ const MAX_COMPARABLE = UNLIMITED / 100;
 
 /** Returns the usage that expressions compare with a limit: the true one, unless the limit is unlimited. */
 export function comparableUsage(used: number, limit: LimitValue | undefined): number {
-  return used > MAX_COMPARABLE && typeof limit === "number" && !isBound(limit) ? MAX_COMPARABLE : used;
+  return used > MAX_COMPARABLE && Number(limit) >= UNLIMITED ? MAX_COMPARABLE : used;
 }
 
 /** Builds the identifier of a feature or limit. Names may contain dashes, so never split an identifier. */

@@ -1,4 +1,4 @@
-import { wholeStepOf } from "../exact.ts";
+import { isMultipleOf, wholeStepOf } from "../exact.ts";
 import { findAddOn, findPlan, trackedLimits } from "./compile.ts";
 import type { CompiledPricing } from "./compile.ts";
 import { emptyRecord, UNLIMITED } from "./model.ts";
@@ -73,9 +73,9 @@ export function wholeConstraintsOf(addOn: AddOn): SubscriptionConstraints {
 
 /** Returns true if the quantity is valid for the add-on. Source: contracts.md §4.3 rule 9. */
 export function allowsQuantity(addOn: AddOn, quantity: number): boolean {
-  const { minQuantity: min, maxQuantity, quantityStep: step } = wholeConstraintsOf(addOn);
+  const { minQuantity: min, maxQuantity, quantityStep: step } = constraintsOf(addOn);
   const isInRange = quantity >= min && quantity <= (maxQuantity ?? Infinity);
-  return isInRange && Number.isInteger(quantity) && (quantity - min) % step === 0;
+  return isInRange && Number.isInteger(quantity) && isMultipleOf(quantity - min, step);
 }
 
 /** Checks rules 6 to 9 for one add-on. `name` is in the caller's spelling. */

@@ -1,4 +1,3 @@
-import { roundedPrice } from "../../exact.ts";
 import { closeTree, RunFailure } from "./closures.ts";
 import type { Closure } from "./closures.ts";
 import { excerpt } from "../excerpt.ts";
@@ -138,7 +137,8 @@ export function evaluateFormula(text: string, variables: Variables): { price: nu
   try {
     const tree = new TreeReader<Leaf>(text, readLeaf, readConcats).read();
     const result = closeTree(tree, closeLeaf)(variables);
-    if (typeof result === "number" && Number.isFinite(result)) return { price: roundedPrice(result) };
+    // Twelve digits: 3 × 1.1 is 3.3, not 3.3000000000000003.
+    if (typeof result === "number" && Number.isFinite(result)) return { price: Number(result.toPrecision(12)) };
     return {
       message: `Error evaluating the price formula: The evaluated price must result in a valid number. Current result after evaluation: ${excerpt(String(result), MAX_QUOTED_LENGTH)}`,
     };

@@ -1,7 +1,6 @@
 import { CURRENCIES } from "./currencies.ts";
 import { emptyRecord } from "../model.ts";
 import type { JsonValue, Pricing } from "../model.ts";
-import { isDotSegment } from "../names.ts";
 import { invalidKey, RESERVED_KEYS } from "./legal-key.ts";
 import { isWebAddress, nameFault, textItems } from "./value.ts";
 import type { Section } from "./problems.ts";
@@ -79,8 +78,8 @@ function readVersion(section: Section, createdAt: Date): string {
     );
     return "";
   }
-  if (typeof value === "string" && isDotSegment(value.trim())) {
-    section.fail("version", `The version field of the pricing must not be . or .., which no URL can carry`);
+  if (value === "." || value === "..") {
+    section.fail("version", "The version field of the pricing must not be . or ..");
     return "";
   }
   if (typeof value === "string" && value.trim() !== "") return value;
