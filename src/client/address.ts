@@ -11,7 +11,7 @@ export interface ServiceAddress {
 }
 
 /**
- * Derives the addresses below `url`.
+ * Derives the addresses below `url`. Accepts the base of the HTTP interface too, since guides call that `$URL`.
  * @throws Error that names `config.url` unless it is an absolute http(s) URL.
  */
 export function serviceAddress(url: unknown): ServiceAddress {
@@ -19,7 +19,7 @@ export function serviceAddress(url: unknown): ServiceAddress {
   if (!parsed || !/^https?:$/.test(parsed.protocol)) {
     throw new Error("config.url must be an absolute http(s) URL");
   }
-  const prefix = parsed.pathname.replace(/\/+$/, "");
+  const prefix = parsed.pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "");
   const socketOrigin = parsed.origin.replace("http", "ws");
   return {
     httpUrl: `${parsed.origin}${prefix}/api/v1`,

@@ -51,7 +51,13 @@ export async function exchange(request: Exchange): Promise<ServiceAnswer> {
       timeoutMs,
     );
     signal?.addEventListener("abort", () => reject(aborted()), { signal: controller.signal });
-    send().then(resolve, () => reject(new ServiceRequestError("NETWORK", "The service could not be reached.")));
+    send().then(resolve, (cause: Error) => {
+      // Node itself says only "fetch failed". The path is left out, because it contains ids.
+      const code = (cause.cause as { code?: string } | undefined)?.code ?? cause.message;
+      const error = new ServiceRequestError("NETWORK", `${new URL(url).origin} could not be reached: ${code}`);
+      error.cause = cause;
+      reject(error);
+    });
   });
   return answered.finally(() => {
     clearTimeout(timer);
@@ -78,10 +84,10 @@ export interface TokenRoute {
   readonly options: { readonly fetch?: typeof fetch | undefined };
 }
 
-/** A new token, with the offset of the server's clock: 0 if the answer does not show it. */
+/** A new token, with the time of the answer by the server's clock; NaN if the answer does not show it. */
 export interface IssuedToken {
   token: string;
-  serverTimeMs: number;
+  serverTimeMs?: number;
 }
 
 /**
@@ -102,7 +108,7 @@ export async function requestPricingToken(
     timeoutMs: TIMEOUT_MS,
   });
   if (!answer.ok) throw responseError(answer);
-  return { token: tokenOf(answer), serverTimeMs: Date.parse(answer.headers.get("date") ?? "") || 0 };
+  return { token: tokenOf(answer), serverTimeMs: Date.parse(answer.headers.get("date") ?? "") };
 }
 
 /**

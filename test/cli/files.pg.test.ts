@@ -255,7 +255,7 @@ describe("a folder that cannot be used", () => {
     const unreachable = { fetch: () => Promise.reject(new Error("down")) };
     expect(await runAgainst(api, organization.key, ["plan", "pricings"], ONE, unreachable)).toMatchObject({
       code: 1,
-      err: "faregate: The service could not be reached.\n",
+      err: "faregate: http://faregate.test could not be reached: down\n",
     });
     expect((await run("plan", ONE, "--sideways")).code).toBe(1);
     expect((await run("plan", ONE, "--only", "prices")).code).toBe(1);

@@ -67,7 +67,7 @@ export class ServiceSession {
       // The call that set this user failed to load this chunk.
       if (id !== userId) loader.refresh();
     } else if (tokenSource) {
-      const source = async () => ({ token: await (client.tokenSource ?? tokenSource)(), serverTimeMs: 0 });
+      const source = async () => ({ token: await (client.tokenSource ?? tokenSource)() });
       loader.use(source, source);
       if (token.status !== "valid") loader.refresh();
     }

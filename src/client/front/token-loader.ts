@@ -18,8 +18,8 @@ const SHORTEST_WAIT_MS = 5_000;
 const LONGEST_WAIT_MS = 60_000;
 /** Maximum clock difference that is not corrected. */
 const TOLERATED_SKEW_MS = 30_000;
-/** Maximum time that a clock is believed to be fast: a token that looks older has expired. */
-const MAX_SKEW_MS = 366 * 86_400_000;
+/** Maximum time that a clock is believed to be fast, about a year: a token that looks older has expired. */
+const MAX_SKEW_MS = 3e10;
 const LONG_ABSENCE_MS = 60_000;
 
 /**
@@ -36,8 +36,7 @@ export class TokenLoader {
   private hiddenSince: number | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private stopWatching: (() => void) | undefined;
-  /** The last token, and how far the clock of its issuer was ahead when it was received. */
-  private dated = { token: "", offsetMs: 0 };
+  private last: string | undefined;
   private readonly tokens: TokenService;
   private readonly onError: (error: Error) => void;
 
@@ -78,7 +77,9 @@ export class TokenLoader {
         const { token, serverTimeMs } = await origin(controller.signal);
         // For origins that ignore the signal: a later request aborts this one too.
         if (controller.signal.aborted) throw aborted();
-        this.tokens.update(token, this.clockOffset(serverTimeMs, token));
+        // A token that is received again keeps its offset, because it may expire meanwhile.
+        this.tokens.update(token, token === this.last ? undefined : clockOffset(serverTimeMs, token));
+        this.last = token;
         this.plan();
       } catch (error) {
         if (this.latest !== flight) return await this.latest?.outcome;
@@ -144,22 +145,6 @@ export class TokenLoader {
     this.tokens.setLoading(false);
   }
 
-  /**
-   * Returns the offset of the server's clock, if it matters. Without the time of the answer, `iat` tells it: a token that
-   * was just fetched is neither from the future nor expired. A token that is received again keeps its offset, because it
-   * may expire meanwhile.
-   */
-  private clockOffset(serverTimeMs: number, token: string): number {
-    const now = Date.now();
-    const { iat = 0, exp } = decodePricingToken(token);
-    const issuedInMs = iat * 1000 - now;
-    const looksWrong = issuedInMs > 0 || (issuedInMs > -MAX_SKEW_MS && exp > iat && exp * 1000 <= now);
-    if (serverTimeMs > 0) this.dated = { token, offsetMs: serverTimeMs - now };
-    else if (this.dated.token !== token) this.dated = { token, offsetMs: looksWrong ? issuedInMs : 0 };
-    const { offsetMs } = this.dated;
-    return Math.abs(offsetMs) > TOLERATED_SKEW_MS ? offsetMs : 0;
-  }
-
   /** Refreshes at 70 to 80 % of the remaining life, so that clients that started together do not refresh together. */
   private plan(): void {
     const left = this.tokens.lifeLeftMs;
@@ -189,6 +174,18 @@ export class TokenLoader {
     if (wasAway || (this.dueAt !== undefined && this.dueAt <= now)) this.refresh();
     else if (this.dueAt !== undefined) this.timer = wakeAfter(this.dueAt - now, () => this.check());
   }
+}
+
+/**
+ * Returns the offset of the server's clock, if it matters. Without the time of the answer, `iat` tells it: a token that was
+ * just fetched is neither from the future nor expired.
+ */
+function clockOffset(serverTimeMs: number | undefined, token: string): number {
+  const now = Date.now();
+  const { iat = 0, exp } = decodePricingToken(token);
+  const offset = (serverTimeMs || iat * 1000) - now;
+  const isKnown = serverTimeMs || offset > 0 || (exp * 1000 <= now && offset > -MAX_SKEW_MS);
+  return isKnown && Math.abs(offset) > TOLERATED_SKEW_MS ? offset : 0;
 }
 
 /** Returns true if a retry may help: after a lost connection or a busy server, but not after a rejection. */

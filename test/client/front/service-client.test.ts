@@ -37,6 +37,14 @@ const failure = (promise: Promise<unknown>): Promise<unknown> =>
 describe("addresses", () => {
   test.each([
     ["http://h:5403", "http://h:5403/api/v1", "ws://h:5403/api/v1/events", "ws://h:5403", "/events/"],
+    ["http://h:5403/api/v1", "http://h:5403/api/v1", "ws://h:5403/api/v1/events", "ws://h:5403", "/events/"],
+    [
+      "http://h:5403/space/api/v1/",
+      "http://h:5403/space/api/v1",
+      "ws://h:5403/space/api/v1/events",
+      "ws://h:5403",
+      "/space/events/",
+    ],
     ["http://h:5403/", "http://h:5403/api/v1", "ws://h:5403/api/v1/events", "ws://h:5403", "/events/"],
     [
       "http://h:5403/space",
