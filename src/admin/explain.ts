@@ -3,7 +3,7 @@ import { sum } from "../core/exact.ts";
 import { trackedLimits } from "../core/pricing/compile.ts";
 import { evaluateFeature, type Evaluation, type FeatureResult, prepareEvaluation } from "../core/pricing/evaluate.ts";
 import { parseExpression } from "../core/pricing/language/expression.ts";
-import type { FeatureValue, LimitValue } from "../core/pricing/model.ts";
+import { type FeatureValue, isBound, type LimitValue } from "../core/pricing/model.ts";
 import type { Contract, Subscription } from "./answers.ts";
 import { choiceOf, grantOf } from "./pricing.ts";
 import { formatName, formatNumber } from "./format.ts";
@@ -162,7 +162,7 @@ function reasonsFor(expression: string, result: FeatureResult, { features, limit
     if (to === "feature" && features.get(key) === false) missing.set(key, { kind: "notGranted", name: key });
     const used = usage.get(prefix + key);
     const allowed = limits.get(key);
-    if (to === "usage" && used !== undefined && typeof allowed === "number" && used >= allowed)
+    if (to === "usage" && used !== undefined && isBound(allowed) && used >= allowed)
       full.set(key, { kind: "atLimit", limit: key, used, allowed });
   }
   const reasons = [...missing.values(), ...full.values()];

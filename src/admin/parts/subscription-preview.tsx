@@ -10,6 +10,7 @@ import { type PriceMove, priceMove } from "../prices.ts";
 import { usePricings } from "../pricings.ts";
 import { texts } from "../texts.ts";
 import type { CompiledPricing } from "../../core/pricing/compile.ts";
+import { isBound } from "../../core/pricing/model.ts";
 
 const t = texts.novation;
 
@@ -49,7 +50,7 @@ export function useOutcome(
     ),
     prices: services.map((service) => ({ service, ...priceMove(of(before, service), of(after, service)) })),
     over: used.flatMap(({ limit, consumed, held, allowed }) =>
-      typeof allowed === "number" && consumed + held > allowed ? [{ limit, consumed: consumed + held, allowed }] : [],
+      isBound(allowed) && consumed + held > allowed ? [{ limit, consumed: consumed + held, allowed }] : [],
     ),
   };
 }

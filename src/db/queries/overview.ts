@@ -158,7 +158,10 @@ const nearColumns = (
 ): SQL => sql`u.contract_id, u.service_id, u.limit_name, u.consumed, ${limit} as cap, u.reset_at,
       case when ${limit} = 0 then 1 else u.consumed / ${limit} end as used`;
 
-/** SQL condition: balance `u` has consumed at least this share of the limit in its current period. */
+/**
+ * SQL condition: balance `u` has consumed at least this share of the limit in its current period. What is held does not
+ * count, as in alerts: a hold may be released, and the list names people who have used up what they paid for.
+ */
 const isNearTo = (limit: SQL, { share, now }: Nearness): SQL =>
   sql`u.consumed > 0 and u.consumed >= ${limit} * ${share}::numeric
       and (u.reset_at is null or u.reset_at >= ${now.toISOString()}::timestamptz)`;

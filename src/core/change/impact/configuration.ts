@@ -1,4 +1,5 @@
 import { findPlan } from "../../pricing/compile.ts";
+import { isBound } from "../../pricing/model.ts";
 import { checkSubscription } from "../../pricing/subscription.ts";
 import { compareHoldings, comparisonSteps } from "../compare.ts";
 import type { FeatureComparison, HoldingComparison } from "../compare.ts";
@@ -112,17 +113,21 @@ export class ConfigurationCount {
     };
   }
 
-  /** Lists the limits whose consumption contracts count before and that are numeric afterwards. */
+  /** Lists the limits whose consumption contracts count before and that bound it afterwards. */
   #whatToCount(): Counted[] {
     const counted: Counted[] = [];
     for (const limit of this.#before.side.tracked) {
       const [was, is] = [this.#before, this.#after].map((holding) => holding?.grant.usageLimits.get(limit));
-      if (typeof is !== "number") continue;
-      counted.push({ limit, before: typeof was === "number" ? was : Infinity, after: is, newlyOver: 0, over: 0 });
+      if (!isBound(is)) continue;
+      counted.push({ limit, before: isBound(was) ? was : Infinity, after: is, newlyOver: 0, over: 0 });
     }
     return counted;
   }
 
+  /**
+   * Counts contracts with this consumption. Ignores open holds: a report would change with each of them, and a hold may be
+   * released without any consumption.
+   */
   add(levels: Readonly<Record<string, number>>, count: number): void {
     const { off, on } = this.#answers.add(levels, count);
     let [over, newlyOver] = [false, false];

@@ -108,6 +108,35 @@ describe("the impact of a change on contracts", { timeout: 120_000 }, () => {
     expect(flips).toBeGreaterThan(200);
   });
 
+  it("counts nobody as above an unlimited number, and everybody above a bound that replaces one", () => {
+    const pricing = (tasks: string): string => `saasName: Acme
+syntaxVersion: "3.0"
+createdAt: "2025-03-01"
+currency: EUR
+features:
+  board: { valueType: BOOLEAN, defaultValue: true, type: DOMAIN }
+usageLimits:
+  tasks: { valueType: NUMERIC, defaultValue: ${tasks}, type: RENEWABLE }
+plans:
+  PRO: { price: 1, features: null }
+`;
+    const countsOf = (from: string, to: string) => {
+      const [before, after] = [from, to].map((tasks) => {
+        const result = parsePricing(pricing(tasks), new Date("2026-01-01T00:00:00Z"));
+        if (!result.ok) throw new Error(result.problems[0]?.message);
+        return createSide(compilePricing(result.pricing));
+      });
+      if (before === undefined || after === undefined) throw new Error("two sides");
+      const impact = new Impact({ before, after, usage: "kept" });
+      impact.add({ configuration: { plan: "PRO", addOns: {} }, usage: { tasks: 200_000_000 } });
+      const { over, newlyOver, losing } = impact.report().counts;
+      return { over, newlyOver, losing };
+    };
+    expect(countsOf("5", ".inf")).toEqual({ over: 0, newlyOver: 0, losing: 0 });
+    expect(countsOf(".inf", ".inf")).toEqual({ over: 0, newlyOver: 0, losing: 0 });
+    expect(countsOf(".inf", "99999999")).toEqual({ over: 1, newlyOver: 1, losing: 1 });
+  });
+
   it("says of the same pricing that nothing happens to anybody, unless consumption starts anew", () => {
     fc.assert(
       fc.property(smallPricing, usageLevels, fc.nat(999), (pricing, levels, pick) => {
