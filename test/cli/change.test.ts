@@ -103,6 +103,43 @@ describe("faregate lint", () => {
   });
 });
 
+describe("faregate lint --fix", () => {
+  const illegal = TASKER.replaceAll("darkMode", "dark.mode").replaceAll("BUSINESS", '"Business+"');
+
+  it("renames illegal keys in the file, says what became of each, and changes nothing the second time", async () => {
+    const before = await runFaregate(["lint", "illegal.yml"], { "illegal.yml": illegal });
+    expect(before).toMatchObject({ code: 2, out: "" });
+    expect(before.err).toContain(`illegal.yml:18:3 Invalid key in features: "dark.mode".`);
+    expect(before.err).toContain(`such as "darkMode".\n  illegal.yml:64:4 Invalid key in plans: "Business+".`);
+    const fixed = await runFaregate(["lint", "--fix", "illegal.yml"], { "illegal.yml": illegal });
+    expect(fixed).toMatchObject({
+      code: 0,
+      out:
+        'illegal.yml:18:3 renamed "dark.mode" in features to "darkMode", in 4 places\n' +
+        'illegal.yml:64:4 renamed "Business+" in plans to "Business_Plus", in 2 places\n' +
+        "illegal.yml: nothing found\n",
+    });
+    expect(fixed.files["illegal.yml"]).toBe(TASKER.replaceAll("BUSINESS", '"Business_Plus"'));
+    const again = await runFaregate(["lint", "--fix", "--json", "illegal.yml"], fixed.files);
+    expect(JSON.parse(again.out)).toEqual([{ path: "illegal.yml", findings: [], renamed: [] }]);
+    expect(again.files).toEqual(fixed.files);
+  });
+
+  it("changes nothing where a new name would clash, and goes on with the other files", async () => {
+    const clash = TASKER.replace("  export:\n", "  dark_mode: &x\n").replace("  darkMode:\n", "  dark_mode.:\n");
+    const run = await runFaregate(["lint", "--fix", "clash.yml", "illegal.yml"], {
+      "clash.yml": clash,
+      "illegal.yml": illegal,
+    });
+    expect(run.code).toBe(2);
+    expect(run.err).toBe(
+      'faregate: clash.yml was not changed:\n  clash.yml:18:3 "dark_mode." in features would become "dark_mode", which another key has. Rename one of them by hand.\n',
+    );
+    expect(run.files["clash.yml"]).toBe(clash);
+    expect(run.files["illegal.yml"]).not.toBe(illegal);
+  });
+});
+
 describe("faregate lint of several files", () => {
   it("goes on after a file that cannot be read, and exits with 2", async () => {
     const run = await faregate("lint", "absent.yml", "broken.yml", "dead.yml", "pricing.yml");

@@ -1,6 +1,6 @@
-import { SyntaxRefusal } from "./tokens.ts";
+import { SyntaxRefusal, tokenize } from "./tokens.ts";
 import type { Token } from "./tokens.ts";
-import { TreeReader } from "./syntax-tree.ts";
+import { MAX_TEXT_LENGTH, TreeReader } from "./syntax-tree.ts";
 import type { Tree } from "./syntax-tree.ts";
 
 /**
@@ -165,4 +165,47 @@ export function renameContexts(text: string): string {
     /'(?:[^'\\]|\\.?)*(?:'|$)|"(?:[^"\\]|\\.?)*(?:"|$)|(?:\.\s*)?[\p{L}_$][\p{L}\p{N}_$]*/gsu,
     (word) => (word === "planContext" ? "pricingContext" : word === "userContext" ? "subscriptionContext" : word),
   );
+}
+
+/** Kinds of names that expressions read. */
+export type ReadKind = "feature" | "usageLimit";
+
+/** Returns the token of the key that follows `tokens[index]`, and the index behind it. */
+function keyAfter(tokens: readonly Token[], index: number): { key: Token; next: number } | undefined {
+  const [open, key, close] = [tokens[index], tokens[index + 1], tokens[index + 2]];
+  if (open?.text === "." && key?.kind === "name") return { key, next: index + 2 };
+  return open?.text === "[" && key?.kind === "string" && close?.text === "]" ? { key, next: index + 3 } : undefined;
+}
+
+/**
+ * Renames the keys of contexts in an expression, valid or not. `nameOf` returns the new name, undefined for keys that
+ * stay. Returns the keys that changed, in the order of the text; every other character stays as written.
+ */
+export function renameKeys(
+  text: string,
+  nameOf: (kind: ReadKind, key: string) => string | undefined,
+): { text: string; changed: { kind: ReadKind; from: string; to: string }[] } {
+  const changed: { kind: ReadKind; from: string; to: string }[] = [];
+  if (text.length > MAX_TEXT_LENGTH) return { text, changed };
+  const tokens = tokenize(text);
+  let renamed = "";
+  let end = 0;
+  for (const [index, { kind, text: name }] of tokens.entries()) {
+    const context = kind === "name" && tokens[index - 1]?.text !== "." ? CONTEXTS.get(name) : undefined;
+    const first = context === undefined ? undefined : keyAfter(tokens, index + 1);
+    if (first === undefined) continue;
+    const section = SECTIONS.get(String(first.key.value ?? first.key.text));
+    const read = context === "subscription" ? first : section && keyAfter(tokens, first.next);
+    if (read === undefined) continue;
+    const { key } = read;
+    const from = String(key.value ?? key.text);
+    const of: ReadKind = section === "feature" && context === "pricing" ? "feature" : "usageLimit";
+    const to = nameOf(of, from);
+    if (to === undefined) continue;
+    const quote = key.kind === "string" ? key.text.charAt(0) : "";
+    renamed += text.slice(end, key.start) + quote + to + quote;
+    ({ end } = key);
+    changed.push({ kind: of, from, to });
+  }
+  return { text: renamed + text.slice(end), changed };
 }
