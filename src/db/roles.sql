@@ -12,11 +12,15 @@
 --                 them: their retention goes through functions of the owner's, which leave the last days alone.
 -- faregate_read   for reports: reads everything but passwords, keys and secrets, hashed or sealed as they are.
 --
+-- faregate_app gets time-outs here, unless it has some: behind a connection pooler the server can bound its transactions only.
+-- To change one: alter role faregate_app in database ... set statement_timeout = '10s'.
+--
 -- test/db/roles.pg.test.ts runs the server as faregate_app through everything that it can be asked to change.
 
 do $$
 declare
   name text;
+  value text;
   object record;
 begin
   foreach name in array array['faregate_owner', 'faregate_app', 'faregate_read'] loop
@@ -29,6 +33,15 @@ begin
   if not (select rolsuper from pg_roles where rolname = current_user) then
     execute format('grant faregate_owner to %I', current_user);
   end if;
+  for name, value in values ('statement_timeout', '30s'), ('lock_timeout', '10s'), ('idle_in_transaction_session_timeout', '30s') loop
+    continue when exists (
+      select from pg_db_role_setting s, unnest(s.setconfig) setting
+      where s.setrole = 'faregate_app'::regrole and s.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+        and setting like name || '=%'
+    );
+    execute format('alter role faregate_app in database %I set %I = %L', current_database(), name, value);
+  end loop;
+
   execute format('revoke all on database %I from public', current_database());
   execute format('grant connect, create on database %I to faregate_owner', current_database());
   execute format('grant connect on database %I to faregate_app, faregate_read', current_database());

@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { connect, type Connection, databaseError } from "../../src/db/postgres/connect.ts";
 import { checkLedger } from "../../src/db/invariants.ts";
+import type { Pooler } from "../../src/db/postgres/pooler.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { compactLedger, pruneAuditLog } from "../../src/db/queries/retention.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
@@ -67,6 +68,24 @@ describe("the server's role", () => {
     await changeAccounts(api, take);
     await changeServices(api, "", take);
     await changeServices(api, "/organizations/:organizationId", take);
+  });
+
+  it("has time-outs for statements outside of transactions, which a pooler gives to no other role, and keeps others", async () => {
+    const names = ["idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"];
+    const settings = async (as: string, pooler?: Pooler) => {
+      const pool = connect({ url: as, pooler }, { maxConnections: 1 });
+      const rows = await pool.client<{ setting: string }[]>`
+        select setting from pg_settings where name = any(${names}) order by name`;
+      await pool.close(0);
+      return rows.map(({ setting }) => setting);
+    };
+    const pooler = { keepsSessions: false, keepsStatements: false };
+    expect(await settings(appUrl, pooler)).toEqual(["30000", "10000", "30000"]);
+    expect(await settings(urlAs("faregate_owner"), pooler)).toEqual(["0", "0", "0"]);
+    expect(await settings(appUrl)).toEqual(["0", "0", "0"]);
+    await admin.client.unsafe(`alter role faregate_app in database ${name} set statement_timeout = '7s'`);
+    await admin.client.file(ROLES);
+    expect(await settings(appUrl, pooler)).toEqual(["30000", "10000", "7000"]);
   });
 
   it("counts, reverts, renames, moves and deletes what has been counted", async () => {

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -169,6 +170,35 @@ it("without one, an event server refuses to start with one sentence, and so wher
   await expect(startEventServer(url(), { DATABASE_DIRECT_URL: url() })).rejects.toThrow(
     "the server did not start: DATABASE_DIRECT_URL leads to a connection pooler that keeps no sessions: set it to an address of the same database without a pooler.\n",
   );
+});
+
+describe("npm run doctor", () => {
+  const examine = (environment: Record<string, string>) => {
+    const given = ["--import", "tsx", "src/entries/commands/doctor.ts"];
+    const env = { ...process.env, ...TEST_SECRETS, DATABASE_URL: url(), ...environment };
+    return spawnSync(process.execPath, given, { env, encoding: "utf8" });
+  };
+
+  it("names the pooler, what follows without a direct address, and the two lines to set", () => {
+    const { status, stdout } = examine({});
+    expect(status).toBe(1);
+    expect(stdout).toContain(
+      "FAIL  pooler        DATABASE_URL leads to a transaction pooler: event servers and commands refuse it, and REST reads keys and contracts on every request. Set both:\n" +
+        "      DATABASE_URL (as it is)\n" +
+        "      DATABASE_DIRECT_URL=postgres://faregate:…@<host of the database>:5432/faregate\n",
+    );
+    expect(stdout).toMatch(/^ok {4}database {6}PostgreSQL \d+/m);
+    expect(stdout).not.toContain("sesame");
+  });
+
+  it("accepts it with a direct address, and names the time-outs that the role lacks", () => {
+    const { stdout } = examine({ DATABASE_DIRECT_URL: postgres.url });
+    expect(stdout).toContain(
+      "ok    pooler        DATABASE_URL leads to a transaction pooler that keeps no prepared statements; DATABASE_DIRECT_URL keeps sessions.\n" +
+        "warn  pooler        Statements outside of transactions have no time-out behind a pooler: alter role faregate set statement_timeout = '30s'; alter role faregate set lock_timeout = '10s';\n",
+    );
+    expect(stdout).toMatch(/^ok {4}notify/m);
+  });
 });
 
 describe("npm start without one", () => {

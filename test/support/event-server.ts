@@ -35,14 +35,20 @@ export const COMMANDS = {
   Bun: [resolve(ROOT, "node_modules/.bin/bun"), "src/entries/events-bun.ts"],
 } as const;
 
-/** Variables with host and port of the tests' server, and of the pooler in front of it; empty without one. */
+/** Variables with user and host of the tests' server, and the host of the pooler in front of it; empty without one. */
 export const POOLED_SERVER = "TEST_POOLED_SERVER";
 export const POOLER = "TEST_POOLER_HOST";
+
+/** Names a server, and the only user whom the pooler knows. */
+export function serverOf(databaseUrl: string): string {
+  const { username, host } = new URL(databaseUrl);
+  return `${username}@${host}`;
+}
 
 /** Variables of a process on this database: through the pooler, if the tests have one in front of its server. */
 export function databaseVariables(databaseUrl: string): Record<string, string> {
   const { [POOLED_SERVER]: server, [POOLER]: pooler = "" } = process.env;
-  if (pooler === "" || new URL(databaseUrl).host !== server) return { DATABASE_URL: databaseUrl };
+  if (pooler === "" || serverOf(databaseUrl) !== server) return { DATABASE_URL: databaseUrl };
   const pooled = new URL(databaseUrl);
   pooled.host = pooler;
   return { DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: databaseUrl };

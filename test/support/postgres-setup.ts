@@ -5,7 +5,7 @@ import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { createDebianCluster, startDebianPostgres } from "./debian-postgres.ts";
-import { POOLED_SERVER, POOLER } from "./event-server.ts";
+import { POOLED_SERVER, POOLER, serverOf } from "./event-server.ts";
 import { startPgBouncer } from "./pgbouncer.ts";
 import { MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
 
@@ -43,7 +43,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     }
     project.provide("postgres", { url: server.url, template, pooledUrl: server.pooledUrl });
     // For the processes that tests start; see event-server.ts.
-    process.env[POOLED_SERVER] = new URL(server.url).host;
+    process.env[POOLED_SERVER] = serverOf(server.url);
     process.env[POOLER] = server.pooledUrl === undefined ? "" : new URL(server.pooledUrl).host;
   } catch (error) {
     await dropTemplate().catch(() => {});

@@ -1,8 +1,10 @@
 import { commandLine } from "../../core/command-line.ts";
 import { MIGRATIONS } from "../platform/migrations.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
+import type { Endpoint } from "../../db/postgres/pooler.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
 import { type Config, workerCount } from "../process/config.ts";
+import type { FoundDatabase } from "../process/database-access.ts";
 import type { Finding } from "./doctor.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 
@@ -14,22 +16,23 @@ const ok = (sentence: string): Judged => ({ state: "ok", sentence });
 const warn = (sentence: string): Judged => ({ state: "warn", sentence });
 const fail = (sentence: string): Judged => ({ state: "FAIL", sentence });
 
-/** Checks version, settings, latency, clock, schema, privileges, and delivery of notifications. */
+/** Checks version, settings, latency, clock, schema, privileges, and delivery of notifications to sessions. */
 export async function examineDatabase(
-  url: string,
+  { requests, sessions }: FoundDatabase,
   { config, isEmbedded }: { config: Config; isEmbedded: boolean },
   tell: (finding: Finding) => void,
 ): Promise<void> {
-  const connection = connect(url, { maxConnections: 2, applicationName: "faregate-doctor" });
+  const connection = connect(requests, { maxConnections: 2, applicationName: "faregate-doctor" });
   const { client } = connection;
-  const looks: [what: string, look: () => Promise<Judged | Judged[]>][] = [
+  const isPooled = requests.pooler !== undefined;
+  const looks: (readonly [what: string, look: () => Promise<Judged | Judged[]>])[] = [
     ["database", () => version(client)],
     ["latency", () => latency(client)],
     ["clock", () => clock(client)],
-    ["settings", () => settings(client, config)],
+    ["settings", () => settings(client, config, isPooled)],
     ["schema", () => schema(client)],
     ["role", () => role(client, isEmbedded)],
-    ["notify", () => notifications(client)],
+    ...(sessions === undefined ? [] : [["notify", () => notifications(sessions)] as const]),
   ];
   try {
     for (const [what, look] of looks) {
@@ -75,7 +78,7 @@ async function clock(client: Sql): Promise<Judged> {
   return skew > 2 ? warn(sentence) : ok(sentence);
 }
 
-async function settings(client: Sql, config: Config): Promise<Judged[]> {
+async function settings(client: Sql, config: Config, isPooled: boolean): Promise<Judged[]> {
   const rows = await client<{ name: string; setting: string }[]>`
     select name, setting from pg_settings
     where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'max_connections', 'transaction_read_only')`;
@@ -88,9 +91,9 @@ async function settings(client: Sql, config: Config): Promise<Judged[]> {
     found.push(fail("synchronous_commit is off: what was acknowledged can be lost in a crash."));
   }
   if (of("transaction_read_only") === "on") found.push(fail("The database can only be read: is it a standby?"));
-  // Each process has a pool and 3 more connections (LISTEN among them). The operator gets 3.
+  // Each process has a pool, which a pooler shares, and 3 more connections (LISTEN among them). The operator gets 3.
   const workers = workerCount(config);
-  const needed = (workers + 1) * (config.DATABASE_POOL_SIZE + 3) + 3;
+  const needed = (workers + 1) * ((isPooled ? 0 : config.DATABASE_POOL_SIZE) + 3) + 3;
   const most = Number(of("max_connections"));
   if (most < needed) {
     found.push(
@@ -137,8 +140,17 @@ async function role(client: Sql, isEmbedded: boolean): Promise<Judged[]> {
   return [ok(`${name} may read and write rows and change no table.`)];
 }
 
-/** Checks that NOTIFY reaches a listener on another connection. Poolers in transaction mode drop notifications. */
-async function notifications(client: Sql): Promise<Judged> {
+/** Checks that NOTIFY reaches a listener on another connection. */
+async function notifications(sessions: Endpoint): Promise<Judged> {
+  const connection = connect(sessions, { maxConnections: 1, applicationName: "faregate-doctor" });
+  try {
+    return await deliver(connection.client);
+  } finally {
+    await connection.close(1);
+  }
+}
+
+async function deliver(client: Sql): Promise<Judged> {
   const channel = `faregate_doctor_${process.pid}`;
   let arrived = () => {};
   const heard = new Promise<boolean>((resolve) => (arrived = () => resolve(true)));
@@ -151,5 +163,5 @@ async function notifications(client: Sql): Promise<Judged> {
   ]);
   await unlisten();
   if (withTimeout) return ok(`A notification arrives after ${(performance.now() - started).toFixed(1)} ms.`);
-  return fail("Notifications do not arrive: give the servers a direct connection, no pooler of transactions.");
+  return fail("Notifications do not arrive: set DATABASE_DIRECT_URL to an address past every proxy.");
 }

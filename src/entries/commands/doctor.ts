@@ -6,6 +6,7 @@ import { openDatabaseOf } from "./command.ts";
 import { type Config, readConfig, requireSecrets, warningsOf } from "../process/config.ts";
 import { examineDatabase } from "./doctor-database.ts";
 import { driverProblem } from "../platform/driver.ts";
+import { examinePooler } from "./doctor-pooler.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { DRIVER_BUILDS } from "../build/patch-driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
@@ -46,11 +47,16 @@ if (config !== undefined) {
         `There is no embedded database in ${config.DATA_DIR} yet: ${commandLine("start")} makes it.`,
       );
     }
-    const database = await openDatabaseOf(config);
-    try {
-      await examineDatabase(database.endpoint.url, { config, isEmbedded: config.DATABASE_URL === undefined }, tell);
-    } finally {
-      await database.close();
+    if (config.DATABASE_URL !== undefined) {
+      const database = await examinePooler(config, config.DATABASE_URL, tell);
+      await examineDatabase(database, { config, isEmbedded: false }, tell);
+    } else {
+      const { endpoint, close } = await openDatabaseOf(config);
+      try {
+        await examineDatabase({ requests: endpoint, sessions: endpoint }, { config, isEmbedded: true }, tell);
+      } finally {
+        await close();
+      }
     }
   } catch (error) {
     tell({ state: "FAIL", what: "database", sentence: sentenceOf(error) });
