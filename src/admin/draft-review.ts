@@ -1,6 +1,7 @@
 import type { Finding } from "../core/change/finding.ts";
 import type { RejectedUpload, Review } from "../core/change/review.ts";
 import { type PricingProblem, problemText } from "../core/pricing/model.ts";
+import type { LegalKeys } from "../core/pricing/parse/rename-keys.ts";
 import type { Steps } from "../core/steps.ts";
 import { readable } from "./format.ts";
 
@@ -21,7 +22,12 @@ export interface DraftReview {
 
 /** Result of checking a draft with the server's own parser and lint. */
 export type Verdict =
-  | { readonly state: "broken"; readonly problems: readonly PricingProblem[] }
+  | {
+      readonly state: "broken";
+      readonly problems: readonly PricingProblem[];
+      /** The draft with legal keys, if some of its keys are not. */
+      readonly legal: LegalKeys | undefined;
+    }
   | { readonly state: "valid"; readonly name: string; readonly version: string; readonly review: DraftReview };
 
 /** Time limits of lint and of the expectations. The server's are shorter, so it finds nothing more. */
@@ -53,7 +59,9 @@ export async function reviewDraft(draft: Draft, isOutdated: () => boolean): Prom
   const parsed = parsePricing(draft.text, new Date());
   if (!parsed.ok) {
     const problems = parsed.problems.map((problem) => ({ ...problem, message: readable(problemText(problem)) }));
-    return { state: "broken", problems };
+    const hasKeys = problems.some(({ kind }) => kind === "key");
+    const legal = hasKeys ? (await import("../core/pricing/parse/rename-keys.ts")).legalKeys(draft.text) : undefined;
+    return isOutdated() ? undefined : { state: "broken", problems, legal };
   }
   const { pricing } = parsed;
   const run = (expectations: string | undefined): Promise<Review | undefined> => {

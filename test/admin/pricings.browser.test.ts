@@ -210,3 +210,27 @@ test("a service is renamed, and disabled only after typing its name", async () =
   await expect.poll(() => page.getByRole("link", { name: "Globe" }).count()).toBe(0);
   expect(own.complaints).toEqual([]);
 });
+
+test("a draft with illegal keys shows what they become, and renames them everywhere in its text", async () => {
+  const { page } = own;
+  await own.open("/upload", "Upload a pricing");
+  const text = page.getByLabel("Pricing2Yaml text");
+  const illegal = own
+    .sample("tasker")
+    .replace("saasName: Tasker", "saasName: Support")
+    .replaceAll("darkMode", "24/7support")
+    .replaceAll("BUSINESS", '"Business+"');
+  await text.fill(illegal);
+  await page.getByText('Allowed are A-Z, a-z, 0-9, "_" and "-", such as "support247".').waitFor();
+  await page.getByRole("row", { name: "24/7support support247 4" }).waitFor();
+  await page.getByRole("row", { name: "Business+ Business_Plus 2" }).waitFor();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Rename 2 keys" }).click();
+  await page.getByText("Ready to save. Creates the service Support with version 1.0.0.").waitFor();
+  await expect.poll(() => page.getByText("Rename these keys?").count()).toBe(0);
+  await text.fill(illegal.replace("  export:\n", "  support247:\n"));
+  await page.getByText("These keys must be renamed by hand.").waitFor();
+  await page.getByText('"24/7support" in features would become "support247", which another key has.').waitFor();
+  await text.fill("");
+  expect(own.complaints).toEqual([]);
+});

@@ -7,6 +7,7 @@ import { keepDraft, readDraft } from "../drafts.ts";
 import { DraftFindings, ExpectationsFile, Findings, useComparison, useVerdict } from "../parts/draft-review.tsx";
 import { DiffResult } from "../parts/diff-result.tsx";
 import { FileDrop } from "../parts/file-drop.tsx";
+import { LegalKeysOffer } from "../parts/legal-keys.tsx";
 import { Check, Field, Form } from "../design/field.tsx";
 import { GuardedButton } from "../design/guarded-button.tsx";
 import { Failed, Loaded, Page, Section } from "../design/page.tsx";
@@ -147,6 +148,9 @@ function FromText({ services }: { services: readonly Service[] }) {
               </li>
             ))}
           </ol>
+        ) : null}
+        {isCurrent && verdict?.state === "broken" && verdict.legal !== undefined ? (
+          <LegalKeysOffer legal={verdict.legal} onText={setText} onLine={(line) => setAt({ line })} />
         ) : null}
         {valid === undefined ? null : <DraftFindings review={valid.review} onLine={(line) => setAt({ line })} />}
         {comparison.data === undefined || valid === undefined ? null : (
