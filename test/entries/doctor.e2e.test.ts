@@ -1,8 +1,11 @@
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { API_SECRETS, createTestApi } from "../support/api.ts";
 import { createTestDatabase, type TestDatabase } from "../support/database.ts";
 import { freePort, TEST_SECRETS } from "../support/event-server.ts";
 
@@ -90,4 +93,57 @@ it("finds a database that does not answer and variables that cannot be read", as
   const wrong = await examine({ PORT: "http", JWT_EXPIRATION: "soon" });
   expect(wrong.code).toBe(1);
   expect(wrong.findings.map(([state, what]) => `${state} ${what}`)).toEqual(["FAIL environment", "FAIL environment"]);
+});
+
+it("finds an API_KEYS_SECRET that does not open the stored keys, and one that does", async () => {
+  const api = await createTestApi();
+  try {
+    const right = { ...TEST_SECRETS, API_KEYS_SECRET: API_SECRETS.apiKeysSecret, DATABASE_URL: api.database.url };
+    const opens = await examine(right);
+    expect(opens.findings).toContainEqual(["ok", "keys", expect.stringMatching(/opens the stored keys/)]);
+    const wrong = await examine({ ...TEST_SECRETS, DATABASE_URL: api.database.url });
+    expect(wrong.code).toBe(1);
+    expect(wrong.findings).toContainEqual([
+      "FAIL",
+      "keys",
+      expect.stringMatching(/^API_KEYS_SECRET opens 0 of \d+ stored keys/),
+    ]);
+    const previous = { ...right, ...TEST_SECRETS, API_KEYS_SECRET_PREVIOUS: API_SECRETS.apiKeysSecret };
+    expect((await examine(previous)).findings).toContainEqual(["ok", "keys", expect.any(String)]);
+  } finally {
+    await api.close();
+  }
+});
+
+it("finds nothing wrong in a fresh folder, and leaves it as it is", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "faregate-doctor-"));
+  try {
+    const { code, findings } = await examine({ DATA_DIR: join(folder, "data") });
+    expect(code).toBe(0);
+    expect(findings).toContainEqual(["ok", "database", expect.stringMatching(/^There is no embedded database in /)]);
+    expect(await readdir(folder)).toEqual([]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+it("a command without a schema says how to make one, and shows no statement", async () => {
+  const empty = await createTestDatabase();
+  try {
+    await empty.connection.client`drop schema public cascade`;
+    await empty.connection.client`create schema public`;
+    const script = join(ROOT, "src/entries/commands/check-ledger.ts");
+    const env = { ...process.env, ...TEST_SECRETS, DATABASE_URL: empty.url };
+    const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", script], {
+      cwd: ROOT,
+      env,
+      encoding: "utf8",
+    });
+    expect({ status, stderr }).toEqual({
+      status: 2,
+      stderr: expect.stringMatching(/^The database has no schema yet: .*migrate.* makes it\.\n$/) as string,
+    });
+  } finally {
+    await empty.drop();
+  }
 });

@@ -52,6 +52,12 @@ describe("what keeps it from starting is one sentence and exit 1", () => {
     );
   });
 
+  it("secrets.json is missing beside a database, and no new one is written", async () => {
+    mkdirSync(join(folder, "data", "postgres"), { recursive: true });
+    expect(await refused({})).toMatch(/secrets\.json is missing, but there is a database beside it: put back a copy/);
+    expect(existsSync(join(folder, "data", "secrets.json"))).toBe(false);
+  });
+
   it("the data folder is a file", async () => {
     writeFileSync(join(folder, "data"), "");
     expect(await refused({})).toContain("cannot be made (EEXIST)");
@@ -66,6 +72,8 @@ describe("what keeps it from starting is one sentence and exit 1", () => {
   it("the data folder was written by another version of PostgreSQL", async () => {
     mkdirSync(join(folder, "data", "postgres"), { recursive: true });
     writeFileSync(join(folder, "data", "postgres", "PG_VERSION"), "12\n");
+    const kept = { jwtSecret: "a", jwtSalt: "b", apiKeysSecret: "c", databasePassword: "d" };
+    writeFileSync(join(folder, "data", "secrets.json"), JSON.stringify(kept));
     expect(await refused({})).toContain("was written by PostgreSQL 12, and this is PostgreSQL 18");
   });
 });

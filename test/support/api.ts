@@ -77,7 +77,8 @@ export interface TestApi {
   close(): Promise<void>;
 }
 
-const SECRETS = {
+/** Secrets of every test application. */
+export const API_SECRETS = {
   apiKeysSecret: "api keys secret of the tests, 32 bytes or more",
   jwtSecret: "jwt secret of the tests, 32 bytes or more",
   jwtSalt: "jwt salt of the tests",
@@ -97,7 +98,7 @@ export async function createTestApi(
     health?: (database: TestDatabase, resources: Resources) => ProcessHealth;
   } = {},
 ): Promise<TestApi> {
-  const [database, keyring] = await Promise.all([options.database ?? createTestDatabase(), createKeyring(SECRETS)]);
+  const [database, keyring] = await Promise.all([options.database ?? createTestDatabase(), createKeyring(API_SECRETS)]);
   let now = new Date("2025-06-15T10:00:00.000Z");
   const changes = listenForInvalidations(database.url, { applicationName: "faregate-test" });
   const resources: Resources = {

@@ -71,7 +71,7 @@ export async function runCommand(work: (command: Command) => Promise<number>): P
       await database.close();
     }
   } catch (error) {
-    process.stderr.write(`${sentenceOf(error)}\n`);
+    process.stderr.write(`${sentenceOf(error, "The command failed")}\n`);
     process.exitCode = 2;
   }
 }

@@ -3,7 +3,8 @@ import { MIGRATIONS } from "../platform/migrations.ts";
 import { connect, type Connection } from "../../db/postgres/connect.ts";
 import type { Endpoint } from "../../db/postgres/pooler.ts";
 import { newestMigration, schemaVersion } from "../../db/migrate.ts";
-import { type Config, workerCount } from "../process/config.ts";
+import { createKeyring, readApiKey } from "../../operations/credentials.ts";
+import { type Config, type Secrets, workerCount } from "../process/config.ts";
 import type { FoundDatabase } from "../process/database-access.ts";
 import type { Finding } from "./doctor.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
@@ -12,6 +13,8 @@ type Sql = Connection["client"];
 type Judged = Omit<Finding, "what">;
 
 const SLOW_MS = 20;
+/** Stored keys that are decrypted. */
+const KEYS_TRIED = 20;
 const ok = (sentence: string): Judged => ({ state: "ok", sentence });
 const warn = (sentence: string): Judged => ({ state: "warn", sentence });
 const fail = (sentence: string): Judged => ({ state: "FAIL", sentence });
@@ -19,7 +22,7 @@ const fail = (sentence: string): Judged => ({ state: "FAIL", sentence });
 /** Checks version, settings, latency, clock, schema, privileges, and delivery of notifications to sessions. */
 export async function examineDatabase(
   { requests, sessions }: FoundDatabase,
-  { config, isEmbedded }: { config: Config; isEmbedded: boolean },
+  { config, secrets, isEmbedded }: { config: Config; secrets: Secrets | undefined; isEmbedded: boolean },
   tell: (finding: Finding) => void,
 ): Promise<void> {
   const connection = connect(requests, { maxConnections: 2, applicationName: "faregate-doctor" });
@@ -31,14 +34,13 @@ export async function examineDatabase(
     ["clock", () => clock(client)],
     ["settings", () => settings(client, config, isPooled)],
     ["schema", () => schema(client)],
+    ["keys", () => keys(client, secrets)],
     ["role", () => role(client, isEmbedded)],
     ...(sessions === undefined ? [] : [["notify", () => notifications(sessions)] as const]),
   ];
   try {
     for (const [what, look] of looks) {
-      const found = await look().catch((error: unknown) =>
-        fail(sentenceOf(error).replace("Faregate could not start: ", "")),
-      );
+      const found = await look().catch((error: unknown) => fail(sentenceOf(error, "The check failed")));
       for (const judged of [found].flat()) tell({ what, ...judged });
       // The other checks cannot succeed without a connection.
       if (what === "database" && [found].flat().some(({ state }) => state === "FAIL")) return;
@@ -112,6 +114,21 @@ async function schema(client: Sql): Promise<Judged> {
     return fail(`The schema is older than this release: ${commandLine("migrate")} brings it up to date.`);
   return ok(
     has > known ? "The schema is newer than this release, which is fine." : "The schema is that of this release.",
+  );
+}
+
+/** Checks that API_KEYS_SECRET decrypts the newest stored keys. After a restore with another one, every key is refused. */
+async function keys(client: Sql, secrets: Secrets | undefined): Promise<Judged | Judged[]> {
+  if (secrets === undefined || (await schemaVersion(client)) === 0) return [];
+  const rows = await client<{ sealed: string }[]>`
+    select key_sealed as sealed from organization_keys order by created_at desc limit ${KEYS_TRIED}`;
+  if (rows.length === 0) return [];
+  const keyring = await createKeyring(secrets);
+  const opened = await Promise.all(rows.map(({ sealed }) => readApiKey(keyring, sealed)));
+  const count = opened.filter((key) => key !== undefined).length;
+  if (count === rows.length) return ok(`API_KEYS_SECRET opens the stored keys (${count} tried).`);
+  return fail(
+    `API_KEYS_SECRET opens ${count} of ${rows.length} stored keys: all others are refused with 401. Set the secret with which this database was used, or set it as API_KEYS_SECRET_PREVIOUS.`,
   );
 }
 

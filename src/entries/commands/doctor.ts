@@ -1,15 +1,15 @@
 import { commandLine } from "../../core/command-line.ts";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { StartupProblem } from "../../db/postgres/connect.ts";
 import { openDatabaseOf } from "./command.ts";
-import { type Config, readConfig, requireSecrets, warningsOf } from "../process/config.ts";
+import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "../process/config.ts";
 import { examineDatabase } from "./doctor-database.ts";
 import { driverProblem } from "../platform/driver.ts";
 import { examinePooler } from "./doctor-pooler.ts";
 import { examineMachine } from "./doctor-machine.ts";
 import { DRIVER_BUILDS } from "../build/patch-driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
+import { loadOrCreateSecrets } from "../process/secrets.ts";
 
 /** Result of one check: fine, could be better, or broken. */
 export interface Finding {
@@ -42,30 +42,41 @@ if (config !== undefined) {
   const sentence = problem ?? "The database driver has its repairs.";
   tell({ state: problem === undefined ? "ok" : "FAIL", what: "driver", sentence });
   try {
-    if (config.DATABASE_URL === undefined && !existsSync(join(config.DATA_DIR, "postgres"))) {
-      throw new StartupProblem(
-        `There is no embedded database in ${config.DATA_DIR} yet: ${commandLine("start")} makes it.`,
-      );
-    }
     if (config.DATABASE_URL !== undefined) {
       const database = await examinePooler(config, config.DATABASE_URL, tell);
-      await examineDatabase(database, { config, isEmbedded: false }, tell);
-    } else {
-      const { endpoint, close } = await openDatabaseOf(config);
-      try {
-        await examineDatabase({ requests: endpoint, sessions: endpoint }, { config, isEmbedded: true }, tell);
-      } finally {
-        await close();
-      }
+      await examineDatabase(database, { config, secrets: secretsOf(config), isEmbedded: false }, tell);
+    } else if (existsSync(join(config.DATA_DIR, "postgres"))) await examineEmbedded(config);
+    else {
+      const sentence = `There is no embedded database in ${config.DATA_DIR} yet: ${commandLine("start")} makes it.`;
+      tell({ state: "ok", what: "database", sentence });
     }
   } catch (error) {
-    tell({ state: "FAIL", what: "database", sentence: sentenceOf(error) });
+    tell({ state: "FAIL", what: "database", sentence: sentenceOf(error, "The database cannot be examined") });
   }
 }
 const failed = findings.filter(({ state }) => state === "FAIL").length;
 const warned = findings.filter(({ state }) => state === "warn").length;
 process.stdout.write(`${findings.length} looked at: ${failed} do not work, ${warned} could be better.\n`);
 process.exitCode = failed === 0 ? 0 : 1;
+
+async function examineEmbedded(given: Config): Promise<void> {
+  const { endpoint, close } = await openDatabaseOf(given);
+  try {
+    const about = { config: given, secrets: secretsOf(given), isEmbedded: true };
+    await examineDatabase({ requests: endpoint, sessions: endpoint }, about, tell);
+  } finally {
+    await close();
+  }
+}
+
+/** Returns the secrets that the servers use; undefined where they are missing or weak, which is found separately. */
+function secretsOf(given: Config): Secrets | undefined {
+  try {
+    return given.DATABASE_URL === undefined ? loadOrCreateSecrets(given) : requireSecrets(given);
+  } catch {
+    return undefined;
+  }
+}
 
 function examineSettings(given: Config): Finding[] {
   const found: Finding[] = [];

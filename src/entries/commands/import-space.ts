@@ -44,7 +44,7 @@ export async function importSpace(options: ImportSpaceOptions, host: Host): Prom
     for await (const _ of plan(dump, { findings, files, fetched, now: new Date() }));
     return await print(findings.report(), options, host);
   } catch (error) {
-    host.err(`${sentenceOf(error)}\n`);
+    host.err(`${sentenceOf(error, "The import failed")}\n`);
     return EXIT.failed;
   }
 }

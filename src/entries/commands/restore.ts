@@ -43,7 +43,7 @@ try {
   );
   process.exitCode = verdict.violations.length === 0 ? 0 : 1;
 } catch (error) {
-  process.stderr.write(`${sentenceOf(error)}\n`);
+  process.stderr.write(`${sentenceOf(error, "The restore failed")}\n`);
   process.exitCode = 2;
 }
 

@@ -1,4 +1,5 @@
-import { StartupProblem } from "../../db/postgres/connect.ts";
+import { commandLine } from "../../core/command-line.ts";
+import { databaseError, StartupProblem } from "../../db/postgres/connect.ts";
 import type { Log } from "../../http/context.ts";
 import { type Config, readConfig, warningsOf } from "./config.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
@@ -24,6 +25,8 @@ export interface Process {
   hasLauncher: boolean;
 }
 
+/** SQLSTATE of a statement that names a table which is not there. */
+const UNDEFINED_TABLE = "42P01";
 /** Requests in flight get 10 s of these; the rest is for flushing and closing. */
 const DRAIN_MS = 15_000;
 /** Time between two heartbeats for the launcher. */
@@ -94,8 +97,20 @@ export async function runProcess(
   }
 }
 
-/** Returns an error's message for the operator. */
-export function sentenceOf(error: unknown): string {
+/**
+ * Returns an error's message for the operator. `what` names the work that failed. Statements are left out: they say
+ * nothing that an operator can act on.
+ */
+export function sentenceOf(error: unknown, what = "Faregate could not start"): string {
   if (error instanceof StartupProblem) return error.message;
-  return `Faregate could not start: ${error instanceof Error ? withoutValues(error.message) : String(error)}.`;
+  if (databaseError(error)?.code === UNDEFINED_TABLE) {
+    return `The database has no schema yet: ${commandLine("start")} or ${commandLine("migrate")} makes it.`;
+  }
+  return `${what}: ${reasonOf(error)}.`;
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const isStatement = error.message.startsWith("Failed query: ") && error.cause !== undefined;
+  return isStatement ? reasonOf(error.cause) : withoutValues(error.message);
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { StartupProblem } from "../../db/postgres/connect.ts";
@@ -15,7 +15,7 @@ const schema = z.object({
 /**
  * Loads the secrets of the embedded mode, or creates them on first use. `DATA_DIR/secrets.json` is readable by its
  * owner only. Environment variables take precedence.
- * @throws StartupProblem when the file cannot be written or is damaged.
+ * @throws StartupProblem when the file cannot be written, is damaged, or is missing beside a database that needs it.
  */
 export function loadOrCreateSecrets(config: Config): Secrets & { databasePassword: string } {
   const file = join(config.DATA_DIR, "secrets.json");
@@ -49,6 +49,11 @@ function read(file: string): z.infer<typeof schema> | undefined {
 /** Writes a temporary file and links it into place: of two concurrent processes one wins, and both use its secrets. */
 function create(file: string): z.infer<typeof schema> {
   const random = () => randomBytes(32).toString("hex");
+  if (existsSync(join(file, "..", "postgres"))) {
+    throw new StartupProblem(
+      `${file} is missing, but there is a database beside it: put back a copy of the file. Without it neither the database nor stored keys can be opened.`,
+    );
+  }
   const made = { jwtSecret: random(), jwtSalt: random(), apiKeysSecret: random(), databasePassword: random() };
   const unfinished = `${file}.${process.pid}`;
   try {
