@@ -1,6 +1,7 @@
 import type { Hono } from "hono";
 import { leastRecentlyUsed } from "../core/least-recently-used.ts";
 import { connect } from "../db/postgres/connect.ts";
+import type { Endpoint } from "../db/postgres/pooler.ts";
 import { createIssuer } from "../db/queries/issuer.ts";
 import { createApp } from "../http/app.ts";
 import type { AppEnv } from "../http/context.ts";
@@ -15,7 +16,7 @@ import { createResources } from "../operations/resources.ts";
 import { databaseOf, readConfig } from "./process/config.ts";
 import { createDownload } from "./platform/download.ts";
 import { createLog } from "./process/log.ts";
-import { httpSettingsOf, settingsOf } from "./process/settings.ts";
+import { httpSettingsOf, settingsOf, timeoutsOf } from "./process/settings.ts";
 import { fetchOnce } from "./platform/worker-download.ts";
 
 /** Bindings of wrangler.toml. Variables and secrets of src/docs/operate.md are additional text bindings. */
@@ -58,7 +59,10 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
     ...Object.fromEntries(texts),
     DATABASE_URL: bindings.HYPERDRIVE.connectionString,
   });
-  const { databaseUrl, secrets } = databaseOf(config, false);
+  const { databaseUrl: url, secrets } = databaseOf(config, false);
+  // A connection serves one request, so that most statements run once: preparing them would cost a round trip each.
+  const hyperdrive: Endpoint = { url, pooler: { keepsSessions: false, keepsStatements: false } };
+  const { acquire: _, ...timeouts } = timeoutsOf(config);
   const log = createLog(config.LOG_LEVEL, "worker", console.log);
   allowHashes(config.PASSWORD_HASHES);
   const usesNotedAt = leastRecentlyUsed<number>(1000);
@@ -91,9 +95,10 @@ async function openIsolate(bindings: Bindings): Promise<Isolate> {
       readConsole: readFrom(bindings, "console"),
     }),
     open: () => {
-      const connection = connect(databaseUrl, {
+      const connection = connect(hyperdrive, {
         maxConnections: MAX_CONNECTIONS,
         applicationName: "faregate-worker",
+        timeouts,
       });
       const resources = createResources(connection, shared);
       const keyUses: Resources["keyUses"] = {

@@ -8,6 +8,7 @@ import { migrate } from "../../src/db/migrate.ts";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { launch, useLaunchers } from "../entries/launcher.ts";
+import { restOn } from "../runtimes/runtimes.ts";
 import { tasker } from "../support/contracting.ts";
 import {
   freePort,
@@ -171,6 +172,14 @@ it("without one, an event server refuses to start with one sentence, and so wher
     "the server did not start: DATABASE_DIRECT_URL leads to a connection pooler that keeps no sessions: set it to an address of the same database without a pooler.\n",
   );
 });
+
+it("a Worker, whose Hyperdrive is a transaction pooler, serves and counts each call once", async () => {
+  const worker = await kept(startRestServer(await restOn("workerd"), url()));
+  const before = await counted();
+  expect(Object.keys(await consumeThrough([worker], 200))).toEqual(["200"]);
+  expect(await counted()).toBe(before + 200);
+  await worker.stop();
+}, 120_000);
 
 describe("npm run doctor", () => {
   const examine = (environment: Record<string, string>) => {
