@@ -1,6 +1,7 @@
 import { getMultipartBoundary, type MultipartPart, parseMultipart } from "@remix-run/multipart-parser";
 import type { z } from "zod";
 import type { MaybePromise } from "../core/maybe-promise.ts";
+import { decodeFile } from "../core/pricing/parse/encoding.ts";
 import { Failure, tooDeep } from "../operations/errors.ts";
 import { maxPricingBytes } from "../operations/catalog/pricing-source.ts";
 import type { AppContext } from "./context.ts";
@@ -320,11 +321,12 @@ function openingLine(bytes: Uint8Array, delimiter: Uint8Array): number {
 const malformed = (sentence: string, cause?: unknown) => new Failure("invalid", sentence, { cause });
 
 function exactText(part: MultipartPart): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(part.bytes);
-  } catch (cause) {
-    throw malformed("Pricing parsing error: The file does not contain valid YAML content.", cause);
-  }
+  const decoded = decodeFile(part.bytes);
+  if (decoded.ok) return decoded.text;
+  const { message, line, column } = decoded;
+  throw new Failure("invalid", `Pricing parsing error: ${message}`, {
+    problems: [{ message, path: "", line, column }],
+  });
 }
 
 /** Returns the parsed body; `{}` for a list, which has no fields. */

@@ -13,6 +13,12 @@ test("a first service is created from a file that is checked before it is saved"
   await page.getByText("No services yet").waitFor();
   await page.getByRole("main").getByRole("link", { name: "Upload a pricing" }).first().click();
   await page.getByRole("heading", { level: 1, name: "Upload a pricing" }).waitFor();
+  await page.getByLabel("Choose a file").setInputFiles({
+    name: "tasker.yml",
+    mimeType: "application/yaml",
+    buffer: Buffer.from(`\uFEFF${own.sample("tasker")}`, "utf16le"),
+  });
+  await page.getByRole("alert").getByText("The file is encoded in UTF-16. Save it as UTF-8.").waitFor();
   const broken = own.sample("tasker").replace("type: GUARANTEE", "type: PROMISE").replace("price: 6", "price: [6]");
   await page.getByLabel("Choose a file").setInputFiles({
     name: "tasker.yml",

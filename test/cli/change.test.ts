@@ -210,12 +210,21 @@ describe("as processes of their own, over real files, the commands", { timeout: 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "faregate-change-"));
     for (const [name, text] of Object.entries(FILES)) await writeFile(join(folder, name), text);
+    await writeFile(join(folder, "latin.yml"), TASKER.replace("A dark colour", "Ein düsteres"), "latin1");
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   it.each([
     [["diff", "pricing.yml", "narrower.yml", "--fail-on", "narrowing"], { code: 1, out: NARROWING, err: "" }],
     [["lint", "dead.yml"], { code: 0, out: DEAD, err: "" }],
+    [
+      ["lint", "latin.yml"],
+      {
+        code: 2,
+        out: "",
+        err: "faregate: latin.yml:19:23 The file is not encoded in UTF-8, but probably in Latin-1. Save it as UTF-8.\n",
+      },
+    ],
     [["test", "narrower.yml"], { code: 2, out: "", err: "faregate: narrower.expectations.yml does not exist.\n" }],
   ])("%j end as they do here", async (args, wanted) => {
     const command = ["--import", import.meta.resolve("tsx"), join(ROOT, "src/entries/faregate.ts"), ...args];

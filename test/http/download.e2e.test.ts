@@ -178,6 +178,10 @@ describe("from an allowed host", () => {
     await expect(fromHere(`http://127.0.0.1:${port}/`, LIMIT)).rejects.toMatchObject(
       fails("Pricing parsing error: The file does not contain valid YAML content."),
     );
+    const latin = await http((_, response) => response.end(Buffer.from("saasName: Café", "latin1")));
+    await expect(fromHere(`http://127.0.0.1:${latin.port}/`, LIMIT)).rejects.toMatchObject(
+      fails(/probably in Latin-1\. Save it as UTF-8\.$/),
+    );
   });
 
   test("who closes the connection, or does not listen, has failed", async () => {

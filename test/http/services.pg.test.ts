@@ -1,3 +1,4 @@
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { eventsDuring, expectBalancesMatchLedger } from "../support/invariants.ts";
@@ -92,6 +93,9 @@ describe.each(FAMILIES)("%s", (family) => {
       ["a path on the server's disk", () => ({ pricing: "public/../../etc/passwd" }), "Invalid URL"],
       ["an empty file", () => yamlUpload(""), UNREADABLE],
       ["a file that is not UTF-8", () => binaryUpload([0x66, 0xff, 0xfe, 0x0a]), UNREADABLE],
+      ["a file in UTF-16", () => binaryUpload(Buffer.from(`\uFEFF${pricingText()}`, "utf16le")), "Pricing parsing error: The file is encoded in UTF-16. Save it as UTF-8."], // prettier-ignore
+      ["a file in Latin-1", () => binaryUpload(Buffer.from("saasName: Café\n", "latin1")), "Pricing parsing error: The file is not encoded in UTF-8, but probably in Latin-1. Save it as UTF-8."], // prettier-ignore
+      ["a compressed file", () => binaryUpload(gzipSync(pricingText())), "Pricing parsing error: The file is compressed with gzip. Unpack it first."], // prettier-ignore
     ])("%s is refused with 400 and its sentence", async (_, body, error) => {
       const { result, events } = await eventsDuring(api.database, () => to.call("POST", "", body()));
       expect(result).toMatchObject({ status: 400, body: { error } });
@@ -427,7 +431,7 @@ describe.each(FAMILIES)("%s", (family) => {
   });
 });
 
-function binaryUpload(bytes: number[]): FormData {
+function binaryUpload(bytes: Iterable<number>): FormData {
   const form = new FormData();
   form.append("pricing", new Blob([new Uint8Array(bytes)]), "pricing.yml");
   return form;

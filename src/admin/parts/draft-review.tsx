@@ -6,8 +6,9 @@ import { type DraftReview, reviewDraft, type Verdict } from "../draft-review.ts"
 import { useHere } from "../here.tsx";
 import { useUser } from "../session.tsx";
 import { texts } from "../texts.ts";
-import { Section } from "../design/page.tsx";
+import { Failed, Section } from "../design/page.tsx";
 import { Tag } from "../design/table.tsx";
+import { readText } from "./file-drop.tsx";
 
 const t = texts.upload;
 const PAUSE_MS = 250;
@@ -128,11 +129,16 @@ export function ExpectationsFile(props: {
 }) {
   const id = useId();
   const { file, onChange } = props;
+  const [error, setError] = useState<Error | null>(null);
   const take = async (chosen: File | undefined) => {
-    if (chosen !== undefined) onChange({ name: chosen.name, text: await chosen.text() });
+    if (chosen === undefined) return;
+    const read = await readText(chosen);
+    setError(typeof read === "string" ? null : read);
+    if (typeof read === "string") onChange({ name: chosen.name, text: read });
   };
   return (
     <div className="row wrap">
+      <Failed error={error} />
       <label className="label" htmlFor={id}>
         {t.expectations}
       </label>

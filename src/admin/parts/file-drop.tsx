@@ -6,6 +6,14 @@ import { Failed } from "../design/page.tsx";
 const MAX_BYTES = 2_000_000;
 const t = texts.upload;
 
+/** Reads a file of text, or returns why it is none. */
+export async function readText(file: File): Promise<string | Error> {
+  // Loaded on first use, because it comes with the parser.
+  const { decodeFile } = await import("../../core/pricing/parse/encoding.ts");
+  const decoded = decodeFile(new Uint8Array(await file.arrayBuffer()));
+  return decoded.ok ? decoded.text : new Error(t.encodings[decoded.encoding]);
+}
+
 /** Reads a text file, dropped or picked. */
 export function FileDrop({ onText }: { onText: (text: string) => void }) {
   const id = useId();
@@ -14,7 +22,10 @@ export function FileDrop({ onText }: { onText: (text: string) => void }) {
   const take = async (file: File | undefined) => {
     if (file === undefined) return;
     setError(file.size > MAX_BYTES ? new Error(t.tooLarge) : null);
-    if (file.size <= MAX_BYTES) onText(await file.text());
+    if (file.size > MAX_BYTES) return;
+    const read = await readText(file);
+    if (typeof read === "string") onText(read);
+    else setError(read);
   };
   const drop = (event: DragEvent) => {
     event.preventDefault();

@@ -303,6 +303,14 @@ export const de: Texts = {
     acceptFirst: "Beheben Sie die Fehler, oder nehmen Sie sie in Kauf.",
     saveAnyway: (errors) => `Trotzdem speichern, mit ${counted(errors, "Fehler", "Fehlern")}`,
     toService: (name) => `Zu ${name}`,
+    encodings: {
+      "UTF-16": "Die Datei ist in UTF-16 kodiert. Speichern Sie sie als UTF-8.",
+      "UTF-32": "Die Datei ist in UTF-32 kodiert. Speichern Sie sie als UTF-8.",
+      "Latin-1": "Die Datei ist nicht in UTF-8 kodiert, sondern wohl in Latin-1. Speichern Sie sie als UTF-8.",
+      gzip: "Die Datei ist mit gzip komprimiert. Entpacken Sie sie zuerst.",
+      ZIP: "Die Datei ist ein ZIP-Archiv. Entpacken Sie sie zuerst.",
+      unknown: "Die Datei enthält keinen Text.",
+    },
     tooLarge: "Die Datei ist größer als 2 MB. Mehr nimmt der Server nicht an.",
   },
   pricing: {

@@ -91,6 +91,14 @@ export const upload = {
   acceptFirst: "Fix the errors, or accept them.",
   saveAnyway: (errors: number) => `Save anyway, with ${errors} ${errors === 1 ? "error" : "errors"}`,
   toService: (name: string) => `Go to ${name}`,
+  encodings: {
+    "UTF-16": "The file is encoded in UTF-16. Save it as UTF-8.",
+    "UTF-32": "The file is encoded in UTF-32. Save it as UTF-8.",
+    "Latin-1": "The file is not encoded in UTF-8, but probably in Latin-1. Save it as UTF-8.",
+    gzip: "The file is compressed with gzip. Unpack it first.",
+    ZIP: "The file is a ZIP archive. Unpack it first.",
+    unknown: "The file contains no text.",
+  },
   tooLarge: "The file is larger than 2 MB, the most the server accepts.",
 } as const;
 

@@ -1,6 +1,7 @@
 import { chmod, mkdir, readdir, readFile, realpath, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { CliFailure, type Io } from "../../cli/command.ts";
+import { decodeFile } from "../../core/pricing/parse/encoding.ts";
 
 /** Access of the command line to the machine that it runs on. */
 export function cliHost(version: string): Io {
@@ -10,12 +11,16 @@ export function cliHost(version: string): Io {
     fetch,
     now: () => new Date(),
     readFile: async (path) => {
+      let bytes: Uint8Array;
       try {
-        return await readFile(path, "utf8");
+        bytes = await readFile(path);
       } catch (error) {
         if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
         throw new CliFailure(`${path} cannot be read: ${String(error)}`, { cause: error });
       }
+      const decoded = decodeFile(bytes);
+      if (decoded.ok) return decoded.text;
+      throw new CliFailure(`${path}:${decoded.line}:${decoded.column} ${decoded.message}`);
     },
     realPath: (path) => realpath(path).catch(() => undefined),
     listFolder: async (path) => {

@@ -1,6 +1,7 @@
 import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { isIP } from "node:net";
+import { decodeFile } from "../../core/pricing/parse/encoding.ts";
 import { Failure } from "../../operations/errors.ts";
 import { isPublicAddress, notPublicHost, publicLookup } from "./public-lookup.ts";
 
@@ -131,11 +132,12 @@ async function readBytes(from: FetchedOnce["bytes"], maxBytes: number, given: st
   return Buffer.concat(chunks);
 }
 
-/** Decodes UTF-8 without loss: keeps a byte order mark and rejects invalid bytes. */
+/** Decodes UTF-8 without loss. */
 function decode(bytes: Uint8Array): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch (cause) {
-    throw new Failure("invalid", "Pricing parsing error: The file does not contain valid YAML content.", { cause });
-  }
+  const decoded = decodeFile(bytes);
+  if (decoded.ok) return decoded.text;
+  const { message, line, column } = decoded;
+  throw new Failure("invalid", `Pricing parsing error: ${message}`, {
+    problems: [{ message, path: "", line, column }],
+  });
 }
