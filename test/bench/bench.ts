@@ -17,6 +17,7 @@ import * as offers from "./offers.ts";
 import * as organization from "./organization.ts";
 import * as overrides from "./overrides.ts";
 import * as peers from "./peers.ts";
+import * as pooled from "./pooled.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
@@ -52,6 +53,7 @@ const NAMED = {
   organization,
   overrides,
   peers,
+  pooled,
   restore,
   scheduled,
   "usage-records": usageRecords,
