@@ -1,4 +1,5 @@
 import { CHANGE_CLASSES, type ChangeClass } from "../../core/change/change.ts";
+import { isSameDay } from "../../core/change/diff/version-step.ts";
 import type { Change, Diff } from "../answers.ts";
 import { formatNumber, formatUnknown } from "../format.ts";
 import { texts } from "../texts.ts";
@@ -43,7 +44,8 @@ function Verdict({ diff, to, title }: { diff: Diff; to: string; title: string })
             ))}
           </ul>
           <p>
-            {t.step(step, version ?? "")} {sufficient === null ? "" : sufficient ? t.enough(to) : t.notEnough(to)}
+            {t.step(step, version === null || isSameDay(version, to) ? "" : version)}{" "}
+            {sufficient === null ? "" : sufficient ? t.enough(to) : t.notEnough(to)}
           </p>
         </>
       )}

@@ -5,6 +5,7 @@ import { configurationOf, describeConfiguration } from "../configuration.ts";
 import type { PricingDiff } from "./diff.ts";
 import { excerpt } from "../../pricing/excerpt.ts";
 import { isUnlimited } from "../effect.ts";
+import { isSameDay } from "./version-step.ts";
 import type { VersionSuggestion } from "./version-step.ts";
 
 const SUBJECT_WORDS: Readonly<Record<Subject, string>> = {
@@ -85,7 +86,9 @@ function listDifference(before: readonly JsonValue[], after: readonly JsonValue[
 /** Formats the version suggestion as a sentence. */
 export function describeSuggestion({ step, version, sufficient }: VersionSuggestion, given: string): string {
   if (step === "none") return "Nothing changed.";
-  const wanted = `a ${step} step${version === null ? "" : `, such as ${version}`}`;
+  // Two spellings of one date differ in nothing that matters.
+  const isGiven = version === null || isSameDay(version, given);
+  const wanted = `a ${step} step${isGiven ? "" : `, such as ${version}`}`;
   if (sufficient === true) return `The version ${given} is enough: the changes call for a ${step} step.`;
   if (sufficient === false) return `The version ${given} is not enough: the changes call for ${wanted}.`;
   return `The changes call for ${wanted}.`;

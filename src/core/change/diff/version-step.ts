@@ -64,15 +64,34 @@ function isAtLeast(from: Numbers, to: Numbers, step: VersionStep): boolean {
 
 const DATED = /^(?<year>\d{4})(?:(?<separator>[-._/])(?<month>\d{1,2})\k<separator>(?<day>\d{1,2}))?$/;
 
-/** Formats `createdAt` like the old date version: number of parts, separator and padding. */
-function dated(from: string, createdAt: string): string | null {
+/** Returns true if both versions are the same date, whatever their padding and separators. */
+export function isSameDay(one: string, other: string): boolean {
+  const dayOf = (version: string) => {
+    const { year, month, day } = DATED.exec(version)?.groups ?? {};
+    return day === undefined ? undefined : [year, Number(month), Number(day)].join("-");
+  };
+  return dayOf(one) !== undefined && dayOf(one) === dayOf(other);
+}
+
+/** Returns if a date version pads its numbers; undefined if both have two digits anyway. */
+function isPadded(version: string): boolean | undefined {
+  const { month = "10", day = "10" } = DATED.exec(version)?.groups ?? {};
+  if (month.length < 2 || day.length < 2) return false;
+  return month.startsWith("0") || day.startsWith("0") ? true : undefined;
+}
+
+/**
+ * Formats `createdAt` like the old date version: number of parts, separator and padding. Where the old one shows no
+ * padding, the new pricing's own version does.
+ */
+function dated(from: string, to: { readonly version: string; readonly createdAt: string }): string | null {
   const groups = DATED.exec(from)?.groups;
   if (groups === undefined) return null;
-  const [year = "", month = "", day = ""] = createdAt.slice(0, 10).split("-");
+  const [year = "", month = "", day = ""] = to.createdAt.slice(0, 10).split("-");
   const separator = groups["separator"];
   if (separator === undefined) return year === from ? null : year;
-  const pad = (text: string): string =>
-    groups["month"]?.length === 2 && groups["day"]?.length === 2 ? text : String(Number(text));
+  const pads = isPadded(from) ?? isPadded(to.version) ?? true;
+  const pad = (text: string): string => (pads ? text : String(Number(text)));
   const version = [year, pad(month), pad(day)].join(separator);
   return version === from ? null : version;
 }
@@ -90,7 +109,7 @@ export function suggestVersion(
   if (step === "none") return { step, version: null, sufficient: true };
   const numbers = numbersOf(from.version);
   if (numbers === undefined) {
-    const version = dated(from.version, to.createdAt);
+    const version = dated(from.version, to);
     return { step, version, sufficient: from.version === to.version ? false : null };
   }
   const given = numbersOf(to.version);

@@ -1,7 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { diffPricings } from "../../../../src/core/change/diff/diff.ts";
-import { describeChange, diffAsMarkdown, diffAsText } from "../../../../src/core/change/diff/text.ts";
+import {
+  describeSuggestion,
+  describeChange,
+  diffAsMarkdown,
+  diffAsText,
+} from "../../../../src/core/change/diff/text.ts";
 import { suggestVersion } from "../../../../src/core/change/diff/version-step.ts";
 import type { VersionStep } from "../../../../src/core/change/diff/version-step.ts";
 import { parsePricing } from "../../../../src/core/pricing/parse/pricing.ts";
@@ -322,6 +327,16 @@ describe("what a diff says", () => {
 });
 
 describe("the suggested version", () => {
+  it.each([
+    ["2023-01-12", "2024-6-7", "The changes call for a minor step."],
+    ["2023.01.12", "2024-06-07", "The changes call for a minor step."],
+    ["2023-01-12", "2024-6-8", "The changes call for a minor step, such as 2024-06-07."],
+    ["1.0.0", "1.0.1", "The version 1.0.1 is not enough: the changes call for a minor step, such as 1.1.0."],
+  ])("after %s is not advised where %s is the same day in another spelling", (from, to, sentence) => {
+    const suggestion = suggestVersion("minor", { version: from }, { version: to, createdAt: "2024-06-07" });
+    expect(describeSuggestion(suggestion, to)).toBe(sentence);
+  });
+
   const cases: [VersionStep, string, string, string, string | null, boolean | null][] = [
     ["major", "1.2.3", "1.3.0", "2025-05-01", "2.0.0", false],
     ["minor", "1.2.3", "1.3.0", "2025-05-01", "1.3.0", true],
@@ -335,6 +350,11 @@ describe("the suggested version", () => {
     ["major", "2025", "2025", "2025-05-01", null, false],
     ["minor", "2024-1-5", "2025-05-01", "2025-05-01", "2025-5-1", null],
     ["minor", "2024-01-05", "2025-05-01", "2025-05-01", "2025-05-01", null],
+    ["minor", "2023-11-12", "2024-6-7", "2024-06-07", "2024-6-7", null],
+    ["minor", "2023-11-12", "2024-06-07", "2024-06-07", "2024-06-07", null],
+    ["minor", "2023-11-12", "2024-11-07", "2024-06-07", "2024-06-07", null],
+    ["minor", "2023-11-12", "latest", "2024-06-07", "2024-06-07", null],
+    ["minor", "2023.1.12", "2024.06.07", "2024-06-07", "2024.6.7", null],
     ["major", "2025.1", "2025.2", "2025-05-01", null, null],
     ["major", "latest", "latest", "2025-05-01", null, false],
     ["major", "f47ac10b", "2.0.0", "2025-05-01", null, null],
