@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseDatabaseUrl } from "../../src/db/postgres/address.ts";
+import { forDriver, parseDatabaseUrl } from "../../src/db/postgres/address.ts";
 
 it("splits a database URL with one host or several", () => {
   expect(parseDatabaseUrl("postgres://ann%40a:p%2Fw@db.example/shop?sslmode=require")).toMatchObject({
@@ -38,4 +38,17 @@ it.each([
   "postgres://a,b:x/shop",
 ])("rejects %j", (text) => {
   expect(parseDatabaseUrl(text)).toBeUndefined();
+});
+
+it.each([
+  ["postgres://u:p@a/shop", ""],
+  ["postgres://u:p@a:1,b:2/shop?sslmode=require&channel_binding=require", "?sslmode=require"],
+  ["postgres://u:p@a/shop?pgbouncer=true&connection_limit=1&supa=base-pooler.x", ""],
+  ["postgres://u:p@a/shop?application_name=rates&target_session_attrs=any", "?application_name=rates"],
+  [
+    "postgres://u:p@a/shop?target_session_attrs=read-write&options=-c%20a%3Db",
+    "?target_session_attrs=read-write&options=-c%20a%3Db",
+  ],
+])("gives %s to the driver without what only other programs understand", (text, query) => {
+  expect(forDriver(text)).toBe(text.split("?")[0] + query);
 });

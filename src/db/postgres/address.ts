@@ -43,3 +43,28 @@ export function parseDatabaseUrl(text: string): DatabaseAddress | undefined {
     return undefined;
   }
 }
+
+/**
+ * Parameters that hosts put into their URLs for libpq and for ORMs. The driver sends what it does not know to Postgres, which
+ * refuses the connection. Those about certificates stay, since nothing here reads them.
+ */
+const FOR_OTHERS = new Set(
+  (
+    "channel_binding gssencmode keepalives keepalives_count keepalives_idle keepalives_interval load_balance_hosts " +
+    "require_auth tcp_user_timeout uselibpqcompat connection_limit pgbouncer pool_timeout schema socket_timeout " +
+    "statement_cache_size supa"
+  ).split(" "),
+);
+
+/** Returns a database URL without the parameters that only other programs understand. */
+export function forDriver(text: string): string {
+  const start = text.indexOf("?");
+  if (start === -1) return text;
+  const address = text.slice(0, start);
+  const given = text.slice(start + 1).split("&");
+  const parameters = given.filter((parameter) => {
+    const [name = "", value] = parameter.split("=");
+    return !FOR_OTHERS.has(name) && !(name === "target_session_attrs" && value === "any");
+  });
+  return parameters.length === 0 ? address : `${address}?${parameters.join("&")}`;
+}

@@ -1,6 +1,7 @@
 import { drizzle, type PostgresJsDatabase } from "drizzle-orm/postgres-js";
 import postgres from "postgres";
 import * as schema from "../schema.ts";
+import { forDriver } from "./address.ts";
 import { detectHungServer } from "./hung-server.ts";
 import type { Endpoint, Pooler } from "./pooler.ts";
 import { type Handle, prepareFrequent, throughPooler } from "./statements.ts";
@@ -54,7 +55,7 @@ const KEEPS_NOTHING: Pooler = { keepsSessions: false, keepsStatements: false };
 export function connect(database: string | Endpoint, options: ConnectOptions = {}): Connection {
   const { url, pooler } = typeof database === "string" ? { url: database, pooler: undefined } : database;
   const { timeouts = {} } = options;
-  const driver = postgres(url, {
+  const driver = postgres(forDriver(url), {
     max: options.maxConnections ?? 10,
     connect_timeout: timeouts.acquire ? timeouts.acquire / 1000 : 5,
     backoff: () => 0.1,

@@ -1,4 +1,5 @@
 import postgres from "postgres";
+import { forDriver } from "./address.ts";
 
 /*
  * A hung server or dead host neither replies nor closes the socket, so queries on it would wait forever. Their outcome is
@@ -76,7 +77,7 @@ export function detectHungServer(
 async function probe(databaseUrl: string, timeoutMs: number, isPooled: boolean): Promise<boolean> {
   let onAccepted = () => {};
   const accepted = new Promise<true>((resolve) => (onAccepted = () => resolve(true)));
-  const client = postgres(databaseUrl, {
+  const client = postgres(forDriver(databaseUrl), {
     max: 1,
     fetch_types: false,
     onnotice: () => {},

@@ -1,5 +1,6 @@
 import postgres from "postgres";
 import { chain, type MaybePromise } from "../../core/maybe-promise.ts";
+import { forDriver } from "./address.ts";
 import { createBatch } from "./batch.ts";
 
 /**
@@ -131,7 +132,7 @@ export function listenForInvalidations(
   let timer: ReturnType<typeof setInterval> | undefined;
   const start = (url: string | undefined) => {
     if (url === undefined || closed) return;
-    client = postgres(url, settings);
+    client = postgres(forDriver(url), settings);
     timer = setInterval(() => void heartbeat(undefined), HEARTBEAT_MS);
     void heartbeat(undefined);
   };

@@ -1,4 +1,5 @@
 import postgres from "postgres";
+import { forDriver } from "./address.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 
 /** How a process reaches its database. */
@@ -48,7 +49,7 @@ interface Backend {
  */
 export async function detectPooler(databaseUrl: string): Promise<Pooler | undefined> {
   const open = () =>
-    postgres(databaseUrl, {
+    postgres(forDriver(databaseUrl), {
       max: 1,
       connect_timeout: 5,
       fetch_types: false,
