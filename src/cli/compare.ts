@@ -258,8 +258,9 @@ async function inPairs<Result>(users: readonly string[], work: (user: string) =>
 /** End users with the smallest SHA-256, in that order: the same ones in each run. */
 async function sampleOf(ask: Ask, { sample, new: url }: Options): Promise<string[]> {
   const found: { user: string; hash: string }[] = [];
-  for (let offset = 0; ; offset += PAGE) {
-    const page = await ask("GET", `/contracts?limit=${PAGE}&offset=${offset}`);
+  // By id, because contracts that are created or deleted meanwhile would shift other pages.
+  for (let after = ""; ;) {
+    const page = await ask("GET", `/contracts?limit=${PAGE}&after=${after}`);
     if (page.status !== 200) throw new CliFailure(`${url} does not list contracts: ${sentenceOf(page)}`);
     const contracts = itemsOf(page.body);
     for (const contract of contracts) {
@@ -267,7 +268,10 @@ async function sampleOf(ask: Ask, { sample, new: url }: Options): Promise<string
       const user = isRecord(contact) ? textOf(contact["userId"]) : undefined;
       if (user !== undefined) found.push({ user, hash: await sha256(user) });
     }
-    if (contracts.length < PAGE) break;
+    const last = contracts.at(-1);
+    const id = isRecord(last) ? textOf(last["id"]) : undefined;
+    if (contracts.length < PAGE || id === undefined) break;
+    after = id;
   }
   found.sort((one, other) => (one.hash < other.hash ? -1 : 1));
   return (sample === 0 ? found : found.slice(0, sample)).map(({ user }) => user);

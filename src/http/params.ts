@@ -57,6 +57,42 @@ export function leadingInteger(text: string | undefined): number | undefined {
   return Math.min(Math.max(Number(digits), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER);
 }
 
+const CURSOR = /^(?:[0-9a-f]{24}(?:\.[\w-]{1,255}){0,3})?$/;
+
+/**
+ * Reads `after`: a listing in the stable order of its ids, from the entry behind this one. Empty for the first page;
+ * undefined for the listing's own order.
+ * @throws Failure invalid for an `after` that no answer has named, and beside another order or place.
+ */
+export function afterOf(c: AppContext): string | undefined {
+  const after = queryParameter(c, "after");
+  if (after === undefined) return undefined;
+  if (!CURSOR.test(after)) {
+    throw new Failure("invalid", "INVALID DATA: after must be empty, the id of an entry, or what Next-After said");
+  }
+  for (const other of ["page", "offset", "sort", "order"]) {
+    if (queryParameter(c, other) !== undefined) {
+      throw new Failure("invalid", `INVALID DATA: after cannot be combined with ${other}`);
+    }
+  }
+  return after;
+}
+
+/** Reads the paging of a listing that also has `after`. */
+export function pagingOf(c: AppContext) {
+  return {
+    after: afterOf(c),
+    page: leadingInteger(queryParameter(c, "page")),
+    offset: leadingInteger(queryParameter(c, "offset")),
+    limit: leadingInteger(queryParameter(c, "limit")),
+  };
+}
+
+/** Names the `after` of the next page in the header Next-After. Without one, this page is the last. */
+export function setNextAfter(c: AppContext, next: string | undefined): void {
+  if (next !== undefined) c.get("request").headers["Next-After"] = next;
+}
+
 /** Reads `near`: the share of a limit from which consumption counts as near it. */
 export function nearOf(c: AppContext): number | undefined {
   const given = queryParameter(c, "near");

@@ -59,6 +59,14 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");
 export const offsetParameter = z.int().min(0).default(0).describe("Rows to skip; replaces page when greater than 0");
+/** Lists by id, from the entry behind `after`; the header Next-After names the next one. */
+export const afterParameter = z
+  .string()
+  .regex(/^([0-9a-f]{24}(\.[\w-]+)*)?$/)
+  .optional()
+  .describe(
+    "Lists in the stable order of ids instead, from the entry behind this one; empty for the first page. The header Next-After has the value for the next page, and is absent on the last. Entries that are created or deleted meanwhile shift no page. Not with `page`, `offset`, `sort` or `order`",
+  );
 /** Rows per page, up to the listing's own maximum. */
 export const limitParameter = (byDefault: number, max?: number) =>
   (max === undefined ? z.int().min(1) : z.int().min(1).max(max)).default(byDefault).describe("Rows per page");

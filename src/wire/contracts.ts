@@ -2,7 +2,16 @@ import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
 import { isDotSegment } from "../core/pricing/names.ts";
 import { OVERRIDE } from "./change-bodies.ts";
-import { amounts, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter } from "./common.ts";
+import {
+  afterParameter,
+  amounts,
+  EXAMPLE,
+  id,
+  limitParameter,
+  moment,
+  offsetParameter,
+  pageParameter,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { heldOverride, override } from "./overrides.ts";
 import { scheduledNovation } from "./scheduled.ts";
@@ -284,6 +293,7 @@ export const contractOperations: readonly Operation[] = [
       groupId: z.string().optional().describe("Id of the group"),
       page: pageParameter,
       offset: offsetParameter,
+      after: afterParameter,
       limit: limitParameter(20),
       sort: z.enum(["firstName", "lastName", "username", "email"]).default("username").describe("Field to sort by"),
       order: z.enum(["asc", "desc"]).default("asc").describe("Direction"),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { EXAMPLE, expiry, id, limitParameter, moment, offsetParameter, pagination } from "./common.ts";
+import { afterParameter, EXAMPLE, expiry, id, limitParameter, moment, offsetParameter, pagination } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 /** `required` is the sentence for a missing field, `wrongType` for any other type, including null. */
@@ -207,6 +207,7 @@ export const organizationOperations: readonly Operation[] = [
     query: z.object({
       q: z.string().optional().describe("Part of the name"),
       offset: offsetParameter,
+      after: afterParameter,
       limit: limitParameter(10, 50),
     }),
     answers: { 200: { schema: organizationPage, example: { data: [LISTED] } } },

@@ -2,7 +2,17 @@ import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
 import { OVERRIDE_KINDS, OVERRIDE_MODES, OVERRIDE_STATES } from "../core/pricing/overrides.ts";
 import { objectError } from "./change-bodies.ts";
-import { actor, EXAMPLE, id, limitParameter, moment, offsetParameter, pageParameter, reasonText } from "./common.ts";
+import {
+  afterParameter,
+  actor,
+  EXAMPLE,
+  id,
+  limitParameter,
+  moment,
+  offsetParameter,
+  pageParameter,
+  reasonText,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { requiredNotNull } from "./subscription.ts";
 
@@ -156,6 +166,7 @@ export const overrideOperations: readonly Operation[] = [
         .describe("Only overrides that end before this moment"),
       page: pageParameter,
       offset: offsetParameter,
+      after: afterParameter,
       limit: limitParameter(20),
     }),
     answers: { 200: { schema: z.array(override), example: [OVERRIDE] } },

@@ -3,6 +3,7 @@ import { instantIn } from "../core/instant.ts";
 import { SCHEDULED_KINDS, SCHEDULED_STATES } from "../core/scheduled.ts";
 import { objectError, strictBody } from "./change-bodies.ts";
 import {
+  afterParameter,
   actor,
   amounts,
   EXAMPLE,
@@ -228,6 +229,7 @@ export const scheduledOperations: readonly Operation[] = [
         .describe("Only changes for moments before this one"),
       page: pageParameter,
       offset: offsetParameter,
+      after: afterParameter,
       limit: limitParameter(20),
     }),
     answers: { 200: { schema: z.array(scheduledChange), example: [SCHEDULED] } },

@@ -1,6 +1,15 @@
 import { z } from "zod";
 import { OVERRIDE, targets } from "./change-bodies.ts";
-import { EXAMPLE, id, limitParameter, message, moment, offsetParameter, pageParameter } from "./common.ts";
+import {
+  afterParameter,
+  EXAMPLE,
+  id,
+  limitParameter,
+  message,
+  moment,
+  offsetParameter,
+  pageParameter,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { scheduledLater } from "./scheduled.ts";
 
@@ -214,6 +223,7 @@ export const serviceOperations: readonly Operation[] = [
       name: z.string().optional().describe("Part of the name"),
       page: pageParameter,
       offset: offsetParameter,
+      after: afterParameter,
       limit: limitParameter(20),
       order: z.enum(["asc", "desc"]).default("asc").describe("Direction, by name"),
     }),

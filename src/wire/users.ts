@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { hasAllowedCharacters } from "../core/access/username.ts";
-import { EXAMPLE, expiry, id, moment, offsetParameter, pagination, limitParameter } from "./common.ts";
+import { afterParameter, EXAMPLE, expiry, id, moment, offsetParameter, pagination, limitParameter } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const MAX_PASSWORD_BYTES = 256;
@@ -140,6 +140,7 @@ export const userOperations: readonly Operation[] = [
     query: z.object({
       q: z.string().default("").describe("Part of the name; at least 4 characters unless the caller is an ADMIN"),
       offset: offsetParameter,
+      after: afterParameter,
       limit: limitParameter(10, 50),
     }),
     answers: {

@@ -1,6 +1,6 @@
 import { serviceAddress } from "../../client/address.ts";
 import type { VersionFile } from "../../client/back/services.ts";
-import { type Call, listOf, segment, Transport } from "../../client/back/transport.ts";
+import { type Call, expected, listOf, segment, Transport } from "../../client/back/transport.ts";
 import { isObject } from "../../client/pricing-token.ts";
 import { ServiceRequestError } from "../../client/service-request-error.ts";
 import type { GateRule } from "../../core/change/impact/gate.ts";
@@ -88,13 +88,13 @@ export class Server {
   /** Lists the names of all services: those that are enabled, or those that are not. */
   async serviceNames(state: "enabled" | "disabled" = "enabled"): Promise<string[]> {
     const names: string[] = [];
-    for (let page = 1; ; page += 1) {
-      const listed = await this.#read("/services", listOf(isNamed), {
-        query: { page, limit: PAGE, ...(state === "disabled" ? { disabled: true } : {}) },
-      });
-      names.push(...listed.map(({ name }) => name));
-      if (listed.length < PAGE) return names;
+    for (let after: string | null = ""; after !== null;) {
+      const query = { after, limit: PAGE, ...(state === "disabled" ? { disabled: true } : {}) };
+      const answer = await this.#transport.send({ method: "GET", path: `${this.#base}/services`, query });
+      names.push(...expected(answer, listOf(isNamed)).map(({ name }) => name));
+      after = answer.headers.get("next-after");
     }
+    return names.toSorted((one, other) => (one < other ? -1 : 1));
   }
 
   /** Returns a service with its versions; undefined if there is none. */

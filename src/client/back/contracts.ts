@@ -209,28 +209,35 @@ export class Contracts {
     return this.transport.ask({ method: "GET", path: pathOf(userId), query: { at: instant(at) } }, isPast, options);
   }
 
+  private page(query: ContractQuery & Paging & { after?: string }, options: CallOptions | undefined) {
+    const { filters, ...rest } = query;
+    const named = { ...rest, filters: filters && JSON.stringify(filters) };
+    return this.transport.send({ method: "GET", path: "/contracts", query: named }, options);
+  }
+
   /** Lists one page of contracts, with the number of all matches. */
   async list(
     query: ContractQuery & Paging = {},
     options?: CallOptions,
   ): Promise<{ contracts: Contract[]; total: number }> {
-    const { filters, ...rest } = query;
-    const answer = await this.transport.send(
-      { method: "GET", path: "/contracts", query: { ...rest, filters: filters && JSON.stringify(filters) } },
-      options,
-    );
+    const answer = await this.page(query, options);
     return { contracts: expected(answer, listOf(isContract)), total: Number(answer.headers.get("x-total-count")) };
   }
 
   /**
-   * Iterates over all matching contracts and requests pages as needed. Contracts that are created or deleted meanwhile
-   * may shift the pages.
+   * Iterates over all matching contracts, and requests pages as needed. Each comes once, in the order of ids, whatever is
+   * created or deleted meanwhile. With `sort` or `order`, such changes may shift the pages.
    */
   async *all(query: ContractQuery = {}, options?: CallOptions): AsyncGenerator<Contract, void, undefined> {
-    for (let page = 1; ; page += 1) {
-      const { contracts } = await this.list({ ...query, page, limit: LARGEST_PAGE }, options);
+    const isSorted = query.sort !== undefined || query.order !== undefined;
+    let place: { page: number } | { after: string } = isSorted ? { page: 1 } : { after: "" };
+    for (;;) {
+      const answer = await this.page({ ...query, ...place, limit: LARGEST_PAGE }, options);
+      const contracts = expected(answer, listOf(isContract));
       yield* contracts;
-      if (contracts.length < LARGEST_PAGE) return;
+      const after = answer.headers.get("next-after");
+      if ("page" in place ? contracts.length < LARGEST_PAGE : after === null) return;
+      place = "page" in place ? { page: place.page + 1 } : { after: after ?? "" };
     }
   }
 

@@ -231,13 +231,20 @@ export interface ContractOverride extends StoredOverride {
 
 /**
  * Lists one page of overrides, and counts all matches: by end (none last), end user, service, kind and name.
- * `inapplicable` are the keys of elements that their version lacks.
+ * `inapplicable` are the keys of elements that their version lacks. With `after`: by contract, service, kind and name.
  */
 export async function pageOverrides(
   db: Database,
   filter: OverrideFilter,
-  page: { state: OverrideState | undefined; inapplicable: readonly string[]; now: Date; skip: number; limit: number },
-): Promise<{ overrides: ContractOverride[]; total: number }> {
+  page: {
+    state: OverrideState | undefined;
+    inapplicable: readonly string[];
+    now: Date;
+    skip: number;
+    limit: number;
+    after: string | undefined;
+  },
+): Promise<{ overrides: ContractOverride[]; total: number; next: string | undefined }> {
   const moment = sql`${page.now.toISOString()}::timestamptz`;
   const isInapplicable = isAnyOf(elementKey, page.inapplicable);
   const isEnded = sql`coalesce(${contractOverrides.until} <= ${moment}, false)`;
@@ -252,17 +259,33 @@ export async function pageOverrides(
   const [counted] = await db.execute<{ total: number }>(
     sql`select count(*)::integer as total from ${OVERRIDES_WITH_SERVICES} where ${where}`,
   );
-  const rows = await db.execute<OverrideJson & Pick<ContractOverride, "organizationId" | "userId" | "contracted">>(sql`
-    select c.organization_id as "organizationId", c.user_id as "userId", json_build_object('key', ${services.nameKey},
+  const { after, limit, skip } = page;
+  // Names have no dots, as ids have none.
+  const [contractId = "", serviceId = "", kind = "", name = ""] = (after ?? "").split(".");
+  const cursor = [contractId, serviceId, kind, name].map((part) => sql`${part}`);
+  const key = sql`(c.id, ${services.id}, ${contractOverrides.kind}, ${contractOverrides.name} collate "C")`;
+  const isAfter = after ? sql`${key} > (${sql.join(cursor, sql`, `)})` : sql`true`;
+  const order =
+    after === undefined
+      ? sql`${contractOverrides.until} nulls last, c.user_id collate "C", ${services.nameKey} collate "C",
+          ${contractOverrides.kind}, ${contractOverrides.name} collate "C", c.id`
+      : sql`c.id, ${services.id}, ${contractOverrides.kind}, ${contractOverrides.name} collate "C"`;
+  const rows = await db.execute<
+    OverrideJson & Pick<ContractOverride, "organizationId" | "userId" | "contracted"> & { contractId: string }
+  >(sql`
+    select c.id as "contractId", c.organization_id as "organizationId", c.user_id as "userId", json_build_object('key', ${services.nameKey},
         'pricingId', p.id, 'hash', p.model_hash, 'plan', cs.plan, 'addOns', cs.add_ons) as contracted,
       ${services.id} as "serviceId", ${contractOverrides.kind}, ${contractOverrides.name}, ${contractOverrides.mode},
       ${contractOverrides.value}, ${contractOverrides.from} as "from", ${contractOverrides.until} as "until",
       ${contractOverrides.reason}, ${contractOverrides.setAt} as "setAt", ${contractOverrides.actorKind} as "actorKind",
       ${contractOverrides.actorId} as "actorId"
-    from ${OVERRIDES_WITH_SERVICES} where ${where}
-    order by ${contractOverrides.until} nulls last, c.user_id collate "C", ${services.nameKey} collate "C",
-      ${contractOverrides.kind}, ${contractOverrides.name} collate "C", c.id
-    limit ${page.limit}::bigint offset ${page.skip}::bigint
+    from ${OVERRIDES_WITH_SERVICES} where ${where} and ${isAfter}
+    order by ${order} limit ${limit}::bigint offset ${after === undefined ? skip : 0}::bigint
   `);
-  return { overrides: rows.map((row) => ({ ...row, ...timesOf(row) })), total: counted?.total ?? 0 };
+  const last = after !== undefined && rows.length === limit ? rows.at(-1) : undefined;
+  return {
+    overrides: rows.map((row) => ({ ...row, ...timesOf(row) })),
+    total: counted?.total ?? 0,
+    next: last && [last.contractId, last.serviceId, last.kind, last.name].join("."),
+  };
 }

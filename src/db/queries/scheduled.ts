@@ -197,8 +197,8 @@ export interface ScheduledFilter {
 export async function pageChanges(
   db: Database,
   { organizationId, state, kind, dueBefore }: ScheduledFilter,
-  page: { skip: number; limit: number },
-): Promise<{ changes: ReadScheduled[]; total: number }> {
+  page: { skip: number; limit: number; after: string | undefined },
+): Promise<{ changes: ReadScheduled[]; total: number; next: string | undefined }> {
   const where = and(
     sql`s.state = ${state}`,
     organizationId === undefined ? undefined : sql`s.organization_id = ${organizationId}`,
@@ -208,11 +208,15 @@ export async function pageChanges(
   const [counted] = await db.execute<{ total: number }>(
     sql`select count(*)::integer as total from ${scheduledChanges} s where ${where}`,
   );
+  const { after, limit, skip } = page;
   const changes = await readChanges(
     db,
-    sql`where ${where} order by s.at, s.id limit ${page.limit}::bigint offset ${page.skip}::bigint`,
+    after === undefined
+      ? sql`where ${where} order by s.at, s.id limit ${limit}::bigint offset ${skip}::bigint`
+      : sql`where ${where} and s.id > ${after} order by s.id limit ${limit}::bigint`,
   );
-  return { changes, total: counted?.total ?? 0 };
+  const next = after !== undefined && changes.length === limit ? changes.at(-1)?.id : undefined;
+  return { changes, total: counted?.total ?? 0, next };
 }
 
 /** A service of a subscription to schedule, with the names that stay readable when it is deleted. */

@@ -20,7 +20,7 @@ import {
 import { answerOnce } from "../idempotency.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
-import { instantOf, leadingInteger, nearOf, nonEmpty, queryParameter, scope } from "../params.ts";
+import { instantOf, nearOf, nonEmpty, pagingOf, queryParameter, scope, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 import { overrideReasonOf } from "./change-bodies.ts";
 
@@ -121,9 +121,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       },
       q: query("q"),
       groupId: query("groupId") || undefined,
-      page: leadingInteger(query("page")),
-      offset: leadingInteger(query("offset")),
-      limit: leadingInteger(query("limit")),
+      ...pagingOf(c),
       sort: query("sort"),
       order: query("order"),
       filters: filtersOf(c),
@@ -132,6 +130,7 @@ export const organizationContractRoutes = new Hono<AppEnv>()
       near: nearOf(c),
     });
     c.get("request").headers["X-Total-Count"] = String(listed.total);
+    setNextAfter(c, listed.next);
     return json(c, listed.contracts);
   })
   .post("/", async (c) => {

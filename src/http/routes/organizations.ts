@@ -27,7 +27,7 @@ import {
   newOrganization,
   organizationChange,
 } from "../../wire/organizations.ts";
-import { leadingInteger, momentOf, nearOf, organizationOf, queryParameter } from "../params.ts";
+import { afterOf, leadingInteger, momentOf, nearOf, organizationOf, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 /** Reads `hours`: the period for which reached limits are counted. */
@@ -59,16 +59,16 @@ export const keyOrganizationRoute = new Hono<AppEnv>().get("/", async (c) =>
 
 /** Organizations, their members and their keys. Source: contract users-organizations §4-§6. */
 export const organizationRoutes = new Hono<AppEnv>()
-  .get("/", async (c) =>
-    json(
-      c,
-      await listOrganizations(context(c), () => ({
-        q: queryParameter(c, "q") ?? "",
-        limit: pageNumber(queryParameter(c, "limit"), 10),
-        offset: pageNumber(queryParameter(c, "offset"), 0),
-      })),
-    ),
-  )
+  .get("/", async (c) => {
+    const { next, ...page } = await listOrganizations(context(c), () => ({
+      q: queryParameter(c, "q") ?? "",
+      limit: pageNumber(queryParameter(c, "limit"), 10),
+      offset: pageNumber(queryParameter(c, "offset"), 0),
+      after: afterOf(c),
+    }));
+    setNextAfter(c, next);
+    return json(c, page);
+  })
   .post("/", async (c) => json(c, await createOrganization(context(c), bodyOf(c, newOrganization)), 201))
   .get("/:organizationId", async (c) => json(c, await showOrganization(context(c), organizationIdOf(c))))
   .put("/:organizationId", async (c) => {

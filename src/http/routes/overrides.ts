@@ -4,7 +4,7 @@ import * as overrides from "../../operations/contracts/overrides.ts";
 import { overrideChange } from "../../wire/overrides.ts";
 import { bodyOf } from "../body.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
-import { instantOf, leadingInteger, queryParameter, scope } from "../params.ts";
+import { instantOf, pagingOf, queryParameter, scope, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 const address = (c: AppContext) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
@@ -47,10 +47,9 @@ export const overrideRoutes = new Hono<AppEnv>().get("/", async (c) => {
     name: query("name"),
     state: query("state"),
     endsBefore: instantOf(c, "endsBefore"),
-    page: leadingInteger(query("page")),
-    offset: leadingInteger(query("offset")),
-    limit: leadingInteger(query("limit")),
+    ...pagingOf(c),
   });
   c.get("request").headers["X-Total-Count"] = String(listed.total);
+  setNextAfter(c, listed.next);
   return json(c, listed.overrides);
 });

@@ -4,7 +4,7 @@ import { newChange } from "../../wire/scheduled.ts";
 import { bodyOf } from "../body.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { answerOnce } from "../idempotency.ts";
-import { instantOf, leadingInteger, queryParameter, scope } from "../params.ts";
+import { instantOf, pagingOf, queryParameter, scope, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 const address = (c: AppContext) => ({ organizationId: scope(c), userId: c.req.param("userId") ?? "" });
@@ -32,10 +32,9 @@ export const scheduledRoutes = new Hono<AppEnv>().get("/", async (c) => {
     state: query("state"),
     kind: query("kind"),
     dueBefore: instantOf(c, "dueBefore"),
-    page: leadingInteger(query("page")),
-    offset: leadingInteger(query("offset")),
-    limit: leadingInteger(query("limit")),
+    ...pagingOf(c),
   });
   c.get("request").headers["X-Total-Count"] = String(listed.total);
+  setNextAfter(c, listed.next);
   return json(c, listed.changes);
 });

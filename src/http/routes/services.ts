@@ -13,7 +13,7 @@ import { newExpectations } from "../../wire/version-files.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { json, reply, replyJson, replyYaml } from "../reply.ts";
-import { instantOf, leadingInteger, organizationOf, queryParameter, scope } from "../params.ts";
+import { afterOf, instantOf, leadingInteger, organizationOf, queryParameter, scope, setNextAfter } from "../params.ts";
 import { replyList } from "../streamed-list.ts";
 import { groupsOf, overrideReasonOf, uploadOf } from "./change-bodies.ts";
 
@@ -41,7 +41,12 @@ function fallbackOf(body: unknown): Fallback {
 }
 
 /** Paging of the service family: bad numbers fall back to the defaults. Source: contract services-pricings §4.1. */
-function paging(c: AppContext): { skip: number; limit: number; order: "asc" | "desc" } {
+function paging(c: AppContext): {
+  skip: number;
+  limit: number;
+  order: "asc" | "desc";
+  after: string | undefined;
+} {
   const positive = (name: string, fallback: number) => {
     const value = leadingInteger(queryParameter(c, name)) ?? 0;
     return value > 0 ? value : fallback;
@@ -52,6 +57,7 @@ function paging(c: AppContext): { skip: number; limit: number; order: "asc" | "d
     limit,
     skip: offset > 0 ? offset : (positive("page", 1) - 1) * limit,
     order: queryParameter(c, "order") === "desc" ? "desc" : "asc",
+    after: afterOf(c),
   };
 }
 
@@ -63,17 +69,16 @@ const addressed = (c: AppContext) => ({
 
 /** Services and pricings. Mounted at /services and inside an organization. */
 export const serviceRoutes = new Hono<AppEnv>()
-  .get("/", async (c) =>
-    json(
-      c,
-      await services.listServices(context(c), {
-        organizationId: scope(c),
-        disabled: queryParameter(c, "disabled") === "true",
-        name: queryParameter(c, "name"),
-        ...paging(c),
-      }),
-    ),
-  )
+  .get("/", async (c) => {
+    const listed = await services.listServices(context(c), {
+      organizationId: scope(c),
+      disabled: queryParameter(c, "disabled") === "true",
+      name: queryParameter(c, "name"),
+      ...paging(c),
+    });
+    setNextAfter(c, listed.next);
+    return json(c, listed.services);
+  })
   .post("/", async (c) =>
     json(
       c,

@@ -13,7 +13,7 @@ import {
 import { addressOf, type AppEnv, context, logRequest, type AppContext } from "../context.ts";
 import { bodyOf } from "../body.ts";
 import { credentials, keyRotation, newRole, newUser, userChange } from "../../wire/users.ts";
-import { leadingInteger, momentOf, queryParameter } from "../params.ts";
+import { afterOf, leadingInteger, momentOf, queryParameter, setNextAfter } from "../params.ts";
 import { json, reply } from "../reply.ts";
 
 /** Client of a call that hashes a password: its address for fair queueing, its signal to drop abandoned work. */
@@ -34,12 +34,15 @@ export const userRoutes = new Hono<AppEnv>()
     return json(c, await createUser(context(c), bodyOf(c, newUser), clientOf(c)), 201);
   })
   .get("/", async (c) => {
-    const page = await listUsers(context(c), {
+    const listed = await listUsers(context(c), {
       q: queryParameter(c, "q") ?? "",
       limit: pageNumber(queryParameter(c, "limit"), 10),
       offset: pageNumber(queryParameter(c, "offset"), 0),
+      after: afterOf(c),
     });
+    const { next, ...page } = listed;
     logKeysShown(c, page.data);
+    setNextAfter(c, next);
     return json(c, page);
   })
   .get("/me", (c) => json(c, currentUser(context(c))))

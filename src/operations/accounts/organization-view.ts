@@ -96,8 +96,8 @@ export async function findUserId(ctx: Context, username: string): Promise<string
   return user.id;
 }
 
-/** Selects organizations with their owners, ordered by creation time and id. */
-export function readRows(ctx: Context, where: SQL | undefined) {
+/** Selects organizations with their owners, ordered by creation time and id, or by id alone. */
+export function readRows(ctx: Context, where: SQL | undefined, byId = false) {
   return ctx.db
     .select({
       id: organizations.id,
@@ -108,7 +108,7 @@ export function readRows(ctx: Context, where: SQL | undefined) {
     .from(organizations)
     .innerJoin(users, eq(users.id, organizations.ownerId))
     .where(where)
-    .orderBy(asc(organizations.createdAt), asc(organizations.id))
+    .orderBy(...(byId ? [] : [asc(organizations.createdAt)]), asc(organizations.id))
     .$dynamic();
 }
 

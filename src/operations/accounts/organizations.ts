@@ -1,4 +1,4 @@
-import { and, count, eq, inArray } from "drizzle-orm";
+import { and, count, eq, gt, inArray } from "drizzle-orm";
 import { union } from "drizzle-orm/pg-core";
 import { isPlatformAdmin } from "../../core/access/caller.ts";
 import { denyDelete, denyRead, denyUpdate } from "../../core/access/membership.ts";
@@ -52,11 +52,11 @@ export interface OrganizationPage {
  */
 export async function listOrganizations(
   ctx: Context,
-  asked: () => { q: string; limit: number; offset: number },
-): Promise<{ data: OrganizationView[]; pagination?: OrganizationPage }> {
+  asked: () => { q: string; limit: number; offset: number; after: string | undefined },
+): Promise<{ data: OrganizationView[]; pagination?: OrganizationPage; next?: string | undefined }> {
   if (!isPlatformAdmin(ctx.caller)) return { data: await viewOwn(ctx) };
   const input = asked();
-  const { q, offset } = input;
+  const { q, offset, after } = input;
   if (!(input.limit >= 1 && input.limit <= 50)) {
     throw new Failure("invalid", "INVALID DATA: Limit must be between 1 and 50");
   }
@@ -65,13 +65,16 @@ export async function listOrganizations(
   const matching = q === "" ? undefined : containsText(organizations.name, q);
   const [[counted], rows] = await Promise.all([
     ctx.db.select({ total: count() }).from(organizations).where(matching),
-    readRows(ctx, matching).limit(limit).offset(offset),
+    readRows(ctx, after ? and(matching, gt(organizations.id, after)) : matching, after !== undefined)
+      .limit(limit)
+      .offset(offset),
   ]);
   const total = counted?.total ?? 0;
   const pages = Math.max(1, Math.ceil(total / limit));
   return {
     data: await viewRows(ctx, rows),
     pagination: { offset, limit, total, page: Math.floor(offset / limit) + 1, pages },
+    next: after !== undefined && rows.length === limit ? rows.at(-1)?.id : undefined,
   };
 }
 

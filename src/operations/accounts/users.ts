@@ -1,4 +1,4 @@
-import { asc, count, eq } from "drizzle-orm";
+import { and, asc, count, eq, gt } from "drizzle-orm";
 import { addressBlock } from "../../core/access/address-block.ts";
 import { isPlatformAdmin, type PlatformRole } from "../../core/access/caller.ts";
 import { passOnOrganizations } from "../../db/queries/organization-rows.ts";
@@ -39,8 +39,9 @@ export interface Pagination {
  */
 export async function listUsers(
   ctx: Context,
-  input: { q: string; limit: number; offset: number },
-): Promise<{ data: UserView[]; pagination: Pagination }> {
+  input: { q: string; limit: number; offset: number; after: string | undefined },
+): Promise<{ data: UserView[]; pagination: Pagination; next: string | undefined }> {
+  const { after } = input;
   const q = input.q.trim();
   const { offset } = input;
   if (!isPlatformAdmin(ctx.caller) && Array.from(q).length < 4) {
@@ -60,8 +61,8 @@ export async function listUsers(
     ctx.db
       .select()
       .from(users)
-      .where(matching)
-      .orderBy(asc(users.createdAt), asc(users.id))
+      .where(after ? and(matching, gt(users.id, after)) : matching)
+      .orderBy(...(after === undefined ? [asc(users.createdAt)] : []), asc(users.id))
       .limit(limit)
       .offset(offset),
   ]);
@@ -69,6 +70,7 @@ export async function listUsers(
   return {
     data: await Promise.all(rows.map((row) => viewUser(ctx, row, seesAll(ctx, row)))),
     pagination: { offset, limit, total, page: Math.floor(offset / limit) + 1, pages: Math.ceil(total / limit) },
+    next: after !== undefined && rows.length === limit ? rows.at(-1)?.id : undefined,
   };
 }
 

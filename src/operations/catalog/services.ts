@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, sql } from "drizzle-orm";
+import { and, asc, desc, eq, gt, sql } from "drizzle-orm";
 import { violates } from "../../db/postgres/connect.ts";
 import { readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { lockSubscribers, removeServicesFromContracts } from "../../db/queries/contracts.ts";
@@ -31,8 +31,10 @@ export async function listServices(
     skip: number;
     limit: number;
     order: "asc" | "desc";
+    /** Lists by id, from the service behind this one; see PageQuery. */
+    after: string | undefined;
   },
-): Promise<ServiceView[]> {
+): Promise<{ services: ServiceView[]; next: string | undefined }> {
   const byName = sql`${services.name} collate "C"`;
   const rows = await ctx.db
     .select()
@@ -43,12 +45,17 @@ export async function listServices(
         input.organizationId === undefined ? undefined : eq(services.organizationId, input.organizationId),
         // Lowercased in JavaScript as in lookups, because Postgres lowercases by locale. `strpos` has no wildcards.
         input.name === undefined ? undefined : sql`strpos(${services.nameKey}, ${input.name.toLowerCase()}) > 0`,
+        input.after ? gt(services.id, input.after) : undefined,
       ),
     )
-    .orderBy(input.order === "asc" ? asc(byName) : desc(byName), asc(services.id))
+    .orderBy(
+      ...(input.after === undefined ? [input.order === "asc" ? asc(byName) : desc(byName)] : []),
+      asc(services.id),
+    )
     .limit(input.limit)
-    .offset(input.skip);
-  return viewServices(ctx.db, rows);
+    .offset(input.after === undefined ? input.skip : 0);
+  const next = input.after !== undefined && rows.length === input.limit ? rows.at(-1)?.id : undefined;
+  return { services: await viewServices(ctx.db, rows), next };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, or, sql, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, gt, or, sql, type SQL } from "drizzle-orm";
 import type { ContractView } from "../../db/queries/contract-view.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import {
@@ -62,7 +62,7 @@ export interface ContractQuery extends PageQuery {
 export async function listContracts(
   ctx: Context,
   query: ContractQuery,
-): Promise<{ contracts: ContractView[]; total: number }> {
+): Promise<{ contracts: ContractView[]; total: number; next: string | undefined }> {
   const paging = readPaging(ctx, query);
   await applyDueChangesOf(ctx, { organizationId: query.organizationId });
   return snapshot(ctx, (ctx) => readPage(ctx, query, paging));
@@ -71,8 +71,8 @@ export async function listContracts(
 async function readPage(
   ctx: Context,
   query: ContractQuery,
-  { sort, order, skip, limit, state }: Paging,
-): Promise<{ contracts: ContractView[]; total: number }> {
+  { sort, order, skip, limit, state, after }: Paging,
+): Promise<{ contracts: ContractView[]; total: number; next: string | undefined }> {
   const nearness = await nearnessOf(ctx, query);
   const filter = and(
     query.groupId === undefined ? undefined : eq(contracts.groupId, query.groupId),
@@ -98,17 +98,21 @@ async function readPage(
     ctx.db
       .select({ id: contracts.id })
       .from(contracts)
-      .where(where)
+      .where(after ? and(where, gt(contracts.id, after)) : where)
       .orderBy(
-        order === "asc" ? sql`${by} asc${first}` : sql`${by} desc${last}`,
-        order === "asc" ? asc(contracts.id) : desc(contracts.id),
+        ...(after !== undefined
+          ? [asc(contracts.id)]
+          : order === "asc"
+            ? [sql`${by} asc${first}`, asc(contracts.id)]
+            : [sql`${by} desc${last}`, desc(contracts.id)]),
       )
       .limit(limit)
       .offset(skip),
     // Skips the contracts' rows, which take longer to read than the balances.
     nearness !== undefined && filter === undefined ? countNear(ctx.db, nearness) : ctx.db.$count(contracts, where),
   ]);
-  return { contracts: await showContracts(ctx, rows), total };
+  const next = after !== undefined && rows.length === limit ? rows.at(-1)?.id : undefined;
+  return { contracts: await showContracts(ctx, rows), total, next };
 }
 
 /** True for contracts with the text in any field that identifies a person. */
@@ -122,6 +126,7 @@ interface Paging {
   order: "asc" | "desc";
   skip: number;
   limit: number;
+  after: string | undefined;
   state: ContractState | undefined;
 }
 

@@ -265,7 +265,7 @@ export interface OverrideQuery extends PageQuery {
 export async function listOverrides(
   ctx: Context,
   query: OverrideQuery,
-): Promise<{ overrides: OverrideView[]; total: number }> {
+): Promise<{ overrides: OverrideView[]; total: number; next: string | undefined }> {
   const state = OVERRIDE_STATES.find((each) => each === query.state);
   const unknown = query.state && state === undefined;
   const page = pageOf(
@@ -285,7 +285,7 @@ export async function listOverrides(
     };
     const inapplicable = state === undefined ? [] : await inapplicableElements(ctx, filter);
     const listed = await pageOverrides(ctx.db, filter, { state, inapplicable, now, ...page });
-    return { overrides: await viewOverrides(ctx, listed.overrides, now), total: listed.total };
+    return { overrides: await viewOverrides(ctx, listed.overrides, now), total: listed.total, next: listed.next };
   });
 }
 

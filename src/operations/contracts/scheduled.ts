@@ -167,7 +167,7 @@ export async function listChanges(
     kind: string | undefined;
     dueBefore: Date | undefined;
   },
-): Promise<{ changes: ScheduledView[]; total: number }> {
+): Promise<{ changes: ScheduledView[]; total: number; next: string | undefined }> {
   const problems: string[] = [];
   const state = SCHEDULED_STATES.find((each) => each === (query.state || "pending"));
   if (state === undefined) {
@@ -182,7 +182,7 @@ export async function listChanges(
   await applyDueChangesOf(ctx, { organizationId });
   return snapshot(ctx, async (ctx) => {
     const filter = { organizationId, state: state ?? "pending", kind, dueBefore };
-    const { changes, total } = await pageChanges(ctx.db, filter, page);
-    return { changes: await withActors(ctx.db, changes), total };
+    const { changes, total, next } = await pageChanges(ctx.db, filter, page);
+    return { changes: await withActors(ctx.db, changes), total, next };
   });
 }

@@ -168,10 +168,24 @@ describe("contracts", () => {
     sent = [];
     const all: string[] = [];
     for await (const one of faregate.contracts.all({ groupId })) all.push(one.userContact.userId);
-    expect(all).toEqual(names);
+    expect(all.toSorted()).toEqual(names);
     expect(sent).toHaveLength(2);
-    const first = await faregate.contracts.all({ groupId }).next();
+    const sorted: string[] = [];
+    for await (const one of faregate.contracts.all({ groupId, order: "desc" })) sorted.push(one.userContact.userId);
+    expect(sorted).toEqual(names.toReversed());
+    const first = await faregate.contracts.all({ groupId, sort: "username" }).next();
     expect(first.value?.userContact.userId).toBe(names[0]);
+    // Deletes contracts of pages that have been read, and of those that have not.
+    const read = new Set<string>();
+    let count = 0;
+    for await (const { userContact } of faregate.contracts.all({ groupId })) {
+      expect(read.has(userContact.userId)).toBe(false);
+      read.add(userContact.userId);
+      count += 1;
+      if (count === 100) for (const name of [...read].slice(0, 30)) await faregate.contracts.delete(name);
+    }
+    expect([...read].toSorted()).toEqual(names);
+    await Promise.all([...read].slice(0, 30).map((name) => faregate.contracts.create(make(name))));
 
     const changed = await faregate.contracts.novateGroup(groupId, contract({ subscriptionPlans: { tasker: "BASIC" } }));
     expect(changed).toHaveLength(103);
