@@ -1,10 +1,20 @@
 import { MANIFEST } from "./manifest.ts";
 
-/** Turns a name into a part of a path: lower case, without characters that a file system could refuse. */
+/** Names that Windows reads as devices, whatever ending they have. */
+const DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)/;
+/** Leaves room for endings and numbers below the 255 bytes of most file systems. */
+const MAX_LENGTH = 220;
+
+/** Turns a name into a part of a path: lower case, without what a file system could refuse or Git takes for its own. */
 const partOf = (name: string) => {
-  const part = name.toLowerCase().replaceAll(/[^a-z0-9._-]/g, "-");
+  const part = name
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9._-]/g, "-")
+    .slice(0, MAX_LENGTH);
   // A path must not step out of the folder.
-  return /^\.+$/.test(part) ? part.replaceAll(".", "-") : part;
+  if (/^\.+$/.test(part)) return part.replaceAll(".", "-");
+  if (part === ".git") return "_git";
+  return DEVICE.test(part) ? `_${part}` : part;
 };
 
 /** Chooses paths that are free. A clash gets a number from 2. */
@@ -13,12 +23,13 @@ export class Names {
   readonly #folders = new Set<string>([MANIFEST]);
 
   constructor(taken: readonly string[]) {
-    this.#files = new Set(taken);
+    this.#files = new Set(taken.map((path) => path.toLowerCase()));
   }
 
   /** Chooses the folder of a service. */
   folder(name: string): string {
-    return claim(this.#folders, partOf(name), "");
+    // Windows drops dots at the end.
+    return claim(this.#folders, partOf(name).replace(/\.$/, "-"), "");
   }
 
   /** Chooses the file of a version. */
