@@ -83,7 +83,7 @@ function server() {
     "GET /services": ok(parts.services),
     "GET /services/Tasker/pricings?pricingStatus=active": ok([parts.pricing]),
     "GET /services/Tasker/pricings?pricingStatus=archived": ok([]),
-    "GET /contracts?limit=100&offset=0": ok([parts.contract]),
+    "GET /contracts?limit=100&after=": ok([parts.contract]),
     "GET /contracts/u1": ok(parts.contract),
     "POST /features/u1": ok(parts.features),
     "POST /features/u1?details=true": ok(parts.details),
@@ -426,7 +426,7 @@ it("exits with 2 when nothing was compared", async () => {
   const answers = server().answers();
   const refused = {
     ...answers,
-    "GET /contracts?limit=100&offset=0": { status: 403, body: { error: "Not for EVALUATION" } },
+    "GET /contracts?limit=100&after=": { status: 403, body: { error: "Not for EVALUATION" } },
   };
   expect((await compare(answers, refused)).run).toMatchObject({
     code: 2,
