@@ -2,9 +2,6 @@ import { inject } from "vitest";
 import { type Connection, connect } from "../../src/db/postgres/connect.ts";
 import { onServer, withDatabase } from "./postgres-server.ts";
 
-/** How PgBouncer of Debian behaves in transaction mode. */
-const TRANSACTION_POOLER = { keepsSessions: false, keepsStatements: false };
-
 /** A migrated, empty database with an open pool. */
 export interface TestDatabase {
   /** Past any pooler. */
@@ -20,15 +17,15 @@ export interface TestDatabase {
  * `createTestDatabase()` in beforeAll and `drop()` in afterAll.
  */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  const { url: server, template, pooledUrl } = inject("postgres");
+  const { url: server, template, pooled } = inject("postgres");
   const name = `faregate_${crypto.randomUUID().replaceAll("-", "")}_test`;
   await onServer(server, `create database ${name} template ${template}`);
   const url = withDatabase(server, name);
   const applicationName = "faregate-test";
   const connection =
-    pooledUrl === undefined
+    pooled === undefined
       ? connect(url, { applicationName })
-      : connect({ url: withDatabase(pooledUrl, name), pooler: TRANSACTION_POOLER }, { applicationName });
+      : connect({ ...pooled, url: withDatabase(pooled.url, name) }, { applicationName });
   return {
     url,
     connection,

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { postgresOwner } from "./debian-postgres.ts";
 import { freePort } from "./event-server.ts";
 
-const PROGRAM = "/usr/sbin/pgbouncer";
+/** Debian's, unless `PGBOUNCER_PATH` names another one. */
+const PROGRAM = process.env["PGBOUNCER_PATH"] ?? "/usr/sbin/pgbouncer";
 
 /** A PgBouncer on loopback, in front of one server. */
 export interface PgBouncer {

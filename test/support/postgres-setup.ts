@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
+import { detectPooler, type Pooler } from "../../src/db/postgres/pooler.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { createDebianCluster, startDebianPostgres } from "./debian-postgres.ts";
 import { POOLED_SERVER, POOLER, serverOf } from "./event-server.ts";
@@ -12,10 +13,10 @@ import { MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
 declare module "vitest" {
   interface ProvidedContext {
     /**
-     * Server on which tests may create databases, and the migrated template that they clone. `pooledUrl` is set where the
+     * Server on which tests may create databases, and the migrated template that they clone. `pooled` is set where the
      * application reaches the server through a transaction pooler.
      */
-    postgres: { url: string; template: string; pooledUrl: string | undefined };
+    postgres: { url: string; template: string; pooled: { url: string; pooler: Pooler | undefined } | undefined };
   }
 }
 
@@ -41,7 +42,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
       await onServer(server.url, "alter system set synchronous_commit = off");
       await onServer(server.url, "select pg_reload_conf()");
     }
-    project.provide("postgres", { url: server.url, template, pooledUrl: server.pooledUrl });
+    const { pooledUrl } = server;
+    const pooled = pooledUrl === undefined ? undefined : { url: pooledUrl, pooler: await detectPooler(pooledUrl) };
+    project.provide("postgres", { url: server.url, template, pooled });
     // For the processes that tests start; see event-server.ts.
     process.env[POOLED_SERVER] = serverOf(server.url);
     process.env[POOLER] = server.pooledUrl === undefined ? "" : new URL(server.pooledUrl).host;

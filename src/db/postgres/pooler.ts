@@ -90,22 +90,22 @@ async function backendOf(client: postgres.ISql): Promise<Backend> {
 }
 
 /**
- * Prepares a statement on one backend, keeps that backend busy, and runs the statement on another one. Returns false
- * unless that succeeds.
+ * Prepares a statement on one backend and runs it until another backend gets it.
+ * The second connection keeps one backend busy meanwhile. Returns false unless the statement succeeds.
  */
 async function keepsStatements(first: postgres.Sql, second: postgres.Sql): Promise<boolean> {
   const named = () => first<{ pid: number }[]>`select pg_backend_pid() as pid where ${1}::integer = 1`;
+  const prepared = (await named())[0]?.pid;
+  const isKept = async () => {
+    const again = named();
+    const rows = await within(WAIT_MS, again).catch(() => undefined);
+    // The driver prepares a lost statement anew, and notes why.
+    if (rows === undefined || "retried" in again) return false;
+    return rows[0]?.pid === prepared ? undefined : true;
+  };
   for (let round = 0; round < ROUNDS; round += 1) {
-    const prepared = (await named())[0]?.pid;
-    const isKept = await second.begin(async (tx) => {
-      if ((await backendOf(tx)).pid !== prepared) return undefined;
-      const again = named();
-      const rows = await within(WAIT_MS, again).catch(() => undefined);
-      // The driver prepares a lost statement anew, and notes why.
-      if (rows === undefined || "retried" in again) return false;
-      return rows[0]?.pid === prepared ? undefined : true;
-    });
-    if (isKept !== undefined) return isKept;
+    const found = (await isKept()) ?? (await second.begin((tx) => backendOf(tx).then(isKept)));
+    if (found !== undefined) return found;
   }
   return false;
 }
