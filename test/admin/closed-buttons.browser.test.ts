@@ -46,9 +46,9 @@ test.each([
 test("a value of the cache, and the own role, say why they cannot be saved", async () => {
   const { page } = own;
   await page.goto(`${own.url}/cache`);
-  await expect.poll(closed).toEqual([["Write", "Enter a value."]]);
+  await expect.poll(closed).toEqual([["Write", "Enter a value in JSON."]]);
   await page.getByLabel("Value, as JSON").fill("{");
-  await expect.poll(closed).toEqual([["Write", "Not valid JSON. Put text in quotes."]]);
+  await expect.poll(closed).toEqual([["Write", "Enter a value in JSON."]]);
   await page.getByLabel("Value, as JSON").fill("{}");
   await expect.poll(closed).toEqual([]);
   await page.goto(`${own.url}/users`);

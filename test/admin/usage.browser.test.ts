@@ -89,7 +89,9 @@ test("the page Usage ranks features and people of each limit, and leads to their
   await expect.poll(() => page.url()).toContain("service=tasker");
   await page.getByRole("img", { name: "Max tasks of tasker: 85 in 7 days" }).waitFor();
   const people = page.getByRole("main").getByRole("list").getByRole("link");
-  expect(await people.allInnerTexts()).toEqual([expect.stringMatching(/ada\s+50/), expect.stringMatching(/bob\s+35/)]);
+  await expect
+    .poll(() => people.allInnerTexts())
+    .toEqual([expect.stringMatching(/ada\s+50/), expect.stringMatching(/bob\s+35/)]);
   await people.first().click();
   await page.getByRole("heading", { level: 1, name: "ada" }).waitFor();
   await page.getByRole("heading", { level: 2, name: "Movements" }).waitFor();

@@ -48,7 +48,7 @@ function Write() {
   const [text, setText] = useState("");
   const [seconds, setSeconds] = useState("300");
   const value = parsed(text);
-  const reason = text.trim() === "" ? t.valueFirst : value === undefined ? t.noJson : undefined;
+  const reason = value === undefined ? t.valueFirst : undefined;
   const write = useChange({
     change: (_: undefined, apiKey) =>
       call("POST", "/cache/set", {

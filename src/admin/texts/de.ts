@@ -965,7 +965,7 @@ export const de: Texts = {
     value: "Wert, als JSON",
     seconds: "Sekunden, die er bleibt",
     nothing: "Unter diesem Schlüssel liegt kein Wert.",
-    valueFirst: "Geben Sie einen Wert ein.",
+    valueFirst: "Geben Sie einen Wert in JSON ein.",
     noJson: "Kein gültiges JSON. Setzen Sie Text in Anführungszeichen.",
     stored: "Wert gespeichert",
     found: "Wert",

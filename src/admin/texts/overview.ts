@@ -75,7 +75,7 @@ export const cache = {
   value: "Value, as JSON",
   seconds: "Seconds to keep it",
   nothing: "No value is stored for this key.",
-  valueFirst: "Enter a value.",
+  valueFirst: "Enter a value in JSON.",
   noJson: "Not valid JSON. Put text in quotes.",
   stored: "Value stored",
   found: "Value",
