@@ -2,11 +2,13 @@ import type { Command } from "commander";
 
 /** Options of `faregate import-space`. */
 export interface ImportSpaceOptions {
-  folder: string;
+  /** Undefined only with `abandon`. */
+  folder?: string | undefined;
   dryRun?: true;
   statics?: string;
   fetch?: true;
   report?: string;
+  abandon?: true;
 }
 
 /** Host access for commands. Paths are relative to the working directory. */

@@ -6,11 +6,12 @@ export const importSpace: CliCommand = {
   summary: "Move an installation of SPACE with its ids, keys and passwords into an empty database.",
   declare(command) {
     command
-      .argument("<folder>", "a folder of mongodump or mongoexport")
+      .argument("[folder]", "a folder of mongodump or mongoexport")
       .option("--dry-run", "only report what would be carried, changed and left; needs no database")
       .option("--statics <folder>", "SPACE's volume `public`, with the texts of its pricings")
       .option("--fetch", "fetch the pricings of which SPACE stores only the address")
       .option("--report <file>", "write the report as JSON")
+      .option("--abandon", "remove what an unfinished import has written, instead of importing")
       .addHelpText(
         "after",
         "\nReads DATABASE_URL, API_KEYS_SECRET, JWT_SECRET and JWT_SALT, as a server does. Exit code 1: something was left.",
@@ -18,7 +19,8 @@ export const importSpace: CliCommand = {
   },
   async run(given, io) {
     const [folder] = given.args;
-    if (folder === undefined) throw new CliFailure("A folder with a dump is needed.");
-    return io.importSpace({ folder, ...given.opts<Omit<ImportSpaceOptions, "folder">>() });
+    const options = given.opts<Omit<ImportSpaceOptions, "folder">>();
+    if (folder === undefined && options.abandon !== true) throw new CliFailure("A folder with a dump is needed.");
+    return io.importSpace({ folder, ...options });
   },
 };

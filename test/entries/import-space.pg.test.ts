@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -315,6 +315,56 @@ describe("the order of checks", () => {
       /users\.json cannot be read: line 2 is no Extended JSON/,
     );
     await dump.remove();
+  });
+
+  it("finds a torn file of contracts before it writes the first batch", async () => {
+    const database = await newDatabase();
+    const dump = await writeDump(smallInstallation());
+    const file = join(dump.folder, "contracts.bson");
+    writeFileSync(file, readFileSync(file).subarray(0, -5));
+    expect(await importFolder(dump.folder, database.url)).toMatchObject({
+      code: 2,
+      err: `${file} cannot be read: it ends in the middle of a document\n`,
+    });
+    // The ADMIN that the migration made is all there is.
+    const { users, organizations, contracts } = await importedRows(database.connection);
+    expect([users, organizations, contracts].map((rows) => rows?.length)).toEqual([1, 1, 0]);
+    await dump.remove();
+  });
+
+  it("carries everything beside one odd value, and names it", async () => {
+    const database = await newDatabase();
+    const space = smallInstallation();
+    const levels = { tasker: { maxTasks: { consumed: { $inc: 1 } } } };
+    space.contracts[1] = spaceContract("u2", { usageLevels: levels, groupId: 7 });
+    const run = await importInstallation(space, database.url);
+    expect(run.code).toBe(1);
+    expect(run.report?.carried).toMatchObject({ users: 2, contracts: 2 });
+    expect(run.report?.changed.map(({ detail }) => detail)).toContain("a map becomes 0");
+    expect(run.report?.left.map(({ detail }) => detail)).toContain("Its groupId is 7, and no text");
+  });
+
+  it("abandons an unfinished import, so that a mended dump can be imported as if it were the first", async () => {
+    const database = await newDatabase();
+    const torn = await writeDump({ ...smallInstallation(), analyticsdays: [] });
+    expect((await importFolder(torn.folder, database.url)).code).toBe(0);
+    // As a run that was killed after its last batch.
+    await database.connection.client`update space_imports set report = null, reported = false`;
+    expect(await refused(smallInstallation(), database.url)).toBe("An import of another dump is unfinished\n");
+    expect(await importFolder(torn.folder, database.url, { abandon: true })).toMatchObject({
+      code: 0,
+      out: "The unfinished import is abandoned: 2 users, 1 services and 2 contracts are removed.\n",
+    });
+    expect(await importFolder(torn.folder, database.url, { abandon: true })).toMatchObject({
+      code: 2,
+      err: "There is no unfinished import: nothing is removed\n",
+    });
+    expect((await importInstallation(smallInstallation(), database.url)).code).toBe(0);
+    const direct = await newDatabase();
+    await importInstallation(smallInstallation(), direct.url);
+    const [mended, first] = [await importedRows(database.connection), await importedRows(direct.connection)];
+    expect({ ...mended, audit_log: [] }).toEqual({ ...first, audit_log: [] });
+    await torn.remove();
   });
 
   it("refuses a database that is in use, and a second import of a finished dump", async () => {

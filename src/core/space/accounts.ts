@@ -1,4 +1,4 @@
-import { createdWith, dateOf, itemsOf, isRecord, type SpaceDocument, textOf } from "./documents.ts";
+import { createdWith, dateOf, itemsOf, isRecord, shown, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings, Subject } from "./report.ts";
 
 /** Derives an id that SPACE lacks: the same for the same owner and position in every run. */
@@ -82,6 +82,11 @@ export class AccountPlanner {
     if (password === null) {
       findings.change("password-unusable", subject, "Not a bcrypt hash, or its cost is above 14: needs a new password");
     }
+    for (const field of ["createdAt", "updatedAt"]) {
+      const given = document[field];
+      if (given === undefined || given === null || dateOf(given) !== undefined) continue;
+      findings.leave("document-invalid", subject, `Its ${field} is ${shown(given)}, and no date`);
+    }
     const createdAt = dateOf(document["createdAt"]) ?? createdWith(id);
     const user: PlannedUser = {
       id,
@@ -100,7 +105,7 @@ export class AccountPlanner {
 
   private roleOf(role: unknown, subject: Subject): "ADMIN" | "USER" {
     if (role === "ADMIN" || role === "USER") return role;
-    this.findings.change("role-unknown", subject, `${String(role)} becomes USER`);
+    this.findings.change("role-unknown", subject, `${shown(role)} becomes USER`);
     return "USER";
   }
 
@@ -155,12 +160,15 @@ export class AccountPlanner {
     this.findings.change(
       "owner-missing",
       subject,
-      `There is no user ${String(owner)}: given to ${heir?.username ?? "the first ADMIN"}`,
+      `There is no user ${shown(owner)}: given to ${heir?.username ?? "the first ADMIN"}`,
     );
     return heir;
   }
 
   private isDefault(value: unknown, owner: PlannedUser | undefined, subject: Subject): boolean {
+    if (value !== undefined && value !== null && typeof value !== "boolean") {
+      this.findings.leave("document-invalid", subject, `Its default is ${shown(value)}, and no boolean`);
+    }
     if (value !== true) return false;
     const key = owner?.id ?? "";
     // The ADMIN of the target, who has a default organization, gets organizations without an owner.
@@ -178,7 +186,7 @@ export class AccountPlanner {
       const { key, scope: given } = isRecord(each) ? each : { key: null, scope: null };
       const scope = SCOPES.find((known) => known === given);
       if (scope === undefined || typeof key !== "string") {
-        this.findings.leave("key-invalid", subject, `${masked(key)} has the scope ${String(given)}`);
+        this.findings.leave("key-invalid", subject, `${masked(key)} has the scope ${shown(given)}`);
         return [];
       }
       const taken = this.takeKey("org", key, subject);
@@ -190,7 +198,7 @@ export class AccountPlanner {
     const seen = new Set(owner === undefined ? [] : [owner.id]);
     return itemsOf(members).flatMap((each) => {
       const { username, role: given } = isRecord(each) ? each : { username: null, role: null };
-      const subject: Subject = { kind: "member", id, name: `${String(username)} in ${name}` };
+      const subject: Subject = { kind: "member", id, name: `${shown(username)} in ${name}` };
       const user = typeof username === "string" ? this.users.get(username) : undefined;
       if (user === undefined) {
         this.findings.leave("member-unknown", subject, "There is no such user");
@@ -203,7 +211,7 @@ export class AccountPlanner {
       }
       seen.add(user.id);
       const role = MEMBER_ROLES.find((known) => known === given);
-      if (role === undefined) this.findings.change("role-unknown", subject, `${String(given)} becomes EVALUATOR`);
+      if (role === undefined) this.findings.change("role-unknown", subject, `${shown(given)} becomes EVALUATOR`);
       this.findings.carried.members += 1;
       return [{ userId: user.id, role: role ?? ("EVALUATOR" as const) }];
     });

@@ -2,7 +2,7 @@ import { type CompiledPricing, compilePricing } from "../pricing/compile.ts";
 import type { Pricing } from "../pricing/model.ts";
 import { serviceKey, versionKey } from "../pricing/names.ts";
 import type { DeriveId } from "./accounts.ts";
-import { createdWith, entriesOf, isRecord, type SpaceDocument, textOf } from "./documents.ts";
+import { dateOf, shown, createdWith, entriesOf, isRecord, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings, LeftCode, Subject } from "./report.ts";
 import { versionName } from "./reported.ts";
 import { readStored, readFetched, type Texts } from "./version-text.ts";
@@ -75,9 +75,19 @@ export class CatalogPlanner {
   }
 
   addPricing(document: SpaceDocument): void {
-    const name = `${String(document["_serviceName"])} ${String(document["version"])}`;
+    const name = `${shown(document["_serviceName"])} ${shown(document["version"])}`;
     const id = this.given.findings.open("pricings", "pricing", document, name);
-    if (id !== undefined) this.pricings.set(id, document);
+    if (id === undefined) return;
+    this.pricings.set(id, document);
+    for (const [field, isRight, kind] of [
+      ["yamlPath", textOf, "text"],
+      ["createdAt", dateOf, "date"],
+    ] as const) {
+      const given = document[field];
+      if (given === undefined || given === null || given === "" || isRight(given) !== undefined) continue;
+      const detail = `Its ${field} is ${shown(given)}, and no ${kind}`;
+      this.given.findings.leave("document-invalid", { kind: "pricing", id, name }, detail);
+    }
   }
 
   /** Finds the service that contracts of the organization name. */
@@ -89,7 +99,7 @@ export class CatalogPlanner {
   nameUnreferenced(): void {
     for (const [id, document] of this.pricings) {
       if (this.referenced.has(id)) continue;
-      const name = `${String(document["_serviceName"])} ${String(document["version"])}`;
+      const name = `${shown(document["_serviceName"])} ${shown(document["version"])}`;
       this.given.findings.leave("pricing-unreferenced", { kind: "pricing", id, name }, "No service refers to it");
     }
   }

@@ -4,7 +4,7 @@ import type { Period } from "../pricing/model.ts";
 import { isDotSegment, serviceKey, versionKey } from "../pricing/names.ts";
 import { checkSubscription, grantedLimits } from "../pricing/subscription.ts";
 import type { CatalogPlanner, ContractableService, PlannedVersion } from "./catalog.ts";
-import { createdWith, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
+import { shown, createdWith, dateOf, entriesOf, isRecord, itemsOf, type SpaceDocument, textOf } from "./documents.ts";
 import type { Findings, Subject } from "./report.ts";
 import { DETAILS, levelName, REPAIRS, untrackedLevelName } from "./reported.ts";
 
@@ -107,18 +107,23 @@ export class ContractPlanner {
     this.findings.carried.contracts += 1;
     this.findings.carried.levels += levels.length;
     this.findings.carried.history += history.length;
-    const optional = (value: unknown) => textOf(value) ?? null;
+    const optional = (field: string, value: unknown) => {
+      if (value !== undefined && value !== null && typeof value !== "string") {
+        this.findings.leave("document-invalid", subject, `Its ${field} is ${shown(value)}, and no text`);
+      }
+      return textOf(value) ?? null;
+    };
     return {
       id,
       organizationId,
       contact: {
         userId,
         username,
-        firstName: optional(contact["firstName"]),
-        lastName: optional(contact["lastName"]),
-        email: optional(contact["email"]),
-        phone: optional(contact["phone"]),
-        groupId: optional(document["groupId"]),
+        firstName: optional("firstName", contact["firstName"]),
+        lastName: optional("lastName", contact["lastName"]),
+        email: optional("email", contact["email"]),
+        phone: optional("phone", contact["phone"]),
+        groupId: optional("groupId", document["groupId"]),
       },
       billing: this.billingOf(document["billingPeriod"], subject),
       services,
@@ -138,8 +143,8 @@ export class ContractPlanner {
       } else if (found.service.disabled) {
         this.findings.leave("contracted-service-disabled", subject, DETAILS.disabledService(service));
       } else {
-        const text = String(version);
-        const known = found.versions.get(versionKey(text));
+        const text = shown(version);
+        const known = isScalar(version) ? found.versions.get(versionKey(text)) : undefined;
         if (known === undefined) {
           this.findings.leave("contracted-version-missing", subject, DETAILS.noVersion(service, text));
         } else result.set(key, { ...found, ...known, key });
@@ -153,7 +158,11 @@ export class ContractPlanner {
     const plans = this.byService(document["subscriptionPlans"], "subscriptionPlans", named, subject);
     const addOns = this.byService(document["subscriptionAddOns"], "subscriptionAddOns", named, subject);
     return contracted.map(({ key, service, version, compiled }) => {
-      const plan = textOf(plans.get(key)) ?? null;
+      const givenPlan = plans.get(key);
+      if (givenPlan !== undefined && givenPlan !== null && typeof givenPlan !== "string") {
+        this.findings.leave("document-invalid", subject, `Its plan of ${key} is ${shown(givenPlan)}, and no text`);
+      }
+      const plan = textOf(givenPlan) ?? null;
       const given = addOns.get(key);
       const chosen = given === undefined ? null : this.addOnsOf(given, key, compiled, subject);
       const verdict = checkSubscription(compiled, {
@@ -196,7 +205,7 @@ export class ContractPlanner {
     const repaired: string[] = [];
     const days = given["renewalDays"];
     const isUsable = typeof days === "number" && Number.isInteger(days) && days >= 1 && days <= MAX_RENEWAL_DAYS;
-    if (!isUsable) repaired.push(DETAILS.repaired("renewalDays", `${String(days)} becomes ${USUAL_RENEWAL_DAYS}`));
+    if (!isUsable) repaired.push(DETAILS.repaired("renewalDays", `${shown(days)} becomes ${USUAL_RENEWAL_DAYS}`));
     const start = dateOf(given["startDate"]);
     const startDate = start ?? dateOf(given["endDate"]) ?? createdWith(subject.id);
     if (start === undefined) repaired.push(DETAILS.repaired("startDate", `becomes ${startDate.toISOString()}`));
@@ -249,7 +258,7 @@ export class ContractPlanner {
     }
     const { consumed: given, resetTimeStamp } = value;
     const isValid = typeof given === "number" && Number.isFinite(given) && given >= 0;
-    if (!isValid) this.findings.change("level-invalid", subject, `${String(given)} becomes 0`);
+    if (!isValid) this.findings.change("level-invalid", subject, `${shown(given)} becomes 0`);
     const consumed = isValid ? given : 0;
     const reset = dateOf(resetTimeStamp);
     if (next === null) {
@@ -268,24 +277,46 @@ export class ContractPlanner {
       const entry = isRecord(each) ? each : {};
       const startDate = dateOf(entry["startDate"]);
       const endDate = dateOf(entry["endDate"]);
+      const subject: Subject = { kind: "history", id, name: `history entry ${position + 1} of ${name}` };
       if (startDate === undefined || endDate === undefined) {
-        const subject: Subject = { kind: "history", id, name: `history entry ${position + 1} of ${name}` };
         this.findings.leave("document-invalid", subject, "It has no start or no end");
         return [];
       }
-      const contractedServices = recordOf(entry["contractedServices"], (version, service) => {
-        const known = this.catalog.find(organizationId, service)?.versions.get(versionKey(String(version)));
-        return known?.version.version ?? versionKey(String(version));
-      });
-      const subscriptionPlans = recordOf(entry["subscriptionPlans"], String);
-      const subscriptionAddOns = recordOf(entry["subscriptionAddOns"], (addOns) => recordOf(addOns, Number));
+      const scalars = (field: string): [string, string | number | boolean][] =>
+        entriesOf(entry[field]).flatMap(([key, item]) => {
+          if (isScalar(item)) return [[key, item] as const];
+          this.findings.leave("document-invalid", subject, `Its ${field} has ${shown(item)} for ${key}`);
+          return [];
+        });
+      const contractedServices = Object.fromEntries(
+        scalars("contractedServices").map(([service, version]) => {
+          const key = versionKey(String(version));
+          return [service, this.catalog.find(organizationId, service)?.versions.get(key)?.version.version ?? key];
+        }),
+      );
+      const subscriptionPlans = Object.fromEntries(
+        scalars("subscriptionPlans").map(([service, plan]) => [service, String(plan)]),
+      );
+      const subscriptionAddOns = Object.fromEntries(
+        entriesOf(entry["subscriptionAddOns"]).map(([service, addOns]) => [
+          service,
+          Object.fromEntries(
+            entriesOf(addOns).flatMap(([addOn, quantity]) => {
+              if (typeof quantity === "number" && Number.isFinite(quantity)) return [[addOn, quantity] as const];
+              this.findings.leave("add-on-unknown", subject, DETAILS.noQuantity(service, addOn));
+              return [];
+            }),
+          ),
+        ]),
+      );
       return [{ startDate, endDate, contractedServices, subscriptionPlans, subscriptionAddOns }];
     });
   }
 }
 
-const recordOf = <Value>(value: unknown, each: (value: unknown, key: string) => Value): Record<string, Value> =>
-  Object.fromEntries(entriesOf(value).map(([key, item]) => [key, each(item, key)]));
+/** True for a value that a text can be made of. */
+const isScalar = (value: unknown): value is string | number | boolean =>
+  typeof value === "string" || typeof value === "number" || typeof value === "boolean";
 
 /** True if the billing period was over before the import: SPACE's end users know that already. */
 export const hasEnded = ({ billing }: PlannedContract, now: Date): boolean =>

@@ -20,6 +20,7 @@ const fieldsOf = (names: string, nested: Readonly<Record<string, Shape>> = {}): 
   fields: { ...Object.fromEntries(names.split(" ").map((name) => [name, any] as const)), ...nested },
 });
 
+const LIST: Shape = { items: any };
 const LOCATORS: Shape = { entries: fieldsOf("id url") };
 const SUBSCRIPTION = "contractedServices subscriptionPlans subscriptionAddOns";
 
@@ -46,7 +47,12 @@ const SHAPES: Readonly<Record<Collection, Shape>> = {
     addOns: {
       entries: fieldsOf(
         "name description private price availableFor dependsOn excludes features usageLimits usageLimitsExtensions",
-        { subscriptionConstraints: fieldsOf("minQuantity maxQuantity quantityStep") },
+        {
+          subscriptionConstraints: fieldsOf("minQuantity maxQuantity quantityStep"),
+          availableFor: LIST,
+          dependsOn: LIST,
+          excludes: LIST,
+        },
       ),
     },
   }),
@@ -59,18 +65,22 @@ const SHAPES: Readonly<Record<Collection, Shape>> = {
   analyticsdays: fieldsOf("date apiCalls evaluations"),
 };
 
-/** Calls `note` with the path of every field that SPACE does not write, such as `contracts.notes`. */
+/**
+ * Calls `note` with the path of every field that SPACE does not write, such as `contracts.notes`. A field that is no map or
+ * list where SPACE writes one counts as such, too.
+ */
 export function eachUnknownField(collection: Collection, document: SpaceDocument, note: (path: string) => void): void {
   walk(document, SHAPES[collection], collection, note);
 }
 
 function walk(value: unknown, shape: Shape, path: string, note: (path: string) => void): void {
-  if (shape === "any" || value === null || typeof value !== "object") return;
+  if (shape === "any" || value === null || value === undefined) return;
   if ("items" in shape) {
-    if (Array.isArray(value)) for (const item of value) walk(item, shape.items, path, note);
+    if (!Array.isArray(value)) return note(`${path}, which is no list`);
+    for (const item of value) walk(item, shape.items, path, note);
     return;
   }
-  if (!isRecord(value)) return;
+  if (!isRecord(value)) return note(`${path}, which is no map`);
   for (const [key, each] of Object.entries(value)) {
     if ("entries" in shape) walk(each, shape.entries, path, note);
     else if (Object.hasOwn(shape.fields, key)) walk(each, shape.fields[key] ?? any, `${path}.${key}`, note);
@@ -92,6 +102,13 @@ export const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(va
 /** A text that is not empty; undefined for any other value. */
 export const textOf = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
+
+/** Shows any value in a report. Maps of a dump have no text of their own: `String` throws for them. */
+export function shown(value: unknown): string {
+  if (Array.isArray(value)) return "a list";
+  if (value instanceof Date) return "a date";
+  return isRecord(value) ? "a map" : String(value);
+}
 
 /** A document's id; undefined unless it is an object id. */
 export const idOf = (document: SpaceDocument): string | undefined => {

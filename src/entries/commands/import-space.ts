@@ -7,7 +7,14 @@ import type { Texts } from "../../core/space/version-text.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { fillUsernameSkeletons } from "../../operations/accounts/username-skeletons.ts";
 import { type Context, contextOf } from "../../operations/context.ts";
-import { finishImport, lockImport, markReported, openImport, seededAdminOf } from "../../operations/imports/space.ts";
+import {
+  abandonImport,
+  finishImport,
+  lockImport,
+  markReported,
+  openImport,
+  seededAdminOf,
+} from "../../operations/imports/space.ts";
 import { writeBatch } from "../../operations/imports/space-batches.ts";
 import { createDownload } from "../platform/download.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
@@ -36,7 +43,8 @@ type Host = Pick<Io, "env" | "out" | "err">;
 /** Runs the import, and prints its report. Returns the exit code; 2 with one sentence if nothing was done. */
 export async function importSpace(options: ImportSpaceOptions, host: Host): Promise<number> {
   try {
-    const dump = openSpaceDump(options.folder);
+    if (options.abandon === true) return await abandon(host);
+    const dump = openSpaceDump(options.folder ?? "");
     const files = readStatics(options.statics);
     if (options.dryRun !== true) return await importInto(dump, files, options, host);
     const fetched = options.fetch === true ? await fetchFor(dump, readConfig(host.env)) : {};
@@ -47,6 +55,18 @@ export async function importSpace(options: ImportSpaceOptions, host: Host): Prom
     host.err(`${sentenceOf(error, "The import failed")}\n`);
     return EXIT.failed;
   }
+}
+
+/** Removes what an unfinished import has written, so that a mended dump can be imported. */
+async function abandon(host: Host): Promise<number> {
+  return withTarget(host, async (ctx) => {
+    await lockImport(ctx.db);
+    const removed = await abandonImport(ctx);
+    host.out(
+      `The unfinished import is abandoned: ${removed.users} users, ${removed.services} services and ${removed.contracts} contracts are removed.\n`,
+    );
+    return EXIT.done;
+  });
 }
 
 function plan(dump: SpaceDump, given: { findings: Findings; files: Texts["file"]; fetched: Fetched; now: Date }) {
@@ -67,6 +87,16 @@ async function importInto(
   given: ImportSpaceOptions,
   host: Host,
 ): Promise<number> {
+  return withTarget(host, async (ctx, config) => {
+    const report = await write(ctx, dump, { config, files, fetches: given.fetch === true, host });
+    const code = await print(report, given, host);
+    await markReported(ctx);
+    return code;
+  });
+}
+
+/** Opens the database of the servers, with a schema. */
+async function withTarget(host: Host, work: (ctx: Context, config: Config) => Promise<number>): Promise<number> {
   requireRepairedDriver();
   const config = readConfig(host.env);
   const isEmbedded = config.DATABASE_URL === undefined;
@@ -77,13 +107,9 @@ async function importInto(
     await prepareDatabase(config, secrets, database.endpoint);
     // One connection: the session that holds the lock writes every batch.
     const options = { database: database.endpoint, applicationName: "faregate-import-space" };
-    return await withResources(config, secrets, options, async (resources) => {
-      const ctx = contextOf(resources, { kind: "anonymous" });
-      const report = await write(ctx, dump, { config, files, fetches: given.fetch === true, host });
-      const code = await print(report, given, host);
-      await markReported(ctx);
-      return code;
-    });
+    return await withResources(config, secrets, options, (resources) =>
+      work(contextOf(resources, { kind: "anonymous" }), config),
+    );
   } finally {
     await database.close();
   }
@@ -98,6 +124,7 @@ async function write(
   await lockImport(ctx.db);
   const opened = await openImport(ctx, dumpHash);
   if (opened.report !== null) return opened.report;
+  if (opened.batches === 0) await dump.check();
   const fetched = opened.fetched ?? (fetches ? await fetchFor(dump, config) : {});
   const findings = new Findings();
   let index = 0;

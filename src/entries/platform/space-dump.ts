@@ -14,6 +14,11 @@ export interface SpaceDump {
   read: ReadCollection;
   /** SHA-256 of its files, in hex. */
   hash(): Promise<string>;
+  /**
+   * Reads every document once, so that a file that is torn or damaged is found before anything is written.
+   * @throws StartupProblem
+   */
+  check(): Promise<void>;
 }
 
 /** Formats in the order in which they are preferred, if a folder has a collection twice. */
@@ -34,6 +39,9 @@ export function openSpaceDump(folder: string): SpaceDump {
   }
   return {
     read: (collection) => documentsOf(files.get(collection)),
+    check: async () => {
+      for (const path of files.values()) for await (const _ of documentsOf(path));
+    },
     hash: async () => {
       const hash = createHash("sha256");
       for (const [, path] of [...files].sort(([one], [other]) => (one < other ? -1 : 1))) {

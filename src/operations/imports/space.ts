@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import type { SpaceReport } from "../../core/space/report.ts";
 import { type Database, StartupProblem } from "../../db/postgres/connect.ts";
-import { contracts, organizations, services, spaceImports, users } from "../../db/schema.ts";
+import { analyticsDays, contracts, organizations, services, spaceImports, users } from "../../db/schema.ts";
 import { audit } from "../audit.ts";
 import type { Context } from "../context.ts";
 
@@ -97,4 +97,30 @@ export async function markReported({ db }: Context): Promise<void> {
 export async function seededAdminOf({ db }: Context): Promise<{ id: string; username: string } | null> {
   const [row] = await db.select({ seededAdmin: spaceImports.seededAdmin }).from(spaceImports);
   return row?.seededAdmin ?? null;
+}
+
+/**
+ * Removes all that an unfinished import has written. The database was empty before it, but for the ADMIN who made room and
+ * whom the next start makes again.
+ * @throws StartupProblem without an unfinished import.
+ */
+export function abandonImport({ db }: Context): Promise<{ users: number; services: number; contracts: number }> {
+  return db.transaction(async (tx) => {
+    const [unfinished] = await tx.select().from(spaceImports).for("update");
+    if (unfinished === undefined || unfinished.report !== null) {
+      throw new StartupProblem("There is no unfinished import: nothing is removed");
+    }
+    const removed = {
+      users: await tx.$count(users),
+      services: await tx.$count(services),
+      contracts: await tx.$count(contracts),
+    };
+    await tx.delete(contracts);
+    await tx.delete(services);
+    await tx.delete(organizations);
+    await tx.delete(users);
+    await tx.delete(analyticsDays);
+    await tx.delete(spaceImports);
+    return removed;
+  });
 }
