@@ -99,6 +99,12 @@ describe.each(FAMILIES)("an upload to %s", (family) => {
       /not contain valid YAML/,
     ],
     [
+      "in UTF-16",
+      (name) => form(named(PRICING, name), new Blob([new Uint8Array([0xff, 0xfe, 0x5b, 0x00])])),
+      400,
+      /encoded in UTF-16\. Save it as UTF-8\.$/,
+    ],
+    [
       "two files",
       (name) => {
         const body = form(named(PRICING, name), file(EXPECTATIONS));

@@ -17,6 +17,9 @@ describe("the encoding of a file", () => {
     ["ZIP", Buffer.from("PK\u0003\u0004rest"), 1, 1, "The file is a ZIP archive. Unpack it first."],
     ["Latin-1", Buffer.from(TEXT, "latin1"), 1, 5, "The file is not encoded in UTF-8, but probably in Latin-1. Save it as UTF-8."],
     ["Latin-1", Buffer.from('saasName: "Café', "latin1"), 1, 15, "The file is not encoded in UTF-8, but probably in Latin-1. Save it as UTF-8."],
+    ["unknown", Buffer.from([0xff, 0xfe, 0xfd]), 1, 1, "The file does not contain valid YAML content."],
+    ["unknown", Buffer.from([0xfe, 0xff, 0x00, 0x61, 0x0a]), 1, 1, "The file does not contain valid YAML content."],
+    ["UTF-16", Buffer.from([0xff, 0xfe, 0, 0, 0x61, 0]), 1, 1, "The file is encoded in UTF-16. Save it as UTF-8."],
     ["unknown", Buffer.from([0x89, 0x50, 0x4e, 0x47]), 1, 1, "The file does not contain valid YAML content."],
   ] as const)("%s is named, with the place of its first byte", (encoding, bytes, line, column, message) => {
     expect(decodeFile(bytes)).toEqual({ ok: false, encoding, line, column, message });

@@ -14,14 +14,17 @@ export type DecodedFile =
       readonly column: number;
     };
 
-/** First bytes of files that are no text, or text in another encoding. UTF-32 begins like UTF-16. */
-const SIGNATURES: readonly (readonly [encoding: WrongEncoding, bytes: readonly number[]])[] = [
-  ["gzip", [0x1f, 0x8b]],
-  ["ZIP", [0x50, 0x4b, 0x03, 0x04]],
-  ["UTF-32", [0xff, 0xfe, 0, 0]],
-  ["UTF-32", [0, 0, 0xfe, 0xff]],
-  ["UTF-16", [0xff, 0xfe]],
-  ["UTF-16", [0xfe, 0xff]],
+/**
+ * First bytes of files that are no text, or text in another encoding, and the bytes per code unit: a file that cuts a
+ * unit is not in that encoding. UTF-32 begins like UTF-16.
+ */
+const SIGNATURES: readonly (readonly [encoding: WrongEncoding, unitBytes: number, bytes: readonly number[]])[] = [
+  ["gzip", 1, [0x1f, 0x8b]],
+  ["ZIP", 1, [0x50, 0x4b, 0x03, 0x04]],
+  ["UTF-32", 4, [0xff, 0xfe, 0, 0]],
+  ["UTF-32", 4, [0, 0, 0xfe, 0xff]],
+  ["UTF-16", 2, [0xff, 0xfe]],
+  ["UTF-16", 2, [0xfe, 0xff]],
 ];
 const SENTENCES: Readonly<Record<WrongEncoding, string>> = {
   "UTF-16": "The file is encoded in UTF-16. Save it as UTF-8.",
@@ -39,7 +42,9 @@ const KEY = /^[\t "']*[\w-]+["']?[\t ]*:/m;
  * probably have.
  */
 export function decodeFile(bytes: Uint8Array): DecodedFile {
-  const encoding = SIGNATURES.find(([, start]) => start.every((byte, index) => bytes[index] === byte))?.[0];
+  const encoding = SIGNATURES.find(
+    ([, unitBytes, start]) => bytes.length % unitBytes === 0 && start.every((byte, index) => bytes[index] === byte),
+  )?.[0];
   if (encoding !== undefined) return refused(encoding);
   // Latin letters in UTF-16 without a byte order mark have a null byte on one side.
   if (isNull(bytes, 0, 2) || isNull(bytes, 1, 3)) return refused("UTF-16");
