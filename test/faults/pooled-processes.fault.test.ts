@@ -7,7 +7,9 @@ import { checkLedger } from "../../src/db/invariants.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
-import { launch, useLaunchers } from "../entries/launcher.ts";
+import { launch, launchAndWait, ports, signIn, useLaunchers } from "../entries/launcher.ts";
+import { HANDSHAKE } from "../events/in-process.ts";
+import { openPricings } from "../events/raw-client.ts";
 import { restOn } from "../runtimes/runtimes.ts";
 import { tasker } from "../support/contracting.ts";
 import {
@@ -18,7 +20,7 @@ import {
   TEST_SECRETS,
 } from "../support/event-server.ts";
 import { type PgBouncer, startPgBouncer } from "../support/pgbouncer.ts";
-import { MIGRATIONS } from "../support/postgres-server.ts";
+import { MIGRATIONS, onServer, withDatabase } from "../support/postgres-server.ts";
 import { contractUsers } from "../support/seed.ts";
 
 /*
@@ -210,13 +212,73 @@ describe("npm run doctor", () => {
   });
 });
 
-describe("npm start without one", () => {
+/** Creates an empty database of this name. Returns its addresses through the pooler and past it. */
+async function newDatabase(name: string): Promise<{ DATABASE_URL: string; DATABASE_DIRECT_URL: string }> {
+  await onServer(postgres.url, `create database ${name}`);
+  return { DATABASE_URL: pooler.url(name), DATABASE_DIRECT_URL: withDatabase(postgres.url, name) };
+}
+
+describe("npm start", () => {
   useLaunchers();
 
-  it("refuses with the same sentence", async () => {
+  it("without one refuses with the same sentence", async () => {
     const launcher = launch({ ...TEST_SECRETS, DATABASE_URL: url() });
     expect(await launcher.exit).toBe(1);
     expect(launcher.errors()).toMatch(/^DATABASE_URL leads to a connection pooler .+ without a pooler\.\n$/);
+  });
+
+  it("with one migrates an empty database, serves, and sends events to sockets", { timeout: 120_000 }, async () => {
+    const launcher = await launchAndWait({
+      ...TEST_SECRETS,
+      ...(await newDatabase("launched")),
+      ENABLE_TEST_EVENT: "true",
+    });
+    const password = /with the password (\S+)/.exec(launcher.output())?.[1] ?? "";
+    const signedIn = await signIn(password);
+    expect(signedIn.status).toBe(200);
+    const { apiKey } = (await signedIn.json()) as { apiKey: string };
+    const socket = await openPricings(`ws://127.0.0.1:${ports.EVENTS_PORT}${HANDSHAKE}`);
+    const sent = await fetch(`http://127.0.0.1:${ports.PORT}/api/v1/events/test-event`, {
+      method: "POST",
+      headers: { "x-api-key": apiKey, "content-type": "application/json" },
+      body: JSON.stringify({ serviceName: "Tasker", pricingVersion: "1.0.0" }),
+    });
+    expect(sent.status).toBe(200);
+    expect(await socket.frame(2)).toContain('"serviceName":"Tasker"');
+    socket.close();
+    expect(launcher.errors()).toBe("");
+    launcher.process.kill("SIGTERM");
+    expect(await launcher.exit).toBe(0);
+  });
+});
+
+it("migrations go to the direct address alone: they need no pooler", async () => {
+  const { DATABASE_DIRECT_URL } = await newDatabase("migrated");
+  const nowhere = `postgres://faregate@127.0.0.1:${await freePort()}/migrated`;
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ["--import", "tsx", "src/entries/commands/migrate.ts"],
+    { env: { ...process.env, ...TEST_SECRETS, DATABASE_URL: nowhere, DATABASE_DIRECT_URL }, encoding: "utf8" },
+  );
+  expect([status, stderr]).toEqual([0, ""]);
+  expect(stdout).toMatch(/^The schema is up to date/);
+});
+
+describe("DATABASE_POOLER", () => {
+  it("true makes a direct address one of a pooler", async () => {
+    const isPooled = { DATABASE_POOLER: "true" };
+    await expect(startEventServer(postgres.url, isPooled)).rejects.toThrow("set DATABASE_DIRECT_URL to an address");
+    const rest = await kept(startRestServer(REST, postgres.url, isPooled));
+    expect(Object.keys(await consumeThrough([rest], 50))).toEqual(["200"]);
+    expect(rest.output()).toContain("DATABASE_DIRECT_URL is not set");
+    await rest.stop();
+  });
+
+  it("false makes a pooler a direct address, which works as far as the pooler allows", async () => {
+    const rest = await kept(startRestServer(REST, url(), { DATABASE_POOLER: "false" }));
+    expect((await call(rest, `/features/${USERS[0]}/tasker-board`, {})).status).toBe(503);
+    expect(rest.output()).not.toContain("DATABASE_DIRECT_URL is not set");
+    await rest.stop();
   });
 });
 
