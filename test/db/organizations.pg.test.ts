@@ -143,3 +143,23 @@ it.each([
     session.release();
   }
 });
+
+it("a service that is deleted leaves its place in changes, which keep their organization", async () => {
+  const { client: sql } = database.connection;
+  await sql.unsafe(`
+    insert into users (id, username, password_hash, role) values ('u', 'ada', 'x', 'ADMIN');
+    insert into organizations (id, name, owner_id) values ('one', 'One', 'u');
+    insert into services (id, organization_id, name, name_key) values ('s', 'one', 'S', 's');
+    insert into pricings (id, organization_id, service_id, version, version_key, availability, source, model, model_hash, declared_at)
+      values ('p', 'one', 's', '1', '1', 'active', '', '{}', '', now());
+    insert into contracts (id, organization_id, user_id, username, start_date, end_date)
+      values ('c', 'one', 'end', 'end', now(), now());
+    insert into scheduled_changes (id, organization_id, kind, state, contract_id, service_id, pricing_id, at, created_at, actor_kind)
+      values ('x', 'one', 'novation', 'done', 'c', 's', 'p', now(), now(), 'key');
+    insert into scheduled_subscriptions (change_id, organization_id, position, service_id, pricing_id, service_name, version)
+      values ('x', 'one', 0, 's', 'p', 's', '1');`);
+  await sql`delete from services where id = 's'`;
+  const left = { organization_id: "one", service_id: null, pricing_id: null };
+  expect(await sql`select organization_id, service_id, pricing_id from scheduled_changes`).toEqual([left]);
+  expect(await sql`select organization_id, service_id, pricing_id from scheduled_subscriptions`).toEqual([left]);
+});

@@ -303,7 +303,9 @@ describe("contracts", () => {
       select c.id, s.service_id, s.pricing_id, 0, 'PRO' from contracts c, contract_services s
       where s.contract_id = ${seed.id} and c.organization_id = ${big.id} and c.id <> ${seed.id}`);
     await db.execute(sql`
-      insert into usage_levels select c.id, u.service_id, u.limit_name, u.position, 0, u.anchor, u.reset_at, u.period_value, u.period_unit
+      insert into usage_levels
+        (contract_id, service_id, limit_name, position, consumed, anchor, reset_at, period_value, period_unit)
+      select c.id, u.service_id, u.limit_name, u.position, 0, u.anchor, u.reset_at, u.period_value, u.period_unit
       from contracts c, usage_levels u where u.contract_id = ${seed.id} and c.organization_id = ${big.id} and c.id <> ${seed.id}`);
     const started = performance.now();
     const novated = await api.call<ContractBody[]>("PUT", "/contracts?groupId=big", {
