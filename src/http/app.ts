@@ -3,9 +3,10 @@ import { routePath } from "hono/route";
 import { chain } from "../core/maybe-promise.ts";
 import type { Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
-import { API_PREFIX, authenticate, authorize, isOfrep, limitCalls, recordDenied } from "./authorize.ts";
+import { API_PREFIX, authenticate, authorize, isOfrep, limitCalls, MCP_PATH, recordDenied } from "./authorize.ts";
 import { readBody } from "./body.ts";
-import { answerError } from "./errors.ts";
+import { answerError, type FailureBody } from "./errors.ts";
+import { mcpFailure, mcpRoute } from "./mcp/route.ts";
 import { RegExpOrTrieRouter } from "./router.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { type AppEnv, type HttpSettings, type Log, newRequest, logRequest, type AppContext } from "./context.ts";
@@ -44,10 +45,17 @@ const SLOW_SECONDS = 1;
 /** Final segments that are literal where other routes have a parameter. */
 export const API_ENDINGS = ["/pricing-token"] as const;
 
-/** True for calls that change no contract, key or service. */
+/** True for calls that change no contract, key or service. A tool call makes a request of its own. */
 const isEvaluation = (path: string) =>
   ["/features", "/holds", "/leases", "/usage"].some((start) => path.startsWith(API_PREFIX + start)) ||
-  path === `${API_PREFIX}/snapshot`;
+  path === `${API_PREFIX}/snapshot` ||
+  path === MCP_PATH;
+
+/** Bodies of errors in other protocols, by path. */
+function failureBodyOf(path: string): FailureBody | undefined {
+  if (path === MCP_PATH) return mcpFailure;
+  return isOfrep(path) ? ofrepFailure : undefined;
+}
 
 /** Kept as one object literal: V8 creates it five times faster than a spread, and every request needs it. */
 const securityHeaders = (requestId: string): Record<string, string> => ({
@@ -146,7 +154,7 @@ export function createApp(options: {
   if (options.readConsole !== undefined) app.route("/", consoleRoutes(settings.baseUrlPath, options.readConsole));
   app.use((c, next) => {
     const admitted = chain(authenticate(c), () => {
-      if (settings.keyCallsPerSecond) limitCalls(c, settings.keyCallsPerSecond);
+      if (settings.keyCallsPerSecond && c.req.path !== MCP_PATH) limitCalls(c, settings.keyCallsPerSecond);
       return authorize(c);
     });
     const { method } = c.req;
@@ -196,6 +204,14 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
   app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);
+  app.all(
+    MCP_PATH,
+    mcpRoute({
+      fetch: (request, bindings) => app.fetch(request, bindings as object),
+      baseUrlPath: settings.baseUrlPath,
+      hasConsole: options.readConsole !== undefined,
+    }),
+  );
   app.route(`${API_PREFIX}/audit-log`, auditLogRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/audit-log`, auditLogRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/gate`, gateRoutes);
@@ -207,7 +223,7 @@ export function createApp(options: {
 
   app.notFound((c) => answerError(new Failure("notFound", `Cannot ${c.req.method} ${c.req.path}`), c));
   app.onError((error, c) => {
-    const answer = answerError(error, c, isOfrep(c.req.path) ? ofrepFailure : undefined);
+    const answer = answerError(error, c, failureBodyOf(c.req.path));
     // The first middleware does not measure a request that failed before it reached the handlers.
     if (!c.get("request").reachedHandlers) measure(c, answer.status);
     return answer;

@@ -18,17 +18,23 @@ export function isOfrep(path: string): boolean {
   return path.startsWith("/ofrep/");
 }
 
-/** Returns the key of x-api-key. OFREP also accepts `Authorization: Bearer`; elsewhere a proxy may own that header. */
-function sentKey(c: AppContext): string | undefined {
+/** Path of the tools of agents. */
+export const MCP_PATH = "/mcp";
+
+/**
+ * Returns the key of x-api-key. The protocols OFREP and MCP also accept `Authorization: Bearer`; elsewhere a proxy may own
+ * that header.
+ */
+export function keyOf(c: AppContext): string | undefined {
   const key = c.req.header("x-api-key");
-  if (key || !isOfrep(c.req.path)) return key;
+  if (key || !(isOfrep(c.req.path) || c.req.path === MCP_PATH)) return key;
   return /^Bearer +(\S+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
 }
 
 /** Stores the key's owner in `c.get("caller")`. Rejects an unknown key on every route, including public ones. */
 export function authenticate(c: AppContext): MaybePromise<void> {
   try {
-    const caller = identifyCaller(c.get("resources"), sentKey(c));
+    const caller = identifyCaller(c.get("resources"), keyOf(c));
     if (!(caller instanceof Promise)) return c.set("caller", caller);
     return caller.then(
       (known) => c.set("caller", known),
@@ -118,8 +124,9 @@ export function recordDenied(c: AppContext, route: string, status: number): void
   );
 }
 
-/** Counts an admitted call for analytics, without delaying the answer. */
+/** Counts an admitted call for analytics, without delaying the answer. A tool call is counted by its own request. */
 function countCall(c: AppContext): void {
+  if (c.req.path === MCP_PATH) return;
   const { callCounter, now } = c.get("resources");
   const evaluates = isOfrep(c.req.path) || (apiPath(c.req.path) ?? "").startsWith("/features");
   callCounter.count(now(), c.req.method === "POST" && evaluates);

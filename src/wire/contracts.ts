@@ -308,6 +308,7 @@ export const contractOperations: readonly Operation[] = [
       trial: z.literal("true").optional().describe("Only contracts in a trial"),
       near: z.number().gt(0).max(1).optional().describe("Share of a limit that was consumed at least"),
     }),
+    agent: { may: "read", page: "contracts" },
     answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
   },
   {
@@ -366,6 +367,7 @@ export const contractOperations: readonly Operation[] = [
     summary: "Show a contract",
     description: "Returns an end user's contract with its balances, now or at a past moment.",
     query: z.object(AT),
+    agent: { may: "read", page: "contracts/{userId}" },
     answers: { 200: { schema: contractShown, example: CONTRACT } },
     errors: NO_SINGLE_CONTRACT,
   },

@@ -108,6 +108,7 @@ export const featureOperations: readonly Operation[] = [
     summary: "Evaluate every feature",
     description: "Evaluates all features of the end user's contract. Counts nothing.",
     query: z.object({ details: flag("Adds limit, usage and error of each feature"), ...MODE, ...AT }),
+    agent: { may: "read", page: "contracts/{userId}" },
     answers: {
       200: {
         schema: z.union([featuresAsOf, booleans, featureResults]),
@@ -163,6 +164,11 @@ export const featureOperations: readonly Operation[] = [
       ...AT,
     }),
     body: { schema: expectedConsumption, example: { "tasker-maxTasks": 1 }, required: false },
+    agent: {
+      may: "read",
+      page: "contracts/{userId}",
+      fixed: { dryRun: "true", explain: "true", revert: null, latest: null, hold: null, onExpiry: null },
+    },
     answers: { 200: { schema: featureAnswer, example: RESULT }, 204: null },
     errors: {
       400: "INVALID DATA: hold must be an ISO 8601 duration from PT1S to PT24H",
@@ -189,6 +195,7 @@ export const featureOperations: readonly Operation[] = [
       sort: z.enum(["serviceName", "featureName"]).default("serviceName").describe("Field to sort by"),
       order: z.enum(["asc", "desc"]).default("asc").describe("Direction"),
     }),
+    agent: { may: "read", page: "services" },
     answers: {
       200: {
         schema: z.array(listedFeature),

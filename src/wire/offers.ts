@@ -247,6 +247,7 @@ export const unlockOperations: readonly Operation[] = [
       pricingVersion: VERSION,
     }),
     body: { schema: unlockRequest, example: { amounts: { "tasker-maxTasks": 1 } }, required: false },
+    agent: { may: "read", page: "contracts/{userId}" },
     answers: { 200: { schema: unlock, example: UNLOCK } },
     errors: { 404: "Contract with userId ada not found" },
   },

@@ -39,6 +39,16 @@ export interface DocumentedBody {
   asField?: string;
 }
 
+/** Makes an operation a tool of agents, with its id as the name. */
+export interface AgentTool {
+  /** `read` changes nothing. `propose` examines a draft and stores nothing. */
+  may: "read" | "propose";
+  /** Page of the console that shows the subject: relative to the organization's, with path parameters in braces. */
+  page: string;
+  /** Query parameters that agents cannot choose: the value that each of their calls has, or null for none. */
+  fixed?: Readonly<Record<string, string | null>>;
+}
+
 /** One operation of the HTTP interface. Routes validate with its schemas, and the OpenAPI document is made from it. */
 export interface Operation {
   /** Stable identifier in the document: verb and noun, such as `createContract`. */
@@ -70,4 +80,5 @@ export interface Operation {
   mediaType?: string;
   /** Alternative media type, selected by the Accept header. */
   alsoAs?: string;
+  agent?: AgentTool;
 }

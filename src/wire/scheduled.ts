@@ -232,6 +232,7 @@ export const scheduledOperations: readonly Operation[] = [
       after: afterParameter,
       limit: limitParameter(20),
     }),
+    agent: { may: "read", page: "upcoming" },
     answers: { 200: { schema: z.array(scheduledChange), example: [SCHEDULED] } },
     errors: { 400: "INVALID DATA: dueBefore must be an ISO 8601 date" },
   },

@@ -227,6 +227,7 @@ export const serviceOperations: readonly Operation[] = [
       limit: limitParameter(20),
       order: z.enum(["asc", "desc"]).default("asc").describe("Direction, by name"),
     }),
+    agent: { may: "read", page: "services" },
     answers: { 200: { schema: z.array(service), example: [SERVICE] } },
   },
   {
@@ -316,6 +317,7 @@ export const serviceOperations: readonly Operation[] = [
     path: "/services/{serviceName}/pricings/{pricingVersion}",
     summary: "Show a version",
     description: "Returns one version with all plans, features, limits and add-ons.",
+    agent: { may: "read", page: "services/{serviceName}/versions/{pricingVersion}" },
     answers: { 200: { schema: pricing, example: PRICING } },
     errors: { 404: "Pricing version 1.0.0 not found for service tasker" },
   },

@@ -40,6 +40,7 @@ export const versionFileOperations: readonly Operation[] = [
     path: "/services/{serviceName}/versions",
     summary: "List the versions of a service",
     description: "Lists all versions in the order of upload, with the SHA-256 of each text, without content.",
+    agent: { may: "read", page: "services/{serviceName}" },
     answers: {
       200: {
         schema: z.array(versionFile),
@@ -68,6 +69,7 @@ export const versionFileOperations: readonly Operation[] = [
     description: "Returns the text of a version exactly as uploaded, or as fetched from its URL.",
     mediaType: "text/yaml",
     conditional: true,
+    agent: { may: "read", page: "services/{serviceName}/versions/{pricingVersion}" },
     answers: { 200: { schema: z.string(), example: PRICING_EXAMPLE }, 304: null },
     errors: { 404: NO_VERSION },
   },

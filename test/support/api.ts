@@ -1,6 +1,7 @@
 import type { Hono } from "hono";
 import { createApp } from "../../src/http/app.ts";
 import type { ProcessHealth } from "../../src/entries/process/health.ts";
+import type { ReadAsset } from "../../src/http/routes/documentation.ts";
 import type { LogFields, AppEnv, HttpSettings, Log } from "../../src/http/context.ts";
 import type { Resources, Settings } from "../../src/operations/context.ts";
 import { listenForInvalidations } from "../../src/db/postgres/invalidations.ts";
@@ -93,6 +94,8 @@ export async function createTestApi(
     settings?: Partial<Settings>;
     http?: Partial<HttpSettings>;
     resources?: Partial<Resources>;
+    /** Files of a built console. Default: none. */
+    readConsole?: ReadAsset;
     /** A migrated database, which `close` drops. Default: a new one. */
     database?: TestDatabase;
     health?: (database: TestDatabase, resources: Resources) => ProcessHealth;
@@ -118,6 +121,7 @@ export async function createTestApi(
     ...(health === undefined ? {} : { health, metrics: health.requests }),
     settings: { allowedOrigins: [], baseUrlPath: "", ...options.http },
     log,
+    ...(options.readConsole === undefined ? {} : { readConsole: options.readConsole }),
   });
   const call = caller(app);
   let users = 0;

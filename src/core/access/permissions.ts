@@ -174,6 +174,9 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
     access: { users: [], keys: EVERY_SCOPE },
   },
 
+  // A tool call is a request of its own, to which its own rule applies.
+  { base: "/", pattern: "/mcp", methods: ALL_METHODS, access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
+
   { pattern: "/webhooks/**", methods: ["GET", "POST", "PUT", "DELETE"], access: { users: ["ADMIN"], keys: MANAGING } },
 
   { pattern: "/audit-log", methods: ["GET"], access: { users: ["ADMIN"], keys: ["ALL"] } },

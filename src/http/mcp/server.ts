@@ -1,0 +1,158 @@
+import {
+  type CallToolResult,
+  createMcpHandler,
+  isLegacyRequest,
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
+  WebStandardStreamableHTTPServerTransport,
+} from "@modelcontextprotocol/server";
+import { Failure } from "../../operations/errors.ts";
+import { type Bounded, boundedJson, boundedText } from "./bounded.ts";
+import { ArgumentError, requestOf, type Tool, type ToolRequest, TOOLS } from "./tools.ts";
+
+/*
+ * The Model Context Protocol, without state: each request has a server of its own, which answers and is dropped. This file
+ * loads the SDK, so that only the first call to /mcp pays for it.
+ */
+
+/** One request of an agent. */
+export interface AgentRequest {
+  request: Request;
+  body: unknown;
+  /** Sends a request to the application, with the agent's key. */
+  send: (request: ToolRequest) => Promise<Response>;
+  /** Counts a message that sends no request. @throws Failure tooManyRequests. */
+  count: () => void;
+  /** Returns the address of a page of the console, by its path in an organization. Undefined without a console. */
+  pageOf: (organizationId: string | undefined, page: string) => string | undefined;
+}
+
+const IDENTITY = { name: "faregate", title: "Faregate", version: "1" };
+const INSTRUCTIONS = `Faregate answers: may this user use this feature, and how much is left? These tools read and never change anything: a draft of a pricing is compared and judged, and people activate it.
+To explain why a user cannot use a feature: evaluateFeatures lists the ids of the features, evaluateFeature gives the reason and the limits, unlockFeature the smallest purchase that helps, showContract the subscription, also at a past moment.
+To change a pricing: showSource has the text of a version, compareVersions what subscribers gain and lose, predictImpact the effect on each contract.
+With a user key, name the organization in each call: its id is in the address of its pages in the console, /console/o/<id>.`;
+
+/** Elicitation is the only use of the validator, and no tool asks for it. The default one compiles code at run time. */
+const NO_VALIDATOR = {
+  getValidator: () => {
+    throw new Error("no tool asks for input");
+  },
+};
+
+/** Answers one HTTP request by the protocol's rules for servers without sessions, in both eras of the protocol. */
+export async function serve(agent: AgentRequest): Promise<Response> {
+  const { request, body } = agent;
+  if (!(await isLegacyRequest(request, body))) {
+    // Nothing here changes while a client listens.
+    const handler = createMcpHandler(() => serverFor(agent), { legacy: "reject", maxSubscriptions: 0 });
+    return handler.fetch(request, { parsedBody: body });
+  }
+  const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
+  const server = serverFor(agent);
+  await server.connect(transport);
+  try {
+    return await transport.handleRequest(request, { parsedBody: body });
+  } finally {
+    await server.close();
+  }
+}
+
+function serverFor(agent: AgentRequest): Server {
+  const server = new Server(IDENTITY, {
+    capabilities: { tools: {} },
+    instructions: INSTRUCTIONS,
+    jsonSchemaValidator: NO_VALIDATOR,
+  });
+  server.setRequestHandler("tools/list", () => ({ tools: [...TOOLS.values()].map(({ definition }) => definition) }));
+  server.setRequestHandler("tools/call", ({ params }) => call(agent, params.name, params.arguments ?? {}));
+  return server;
+}
+
+async function call(agent: AgentRequest, name: string, given: Record<string, unknown>): Promise<CallToolResult> {
+  try {
+    const tool = TOOLS.get(name);
+    if (tool === undefined) {
+      agent.count();
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name.slice(0, 100)}`);
+    }
+    const request = requestOf(tool, given);
+    const answer = await agent.send(request);
+    if (!answer.ok) return refusal(await answer.text(), answer.headers);
+    const { organizationId } = given;
+    const page = agent.pageOf(typeof organizationId === "string" ? organizationId : undefined, request.page);
+    return result(tool, request, answer, page);
+  } catch (error) {
+    if (error instanceof Failure) return failed(error.message);
+    if (!(error instanceof ArgumentError)) throw error;
+    return uncounted(agent, error);
+  }
+}
+
+/** Answers a call from which no request was made, within the limit of calls. */
+function uncounted(agent: AgentRequest, { message }: ArgumentError): CallToolResult {
+  try {
+    agent.count();
+    return failed(message);
+  } catch (error) {
+    if (error instanceof Failure) return failed(error.message);
+    throw error;
+  }
+}
+
+const failed = (...texts: string[]): CallToolResult => ({
+  content: texts.map((text) => ({ type: "text", text })),
+  isError: true,
+});
+
+/** Repeats the server's sentence. The rest of its error, such as the problems of a file, follows as JSON. */
+function refusal(text: string, headers: Headers): CallToolResult {
+  const { error, ...rest } = JSON.parse(text) as { error: string };
+  const retryAfter = headers.get("retry-after");
+  return failed(
+    error,
+    ...(Object.keys(rest).length === 0 ? [] : [boundedJson(JSON.stringify(rest)).text]),
+    ...(retryAfter === null ? [] : [`Try again in ${retryAfter} seconds`]),
+  );
+}
+
+async function result(
+  tool: Tool,
+  request: ToolRequest,
+  answer: Response,
+  page: string | undefined,
+): Promise<CallToolResult> {
+  const text = await answer.text();
+  const isJson = answer.headers.get("content-type")?.startsWith("application/json") === true;
+  const bounded = isJson ? boundedJson(text) : boundedText(text);
+  const notes = [
+    headerNote(answer.headers, "x-total-count", "Matches in all"),
+    headerNote(answer.headers, "next-after", "The next page has after="),
+    ...omissions(tool, request, bounded),
+    ...(page === undefined ? [] : [`In the console: ${page}`]),
+  ].filter((note) => note !== undefined);
+  return {
+    content: [bounded.text, notes.join("\n")]
+      .filter((each) => each !== "")
+      .map((each) => ({ type: "text", text: each })),
+  };
+}
+
+function headerNote(headers: Headers, name: string, label: string): string | undefined {
+  const value = headers.get(name);
+  return value === null ? undefined : label.endsWith("=") ? label + value : `${label}: ${value}`;
+}
+
+const PAGING = ["page", "offset", "after", "before", "limit", "top", "from", "to"];
+
+/** Says what was left out of an answer, and how to get it. */
+function omissions({ names }: Tool, { method, path }: ToolRequest, { omitted }: Bounded): string[] {
+  if (omitted.length === 0) return [];
+  const paging = PAGING.filter((name) => names.has(name));
+  return [
+    `Shortened. ${omitted.join("; ")}.`,
+    ...(paging.length === 0 ? [] : [`Ask for less at a time with ${paging.join(", ")}.`]),
+    `The whole answer: ${method} ${path} with the same key.`,
+  ];
+}
