@@ -125,9 +125,7 @@ it("draining ends by force what does not end by itself", async () => {
   };
   const stuck = exchange("GET /stuck HTTP/1.1\r\nHost: a\r\n\r\n").catch(() => "cut");
   await arrival;
-  const begun = performance.now();
   await drain(100);
-  expect(performance.now() - begun).toBeLessThan(2000);
   await stuck;
 });
 
@@ -135,8 +133,7 @@ it("draining does not wait for connections that were opened ahead of a need and 
   const ahead = connect(port, "127.0.0.1");
   const closed = new Promise((resolve) => ahead.once("close", resolve));
   await new Promise((resolve) => ahead.once("connect", resolve));
-  const begun = performance.now();
-  await drain(10_000);
-  expect(performance.now() - begun).toBeLessThan(5000);
+  // Waits longer than the test may take.
+  await drain(3_600_000);
   await closed;
 });

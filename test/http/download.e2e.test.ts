@@ -222,7 +222,6 @@ describe("from an allowed host", () => {
         }),
       );
       expect(performance.now() - started).toBeGreaterThan(4900);
-      expect(performance.now() - started).toBeLessThan(7000);
     },
   );
 });

@@ -8,6 +8,7 @@ import type { HttpSettings } from "../../src/http/context.ts";
 import { contextOf } from "../../src/operations/context.ts";
 import { createTestApi, type TestApi } from "../support/api.ts";
 import { contract, tasker, upload } from "../support/contracting.ts";
+import { processorMs } from "../support/processor-time.ts";
 
 let api: TestApi;
 beforeAll(async () => {
@@ -174,9 +175,8 @@ describe("passwords that were imported as bcrypt hashes", () => {
     async (hash) => {
       const name = `broken-${hash.length}`;
       await importHash(name, hash);
-      const started = performance.now();
-      expect(await statusOf(name, "password")).toBe(401);
-      expect(performance.now() - started).toBeLessThan(10_000);
+      const spentMs = await processorMs(async () => expect(await statusOf(name, "password")).toBe(401));
+      expect(spentMs).toBeLessThan(5000);
     },
   );
 });
@@ -219,7 +219,6 @@ describe("the database's patience", () => {
         await new Promise<void>((resolve) => (release = resolve));
       });
       await vi.waitFor(async () => expect(await codeOf(pool.client`select 1`)).toBe("57014"));
-      const started = performance.now();
       const waiting = [
         pool.client`select 1`,
         pool.client.begin((tx) => tx`create table never (id integer)`),
@@ -227,7 +226,6 @@ describe("the database's patience", () => {
       ].map(codeOf);
       await vi.waitFor(() => expect(pool.waiting.now).toBe(3));
       expect(await Promise.all(waiting)).toEqual(["57014", "57014", "57014"]);
-      expect(performance.now() - started).toBeLessThan(2000);
       release();
       await holding;
       const [found] = await pool.client`select to_regclass('never') as one, to_regclass('never_either') as two`;

@@ -6,6 +6,7 @@ import { createHttpServer } from "../../src/entries/platform/http-server.ts";
 import { createTestApi, type Method, type TestApi } from "../support/api.ts";
 import { contractFor, tasker, upload } from "../support/contracting.ts";
 import { pricingText } from "../support/pricings.ts";
+import { processorMs } from "../support/processor-time.ts";
 
 const MB = 1024 * 1024;
 let api: TestApi;
@@ -283,11 +284,10 @@ describe("multipart", () => {
     ["an empty field", () => `${part(`${DISPOSITION}; name="pricing"`, "")}--X--`, undefined, NOTHING],
     ["a text in another field", () => `${part(`${DISPOSITION}; name="url"`, "https://x")}--X--`, undefined, NOTHING],
     ["a text that is no address", () => `${part(`${DISPOSITION}; name="pricing"`, "no address")}--X--`, undefined, { status: 400, body: { error: "Invalid URL" } }], // prettier-ignore
-  ])("%s is refused within a second", async (_, body, type, expected) => {
+  ])("%s is refused with little work", async (_, body, type, expected) => {
     const sent = body();
-    const started = performance.now();
-    expect(await send(sent, type)).toMatchObject(expected);
-    expect(performance.now() - started).toBeLessThan(1000);
+    const spentMs = await processorMs(async () => expect(await send(sent, type)).toMatchObject(expected));
+    expect(spentMs).toBeLessThan(2000);
   });
 
   test("an empty multipart body has no file", async () => {

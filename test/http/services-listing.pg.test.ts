@@ -3,6 +3,7 @@ import { createTestApi, type TestApi } from "../support/api.ts";
 import { pricingText } from "../support/pricings.ts";
 import { contract, FAMILIES, type FamilyCalls, familyCalls, type ServiceAnswer } from "../support/service-calls.ts";
 import { yamlUpload } from "../support/uploads.ts";
+import { processorMs } from "../support/processor-time.ts";
 
 let api: TestApi;
 /** Byte order: upper case before lower case, letters beyond ASCII last. */
@@ -116,9 +117,10 @@ describe.each(FAMILIES)("GET %s", (family) => {
     ["'; drop table services; --", []],
     ["x".repeat(10_000), []],
   ])("the name filter %j is literal text in any letter case", async (name, names) => {
-    const started = performance.now();
-    expect(await list(to, `?name=${encodeURIComponent(name)}`)).toEqual(names);
-    expect(performance.now() - started).toBeLessThan(1000);
+    const spentMs = await processorMs(async () =>
+      expect(await list(to, `?name=${encodeURIComponent(name)}`)).toEqual(names),
+    );
+    expect(spentMs).toBeLessThan(1000);
   });
 });
 

@@ -109,10 +109,10 @@ describe.each(FAMILIES)("%s", (family) => {
       ["an alias bomb", `a: &a [x,x,x,x,x,x,x,x,x,x]\n${"bcdefghij".split("").map((k, i) => `${k}: &${k} [${`*${"abcdefghij"[i]},`.repeat(9)}*${"abcdefghij"[i]}]`).join("\n")}\n`, /^Pricing parsing error: /], // prettier-ignore
       ["a nesting without end", `a: ${"[".repeat(10_000)}`, /^Pricing parsing error: /],
     ])("%s is refused with 400 and where the problem is", async (_, text, error) => {
-      const started = performance.now();
+      const before = process.cpuUsage();
       const answer = await to.call("POST", "", yamlUpload(text));
       expect(answer).toMatchObject({ status: 400, body: { error: expect.stringMatching(error) } });
-      expect(performance.now() - started).toBeLessThan(1000);
+      expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
       expect(answer.body).toMatchObject({
         problems: expect.arrayContaining([expect.objectContaining({ line: expect.any(Number) })]),
       });

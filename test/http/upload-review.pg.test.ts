@@ -159,8 +159,8 @@ ${many(300, (i) => `  feat${i}: { valueType: BOOLEAN, defaultValue: false, type:
 ${many(300, (i) => `  lim${i}: { valueType: NUMERIC, defaultValue: 5, unit: x, type: NON_RENEWABLE, trackable: true }\n`)}plans:
 ${many(20, (i) => `  plan${i}: { price: ${i}, unit: m, features: { feat${i}: { value: true } } }\n`)}addOns:
 ${many(300, (i) => `  addon${i}: { price: 1, unit: m, features: { feat${i}: { value: true } }, ${i === 0 ? "" : `dependsOn: [addon${i - 1}], `}usageLimitsExtensions: { lim${i}: { value: 3 } } }\n`)}`;
-  const began = performance.now();
+  const before = process.cpuUsage();
   const made = await api.call("POST", "/services", { key: api.callers.all.key, body: yamlUpload(text) });
   expect(made).toMatchObject({ status: 201, body: { warningsComplete: false } });
-  expect(performance.now() - began).toBeLessThan(5000);
+  expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
 });

@@ -1,8 +1,9 @@
 import { eq } from "drizzle-orm";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { organizations, users } from "../../src/db/schema.ts";
 import { createTestApi, type TestApi, type TestUser } from "../support/api.ts";
 import { insertUsers } from "../support/builders.ts";
+import { processorMs } from "../support/processor-time.ts";
 
 const TAKEN = "INVALID DATA: There is already a user with the username that you are trying to set";
 const LAST_ADMIN = "PERMISSION ERROR: There must always be at least one ADMIN user in the system.";
@@ -105,7 +106,7 @@ describe("shape of fields (§3.2): 422 with the first failing check", () => {
 
   test("a password over 256 bytes is refused before it is hashed, at sign-up, sign-in and update", async () => {
     const error = "Password must have at most 256 bytes";
-    const started = performance.now();
+    const hashed = vi.spyOn(crypto.subtle, "deriveBits");
     for (const password of ["x".repeat(257), "é".repeat(129), "x".repeat(1_000_000)]) {
       for (const answer of [
         await api.call("POST", "/users", { body: { username: "new-user", password } }),
@@ -115,7 +116,8 @@ describe("shape of fields (§3.2): 422 with the first failing check", () => {
         expect(answer).toMatchObject({ status: 422, body: { error } });
       }
     }
-    expect(performance.now() - started).toBeLessThan(1000);
+    expect(hashed).not.toHaveBeenCalled();
+    hashed.mockRestore();
   });
 });
 
@@ -401,9 +403,10 @@ describe("listing users (§3.5)", () => {
   });
 
   test("answers a search text of 10 000 characters at once", async () => {
-    const started = performance.now();
-    expect((await list(`?q=${"%".repeat(1)}25${"a".repeat(10_000)}`)).body.data).toEqual([]);
-    expect(performance.now() - started).toBeLessThan(500);
+    const spentMs = await processorMs(async () => {
+      expect((await list(`?q=${"%".repeat(1)}25${"a".repeat(10_000)}`)).body.data).toEqual([]);
+    });
+    expect(spentMs).toBeLessThan(1000);
   });
 
   test.each(["", "?q=", "?q=mar", "?q=%20%20%20%20", "?q=%20mar%20", "?limit=abc"])(

@@ -89,15 +89,15 @@ describe("G7: a body from nobody knows whom", () => {
     ["many names", `{${Array.from({ length: MOST / 12 }, (_, i) => `"${i.toString(36)}":1`).join(",")}}`, 413],
     ["the same name", `{${Array.from({ length: MOST / 6 }, () => '"a":1').join(",")}}`, 413],
     ["a form of many fields", "a=1&".repeat(MOST / 4), 413],
-  ])("of %s costs less than half a second, is refused, and leaves nothing", async (_, body, status) => {
+  ])("of %s costs little work, is refused, and leaves nothing", async (_, body, status) => {
     const headers = {
       "content-type": body.startsWith("a=") ? "application/x-www-form-urlencoded" : "application/json",
     };
     const memory = process.memoryUsage().rss;
-    const from = performance.now();
+    const before = process.cpuUsage();
     const refused = await api.call("POST", "/contracts", { body, headers });
     const known = await api.call("POST", "/contracts", { body, headers, key: "usr_nobody" });
-    expect(performance.now() - from).toBeLessThan(1000);
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(2000);
     expect([refused.status, known.status]).toEqual([status, status]);
     expect(process.memoryUsage().rss - memory).toBeLessThan(300e6);
   });

@@ -129,9 +129,7 @@ describe("Retry-After", () => {
 
   test("beyond the deadline is not waited for: the call fails at once", async () => {
     answers = [status(503, { "retry-after": "3600" })];
-    const began = performance.now();
     await expect(ask()).rejects.toMatchObject({ status: 503 });
-    expect(performance.now() - began).toBeLessThan(1000);
     expect(asked).toHaveLength(1);
   });
 });
@@ -147,12 +145,11 @@ describe("time", () => {
   test("the deadline bounds all attempts together, and a call may have its own", async () => {
     answers = [silence];
     for (const run of [
-      () => ask(client({ timeoutMs: 120, deadlineMs: 300, retries: 50 })),
-      () => ask(client({ retries: 50 }), { timeoutMs: 120, deadlineMs: 300 }),
+      () => ask(client({ timeoutMs: 120, deadlineMs: 300, retries: 5000 })),
+      () => ask(client({ retries: 5000 }), { timeoutMs: 120, deadlineMs: 300 }),
     ]) {
-      const began = performance.now();
+      // Without a deadline, 5,000 attempts would outlast the test.
       await expect(run()).rejects.toMatchObject({ code: "TIMEOUT", status: undefined });
-      expect(performance.now() - began).toBeLessThan(600);
     }
   });
 
@@ -164,12 +161,10 @@ describe("time", () => {
     await expect(ask(client(), { signal: inFlight })).rejects.toMatchObject({ code: "ABORTED" });
     await expect.poll(() => hungUp).toBe(1);
 
-    answers = [status(503, { "retry-after": "5" })];
+    answers = [status(503, { "retry-after": "5" }), ok];
     asked = [];
-    const began = performance.now();
     setTimeout(() => controllers[1]?.abort(), 50);
     await expect(ask(client(), { signal: between, ...CONSUMPTION })).rejects.toMatchObject({ code: "ABORTED" });
-    expect(performance.now() - began).toBeLessThan(1000);
 
     answers = [ok];
     asked = [];
