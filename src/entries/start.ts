@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { isPackaged } from "../core/command-line.ts";
 import { parseDatabaseUrl } from "../db/postgres/address.ts";
+import { StartupProblem } from "../db/postgres/connect.ts";
 import { openDataFolder } from "../db/postgres/embedded-machine.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../db/postgres/embedded.ts";
 import { directly, type Endpoint } from "../db/postgres/pooler.ts";
@@ -98,7 +99,12 @@ async function main(): Promise<void> {
   const consoleNote = buildConsoleMeanwhile();
   const { database, variables, secrets, place } = await step(openDatabase(config));
   const signIn = await step(prepareDatabase(config, secrets, database));
-  const commands = commandsOf(runtime, await step(building), workerCount(config) > 1);
+  const databaseUrl = variables["DATABASE_URL"] ?? config.DATABASE_URL;
+  const commands = commandsOf(runtime, {
+    isBuilt: await step(building),
+    hasWorkers: workerCount(config) > 1,
+    databaseUrl,
+  });
 
   let position: number | undefined;
   const environment = {
@@ -215,8 +221,10 @@ async function openDatabase(config: Config): Promise<OpenDatabase> {
     await Promise.race([new Promise((resolve) => setTimeout(resolve, delay)), stopRequested]);
     if (stopping.signal.aborted) return;
     try {
-      // Restart on the same port, where the children look for it.
-      database = await start(Number(new URL(database.url).port));
+      // Restart on the same port and socket, where the children look for it.
+      const { url, localUrl } = database;
+      database = await start(Number(new URL(url).port));
+      if (database.localUrl !== localUrl) throw new StartupProblem("The database is not where it was.");
       watch(database);
       report("The database is back.");
     } catch (error) {
@@ -233,8 +241,8 @@ async function openDatabase(config: Config): Promise<OpenDatabase> {
     await comingBack;
     await database.stop();
   });
-  const variables = { DATABASE_URL: database.url, DATABASE_DIRECT_URL: undefined, DATABASE_POOLER: "false" };
-  return { database: directly(database.url), variables, secrets, place: dataDir };
+  const variables = { DATABASE_URL: database.localUrl, DATABASE_DIRECT_URL: undefined, DATABASE_POOLER: "false" };
+  return { database: directly(database.localUrl), variables, secrets, place: dataDir };
 }
 
 function banner(config: Config, notes: { place: string; signIn: string; consoleNote: string }): string {

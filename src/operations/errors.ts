@@ -107,6 +107,8 @@ function troubleOf(error: unknown): "unavailable" | "lost" | "refused" | "text" 
     if (code === "54000") return "long";
     if (code === "54001") return "deep";
     if (REFUSED.test(code)) return "refused";
+    // Such as ENOENT, for a Unix-domain socket that is not there.
+    if ("syscall" in current && current.syscall === "connect") return "unavailable";
     if (UNAVAILABLE.test(code)) return "unavailable";
     if (LOST.test(code)) return "lost";
   }

@@ -2,6 +2,7 @@ import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 import { CompactSign } from "jose";
 import postgres from "postgres";
+import { forDriver } from "../../src/db/postgres/address.ts";
 
 /*
  * Baseline for Faregate in its own process: minimal handlers in Hono over postgres.js, with the same pool. `node
@@ -9,7 +10,7 @@ import postgres from "postgres";
  */
 
 const [databaseUrl = "", port = ""] = process.argv.slice(2);
-const sql = postgres(databaseUrl, { max: 10, onnotice: () => {} });
+const sql = postgres(...forDriver(databaseUrl, { max: 10, onnotice: () => {} }));
 await sql`create table if not exists bench_counters (id integer primary key, n numeric not null default 0)`;
 await sql`insert into bench_counters (id) select generate_series(0, 9999) on conflict do nothing`;
 

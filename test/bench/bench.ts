@@ -21,6 +21,7 @@ import * as pooled from "./pooled.ts";
 import * as pricing from "./pricing.ts";
 import type { BenchRow } from "./pricing.ts";
 import * as restore from "./restore.ts";
+import * as roundTrips from "./round-trips.ts";
 import * as scheduled from "./scheduled.ts";
 import * as tokens from "./tokens.ts";
 import * as usage from "./usage.ts";
@@ -55,6 +56,7 @@ const NAMED = {
   peers,
   pooled,
   restore,
+  "round-trips": roundTrips,
   scheduled,
   "usage-records": usageRecords,
   workers,

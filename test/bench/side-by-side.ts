@@ -178,9 +178,9 @@ export async function sideBySide(
     const [barePort, port] = [await freePort(), await freePort()];
     const bareUrl = `http://127.0.0.1:${barePort}`;
     const url = `http://127.0.0.1:${port}`;
-    const environment = { ...TEST_SECRETS, DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: "warn" };
+    const environment = { ...TEST_SECRETS, DATABASE_URL: database.localUrl, PORT: String(port), LOG_LEVEL: "warn" };
     const bare = await start(
-      [process.execPath, "--import", "tsx", "test/bench/bare-handlers.ts", database.url, String(barePort)],
+      [process.execPath, "--import", "tsx", "test/bench/bare-handlers.ts", database.localUrl, String(barePort)],
       {},
       async () => (await fetch(`${bareUrl}/ready`)).ok,
     );

@@ -1,5 +1,5 @@
-import { expect, it } from "vitest";
-import { forDriver, parseDatabaseUrl } from "../../src/db/postgres/address.ts";
+import { describe, expect, it } from "vitest";
+import { forDriver, overSocket, overTcp, parseDatabaseUrl } from "../../src/db/postgres/address.ts";
 
 it("splits a database URL with one host or several", () => {
   expect(parseDatabaseUrl("postgres://ann%40a:p%2Fw@db.example/shop?sslmode=require")).toMatchObject({
@@ -50,5 +50,40 @@ it.each([
     "?target_session_attrs=read-write&options=-c%20a%3Db",
   ],
 ])("gives %s to the driver without what only other programs understand", (text, query) => {
-  expect(forDriver(text)).toBe(text.split("?")[0] + query);
+  expect(forDriver(text, { max: 1 })).toEqual([text.split("?")[0] + query, { max: 1 }]);
+});
+
+describe("an address with a folder as ?host=, which Postgres' own programs know too", () => {
+  const TCP = "postgres://u:p@127.0.0.1:6000/shop";
+
+  it.each([
+    [`${TCP}?host=%2Fdata%2Fa%20b`, TCP, "/data/a b/.s.PGSQL.6000"],
+    [
+      "postgres://u:p@h/shop?sslmode=disable&host=/cloudsql/a:b:c",
+      "postgres://u:p@h/shop?sslmode=disable",
+      "/cloudsql/a:b:c/.s.PGSQL.5432",
+    ],
+  ])("leads the driver of %s to a Unix-domain socket", (text, url, path) => {
+    expect(forDriver(text, { max: 1 })).toEqual([url, { max: 1, path }]);
+  });
+
+  it("leaves other hosts there to Postgres, which refuses them", () => {
+    expect(forDriver(`${TCP}?host=other`, {})).toEqual([`${TCP}?host=other`, {}]);
+  });
+
+  it("names the folder to other programs, and to operators", () => {
+    expect(parseDatabaseUrl(overSocket(TCP, "/data/a b"))).toMatchObject({
+      hosts: "/data/a b",
+      names: ["/data/a b"],
+      ports: ["6000"],
+      username: "u",
+      database: "shop",
+    });
+  });
+
+  it.each([TCP, `${TCP}?sslmode=disable`])("comes from %s and returns to it", (url) => {
+    expect(overTcp(overSocket(url, "/data/a&b?c"))).toBe(url);
+    expect(overTcp(`${overSocket(url, "/data")}&application_name=x`)).toMatch(/[?&]application_name=x$/);
+    expect(overTcp(`${TCP}?host=other`)).toBe(`${TCP}?host=other`);
+  });
 });

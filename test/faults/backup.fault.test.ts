@@ -1,8 +1,9 @@
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { overSocket } from "../../src/db/postgres/address.ts";
 import { connect } from "../../src/db/postgres/connect.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { identifyCaller } from "../../src/operations/access.ts";
@@ -82,6 +83,7 @@ describe("the embedded database", () => {
     const after = counted;
     expect(backedUp).toMatchObject({ code: 0, errors: "" });
     expect(backedUp.output).toMatch(/^Backed up database and secrets to .* MB\)/);
+    expect(readdirSync(join(backup, "postgres")).filter((name) => name.startsWith(".s."))).toEqual([]);
     expect(after).toBeGreaterThan(before);
     const again = await command("backup", backup, { DATA_DIR: join(folder, "data") });
     expect(again).toMatchObject({ code: 2, errors: expect.stringContaining("is not empty") });
@@ -131,7 +133,7 @@ describe("a database of the operator's own", () => {
 
   beforeAll(async () => {
     createDebianCluster(join(cluster, "data"), "a/pass:word?");
-    server = await startDebianPostgres(join(cluster, "data"), "a/pass:word?");
+    server = await startDebianPostgres(join(cluster, "data"), "a/pass:word?", { socketFolder: join(cluster, "data") });
     url = server.url;
   });
   afterAll(async () => {
@@ -155,6 +157,9 @@ describe("a database of the operator's own", () => {
     const given = { ...TEST_SECRETS, DATABASE_URL: withDatabase(url, "live_test") };
     const dumped = await command("backup", backup, given);
     expect(dumped).toMatchObject({ code: 0, errors: "" });
+    // The embedded database's processes use such an address, and hosts give them out.
+    const local = { ...given, DATABASE_URL: overSocket(given.DATABASE_URL, join(cluster, "data")) };
+    expect(await command("backup", join(cluster, "local"), local)).toMatchObject({ code: 0, errors: "" });
     const copy = { ...TEST_SECRETS, DATABASE_URL: withDatabase(url, "copy_test") };
     const restored = await command("restore", backup, copy);
     expect(restored).toMatchObject({ code: 0, errors: "" });

@@ -44,7 +44,8 @@ beforeAll(async () => {
     plan: "PRO",
     userIds: ["ada"],
   });
-  rest = await startRestServer([process.execPath, "--import", "tsx", "src/entries/node.ts"], postgres.url, {
+  // One over the Unix-domain socket, the other over TCP.
+  rest = await startRestServer([process.execPath, "--import", "tsx", "src/entries/node.ts"], postgres.localUrl, {
     METRICS_TOKEN,
   });
   events = await startEventServer(postgres.url);

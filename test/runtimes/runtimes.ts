@@ -35,7 +35,7 @@ export async function programOf(runtime: Exclude<Runtime, "workerd">, hasWorkers
     case "Bun":
       return [installed("bun")];
     case "Deno":
-      return [installed("deno"), "run", ...denoPermissions(hasWorkers)];
+      return [installed("deno"), "run", ...denoPermissions({ hasWorkers })];
     case "Node 20":
       // Newer Node versions run TypeScript sources directly.
       return [await nodeProgram("20"), "--import", "tsx"];

@@ -43,13 +43,14 @@ export function createDebianCluster(data: string, password: string): void {
   runDebian("initdb", ["-D", data, "-U", "faregate", `--pwfile=${secret}`, "--auth=scram-sha-256"]);
 }
 
-/** Starts the cluster and resolves once it accepts connections. */
+/** Starts the cluster and resolves once it accepts connections, on loopback and on a socket in `socketFolder`. */
 export async function startDebianPostgres(
   data: string,
   password: string,
+  { socketFolder = "" } = {},
 ): Promise<{ url: string; process: ChildProcess; stop(): Promise<void> }> {
   const port = String(await freePort());
-  const settings = ["-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="];
+  const settings = ["-p", port, "-c", "listen_addresses=127.0.0.1", "-c", `unix_socket_directories=${socketFolder}`];
   const server = spawn(join(debianPostgres(), "postgres"), ["-D", data, ...settings], {
     ...postgresOwner(),
     cwd: "/",

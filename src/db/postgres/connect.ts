@@ -55,13 +55,14 @@ const KEEPS_NOTHING: Pooler = { keepsSessions: false, keepsStatements: false };
 export function connect(database: string | Endpoint, options: ConnectOptions = {}): Connection {
   const { url, pooler } = typeof database === "string" ? { url: database, pooler: undefined } : database;
   const { timeouts = {} } = options;
-  const driver = postgres(forDriver(url), {
+  const settings = {
     max: options.maxConnections ?? 10,
     connect_timeout: timeouts.acquire ? timeouts.acquire / 1000 : 5,
     backoff: () => 0.1,
     onnotice: () => {},
     connection: { application_name: options.applicationName ?? "faregate", TimeZone: "UTC" },
-  });
+  };
+  const driver = postgres(...forDriver(url, settings));
   const given = driver.options.connection;
   const bounds = boundsOf(timeouts);
   let current: Pooler | undefined;

@@ -4,6 +4,13 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, databaseError, StartupProblem } from "./connect.ts";
+import {
+  NO_SOCKET,
+  overReachableSocket,
+  overRunningSocket,
+  removeSockets,
+  socketArguments,
+} from "./embedded-socket.ts";
 import { childEnvironment, chooseRunner, openDataFolder, run, type Runner } from "./embedded-machine.ts";
 
 /*
@@ -19,8 +26,10 @@ const STOP_TIMEOUT_SECONDS = 30;
 
 /** A running embedded Postgres. */
 export interface EmbeddedPostgres {
-  /** Connection URL. Contains the password: never log it. */
+  /** Connection URL over loopback, for every program. Contains the password: never log it. */
   url: string;
+  /** Connection URL over the Unix-domain socket, which takes less processor time. `url` where there is none. */
+  localUrl: string;
   /** Performs a fast shutdown within 30 s and resolves after the server has exited. */
   stop(): Promise<void>;
   /** Resolves with the reason when the server exits for any cause. */
@@ -29,8 +38,9 @@ export interface EmbeddedPostgres {
 
 /**
  * Starts Postgres on the cluster in `dataDir/postgres`; the first start creates it.
- * Listens on 127.0.0.1 only, at a free port, with password authentication. Runs outside the caller's process group, so
- * Ctrl-C does not reach it. If the caller is killed, the server stops within ten seconds.
+ * Listens on 127.0.0.1, at a free port, and on a Unix-domain socket in the cluster's folder where that is possible, with
+ * password authentication. Runs outside the caller's process group, so Ctrl-C does not reach it. If the caller is killed,
+ * the server stops within ten seconds.
  * @throws StartupProblem when the folder or the machine does not allow it.
  */
 export async function startEmbeddedPostgres(options: {
@@ -46,16 +56,26 @@ export async function startEmbeddedPostgres(options: {
   if (existsSync(cluster)) {
     checkVersion(runner, dataDir, cluster);
     await stopOrphan(runner, cluster);
+    removeSockets(cluster);
   } else {
     await createCluster(runner, cluster, options.password);
   }
+  let socket = socketArguments(cluster);
   for (let attempt = 1; ; attempt += 1) {
-    const server = launch(runner, cluster, options.port ?? (await freePort()), options.log ?? (() => {}));
-    const problem = await untilReady(server, options.password);
+    const port = options.port ?? (await freePort());
+    const server = launch(runner, cluster, [`--port=${port}`, ...socket], options.log ?? (() => {}));
+    const problem = await untilReady(server, urlOf(port, options.password, "postgres"));
     if (problem === undefined) {
-      return { url: urlOf(server.port, options.password, DATABASE), stop: server.stop, exited: server.exited };
+      const url = urlOf(port, options.password, DATABASE);
+      const localUrl = socket === NO_SOCKET ? url : await overReachableSocket(url, cluster);
+      return { url, localUrl, stop: server.stop, exited: server.exited };
     }
     await server.stop();
+    // Some shared folders cannot hold a socket.
+    if (socket !== NO_SOCKET && /Unix-domain socket/i.test(problem)) {
+      socket = NO_SOCKET;
+      continue;
+    }
     // Retry if another process took the port, or if children of a killed server still hold shared memory.
     if (attempt === 20 || !/address already in use|shared memory block|lock file/i.test(problem)) {
       throw new StartupProblem(problem);
@@ -147,20 +167,18 @@ function commandOf(pid: number): string | undefined {
 }
 
 interface Server {
-  port: number;
   exited: Promise<string>;
   stop(): Promise<void>;
 }
 
-function launch(runner: Runner, cluster: string, port: number, log: (line: string) => void): Server {
+function launch(runner: Runner, cluster: string, place: readonly string[], log: (line: string) => void): Server {
   const [command = runner.binaries.postgres, ...args] = [
     ...runner.wrapper,
     runner.binaries.postgres,
     "-D",
     cluster,
-    `--port=${port}`,
+    ...place,
     "--listen-addresses=127.0.0.1",
-    "--unix-socket-directories=",
     "--max-connections=200",
     "--fsync=on",
     "--timezone=UTC",
@@ -197,7 +215,7 @@ function launch(runner: Runner, cluster: string, port: number, log: (line: strin
     if (stopped.code !== 0) child.kill("SIGQUIT");
     await exited;
   };
-  return { port, exited, stop };
+  return { exited, stop };
 }
 
 /**
@@ -220,12 +238,12 @@ function stopWhenWeDie(pid: number): ChildProcess | undefined {
 }
 
 /** Waits until the server accepts our password and creates our database; returns the reason if it cannot. */
-async function untilReady(server: Server, password: string): Promise<string | undefined> {
+async function untilReady(server: Server, url: string): Promise<string | undefined> {
   let gone: string | undefined;
   void server.exited.then((reason) => (gone = reason));
   const deadline = Date.now() + START_TIMEOUT_MS;
   while (Date.now() < deadline) {
-    const connection = connect(urlOf(server.port, password, "postgres"), { maxConnections: 1 });
+    const connection = connect(url, { maxConnections: 1 });
     try {
       const [found] = await connection.client`select 1 from pg_database where datname = ${DATABASE}`;
       if (found === undefined) await connection.client.unsafe(`create database ${DATABASE}`);
@@ -247,13 +265,14 @@ function urlOf(port: number, password: string, database: string): string {
   return `postgres://${USER}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`;
 }
 
-/** Connection URL of the data folder's running server; undefined if none runs. Contains the password: never log it. */
+/** As {@link EmbeddedPostgres.localUrl}, of the data folder's running server; undefined if none runs. */
 export function runningAddress(dataDir: string, password: string): string | undefined {
   const file = join(dataDir, "postgres", "postmaster.pid");
   if (!existsSync(file)) return undefined;
   const lines = readFileSync(file, "utf8").split("\n");
   const port = Number(lines[3]);
-  return lines[7]?.trim() === "ready" && port > 0 ? urlOf(port, password, DATABASE) : undefined;
+  if (lines[7]?.trim() !== "ready" || !(port > 0)) return undefined;
+  return overRunningSocket(urlOf(port, password, DATABASE), lines[4]);
 }
 
 /** Finds a port that is free now; another process can still take it. */

@@ -11,6 +11,9 @@ const CHECK_INTERVAL_MS = 200;
 /** Time past `statement_timeout` before a connection is dropped. */
 const GRACE_MS = 2000;
 
+/** Nobody listens at the port, or at the Unix-domain socket: a server that is gone is not hung. */
+const GONE = new Set<string | undefined>(["ECONNREFUSED", "ENOENT"]);
+
 /** A driver connection as patch-driver.ts exposes it: `current` is the query in flight, `drop` closes the socket. */
 interface DriverConnection {
   readonly current: object | null;
@@ -77,17 +80,18 @@ export function detectHungServer(
 async function probe(databaseUrl: string, timeoutMs: number, isPooled: boolean): Promise<boolean> {
   let onAccepted = () => {};
   const accepted = new Promise<true>((resolve) => (onAccepted = () => resolve(true)));
-  const client = postgres(forDriver(databaseUrl), {
+  const options = {
     max: 1,
     fetch_types: false,
     onnotice: () => {},
     // A server reports its parameters once it has accepted a connection.
     ...(isPooled ? { onparameter: onAccepted } : {}),
     connection: { application_name: "faregate-probe" },
-  });
+  };
+  const client = postgres(...forDriver(databaseUrl, options));
   const replied = client`select 1`.then(
     () => true,
-    (error: { name?: string; code?: string }) => error.name === "PostgresError" || error.code === "ECONNREFUSED",
+    (error: { name?: string; code?: string }) => error.name === "PostgresError" || GONE.has(error.code),
   );
   // Wait in short turns: after a blocked event loop, arrived replies are processed before the timeout elapses.
   const timedOut = async () => {

@@ -132,7 +132,7 @@ export function listenForInvalidations(
   let timer: ReturnType<typeof setInterval> | undefined;
   const start = (url: string | undefined) => {
     if (url === undefined || closed) return;
-    client = postgres(forDriver(url), settings);
+    client = postgres(...forDriver(url, settings));
     timer = setInterval(() => void heartbeat(undefined), HEARTBEAT_MS);
     void heartbeat(undefined);
   };

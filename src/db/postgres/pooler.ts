@@ -48,14 +48,14 @@ interface Backend {
  * @throws the driver's error when the database is unreachable.
  */
 export async function detectPooler(databaseUrl: string): Promise<Pooler | undefined> {
-  const open = () =>
-    postgres(forDriver(databaseUrl), {
-      max: 1,
-      connect_timeout: 5,
-      fetch_types: false,
-      onnotice: () => {},
-      connection: { application_name: "faregate-detect" },
-    });
+  const options = {
+    max: 1,
+    connect_timeout: 5,
+    fetch_types: false,
+    onnotice: () => {},
+    connection: { application_name: "faregate-detect" },
+  };
+  const open = () => postgres(...forDriver(databaseUrl, options));
   const [first, second] = [open(), open()];
   try {
     return await within(TIMEOUT_MS, detect(first, second));

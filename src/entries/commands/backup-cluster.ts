@@ -3,6 +3,7 @@ import { chmod, copyFile, lchown, mkdir, readdir, rename, rm, writeFile } from "
 import { join } from "node:path";
 import { connect, StartupProblem } from "../../db/postgres/connect.ts";
 import { chooseRunner, openDataFolder } from "../../db/postgres/embedded-machine.ts";
+import { isSocket } from "../../db/postgres/embedded-socket.ts";
 
 /*
  * Copies the running embedded cluster by Postgres' low-level base backup API. Changes during the copy are in the WAL, which
@@ -105,7 +106,7 @@ async function copyFolder(
   if (owner !== undefined) await lchown(to, owner.uid, owner.gid);
   let bytes = 0;
   for (const entry of await readdir(from, { withFileTypes: true })) {
-    if (isCluster && LEFT_OUT.test(entry.name)) continue;
+    if (isCluster && (LEFT_OUT.test(entry.name) || isSocket(entry.name))) continue;
     const source = join(from, entry.name);
     const target = join(to, entry.name);
     try {

@@ -42,7 +42,7 @@ export async function openDatabaseOf(config: Config): Promise<OpenDatabase> {
   try {
     const server = await startEmbeddedPostgres({ dataDir, password });
     return {
-      endpoint: directly(server.url),
+      endpoint: directly(server.localUrl),
       close: async () => {
         await server.stop();
         unlock();

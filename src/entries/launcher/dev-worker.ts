@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { unstable_startWorker as startWorker } from "wrangler";
+import { overTcp } from "../../db/postgres/address.ts";
 import { databaseOf, VARIABLES } from "../process/config.ts";
 import { requireRepairedDriver } from "../platform/driver.ts";
 import { runProcess } from "../process/lifecycle.ts";
@@ -13,7 +14,7 @@ await runProcess("worker", async ({ config, log, hasLauncher }) => {
   const { databaseUrl } = databaseOf(config, hasLauncher);
   // Do not request client metadata from Cloudflare during local runs.
   process.env["CLOUDFLARE_CF_FETCH_ENABLED"] = "false";
-  process.env["CLOUDFLARE_HYPERDRIVE_LOCAL_CONNECTION_STRING_HYPERDRIVE"] = databaseUrl;
+  process.env["CLOUDFLARE_HYPERDRIVE_LOCAL_CONNECTION_STRING_HYPERDRIVE"] = overTcp(databaseUrl);
   const given = VARIABLES.flatMap((name) => {
     const value = process.env[name];
     return value === undefined || name === "DATABASE_URL" ? [] : [[name, { type: "plain_text", value }] as const];

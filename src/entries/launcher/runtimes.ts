@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isPackaged } from "../../core/command-line.ts";
+import { forDriver } from "../../db/postgres/address.ts";
 import { StartupProblem } from "../../db/postgres/connect.ts";
 import { SERVER_FOLDER } from "../build/server.ts";
 
@@ -31,8 +32,7 @@ const built = (name: string): Command => [process.execPath, join(SERVER_FOLDER, 
  */
 export function commandsOf(
   runtime: Runtime,
-  isBuilt: boolean,
-  hasWorkers: boolean,
+  { isBuilt, ...needs }: { isBuilt: boolean } & DenoNeeds,
 ): { rest: Command; events: Command } {
   const source = (name: string): Command => [process.execPath, "--import", import.meta.resolve("tsx"), entry(name)];
   if (isPackaged && "Bun" in globalThis) return { rest: built("bun"), events: built("events-bun") };
@@ -44,7 +44,7 @@ export function commandsOf(
     case "bun":
       return { rest: [program("bun"), entry("bun.ts")], events: [program("bun"), entry("events-bun.ts")] };
     case "deno":
-      return { rest: [program("deno"), "run", ...denoPermissions(hasWorkers), entry("deno.ts")], events: onNode };
+      return { rest: [program("deno"), "run", ...denoPermissions(needs), entry("deno.ts")], events: onNode };
     case "worker":
       return { rest: source("launcher/dev-worker.ts"), events: onNode };
   }
@@ -56,18 +56,29 @@ export function workerCommand(): Command {
     return [process.execPath, ...process.execArgv, isPackaged ? join(SERVER_FOLDER, "bun.js") : entry("bun.ts")];
   }
   // SO_REUSEPORT is unstable on Deno.
-  return [process.execPath, "run", "--unstable-net", ...denoPermissions(), entry("deno.ts")];
+  const needs = { databaseUrl: process.env["DATABASE_URL"] };
+  return [process.execPath, "run", "--unstable-net", ...denoPermissions(needs), entry("deno.ts")];
+}
+
+/** What decides about the permissions of a REST process on Deno. */
+interface DenoNeeds {
+  hasWorkers?: boolean;
+  databaseUrl?: string | undefined;
 }
 
 /**
  * Deno permissions of the REST process, as in deno.json. Network: database and clients. Environment: configuration.
  * Read: its own sources and libraries. `--allow-sys=ca`: the system's certificate authorities, for downloads of
- * pricings. Run: only for the primary process of workers, which answers no requests. Everything else fails at once
- * instead of prompting.
+ * pricings. Run: only for the primary process of workers, which answers no requests. A database behind a Unix-domain
+ * socket: that socket. Everything else fails at once instead of prompting.
  */
-export function denoPermissions(hasWorkers = false): string[] {
+export function denoPermissions({ hasWorkers = false, databaseUrl = "" }: DenoNeeds = {}): string[] {
   const project = fileURLToPath(new URL("../../..", import.meta.url));
-  const permissions = ["--no-prompt", "--allow-net", "--allow-env", `--allow-read=${project}`, "--allow-sys=ca"];
+  const [, { path: socket }] = forDriver(databaseUrl, {});
+  const sockets = socket === undefined ? [] : [socket.replaceAll(",", ",,")];
+  const read = `--allow-read=${[project, ...sockets].join(",")}`;
+  const write = sockets.map((path) => `--allow-write=${path}`);
+  const permissions = ["--no-prompt", "--allow-net", "--allow-env", read, ...write, "--allow-sys=ca"];
   return hasWorkers ? [...permissions, "--allow-run"] : permissions;
 }
 
