@@ -43,7 +43,7 @@ import { traceContextOf, type Tracing } from "./tracing.ts";
 const SLOW_SECONDS = 1;
 
 /** Final segments that are literal where other routes have a parameter. */
-export const API_ENDINGS = ["/pricing-token"] as const;
+export const API_ENDINGS = ["/pricing-token", "/services/lint"] as const;
 
 /** True for calls that change no contract, key or service. A tool call makes a request of its own. */
 const isEvaluation = (path: string) =>
@@ -209,7 +209,7 @@ export function createApp(options: {
     mcpRoute({
       fetch: (request, bindings) => app.fetch(request, bindings as object),
       baseUrlPath: settings.baseUrlPath,
-      hasConsole: options.readConsole !== undefined,
+      readConsole: options.readConsole,
     }),
   );
   app.route(`${API_PREFIX}/audit-log`, auditLogRoutes);

@@ -323,6 +323,7 @@ export const changeOperations: readonly Operation[] = [
     }),
     body: "pricing",
     alsoAs: "text/markdown",
+    agent: { may: "propose", page: "upload" },
     answers: { 200: { schema: diff, example: DIFF } },
     errors: { 404: NO_SERVICE, 413: "File too large" },
   },

@@ -59,25 +59,28 @@ export const uploadedExpectations = z
   })
   .meta({ id: "MetExpectations" });
 
+const review = {
+  warnings: z
+    .array(
+      z.strictObject({
+        code: z.string(),
+        severity: z.enum(["error", "warning", "info"]),
+        path: z.string(),
+        line: z.number(),
+        column: z.number(),
+        message: z.string(),
+      }),
+    )
+    .describe("Valid but useless parts of the pricing"),
+  warningsComplete: z.literal(false).optional().describe("False: time ran out, so warnings may be missing"),
+  expectations: uploadedExpectations.optional(),
+};
 /** A service after an upload, with warnings about its pricing. */
-export const serviceUploaded = service
-  .extend({
-    warnings: z
-      .array(
-        z.strictObject({
-          code: z.string(),
-          severity: z.enum(["error", "warning", "info"]),
-          path: z.string(),
-          line: z.number(),
-          column: z.number(),
-          message: z.string(),
-        }),
-      )
-      .describe("Valid but useless parts of the pricing"),
-    warningsComplete: z.literal(false).optional().describe("False: time ran out, so warnings may be missing"),
-    expectations: uploadedExpectations.optional(),
-  })
-  .meta({ id: "UploadedService" });
+export const serviceUploaded = service.extend(review).meta({ id: "UploadedService" });
+/** A draft that an upload would accept. */
+const draftChecked = z
+  .strictObject({ saasName: z.string(), version: z.string(), ...review })
+  .meta({ id: "CheckedDraft" });
 
 const valueType = z.enum(["BOOLEAN", "NUMERIC", "TEXT"]);
 export const featureValue = z.union([z.boolean(), z.number(), z.string(), z.array(z.string())]);
@@ -240,6 +243,19 @@ export const serviceOperations: readonly Operation[] = [
       "Creates a service from its first pricing. A pricing that breaks its expectations is rejected. The answer has warnings about valid but useless parts.",
     body: "upload",
     answers: { 201: { schema: serviceUploaded, example: { ...SERVICE, warnings: [] } } },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, 413: "File too large" },
+  },
+  {
+    id: "lintDraft",
+    group: "Services",
+    method: "POST",
+    path: "/services/lint",
+    summary: "Check a draft",
+    description:
+      "Checks a pricing as an upload does, with its expectations, and returns warnings about valid but useless parts. Stores nothing, and the service need not exist.",
+    body: "upload",
+    agent: { may: "propose", page: "upload" },
+    answers: { 200: { schema: draftChecked, example: { saasName: "Tasker", version: "1.1.0", warnings: [] } } },
     errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found`, 413: "File too large" },
   },
   {

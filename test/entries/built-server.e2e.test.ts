@@ -49,6 +49,20 @@ describe("the built server", () => {
     expect((await fetch(`${server.url}/api/v1/docs/swagger-ui.css`)).status).toBe(200);
   });
 
+  it("answers agents", async () => {
+    const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "listServices", arguments: {} } };
+    const answer = await fetch(`${server.url}/mcp`, {
+      method: "POST",
+      headers: {
+        "x-api-key": key,
+        "content-type": "application/json",
+        accept: "application/json, text/event-stream",
+      },
+      body: JSON.stringify(message),
+    });
+    expect(JSON.stringify(await answer.json())).toContain("Meter");
+  });
+
   it("compares a large draft in a thread", async () => {
     const heavy = { name: "Heavy", features: 20, limits: 4, plans: 2, addOns: 4 };
     expect((await post("/services", yamlUpload(heavyPricing(heavy)))).status).toBe(201);

@@ -70,6 +70,7 @@ DELETE /organizations/{org}/api-keys/{apiKeyId}                   K y y y y H H 
 DELETE /organizations/{org}/api-keys/{allKeyId}                   K - - - P H H U U U
 GET /organizations/{org}/services                                 K y y y y y M U U U
 POST /organizations/{org}/services                                K y y y y L M U U U
+POST /organizations/{org}/services/lint                           K y y y y L M U U U
 DELETE /organizations/{org}/services                              K y y y L L M U U U
 GET /organizations/{org}/services/{serviceName}                   K y y y y y M U U U
 PUT /organizations/{org}/services/{serviceName}                   K y y y y L M U U U
@@ -119,6 +120,7 @@ GET /organizations/{org}/overrides                                K y y y y y M 
 GET /organization                                                 K R R R R R R y y y
 GET /services                                                     K y R R R R R y y y
 POST /services                                                    K R R R R R R y y S
+POST /services/lint                                               K R R R R R R y y S
 DELETE /services                                                  K y R R R R R y S S
 GET /services/{serviceName}                                       K R R R R R R y y y
 PUT /services/{serviceName}                                       K R R R R R R y y S

@@ -29,7 +29,7 @@ function found(result: Result<number>): [number, Record<string, string>][] {
   ]);
 }
 
-const WORDS = ["ada", "me", "pricing-token", "billingPeriod", "start.js", "a%20b", "a:b", "usageLevels"];
+const WORDS = ["ada", "me", "pricing-token", "lint", "billingPeriod", "start.js", "a%20b", "a:b", "usageLevels"];
 const paths = [...new Set(routes.map(({ path }) => path))].flatMap((path) =>
   WORDS.map((word) => path.replace(/:\w+\??/g, word).replace("*", word)),
 );

@@ -292,6 +292,44 @@ export const AREAS: Readonly<Record<string, Area>> = {
     equal((await ask(world, "POST", "/users/authenticate", { body: world.admin })).status, 200, "sign in afterwards");
   },
 
+  "tools of agents": async (world) => {
+    const send = async (path: string, text: string, more: Record<string, string> = {}) => {
+      const headers = { ...JSON_TYPE, accept: "application/json, text/event-stream", "x-api-key": world.key, ...more };
+      return answerOf(await world.fetch(path, { method: "POST", headers, body: text }));
+    };
+    const rpc = (method: string, params: object, path = "/mcp") =>
+      send(path, JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }));
+    const call = (name: string, given: object) => rpc("tools/call", { name, arguments: given });
+    const clientInfo = { name: "suite", version: "1" };
+    const begun = await rpc("initialize", { protocolVersion: "2025-06-18", capabilities: {}, clientInfo });
+    equal([begun.status, begun.at("result/serverInfo/name")], [200, "faregate"], "the beginning of a session");
+    const newest = { "io.modelcontextprotocol/protocolVersion": "2026-07-28" };
+    const _meta = {
+      ...newest,
+      "io.modelcontextprotocol/clientCapabilities": {},
+      "io.modelcontextprotocol/clientInfo": clientInfo,
+    };
+    const discover = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "server/discover", params: { _meta } });
+    const discovered = await send("/mcp", discover, {
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "server/discover",
+    });
+    equal(discovered.status, 200, `the newest protocol: ${JSON.stringify(discovered.body)}`);
+    const tools = await rpc("tools/list", {}, `${world.basePath}/mcp`);
+    equal(Number(tools.at("result/tools/length")) > 10, true, "tools, also below the sub-path");
+    const path = { userId: "grace", featureId: "tasker-board" };
+    const explained = await call("evaluateFeature", { ...path, body: { "tasker-maxTasks": 1000 }, strict: true });
+    matches(explained.at("result/content/0/text"), /"reason":"LIMIT_REACHED"/, "an explained verdict");
+    const draft = await call("lintDraft", { pricing: PRICING("Tasker", "9.0.0") });
+    matches(draft.at("result/content/0/text"), /"version":"9.0.0"/, "a checked draft");
+    const denied = await call("showContract", { userId: "nobody" });
+    equal(denied.at("result/content/0/text"), "Contract with userId nobody not found", "the server's sentence");
+    const { body } = await rpc("resources/read", { uri: "faregate://docs/pricing-file.md" });
+    matches(JSON.stringify(body), /saasName/, "a guide");
+    equal((await send("/mcp", "{")).at("error/code"), -32700, "no JSON");
+    equal((await world.fetch("/mcp", { headers: { "x-api-key": world.key } })).status, 405, "no stream");
+  },
+
   "console and documentation": async (world) => {
     const console = await world.fetch(`${world.basePath}/console/`, { headers: { accept: "text/html" } });
     const html = await console.text();

@@ -234,6 +234,7 @@ const SAMPLES: Record<string, Build> = {
   "POST /organizations/{organizationId}/api-keys": () => ({ body: { scope: "EVALUATION" } }),
   "PUT /organizations/{organizationId}/api-keys/{apiKeyId}": () => ({ body: { expiresAt: null } }),
   "POST /services": () => ({ body: uploaded("Novel", "1.0.0") }),
+  "POST /services/lint": () => ({ body: uploaded("Novel", "1.0.0") }),
   "PUT /services/{serviceName}": () => ({ body: { name: "Renamed" } }),
   "POST /services/{serviceName}/pricings": ({ serviceName }) => ({ body: uploaded(serviceName, "2.0.0") }),
   "GET /services/{serviceName}/diff": () => ({ query: "?from=0.9.0&to=1.0.0" }),

@@ -60,6 +60,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/users/**", methods: ALL_METHODS, access: USER_KEYS },
 
   ...insideOrganization("/organizations/*/services", ["POST"]),
+  { pattern: "/organizations/*/services/lint", methods: ["POST"], access: USER_KEYS, members: WRITERS },
   ...insideOrganization("/organizations/*/services/*", ["PUT", "PATCH"]),
   ...insideOrganization("/organizations/*/services/*/pricings", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/services/*/pricings/*", ["PUT", "PATCH"]),
@@ -105,6 +106,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/services", methods: ["GET"], access: { users: ["ADMIN"], keys: EVERY_SCOPE } },
   { pattern: "/services", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services", methods: ["DELETE"], access: { users: ["ADMIN"], keys: ["ALL"] } },
+  { pattern: "/services/lint", methods: ["POST"], access: { users: [], keys: MANAGING } },
   { pattern: "/services/*", methods: ["GET"], access: { users: [], keys: EVERY_SCOPE } },
   { pattern: "/services/*", methods: ["PUT", "PATCH"], access: { users: [], keys: MANAGING } },
   {

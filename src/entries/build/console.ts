@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Rolldown } from "vite";
 import { CONSOLE_FOLDER } from "../platform/assets.ts";
+import { guideFiles } from "./guides.ts";
 import { isStale, replaceFolder } from "./output.ts";
 
 /*
@@ -47,6 +48,10 @@ export async function buildConsole(): Promise<void> {
     });
     for (const file of firstPageFiles(built as Rolldown.RolldownOutput, admin)) {
       writeFileSync(join(fresh, file), COMPILE_HINT + readFileSync(join(fresh, file), "utf8"));
+    }
+    for (const [name, text] of Object.entries(guideFiles())) {
+      mkdirSync(dirname(join(fresh, name)), { recursive: true });
+      writeFileSync(join(fresh, name), text);
     }
     for (const entry of readdirSync(fresh, { recursive: true, withFileTypes: true })) {
       const path = join(entry.parentPath, entry.name);

@@ -3,6 +3,7 @@ import { keyOf, limitCalls } from "../authorize.ts";
 import type { AppContext } from "../context.ts";
 import { type FailureBody, UNEXPECTED } from "../errors.ts";
 import { json } from "../reply.ts";
+import type { ReadAsset } from "../routes/documentation.ts";
 import type { AgentRequest } from "./server.ts";
 import type { ToolRequest } from "./tools.ts";
 
@@ -23,11 +24,11 @@ export const mcpFailure: FailureBody = (failure) => {
   return rpcError(failure.code === "invalid" ? PARSE_ERROR : INVALID_REQUEST, failure.message);
 };
 
-/** The application, for tool calls, and the sub-path of its console. */
+/** The application, for tool calls, the sub-path of its console, and that console's files, among them the guides. */
 export interface McpOptions {
   fetch: (request: Request, bindings: unknown) => Response | Promise<Response>;
   baseUrlPath: string;
-  hasConsole: boolean;
+  readConsole: ReadAsset | undefined;
 }
 
 /**
@@ -59,7 +60,8 @@ export function mcpRoute(options: McpOptions): (c: AppContext) => Promise<Respon
     // A tool call is counted by the request that it makes.
     if (!messages.some(isToolCall)) count();
     const { serve } = await import("./server.ts");
-    return serve({ request: c.req.raw, body, count, send: senderFor(c, options), pageOf: pagesFor(c, options) });
+    const read = options.readConsole ?? (async () => undefined);
+    return serve({ request: c.req.raw, body, count, read, send: senderFor(c, options), pageOf: pagesFor(c, options) });
   };
 }
 
@@ -79,11 +81,11 @@ function senderFor(c: AppContext, { fetch }: McpOptions): AgentRequest["send"] {
   };
 }
 
-function pagesFor(c: AppContext, { baseUrlPath, hasConsole }: McpOptions): AgentRequest["pageOf"] {
+function pagesFor(c: AppContext, { baseUrlPath, readConsole }: McpOptions): AgentRequest["pageOf"] {
   return (organizationId, page) => {
     const caller = c.get("caller");
     const id = caller.kind === "key" ? caller.organizationId : organizationId;
-    if (!hasConsole || id === undefined) return undefined;
+    if (readConsole === undefined || id === undefined) return undefined;
     const server = c.get("resources").settings.publicUrl ?? new URL(c.req.url).origin + baseUrlPath;
     return `${server}/console/o/${encodeURIComponent(id)}/${page}`;
   };

@@ -4,10 +4,13 @@ import {
   isLegacyRequest,
   ProtocolError,
   ProtocolErrorCode,
+  type ReadResourceResult,
   Server,
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import { Failure } from "../../operations/errors.ts";
+import { guidePath, listGuides, readGuide } from "../guides.ts";
+import type { ReadAsset } from "../routes/documentation.ts";
 import { type Bounded, boundedJson, boundedText } from "./bounded.ts";
 import { ArgumentError, requestOf, type Tool, type ToolRequest, TOOLS } from "./tools.ts";
 
@@ -24,6 +27,8 @@ export interface AgentRequest {
   send: (request: ToolRequest) => Promise<Response>;
   /** Counts a message that sends no request. @throws Failure tooManyRequests. */
   count: () => void;
+  /** Reads a file beside the console. */
+  read: ReadAsset;
   /** Returns the address of a page of the console, by its path in an organization. Undefined without a console. */
   pageOf: (organizationId: string | undefined, page: string) => string | undefined;
 }
@@ -31,7 +36,8 @@ export interface AgentRequest {
 const IDENTITY = { name: "faregate", title: "Faregate", version: "1" };
 const INSTRUCTIONS = `Faregate answers: may this user use this feature, and how much is left? These tools read and never change anything: a draft of a pricing is compared and judged, and people activate it.
 To explain why a user cannot use a feature: evaluateFeatures lists the ids of the features, evaluateFeature gives the reason and the limits, unlockFeature the smallest purchase that helps, showContract the subscription, also at a past moment.
-To change a pricing: showSource has the text of a version, compareVersions what subscribers gain and lose, predictImpact the effect on each contract.
+To change a pricing: showSource has the text of a version, lintDraft checks your draft, compareDraft says what subscribers gain and lose with it, and predictImpact what it does to each contract. A person uploads it in the console.
+The resources are the guides: how to write a pricing and how to integrate.
 With a user key, name the organization in each call: its id is in the address of its pages in the console, /console/o/<id>.`;
 
 /** Elicitation is the only use of the validator, and no tool asks for it. The default one compiles code at run time. */
@@ -61,13 +67,34 @@ export async function serve(agent: AgentRequest): Promise<Response> {
 
 function serverFor(agent: AgentRequest): Server {
   const server = new Server(IDENTITY, {
-    capabilities: { tools: {} },
+    capabilities: { tools: {}, resources: {} },
     instructions: INSTRUCTIONS,
     jsonSchemaValidator: NO_VALIDATOR,
   });
   server.setRequestHandler("tools/list", () => ({ tools: [...TOOLS.values()].map(({ definition }) => definition) }));
   server.setRequestHandler("tools/call", ({ params }) => call(agent, params.name, params.arguments ?? {}));
+  server.setRequestHandler("resources/list", async () => ({
+    resources: (await listGuides(agent.read)).map(({ name, ...guide }) => ({
+      uri: GUIDE + guidePath(name),
+      name,
+      ...guide,
+      mimeType: MARKDOWN,
+    })),
+  }));
+  server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: [] }));
+  server.setRequestHandler("resources/read", ({ params }) => guide(agent, params.uri));
   return server;
+}
+
+const GUIDE = "faregate://";
+const MARKDOWN = "text/markdown";
+
+async function guide({ read }: AgentRequest, uri: string): Promise<ReadResourceResult> {
+  const guides = await listGuides(read);
+  const name = guides.find((each) => GUIDE + guidePath(each.name) === uri)?.name;
+  const text = name === undefined ? undefined : await readGuide(read, name);
+  if (text !== undefined) return { contents: [{ uri, mimeType: MARKDOWN, text }] };
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown resource: ${uri.slice(0, 200)}`);
 }
 
 async function call(agent: AgentRequest, name: string, given: Record<string, unknown>): Promise<CallToolResult> {

@@ -30,6 +30,7 @@ const TYPES: Readonly<Record<string, string>> = {
   css: "text/css; charset=utf-8",
   html: "text/html; charset=utf-8",
   js: "text/javascript; charset=utf-8",
+  md: "text/markdown; charset=utf-8",
   svg: "image/svg+xml",
   woff2: "font/woff2",
 };
@@ -51,8 +52,8 @@ Elsewhere run <code>npm run build:console</code>, which needs the development de
 `;
 
 /**
- * Serves the console: its page at every path below /console, its files below /console/assets. Files are cached
- * permanently, because their names change with their content; the page is revalidated. Browsers are redirected to it
+ * Serves the console: its page at every path below /console, its files below /console/assets, and its guides as Markdown
+ * below /docs. Files are cached permanently, because their names change with their content; pages are revalidated. Browsers are redirected to it
  * from the addresses that people type. `read` returns the built files by name, `<name>.gz` the compressed ones.
  */
 export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv> {
@@ -66,6 +67,9 @@ export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv
     .get(`${CONSOLE_PATH}/assets/:file`, async (c) => {
       const name = `assets/${c.req.param("file")}`;
       return (await fileOf(c, read, name, "public, max-age=31536000, immutable")) ?? missing(c);
+    })
+    .get("/docs/:guide", async (c) => {
+      return (await fileOf(c, read, `docs/${c.req.param("guide")}`, "no-cache")) ?? missing(c);
     })
     .get(`${CONSOLE_PATH}/favicon.svg`, async (c) => {
       return (await fileOf(c, read, "favicon.svg", "public, max-age=86400")) ?? missing(c);

@@ -4,6 +4,7 @@ import { setAvailability } from "../../operations/changes/availability.ts";
 import * as later from "../../operations/changes/scheduled-availability.ts";
 import { clampPageSize } from "../../operations/context.ts";
 import { Failure } from "../../operations/errors.ts";
+import { lintDraft } from "../../operations/catalog/pricing-source.ts";
 import * as pricings from "../../operations/catalog/pricings.ts";
 import { updateService } from "../../operations/catalog/service-changes.ts";
 import * as services from "../../operations/catalog/services.ts";
@@ -85,6 +86,9 @@ export const serviceRoutes = new Hono<AppEnv>()
       await services.createService(context(c), { organizationId: organizationOf(c), source: await uploadOf(c) }),
       201,
     ),
+  )
+  .post("/lint", async (c) =>
+    json(c, await lintDraft(context(c), { organizationId: organizationOf(c), source: await uploadOf(c) })),
   )
   .delete("/", async (c) => {
     // A script with an unset variable must not delete the services of every organization.

@@ -119,6 +119,20 @@ export async function readNamed(ctx: Context, { organizationId, serviceName }: S
   );
 }
 
+/**
+ * Checks a draft as an upload does, and lints it. Stores nothing.
+ * @throws Failure as the upload would, except for what is already stored.
+ */
+export async function lintDraft(
+  ctx: Context,
+  { organizationId, source }: { organizationId: string; source: PricingSource },
+): Promise<UploadReport & { saasName: string; version: string }> {
+  const { pricing, keyRefusal, refusal, report } = await readUpload(ctx, organizationId, source);
+  const failure = refusal ?? keyRefusal;
+  if (failure !== undefined) throw failure;
+  return { saasName: pricing.saasName, version: pricing.version, ...report };
+}
+
 export const duplicateVersion = ({ version, serviceName }: PricingAddress) =>
   new Failure("invalid", `Pricing version ${version} already exists for service ${serviceName}`);
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { guideFiles } from "../../../src/entries/build/guides.ts";
 import { TOOLS } from "../../../src/http/mcp/tools.ts";
 import type { Operation } from "../../../src/wire/operation.ts";
 import { callTool, post } from "../../support/agents.ts";
@@ -6,12 +7,14 @@ import { createTestApi, type TestApi } from "../../support/api.ts";
 import { contract, contractFor, tasker, upload } from "../../support/contracting.ts";
 import { yamlUpload } from "../../support/uploads.ts";
 
+const FILES = new Map(Object.entries(guideFiles()).map(([name, text]) => [name, new TextEncoder().encode(text)]));
+
 let api: TestApi;
 
 beforeAll(async () => {
   api = await createTestApi({
     settings: { publicUrl: "https://fare.example" },
-    readConsole: async () => undefined,
+    readConsole: async (name) => FILES.get(name),
   });
   const { key } = api.callers.all;
   await upload(api, key, tasker(), tasker({ version: "1.1.0", createdAt: "2025-02-01" }));
@@ -124,4 +127,70 @@ test("a long answer is cut, says so, and names the call with the whole of it", a
       `In the console: https://fare.example/console/o/${api.callers.organizationId}/contracts`,
     ].join("\n"),
   );
+});
+
+test("a draft is checked and compared, and stays a draft", async () => {
+  const { key } = api.callers.management;
+  const draft = tasker({ version: "3.0.0", createdAt: "2025-04-01", maxTasks: 5 }).replace("silent:", "noisy:");
+  const checked = await callTool(api, key, "lintDraft", { pricing: draft });
+  expect(JSON.parse(checked.body.result?.content[0]?.text ?? "")).toMatchObject({
+    saasName: "Tasker",
+    version: "3.0.0",
+    warnings: expect.arrayContaining([expect.objectContaining({ severity: "warning", line: expect.any(Number) })]),
+  });
+  const met = await callTool(api, key, "lintDraft", {
+    pricing: draft,
+    expectations: "expectations:\n  - { plan: PRO, features: { darkMode: false } }\n",
+  });
+  expect(met.body.result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining("expect") }, {}] });
+  const broken = await callTool(api, key, "lintDraft", { pricing: "saasName: [" });
+  expect(broken.body.result?.content[0]?.text).toMatch(/^Pricing parsing error: /);
+  expect(JSON.parse(broken.body.result?.content[1]?.text ?? "")).toMatchObject({ problems: [{ line: 1 }] });
+  const compared = await callTool(api, key, "compareDraft", {
+    serviceName: "tasker",
+    pricing: draft,
+    format: "markdown",
+  });
+  expect(compared.body.result?.content[0]?.text).toContain("maxTasks");
+  const versions = await api.call("GET", "/services/tasker/versions", { key });
+  expect(JSON.stringify(versions.body)).not.toContain("3.0.0");
+});
+
+test("the guides are resources, and nothing else is", async () => {
+  const { key } = api.callers.evaluation;
+  const ask = async (method: string, params: object) =>
+    (await post(api, key, { jsonrpc: "2.0", id: 1, method, params })).body;
+  const { result } = await ask("resources/list", {});
+  const resources = result?.["resources"] as { uri: string; name: string; title: string; description: string }[];
+  expect(resources.map(({ uri }) => uri)).toContain("faregate://docs/pricing-file.md");
+  for (const { uri, title, description } of resources) {
+    expect(title.length, uri).toBeGreaterThan(3);
+    expect(description, uri).toMatch(/^[^\n]{20,400}$/);
+  }
+  const guide = await ask("resources/read", { uri: "faregate://docs/pricing-file.md" });
+  expect(guide.result?.["contents"]).toEqual([
+    {
+      uri: "faregate://docs/pricing-file.md",
+      mimeType: "text/markdown",
+      text: guideFiles()["docs/pricing-file.md"],
+    },
+  ]);
+  for (const uri of [
+    "faregate://docs/../index.html",
+    "faregate://docs/none.md",
+    "file:///etc/passwd",
+    "",
+    "__proto__",
+  ]) {
+    expect((await ask("resources/read", { uri })).error, uri).toMatchObject({ code: -32602 });
+  }
+});
+
+test("a guide is also a file below /docs, without a key", async () => {
+  const answer = await api.app.request("/docs/pricing-file.md");
+  expect(answer.headers.get("content-type")).toBe("text/markdown; charset=utf-8");
+  expect(await answer.text()).toBe(guideFiles()["docs/pricing-file.md"]);
+  for (const path of ["/docs/none.md", "/docs/index.json", "/docs/..%2findex.html"]) {
+    expect((await api.app.request(path)).status, path).toBeGreaterThanOrEqual(400);
+  }
 });

@@ -1,3 +1,5 @@
+import { resolve } from "node:path";
+import { build } from "esbuild";
 import { expect, test } from "vitest";
 import { boundedJson, boundedText } from "../../../src/http/mcp/bounded.ts";
 import { requestOf, TOOLS } from "../../../src/http/mcp/tools.ts";
@@ -78,4 +80,31 @@ test("an answer too large to be parsed is left out, and a long text ends at a li
   const { text, omitted } = boundedText("a line of text\n".repeat(10_000));
   expect(text.endsWith("text\n")).toBe(true);
   expect(omitted).toEqual([`${150_000 - text.length} of 150000 characters at the end`]);
+});
+
+test("the application starts without the SDK, which loads at the first call of a tool", async () => {
+  const { metafile } = await build({
+    entryPoints: ["src/http/app.ts"],
+    absWorkingDir: resolve(import.meta.dirname, "../../.."),
+    outdir: "dist/none",
+    write: false,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    packages: "bundle",
+    metafile: true,
+  });
+  const outputs = new Map(Object.entries(metafile.outputs));
+  const loaded = new Set(["dist/none/app.js"]);
+  // A set's iteration goes on to what is added meanwhile.
+  for (const name of loaded) {
+    for (const { path, kind } of outputs.get(name)?.imports ?? []) if (kind === "import-statement") loaded.add(path);
+  }
+  const inputs = (names: Iterable<string>) =>
+    [...names].flatMap((name) => Object.keys(outputs.get(name)?.inputs ?? {}));
+  const ofSdk = (input: string) => input.includes("node_modules/@modelcontextprotocol/");
+  expect(inputs(loaded)).toContain("src/http/mcp/route.ts");
+  expect(inputs(loaded).filter(ofSdk)).toEqual([]);
+  expect(inputs(outputs.keys()).filter(ofSdk)).not.toEqual([]);
 });
