@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -116,6 +116,9 @@ const GUIDES = readdirSync(join(ROOT, "src/docs"))
   .filter((name) => name.endsWith(".md"))
   .map((name) => ({ name, blocks: shellBlocks(readFileSync(join(ROOT, "src/docs", name), "utf8")) }));
 
+/** The page for coding agents. */
+const LLMS = "src/docs/llms.txt";
+
 /** Begins with a dump and an empty database: migrate-guide.e2e.test.ts runs it. */
 const ELSEWHERE = "migrate-from-space.md";
 
@@ -127,6 +130,40 @@ test.each(GUIDES.filter(({ name, blocks }) => blocks.length > 0 && name !== ELSE
   60_000,
 );
 
+test("llms.txt is complete: its commands run without any other page, and print its answers", async () => {
+  const blocks = await shellBlocksOf(LLMS);
+  expect(blocks.length).toBeGreaterThanOrEqual(3);
+  await expectAnswers(blocks);
+}, 60_000);
+
+test("the TypeScript of llms.txt compiles as it stands, by the strictest rules", async () => {
+  const text = await readFile(join(ROOT, LLMS), "utf8");
+  const files = [...text.matchAll(/^```(tsx?)\n([\s\S]*?)^```$/gm)].map(([, type, code = ""], i) => {
+    const name = `block-${i}.${type}`;
+    return { name, code };
+  });
+  expect(files.map(({ name }) => name)).toEqual(["block-0.ts", "block-1.tsx"]);
+  const project = join(folder, "llms");
+  await mkdir(project);
+  for (const { name, code } of files) await writeFile(join(project, name), code);
+  const source = (path: string) => [join(ROOT, "src", path)];
+  await writeFile(
+    join(project, "tsconfig.json"),
+    JSON.stringify({
+      extends: join(ROOT, "tsconfig.json"),
+      compilerOptions: {
+        types: ["node"],
+        paths: { faregate: source("client/client.ts"), "faregate/react": source("react/react.ts") },
+      },
+      files: files.map(({ name }) => name),
+      include: [],
+      exclude: [],
+    }),
+  );
+  const { code, text: said } = await run(`node_modules/.bin/tsc -p ${project}`, {});
+  expect(code, said).toBe(0);
+});
+
 test("guides of five topics have commands, and the README stays below 12 kB", async () => {
   expect(GUIDES.filter(({ blocks }) => blocks.length > 0).length).toBeGreaterThanOrEqual(5);
   expect((await readFile(join(ROOT, "README.md"))).byteLength).toBeLessThanOrEqual(12_000);
@@ -137,6 +174,7 @@ test("every relative link of README, guides and .github leads to a file", async 
     "README.md",
     ".github/CONTRIBUTING.md",
     ".github/SECURITY.md",
+    LLMS,
     ...GUIDES.map(({ name }) => `src/docs/${name}`),
   ];
   const missing: string[] = [];

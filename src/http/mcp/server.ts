@@ -9,7 +9,7 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from "@modelcontextprotocol/server";
 import { Failure } from "../../operations/errors.ts";
-import { guidePath, listGuides, readGuide } from "../guides.ts";
+import { listGuides, readGuide } from "../guides.ts";
 import type { ReadAsset } from "../routes/documentation.ts";
 import { type Bounded, boundedJson, boundedText } from "./bounded.ts";
 import { ArgumentError, requestOf, type Tool, type ToolRequest, TOOLS } from "./tools.ts";
@@ -37,7 +37,7 @@ const IDENTITY = { name: "faregate", title: "Faregate", version: "1" };
 const INSTRUCTIONS = `Faregate answers: may this user use this feature, and how much is left? These tools read and never change anything: a draft of a pricing is compared and judged, and people activate it.
 To explain why a user cannot use a feature: evaluateFeatures lists the ids of the features, evaluateFeature gives the reason and the limits, unlockFeature the smallest purchase that helps, showContract the subscription, also at a past moment.
 To change a pricing: showSource has the text of a version, lintDraft checks your draft, compareDraft says what subscribers gain and lose with it, and predictImpact what it does to each contract. A person uploads it in the console.
-The resources are the guides: how to write a pricing and how to integrate.
+To integrate an application, read the resource faregate://llms.txt first. The other resources are the guides.
 With a user key, name the organization in each call: its id is in the address of its pages in the console, /console/o/<id>.`;
 
 /** Elicitation is the only use of the validator, and no tool asks for it. The default one compiles code at run time. */
@@ -74,11 +74,10 @@ function serverFor(agent: AgentRequest): Server {
   server.setRequestHandler("tools/list", () => ({ tools: [...TOOLS.values()].map(({ definition }) => definition) }));
   server.setRequestHandler("tools/call", ({ params }) => call(agent, params.name, params.arguments ?? {}));
   server.setRequestHandler("resources/list", async () => ({
-    resources: (await listGuides(agent.read)).map(({ name, ...guide }) => ({
-      uri: GUIDE + guidePath(name),
-      name,
-      ...guide,
+    resources: (await listGuides(agent.read)).map(({ path, ...about }) => ({
+      uri: SCHEME + path,
       mimeType: MARKDOWN,
+      ...about,
     })),
   }));
   server.setRequestHandler("resources/templates/list", () => ({ resourceTemplates: [] }));
@@ -86,13 +85,12 @@ function serverFor(agent: AgentRequest): Server {
   return server;
 }
 
-const GUIDE = "faregate://";
+const SCHEME = "faregate://";
 const MARKDOWN = "text/markdown";
 
 async function guide({ read }: AgentRequest, uri: string): Promise<ReadResourceResult> {
-  const guides = await listGuides(read);
-  const name = guides.find((each) => GUIDE + guidePath(each.name) === uri)?.name;
-  const text = name === undefined ? undefined : await readGuide(read, name);
+  const path = (await listGuides(read)).find((each) => SCHEME + each.path === uri)?.path;
+  const text = path === undefined ? undefined : await readGuide(read, path);
   if (text !== undefined) return { contents: [{ uri, mimeType: MARKDOWN, text }] };
   throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown resource: ${uri.slice(0, 200)}`);
 }

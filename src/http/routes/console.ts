@@ -32,6 +32,7 @@ const TYPES: Readonly<Record<string, string>> = {
   js: "text/javascript; charset=utf-8",
   md: "text/markdown; charset=utf-8",
   svg: "image/svg+xml",
+  txt: "text/plain; charset=utf-8",
   woff2: "font/woff2",
 };
 
@@ -52,8 +53,8 @@ Elsewhere run <code>npm run build:console</code>, which needs the development de
 `;
 
 /**
- * Serves the console: its page at every path below /console, its files below /console/assets, and its guides as Markdown
- * below /docs. Files are cached permanently, because their names change with their content; pages are revalidated. Browsers are redirected to it
+ * Serves the console: its page at every path below /console, its files below /console/assets, its guides as Markdown
+ * below /docs, and the page for coding agents at /llms.txt. Files are cached permanently, because their names change with their content; pages are revalidated. Browsers are redirected to it
  * from the addresses that people type. `read` returns the built files by name, `<name>.gz` the compressed ones.
  */
 export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv> {
@@ -68,6 +69,7 @@ export function consoleRoutes(baseUrlPath: string, read: ReadAsset): Hono<AppEnv
       const name = `assets/${c.req.param("file")}`;
       return (await fileOf(c, read, name, "public, max-age=31536000, immutable")) ?? missing(c);
     })
+    .get("/llms.txt", async (c) => (await fileOf(c, read, "llms.txt", "no-cache")) ?? missing(c))
     .get("/docs/:guide", async (c) => {
       return (await fileOf(c, read, `docs/${c.req.param("guide")}`, "no-cache")) ?? missing(c);
     })

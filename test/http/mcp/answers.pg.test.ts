@@ -162,7 +162,9 @@ test("the guides are resources, and nothing else is", async () => {
     (await post(api, key, { jsonrpc: "2.0", id: 1, method, params })).body;
   const { result } = await ask("resources/list", {});
   const resources = result?.["resources"] as { uri: string; name: string; title: string; description: string }[];
-  expect(resources.map(({ uri }) => uri)).toContain("faregate://docs/pricing-file.md");
+  expect(resources.map(({ uri }) => uri)).toEqual(
+    expect.arrayContaining(["faregate://llms.txt", "faregate://docs/pricing-file.md"]),
+  );
   for (const { uri, title, description } of resources) {
     expect(title.length, uri).toBeGreaterThan(3);
     expect(description, uri).toMatch(/^[^\n]{20,400}$/);
@@ -190,6 +192,11 @@ test("a guide is also a file below /docs, without a key", async () => {
   const answer = await api.app.request("/docs/pricing-file.md");
   expect(answer.headers.get("content-type")).toBe("text/markdown; charset=utf-8");
   expect(await answer.text()).toBe(guideFiles()["docs/pricing-file.md"]);
+  const page = await api.app.request("/llms.txt");
+  expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/plain; charset=utf-8"]);
+  const links = [...(await page.text()).matchAll(/\]\(([^)]+)\)/g)].map(([, link = ""]) => link);
+  expect(links.length).toBeGreaterThan(5);
+  for (const link of links) expect((await api.app.request(`/${link}`)).status, link).toBe(200);
   for (const path of ["/docs/none.md", "/docs/index.json", "/docs/..%2findex.html"]) {
     expect((await api.app.request(path)).status, path).toBeGreaterThanOrEqual(400);
   }
