@@ -1,3 +1,4 @@
+import type { RenewalPeriod } from "./period.ts";
 import type { Override } from "./pricing/overrides.ts";
 
 /** A message of the public channel, in its wire format. Source: specification, event channel. */
@@ -13,7 +14,13 @@ export interface ContractFacts {
   id: string;
   userContact: Record<string, string> & { userId: string };
   /** Dates are ISO 8601. */
-  billingPeriod: { startDate: string; endDate: string; autoRenew: boolean; renewalDays: number };
+  billingPeriod: {
+    startDate: string;
+    endDate: string;
+    autoRenew: boolean;
+    renewalDays: number;
+    renewalPeriod?: RenewalPeriod;
+  };
   organizationId: string;
   groupId?: string;
   contractedServices: Record<string, string>;
@@ -21,12 +28,23 @@ export interface ContractFacts {
   subscriptionAddOns: Record<string, Record<string, number>>;
 }
 
+/** The message of a payment provider that changed a contract. */
+export interface BillingCause {
+  provider: string;
+  subscription: string;
+  /** The provider's id of the message. */
+  message: string;
+}
+
 /** How a trial ended. */
 export type TrialOutcome = "converted" | "ended" | "blocked" | "novated" | "removed";
 
 /** Events about one end user. Sent only to streams and webhooks of the organization, never to the public channel. */
 export type PrivateEvent =
-  | { code: "CONTRACT_CREATED"; details: { contractId: string; userId: string; before: null; after: ContractFacts } }
+  | {
+      code: "CONTRACT_CREATED";
+      details: { contractId: string; userId: string; billing?: BillingCause; before: null; after: ContractFacts };
+    }
   | {
       code: "CONTRACT_NOVATED";
       /** `scheduledId` names the scheduled change that novated the contract. */
@@ -34,6 +52,7 @@ export type PrivateEvent =
         contractId: string;
         userId: string;
         scheduledId?: string;
+        billing?: BillingCause;
         before: ContractFacts;
         after: ContractFacts;
       };
@@ -116,6 +135,7 @@ export type PrivateEvent =
         contractId: string;
         userId: string;
         changed: readonly string[];
+        billing?: BillingCause;
         before: ContractFacts;
         after: ContractFacts;
       };

@@ -51,6 +51,52 @@ export function addPeriod(from: Date, period: Period, times = 1): Date {
   return new Date(time < END_OF_TIME ? time : END_OF_TIME);
 }
 
+export const RENEWAL_UNITS = ["DAY", "MONTH", "YEAR"] as const;
+export type RenewalUnit = (typeof RENEWAL_UNITS)[number];
+
+/** Period of a billing period on the calendar. */
+export interface RenewalPeriod {
+  /** 1 to 120. */
+  readonly value: number;
+  readonly unit: RenewalUnit;
+}
+
+/** Returns the renewal period of a row; undefined where days count. */
+export function renewalPeriodOf(row: {
+  renewalValue: number | null;
+  renewalUnit: RenewalUnit | null;
+}): RenewalPeriod | undefined {
+  const { renewalValue: value, renewalUnit: unit } = row;
+  return value === null || unit === null ? undefined : { value, unit };
+}
+
+/** What renews a billing period: a period on the calendar, counted from its start, or a number of days. */
+export interface Renewal {
+  readonly startDate: Date;
+  readonly endDate: Date;
+  readonly renewalDays: number;
+  readonly renewalValue: number | null;
+  readonly renewalUnit: RenewalUnit | null;
+}
+
+/**
+ * Returns the end of a renewed billing period, after `now`. On the calendar the n-th end is `startDate` + n periods, so that
+ * month ends never drift. Source: contract billing §1.
+ */
+export function renewedBillingEnd(renewal: Renewal, now: Date): Date {
+  const period = renewalPeriodOf(renewal);
+  const { startDate, endDate, renewalDays } = renewal;
+  if (period === undefined) return renewedEnd(endDate, renewalDays, now);
+  return nextBoundary(startDate, period, new Date(Math.max(now.getTime(), endDate.getTime())));
+}
+
+/** Returns the length of the running period in whole days, which clients without `renewalPeriod` read. */
+export function runningDays({ startDate, endDate, ...row }: Omit<Renewal, "renewalDays">): number {
+  const period = renewalPeriodOf(row);
+  const from = period === undefined ? startDate : lastBoundary(startDate, period, endDate);
+  return Math.max(1, Math.round((endDate.getTime() - from.getTime()) / MILLISECONDS.DAY));
+}
+
 /**
  * Extends a billing period by whole periods of `days` until it ends after `now`. Never later than the end of the year
  * 9999, which a sum of valid periods can exceed.

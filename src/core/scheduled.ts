@@ -20,6 +20,8 @@ export type CancelReason =
   | "Cancelled by a novation"
   | "Novated before its end"
   | "Its services were removed"
+  | "Its subscription is not followed any more"
+  | "Its subscription changed"
   | "The version was deleted"
   | "The service was removed";
 

@@ -17,11 +17,23 @@ import {
   unique,
   uniqueIndex,
 } from "drizzle-orm/pg-core";
+import type { ActorKind } from "../core/access/caller.ts";
+import type {
+  BillingContent,
+  BillingOutcome,
+  BillingProvider,
+  SubscriptionStatus,
+  Unread,
+} from "../core/billing/message.ts";
+import type { AppliedTarget } from "../core/billing/plan.ts";
+import type { SubscriptionRegister } from "../core/billing/register.ts";
+import type { PriceMap } from "../core/billing/terms.ts";
 import type { GateRule, GateResult } from "../core/change/impact/gate.ts";
 import type { EventDetails } from "../core/event-messages.ts";
 import type { HeldAmount, HoldKind, HoldState, OnExpiry } from "../core/holds.ts";
 import type { LeaseFacts } from "../core/leases.ts";
 import type { OffReason } from "../core/ofrep.ts";
+import type { RenewalUnit } from "../core/period.ts";
 import type { FeatureValue, Pricing } from "../core/pricing/model.ts";
 import type { OverrideKind, OverrideMode } from "../core/pricing/overrides.ts";
 import type { ScheduledAvailability, ScheduledKind, ScheduledState, StoredTrial } from "../core/scheduled.ts";
@@ -269,6 +281,9 @@ export const contracts = pgTable(
     endDate: moment("end_date").notNull(),
     autoRenew: boolean("auto_renew").notNull().default(false),
     renewalDays: integer("renewal_days").notNull().default(30),
+    /** Period on the calendar, counted from `startDate`. Null: `renewalDays` counts. */
+    renewalValue: integer("renewal_value"),
+    renewalUnit: text("renewal_unit").$type<RenewalUnit>(),
     /** End date whose expiry event is recorded; see operations/contracts/expiry.ts. */
     expiryAnnounced: moment("expiry_announced"),
     /** Moment of the pending scheduled change, equal to its `at`; null without one. Evaluations read it with the contract. */
@@ -287,6 +302,8 @@ export const contracts = pgTable(
     index("contracts_username_idx").on(t.organizationId, sql`${t.username} collate "C"`, t.id),
     index("contracts_group_idx").on(t.organizationId, t.groupId),
     index("contracts_user_idx").on(t.userId),
+    check("contracts_renewal_unit_known", sql`${t.renewalUnit} in ('DAY', 'MONTH', 'YEAR')`),
+    check("contracts_renewal_whole", sql`(${t.renewalValue} is null) = (${t.renewalUnit} is null)`),
     // Partial index of expiries without an event: past expiries do not slow down the query for new ones.
     index("contracts_expiry_idx")
       .on(t.endDate)
@@ -358,7 +375,7 @@ export const contractOverrides = pgTable(
     until: moment("ends_at"),
     reason: text("reason").notNull(),
     setAt: moment("set_at").notNull(),
-    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    actorKind: text("actor_kind").$type<ActorKind>().notNull(),
     actorId: text("actor_id"),
     /** True once the event of its end is recorded. */
     endAnnounced: boolean("end_announced").notNull().default(false),
@@ -414,7 +431,7 @@ export const scheduledChanges = pgTable(
     effectiveAt: moment("effective_at"),
     why: text("why"),
     createdAt: moment("created_at").notNull(),
-    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    actorKind: text("actor_kind").$type<ActorKind>().notNull(),
     actorId: text("actor_id"),
   },
   (t) => [
@@ -557,6 +574,9 @@ export const contractStates = pgTable(
     endDate: moment("end_date").notNull(),
     autoRenew: boolean("auto_renew").notNull(),
     renewalDays: integer("renewal_days").notNull(),
+    /** Period on the calendar; null without one. */
+    renewalValue: integer("renewal_value"),
+    renewalUnit: text("renewal_unit").$type<RenewalUnit>(),
     services: json("services").$type<SnapshotService[]>().notNull(),
     levels: json("levels").$type<object[]>().notNull(),
     /** All overrides, also those that had ended or had not begun. Null in states older than overrides. */
@@ -1040,6 +1060,150 @@ export const webhookCursor = pgTable(
   (t) => [check("webhook_cursor_one_row", sql`${t.singleton}`)],
 );
 
+/** Connections to payment providers, at most one per organization and provider. */
+export const billingConnections = pgTable(
+  "billing_connections",
+  {
+    id: text("id").notNull(),
+    organizationId: text("organization_id").notNull(),
+    provider: text("provider").$type<BillingProvider>().notNull(),
+    /** Signing secret, encrypted like API keys. The previous one is accepted too until `previousSecretUntil`. */
+    secretSealed: text("secret_sealed").notNull(),
+    previousSecretSealed: text("previous_secret_sealed"),
+    previousSecretUntil: moment("previous_secret_until"),
+    /** The last four characters of the secret, which answers show. */
+    secretEnd: text("secret_end").notNull(),
+    prices: json("prices").$type<PriceMap>().notNull(),
+    userIdRule: text("user_id_rule").notNull(),
+    ended: json("ended").$type<Record<string, string | null>>().notNull(),
+    graceDays: integer("grace_days").notNull(),
+    createdAt: createdAt(),
+    updatedAt: updatedAt(),
+  },
+  (t) => [
+    primaryKey({ name: "billing_connections_pk", columns: [t.id, t.organizationId] }),
+    foreignKey({
+      name: "billing_connections_organization_fk",
+      columns: [t.organizationId],
+      foreignColumns: [organizations.id],
+    }).onDelete("cascade"),
+    unique("billing_connections_provider_unique").on(t.organizationId, t.provider),
+    check("billing_connections_provider_known", sql`${t.provider} in ('stripe', 'standard')`),
+  ],
+);
+
+/** What is known of each subscription of a connection; see core/billing/register.ts. */
+export const billingSubscriptions = pgTable(
+  "billing_subscriptions",
+  {
+    connectionId: text("connection_id").notNull(),
+    organizationId: text("organization_id").notNull(),
+    subscription: text("subscription").notNull(),
+    userId: text("user_id").notNull(),
+    register: json("register").$type<SubscriptionRegister>().notNull(),
+    /** True if the contract was detached from it: its messages change nothing. */
+    isDetached: boolean("is_detached").notNull().default(false),
+  },
+  (t) => [
+    primaryKey({
+      name: "billing_subscriptions_pk",
+      columns: [t.connectionId, t.subscription, t.organizationId],
+    }),
+    foreignKey({
+      name: "billing_subscriptions_connection_fk",
+      columns: [t.connectionId, t.organizationId],
+      foreignColumns: [billingConnections.id, billingConnections.organizationId],
+    }).onDelete("cascade"),
+    index("billing_subscriptions_user_idx").on(t.organizationId, t.userId),
+  ],
+);
+
+/** End users of subscriptions and customers, where a message of its own names them. */
+export const billingLinks = pgTable(
+  "billing_links",
+  {
+    connectionId: text("connection_id").notNull(),
+    organizationId: text("organization_id").notNull(),
+    kind: text("kind").$type<"subscription" | "customer">().notNull(),
+    /** Id of the subscription or customer. */
+    name: text("name").notNull(),
+    userId: text("user_id").notNull(),
+    /** Moment of the message: the newest counts. */
+    linkedAt: moment("linked_at").notNull(),
+  },
+  (t) => [
+    primaryKey({ name: "billing_links_pk", columns: [t.connectionId, t.kind, t.name, t.organizationId] }),
+    foreignKey({
+      name: "billing_links_connection_fk",
+      columns: [t.connectionId, t.organizationId],
+      foreignColumns: [billingConnections.id, billingConnections.organizationId],
+    }).onDelete("cascade"),
+    check("billing_links_kind_known", sql`${t.kind} in ('subscription', 'customer')`),
+  ],
+);
+
+/** Received messages with their outcome, retained for 90 days. `content` has no personal data but the user's id. */
+export const billingMessages = pgTable(
+  "billing_messages",
+  {
+    /** Order of arrival. */
+    seq: bigint("seq", { mode: "number" }).notNull().generatedAlwaysAsIdentity(),
+    connectionId: text("connection_id").notNull(),
+    organizationId: text("organization_id").notNull(),
+    messageId: text("message_id").notNull(),
+    type: text("type").notNull(),
+    subscription: text("subscription"),
+    customer: text("customer"),
+    /** Null: unknown. */
+    userId: text("user_id"),
+    createdAt: moment("created_at").notNull(),
+    receivedAt: moment("received_at").notNull(),
+    content: json("content").$type<BillingContent | Unread>().notNull(),
+    outcome: text("outcome").$type<BillingOutcome>().notNull(),
+    reason: text("reason"),
+  },
+  (t) => [
+    primaryKey({ name: "billing_messages_pk", columns: [t.connectionId, t.messageId, t.organizationId] }),
+    foreignKey({
+      name: "billing_messages_connection_fk",
+      columns: [t.connectionId, t.organizationId],
+      foreignColumns: [billingConnections.id, billingConnections.organizationId],
+    }).onDelete("cascade"),
+    index("billing_messages_seq_idx").on(t.connectionId, t.seq),
+    // Partial index of messages that an operator or another message can make apply.
+    index("billing_messages_open_idx")
+      .on(t.connectionId, t.outcome, t.seq)
+      .where(sql`${t.outcome} in ('waiting', 'unmapped', 'failed')`),
+    index("billing_messages_received_idx").on(t.receivedAt),
+  ],
+);
+
+/** The subscription that a contract follows, and the target that was applied last. */
+export const contractBilling = pgTable(
+  "contract_billing",
+  {
+    contractId: text("contract_id").notNull(),
+    organizationId: text("organization_id").notNull(),
+    applied: json("applied").$type<AppliedTarget>().notNull(),
+    /** Of the subscription that the contract shows; all null once none is open. */
+    connectionId: text("connection_id"),
+    provider: text("provider").$type<BillingProvider>(),
+    subscription: text("subscription"),
+    customer: text("customer"),
+    status: text("status").$type<SubscriptionStatus>(),
+    since: moment("since"),
+  },
+  (t) => [
+    primaryKey({ name: "contract_billing_pk", columns: [t.contractId, t.organizationId] }),
+    foreignKey({
+      name: "contract_billing_contract_fk",
+      columns: [t.contractId, t.organizationId],
+      foreignColumns: [contracts.id, contracts.organizationId],
+    }).onDelete("cascade"),
+    index("contract_billing_connection_idx").on(t.connectionId),
+  ],
+);
+
 /** Calls and evaluations of the whole instance per UTC day. */
 export const analyticsDays = pgTable("analytics_days", {
   day: date("day", { mode: "string" }).primaryKey(),
@@ -1085,7 +1249,7 @@ export const auditLog = pgTable(
     at: moment("at").notNull(),
     /** Empty for changes of the whole instance, such as accounts. */
     organizationId: text("organization_id").notNull(),
-    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    actorKind: text("actor_kind").$type<ActorKind>().notNull(),
     /** Id of the user or key. */
     actorId: text("actor_id"),
     /** Resource kind and verb, such as `contract.novate`. */
@@ -1103,7 +1267,7 @@ export const auditLog = pgTable(
     index("audit_log_action_idx").on(t.organizationId, t.action, t.id),
     index("audit_log_target_idx").on(t.target, t.id),
     index("audit_log_actor_idx").on(t.actorId, t.id),
-    check("audit_log_actor_known", sql`${t.actorKind} in ('user', 'key', 'anonymous')`),
+    check("audit_log_actor_known", sql`${t.actorKind} in ('user', 'key', 'anonymous', 'billing')`),
   ],
 );
 
@@ -1121,7 +1285,7 @@ export const pricingDecisions = pgTable(
     version: text("version"),
     action: text("action").$type<"archive" | "activate" | "disable" | "novation">().notNull(),
     at: moment("at").notNull(),
-    actorKind: text("actor_kind").$type<"user" | "key" | "anonymous">().notNull(),
+    actorKind: text("actor_kind").$type<ActorKind>().notNull(),
     actorId: text("actor_id"),
     rules: json("rules").$type<GateResult[]>().notNull(),
     /** Reason given for overriding a gate rule; null if no rule was broken. */

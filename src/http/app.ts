@@ -11,6 +11,7 @@ import { RegExpOrTrieRouter } from "./router.ts";
 import type { RequestMetrics } from "./metrics.ts";
 import { type AppEnv, type HttpSettings, type Log, newRequest, logRequest, type AppContext } from "./context.ts";
 import { json } from "./reply.ts";
+import { billingMessageRoutes, billingRoutes, contractBillingRoutes } from "./routes/billing.ts";
 import { changeRoutes } from "./routes/changes.ts";
 import { consoleRoutes } from "./routes/console.ts";
 import { auditLogRoutes } from "./routes/audit-log.ts";
@@ -201,6 +202,10 @@ export function createApp(options: {
   app.route(`${API_PREFIX}/organizations/:organizationId/usage`, organizationUsageRoutes);
   app.route(`${API_PREFIX}/contracts`, contractUsageRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractUsageRoutes);
+  app.route(`${API_PREFIX}/contracts`, contractBillingRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractBillingRoutes);
+  app.route(`${API_PREFIX}/organizations/:organizationId/billing`, billingRoutes);
+  app.route(`${API_PREFIX}/billing`, billingMessageRoutes);
   app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
   app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
   app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);

@@ -1,6 +1,6 @@
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type Caller, isPlatformAdmin } from "../core/access/caller.ts";
-import { checkPermission, findRule } from "../core/access/permissions.ts";
+import { checkPermission, findRule, type PermissionRule } from "../core/access/permissions.ts";
 import { identifyCaller, isIdentifier, organizationRole } from "../operations/access.ts";
 import { Failure } from "../operations/errors.ts";
 import { addressOf, context, type AppContext } from "./context.ts";
@@ -76,7 +76,7 @@ export function authorize(c: AppContext): MaybePromise<void> {
     });
   }
   if (rule?.members !== undefined) {
-    return countUnlessDenied(c, requireRole(c, path?.split("/")[2] ?? "", rule.members));
+    return countUnlessDenied(c, requireRole(c, path?.split("/")[2] ?? "", rule));
   }
   return countCall(c);
 }
@@ -91,10 +91,14 @@ async function countUnlessDenied(c: AppContext, admitted: Promise<void>): Promis
   if (failure !== undefined) throw failure;
 }
 
-async function requireRole(c: AppContext, organizationId: string, roles: readonly string[]): Promise<void> {
+async function requireRole(c: AppContext, organizationId: string, rule: PermissionRule): Promise<void> {
+  const { members: roles = [] } = rule;
   if (!isIdentifier(organizationId)) throw new Failure("notFound", "INVALID DATA: Invalid organization ID");
   const role = await organizationRole(context(c), organizationId);
   if (isPlatformAdmin(c.get("caller"))) return;
+  if (role === undefined && rule.hidesFromOutsiders === true) {
+    throw new Failure("notFound", `Organization with ID ${organizationId} not found`);
+  }
   if (role === undefined) {
     throw new Failure(
       "forbidden",

@@ -1,3 +1,4 @@
+import { renewalPeriodOf } from "../core/period.ts";
 import type { ContractView } from "../db/queries/contract-view.ts";
 import type { contracts } from "../db/schema.ts";
 import { auditAll, type AuditAction } from "./audit.ts";
@@ -44,11 +45,12 @@ export function auditNovations(ctx: Context, views: readonly ContractView[]): Pr
 }
 
 /** The audited billing fields of a row. */
-export const billingOf = ({ startDate, endDate, autoRenew, renewalDays }: ContractRow) => ({
+export const billingOf = ({ startDate, endDate, autoRenew, renewalDays, ...row }: ContractRow) => ({
   startDate,
   endDate,
   autoRenew,
   renewalDays,
+  renewalPeriod: renewalPeriodOf(row),
 });
 
 /** The audited contact fields of a row. */

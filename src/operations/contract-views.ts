@@ -30,6 +30,7 @@ export async function withCustomTerms(
     ...(overrides.has(contract) ? { overrides: overrides.get(contract) ?? [] } : {}),
     ...scheduled.get(contract),
     ...(contract.trial === null ? {} : { trial: contract.trial }),
+    ...(contract.billing === null ? {} : { billing: contract.billing }),
   }));
 }
 

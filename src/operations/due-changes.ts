@@ -28,6 +28,7 @@ import { isAtAddress } from "./contract-address.ts";
 import { factsOf } from "./contract-audit.ts";
 import { expireDueHolds, expireHoldsOf } from "./due-holds.ts";
 import { Failure } from "./errors.ts";
+import { followSubscriptions } from "./followed-contracts.ts";
 import { type LockedServices, resolveSubscription, type Subscription } from "./subscriptions.ts";
 
 /*
@@ -212,7 +213,7 @@ async function applyTo(ctx: Context, contractIds: readonly string[], locked: Loc
 async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): Promise<Addressed[]> {
   const { first, effectiveAt, changes } = group;
   const isTrial = first.kind === "trialEnd";
-  if (isTrial && first.endsContract) return endTrials(ctx, group);
+  if (first.endsContract) return isTrial ? endTrials(ctx, group) : endUnpaid(ctx, group, locked);
   const contractIds = changes.map(({ contractId }) => contractId);
   const { subscriptionPlans, subscriptionAddOns } = chosenIn(first.services);
   const wanted: Subscription = {
@@ -264,7 +265,55 @@ async function applyAlike(ctx: Context, group: Alike, locked: LockedServices): P
     ...novated,
     ...ended,
     ...(isTrial ? changes.map((change) => trialEvent(change, "converted")) : []),
+    ...(await followBilled(ctx, changes, locked)),
   ];
+}
+
+/** Ends contracts with the days of grace of their subscription. They keep their services. Source: contract billing §3. */
+async function endUnpaid(ctx: Context, { changes, effectiveAt }: Alike, locked: LockedServices): Promise<Addressed[]> {
+  const contractIds = changes.map(({ contractId }) => contractId);
+  const before = await readFacts(ctx.db, contractIds);
+  await settleChanges(ctx.db, contractIds, { state: "done", effectiveAt });
+  const ended = { autoRenew: false, endDate: effectiveAt };
+  await ctx.db
+    .update(contracts)
+    .set({ ...ended, updatedAt: effectiveAt })
+    .where(isAnyOf(contracts.id, contractIds));
+  await recordStates(ctx.db, { contractIds, cause: "scheduled", now: effectiveAt });
+  await auditAll(
+    ctx,
+    changes.map((change) => ({
+      action: "contract.billing",
+      organizationId: change.organizationId,
+      target: change.userId,
+      after: { scheduledId: change.id, ...ended },
+      author: change,
+    })),
+  );
+  const updated = changeEvents(before, await readFacts(ctx.db, contractIds));
+  return [...updated, ...(await followBilled(ctx, changes, locked))];
+}
+
+/** Plans what follows the changes that payment providers scheduled. Returns the events. */
+async function followBilled(
+  ctx: Context,
+  changes: readonly PendingChange[],
+  locked: LockedServices,
+): Promise<Addressed[]> {
+  const events: Addressed[] = [];
+  for (const change of changes.filter(({ actorKind }) => actorKind === "billing")) {
+    const [contract] = await ctx.db.select().from(contracts).where(eq(contracts.id, change.contractId));
+    const { organizationId, userId } = change;
+    const follow = (ctx: Context) =>
+      followSubscriptions(ctx, { organizationId, userId, contract, locked, cause: undefined });
+    try {
+      events.push(...(await transaction({ ...ctx, author: change }, follow)).events);
+    } catch (error) {
+      // The change itself holds; the pricing refuses what follows it.
+      if (!(error instanceof Failure)) throw error;
+    }
+  }
+  return events;
 }
 
 /** Ends contracts with their trials, also where what should follow is not possible. Their period stays as it is. */

@@ -32,6 +32,7 @@ export const EXAMPLE = {
   scheduledId: "65f0c0ffee00000000000008",
   holdId: "65f0c0ffee00000000000009",
   leaseId: "65f0c0ffee00000000000010",
+  connectionId: "65f0c0ffee00000000000011",
   createdAt: "2025-06-15T10:00:00.000Z",
   updatedAt: "2025-06-15T10:00:00.000Z",
   userKey: `usr_${"0123456789abcdef".repeat(4)}`,
@@ -55,6 +56,9 @@ export const PATH_PARAMETERS: Readonly<Record<string, { description: string; exa
   scheduledId: { description: "Id of the scheduled change", example: EXAMPLE.scheduledId },
   holdId: { description: "Id of the hold", example: EXAMPLE.holdId },
   leaseId: { description: "Id of the lease", example: EXAMPLE.leaseId },
+  provider: { description: "`stripe` or `standard`", example: "stripe" },
+  connectionId: { description: "Id of the connection to a payment provider", example: EXAMPLE.connectionId },
+  messageId: { description: "The provider's id of the message", example: "evt_1" },
 };
 
 export const pageParameter = z.int().min(1).default(1).describe("Page number, from 1");
@@ -91,7 +95,9 @@ export const expiry = z
 /** Actor of an entry or decision. */
 export const actor = z
   .strictObject({
-    kind: z.enum(["user", "key", "anonymous"]),
+    kind: z
+      .enum(["user", "key", "anonymous", "billing"])
+      .describe("`billing`: a connection to a payment provider, whose name is the provider"),
     id: id.nullable(),
     name: z
       .string()

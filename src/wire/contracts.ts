@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { instantIn } from "../core/instant.ts";
+import { RENEWAL_UNITS } from "../core/period.ts";
 import { isDotSegment } from "../core/pricing/names.ts";
+import { contractBilling } from "./billing.ts";
 import { OVERRIDE } from "./change-bodies.ts";
 import {
   afterParameter,
@@ -84,17 +86,35 @@ const renewalDays = (field: string) => {
   );
 };
 
+const PERIOD = "billingPeriod.renewalPeriod must have a value from 1 to 120 and the unit DAY, MONTH or YEAR";
+const ONE_OF_TWO = "billingPeriod takes renewalDays or renewalPeriod, not both";
+
+/** Period on the calendar, counted from the start of the billing period; null counts as absent. */
+const renewalPeriod = z
+  .strictObject({ value: z.int(PERIOD).min(1, PERIOD).max(120, PERIOD), unit: z.enum(RENEWAL_UNITS, PERIOD) }, PERIOD)
+  .meta({ id: "RenewalPeriod" });
+const optionalRenewalPeriod = renewalPeriod
+  .nullish()
+  .transform((period) => period ?? undefined)
+  .describe("The n-th end is the start and n periods, clamped to the last day of the month; in place of renewalDays");
+
+const hasOneRenewal = (period: { renewalDays?: unknown; renewalPeriod?: unknown }) =>
+  period.renewalDays === undefined || period.renewalPeriod === undefined;
+
 const newBillingPeriod = z
   .object(
     {
       autoRenew: lenientBoolean("billingPeriod.autoRenew must be a boolean").optional(),
       renewalDays: renewalDays("billingPeriod.renewalDays").optional(),
+      renewalPeriod: optionalRenewalPeriod,
     },
     { error: "The billingPeriod field must be an object" },
   )
-  .refine((period) => period.autoRenew !== true || period.renewalDays !== undefined, {
-    error: "billingPeriod.renewalDays is required when billingPeriod.autoRenew is true",
-  });
+  .refine(hasOneRenewal, ONE_OF_TWO)
+  .refine(
+    (period) => period.autoRenew !== true || period.renewalDays !== undefined || period.renewalPeriod !== undefined,
+    { error: "billingPeriod.renewalDays is required when billingPeriod.autoRenew is true" },
+  );
 
 const subscription = subscriptionFields(required);
 
@@ -136,12 +156,14 @@ export const billingChanges = z
   .object({
     autoRenew: lenientBoolean("The autoRenew field must be a boolean").optional(),
     renewalDays: renewalDays("renewalDays").optional(),
+    renewalPeriod: optionalRenewalPeriod,
     endDate: z
       .string({ error: INVALID_DATE })
       .transform(instantIn)
       .refine((moment) => moment !== undefined, INVALID_DATE)
       .optional(),
   })
+  .refine(hasOneRenewal, ONE_OF_TWO)
   .meta({ id: "BillingChanges" });
 
 const USAGE_SHAPE = "The input must be an object with the structure: Record<string, Record<string, number>>";
@@ -178,7 +200,8 @@ export const contract = z
       startDate: moment,
       endDate: moment,
       autoRenew: z.boolean(),
-      renewalDays: z.number(),
+      renewalDays: z.number().describe("With renewalPeriod: length of the running period"),
+      renewalPeriod: renewalPeriod.optional().describe("Period on the calendar, where one is set"),
     }),
     usageLevels: z.record(
       z.string(),
@@ -203,6 +226,7 @@ export const contract = z
       .describe("Exceptions to what plan and add-ons grant that have not ended, if there are any"),
     scheduled: scheduledNovation.optional().describe("The pending change of the subscription, if there is one"),
     trial: trial.optional().describe("The trial, while it lasts"),
+    billing: contractBilling.optional().describe("The payment provider's subscription that the contract follows"),
   })
   .meta({ id: "Contract" });
 const asOf = z

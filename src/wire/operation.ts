@@ -12,6 +12,7 @@ export const GROUPS = {
     "Compare two versions, predict what a change does to each contract, and set the rules that changes must pass.",
   Tokens: "Pricing tokens: signed answers that a front end can hold.",
   Events: "Changes as they happen, and a check of the event channel.",
+  Billing: "Connections to payment providers, whose signed messages move contracts.",
   Webhooks: "Events sent to addresses of yours, signed as Standard Webhooks defines it.",
   OpenFeature: "The same evaluations by the OpenFeature Remote Evaluation Protocol (OFREP).",
   Organizations: "Tenants: members with roles, and organization keys for your servers.",

@@ -1,5 +1,6 @@
 import { EXAMPLE } from "./common.ts";
 import { auditLogOperations } from "./audit-log.ts";
+import { billingMessageOperations, billingOperations, contractBillingOperations } from "./billing.ts";
 import { changeOperations } from "./changes.ts";
 import { contractDetailOperations, contractOperations } from "./contracts.ts";
 import { eventOperations } from "./events.ts";
@@ -73,6 +74,10 @@ export const OPERATIONS: readonly Operation[] = [
   ...eventOperations,
   ...usageAlertOperations,
   ...localEvaluationOperations,
+  ...contractBillingOperations,
+  ...contractBillingOperations.map(insideOrganization),
+  ...billingOperations,
+  ...billingMessageOperations,
   ...webhookOperations,
   ...webhookOperations.map(insideOrganization),
   ...ofrepOperations,

@@ -35,6 +35,10 @@ const ELSEWHERE = [
   "POST /pricing-tokens/verify",
   "POST /snapshot",
   "POST /usage",
+  // Their entries are those of the contracts that they move: see billing.pg.test.ts.
+  "POST /billing/:connectionId",
+  "POST /organizations/:organizationId/billing/:provider/messages/:messageId/replay",
+  "POST /organizations/:organizationId/billing/:provider/replay",
   ...["", "/organizations/:organizationId"].flatMap((below) => [
     `POST ${below}/services/:serviceName/diff`,
     `POST ${below}/services/:serviceName/impact`,

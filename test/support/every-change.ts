@@ -160,6 +160,21 @@ export async function changeAccounts(api: TestApi, taken: Take): Promise<void> {
       after: { thresholds: [50, 120] },
     },
   });
+  const prices = { price_pro: { service: "Tasker", plan: "PRO" } };
+  const connected = { provider: "stripe" };
+  ids = { ...ids, ...connected };
+  await take({
+    route: "PUT /organizations/:organizationId/billing/:provider",
+    actions: ["billing.connect"],
+    key: owner.key,
+    body: { secret: "whsec_hidden", prices },
+    entry: { organizationId: made.id, target: "stripe", before: null, after: expect.objectContaining({ prices }) },
+  });
+  await take({
+    route: "DELETE /organizations/:organizationId/billing/:provider",
+    actions: ["billing.disconnect"],
+    key: owner.key,
+  });
   await take({
     route: "DELETE /organizations/:organizationId",
     actions: ["organization.delete"],
@@ -257,6 +272,14 @@ export async function changeServices(
   };
   await step("PUT /contracts/:userId", ["contract.novate"], { body: basic, entry: novated });
   await step("PUT /contracts", ["contract.novate"], { path: "/contracts?groupId=g", body: basic });
+  const applied = { services: {}, period: null, stopped: null, ends: false };
+  await api.database.connection.client`
+    insert into contract_billing (contract_id, organization_id, applied, provider, subscription, status, since)
+    select id, organization_id, ${JSON.stringify(applied)}::json, 'stripe', 'sub_1', 'active', now()
+    from contracts where organization_id = ${id} and user_id = 'ada'`;
+  await step("DELETE /contracts/:userId/billing", ["billing.detach"], {
+    entry: { target: "ada", before: { provider: "stripe", subscription: "sub_1" }, after: null },
+  });
   if (below === "") {
     await step("PUT /contracts/:userId/usageLevels", ["contract.usage"], {
       body: { tasker: { maxTasks: 3 } },

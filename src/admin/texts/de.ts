@@ -994,7 +994,7 @@ export const de: Texts = {
     filterAction: "Was",
     filterTarget: "Woran",
     empty: "Keine Aktivität passt.",
-    kinds: { user: "", key: "Schlüssel", anonymous: "Nicht angemeldet" },
+    kinds: { user: "", key: "Schlüssel", anonymous: "Nicht angemeldet", billing: "Zahlungen über" },
     anything: "Alles",
     words: {
       "user.create": "Konto angelegt",

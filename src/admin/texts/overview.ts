@@ -106,7 +106,7 @@ export const audit = {
   filterAction: "What",
   filterTarget: "On",
   empty: "No activity matches.",
-  kinds: { user: "", key: "Key", anonymous: "Not signed in" },
+  kinds: { user: "", key: "Key", anonymous: "Not signed in", billing: "Payments by" },
   anything: "Anything",
   /** Actions in words; the code is in the tooltip. */
   words: {

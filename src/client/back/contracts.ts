@@ -1,3 +1,4 @@
+import type { ContractBilling, RenewalPeriod } from "./billing.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
 import type { Configuration } from "../offer.ts";
 import { type Hold, type HoldQuery, isHoldPage } from "./holds.ts";
@@ -55,7 +56,10 @@ export type Contract = Subscription &
       readonly startDate: string;
       readonly endDate: string;
       readonly autoRenew: boolean;
+      /** With `renewalPeriod`: length of the running period. */
       readonly renewalDays: number;
+      /** Period on the calendar, where one is set. */
+      readonly renewalPeriod?: RenewalPeriod;
     };
     /** Per service and limit. `resetTimeStamp` only for limits that renew, `held` where open holds hold something. */
     usageLevels: Readonly<
@@ -76,6 +80,8 @@ export type Contract = Subscription &
     scheduled?: ScheduledNovation;
     /** The trial, while it lasts. */
     trial?: Trial;
+    /** The payment provider's subscription that the contract follows, if any. */
+    billing?: ContractBilling;
   }>;
 
 /** State of the contract from which a past answer was computed. Moments are ISO 8601 texts in UTC. */
@@ -90,8 +96,10 @@ export type AsOf = Readonly<{
 /** A new contract. */
 export interface NewContract extends Subscription {
   readonly userContact: UserContact;
-  /** `renewalDays` is required if `autoRenew` is true. Default: 30. */
-  readonly billingPeriod?: { readonly autoRenew?: boolean; readonly renewalDays?: number } | undefined;
+  /** With `autoRenew`, one of the other two is required, and never both. Default: 30 days. */
+  readonly billingPeriod?:
+    | { readonly autoRenew?: boolean; readonly renewalDays?: number; readonly renewalPeriod?: RenewalPeriod }
+    | undefined;
   /** Label under which contracts can be changed together. */
   readonly groupId?: string | undefined;
   /** The contract begins with a trial, and goes on or ends by itself. */
@@ -114,7 +122,9 @@ export type BillingChanges = Optional<{
   /** ISO 8601. */
   endDate: string;
   autoRenew: boolean;
+  /** Takes the place of `renewalPeriod`, and the other way round. */
   renewalDays: number;
+  renewalPeriod: RenewalPeriod;
 }>;
 
 /** Selects contracts to list. All conditions must hold. */
@@ -377,6 +387,20 @@ export class Contracts {
   holds(userId: string, query: HoldQuery = {}, options?: CallOptions): Promise<{ data: Hold[]; next: string | null }> {
     const call = { method: "GET", path: `${pathOf(userId)}/holds`, query: { ...query } } as const;
     return this.transport.ask(call, isHoldPage, options);
+  }
+
+  /** Returns the payment provider's subscription that the contract follows; null without one. */
+  async billing(userId: string, options?: CallOptions): Promise<ContractBilling | null> {
+    return (await this.get(userId, options)).billing ?? null;
+  }
+
+  /**
+   * Detaches the contract from the subscriptions that it follows; it stays as it is. Needs a key of scope ALL.
+   * @throws ServiceRequestError with status 404 if it follows none.
+   */
+  async stopFollowing(userId: string, options?: CallOptions): Promise<void> {
+    await this.transport.send({ method: "DELETE", path: `${pathOf(userId)}/billing` }, options);
+    this.fallbackCache.evict(userId);
   }
 
   /** Cancels a pending change. */

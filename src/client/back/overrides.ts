@@ -44,7 +44,7 @@ export type Override = Readonly<{
   effective: OverrideValue | null;
   setAt: string;
   actor: {
-    readonly kind: "user" | "key" | "anonymous";
+    readonly kind: "user" | "key" | "anonymous" | "billing";
     readonly id: string | null;
     readonly name: string | null;
   };

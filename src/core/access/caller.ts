@@ -15,9 +15,12 @@ export type Caller =
 
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 
+/** Kinds of authors: callers, and a connection to a payment provider. */
+export type ActorKind = Caller["kind"] | "billing";
+
 /** Author of a change, as stored. */
 export interface Author {
-  actorKind: Caller["kind"];
+  actorKind: ActorKind;
   actorId: string | null;
 }
 

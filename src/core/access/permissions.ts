@@ -18,6 +18,8 @@ export interface PermissionRule {
   methods: readonly Method[];
   access: "public" | { users: readonly PlatformRole[]; keys: readonly KeyScope[] | "user-only" };
   members?: readonly OrganizationRole[];
+  /** Users who are no members get 404, as for an organization that does not exist. Default: 403. */
+  hidesFromOutsiders?: true;
   /** A platform ADMIN passes if the query names the organization (contract README, decision 2). */
   adminNamingOrganization?: true;
 }
@@ -43,6 +45,11 @@ function insideOrganization(
   if (writes.length > 0) rules.push({ pattern, methods: writes, access, members: WRITERS });
   if (removes.length > 0) rules.push({ pattern, methods: removes, access, members: REMOVERS });
   return rules;
+}
+
+/** Creates a rule of connections to payment providers, which outsiders do not even find. Source: contract billing §5, 11. */
+function billing(pattern: string, methods: readonly Method[], members: readonly OrganizationRole[]): PermissionRule[] {
+  return [{ pattern, methods, access: USER_KEYS, members, hidesFromOutsiders: true }];
 }
 
 /** Refusal of a caller without a key. */
@@ -94,6 +101,12 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   ...insideOrganization("/organizations/*/contracts/*/scheduled", ["POST"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/contracts/*/scheduled/*", ["DELETE"], USER_KEYS, []),
   ...insideOrganization("/organizations/*/scheduled", [], USER_KEYS, []),
+  { pattern: "/organizations/*/contracts/*/billing", methods: ["DELETE"], access: USER_KEYS, members: REMOVERS },
+  ...billing("/organizations/*/billing/*", ["GET"], WRITERS),
+  ...billing("/organizations/*/billing/*", ["PUT", "DELETE"], REMOVERS),
+  ...billing("/organizations/*/billing/*/messages", ["GET"], WRITERS),
+  ...billing("/organizations/*/billing/*/messages/*/replay", ["POST"], WRITERS),
+  ...billing("/organizations/*/billing/*/replay", ["POST"], WRITERS),
   ...insideOrganization("/organizations/*/webhooks/**", ["POST", "PUT", "DELETE"], USER_KEYS, []),
   { pattern: "/organizations/*/overview", methods: ["GET"], access: USER_KEYS, members: READERS },
   { pattern: "/organizations/*/trends", methods: ["GET"], access: USER_KEYS, members: READERS },
@@ -187,6 +200,7 @@ export const PERMISSION_RULES: readonly PermissionRule[] = [
   { pattern: "/analytics/**", methods: ["GET"], access: { users: ["ADMIN", "USER"], keys: EVERY_SCOPE } },
   { pattern: "/cache/**", methods: ["GET", "POST"], access: { users: ["ADMIN"], keys: "user-only" } },
   { pattern: "/public-offers/*/*", methods: ["GET"], access: "public" },
+  { pattern: "/billing/*", methods: ["POST"], access: "public" },
   { pattern: "/events/**", methods: ["GET", "POST"], access: "public" },
   { pattern: "/healthcheck", methods: ["GET"], access: "public" },
   { pattern: "/openapi.json", methods: ["GET"], access: "public" },

@@ -1,10 +1,14 @@
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
-import { organizationKeys, users } from "../schema.ts";
+import type { ActorKind } from "../../core/access/caller.ts";
+import { billingConnections, organizationKeys, users } from "../schema.ts";
 
-/** Author of a change. `name` is the current name of the user or key; null for an unnamed key or a deleted author. */
+/**
+ * Author of a change. `name` is the current name of the user or key, or the provider of a connection; null for an unnamed key
+ * or a deleted author.
+ */
 export interface Actor {
-  kind: "user" | "key" | "anonymous";
+  kind: ActorKind;
   id: string | null;
   name: string | null;
 }
@@ -29,6 +33,12 @@ export async function withActors<Row extends { actorKind: Actor["kind"]; actorId
       .select({ id: organizationKeys.id, name: organizationKeys.name })
       .from(organizationKeys)
       .where(isAnyOf(organizationKeys.id, idsOf("key"))),
+    idsOf("billing").length === 0
+      ? []
+      : db
+          .select({ id: billingConnections.id, name: billingConnections.provider })
+          .from(billingConnections)
+          .where(isAnyOf(billingConnections.id, idsOf("billing"))),
   ]);
   const names = new Map(named.flat().map(({ id, name }) => [id, name]));
   return rows.map(({ actorKind, actorId, ...row }) => {

@@ -1,6 +1,6 @@
 import { alias } from "drizzle-orm/pg-core";
 import { sql } from "drizzle-orm";
-import type { ContractFacts, PrivateEvent } from "../../core/event-messages.ts";
+import type { BillingCause, ContractFacts, PrivateEvent } from "../../core/event-messages.ts";
 import type { Database } from "../postgres/connect.ts";
 import { viewOf } from "./contract-view.ts";
 import { isAnyOf } from "../postgres/lists.ts";
@@ -48,7 +48,7 @@ export interface NamedChange {
   code: "CONTRACT_CREATED" | "CONTRACT_NOVATED" | "CONTRACT_RENEWED" | "CONTRACT_EXPIRED";
   contractId: string;
   /** Further fields, which follow `contractId` and `userId`. */
-  fields?: { scheduledId: string } | { endDate: string };
+  fields?: { scheduledId: string } | { endDate: string } | { billing: BillingCause };
 }
 
 /**
@@ -64,10 +64,11 @@ export function namedEvents(changes: readonly NamedChange[], before: FactsById, 
 
 /**
  * Returns an event for each contract of `before` that differs in `after`: CONTRACT_DELETED if deleted, CONTRACT_UPDATED if
- * changed, and after a move CONTRACT_DELETED for the old and CONTRACT_CREATED for the new organization.
+ * changed, and after a move CONTRACT_DELETED for the old and CONTRACT_CREATED for the new organization. CONTRACT_UPDATED has
+ * `fields` too.
  */
-export function changeEvents(before: FactsById, after: FactsById): Addressed[] {
-  return [...before.keys()].flatMap((id) => serializedChange(id, before, after).map(addressed));
+export function changeEvents(before: FactsById, after: FactsById, fields?: { billing: BillingCause }): Addressed[] {
+  return [...before.keys()].flatMap((id) => serializedChange(id, before, after, undefined, fields).map(addressed));
 }
 
 /**
@@ -123,6 +124,7 @@ function serializedChange(
   facts: FactsById,
   factsAfter: FactsById,
   named?: NamedChange,
+  updateFields: object = {},
 ): SerializedEvent[] {
   const before = facts.get(contractId);
   const after = factsAfter.get(contractId);
@@ -146,5 +148,7 @@ function serializedChange(
   }
   const [old, now] = [factsIn(before.text), factsIn(after.text)];
   const changed = FACTS.filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
-  return changed.length === 0 ? [] : [event(after, "CONTRACT_UPDATED", [before.text, after.text], { changed })];
+  return changed.length === 0
+    ? []
+    : [event(after, "CONTRACT_UPDATED", [before.text, after.text], { changed, ...updateFields })];
 }

@@ -1,3 +1,4 @@
+import type { RenewalUnit } from "../../core/period.ts";
 import { sql, type SQL } from "drizzle-orm";
 import { PgDialect } from "drizzle-orm/pg-core";
 import type postgres from "postgres";
@@ -53,9 +54,13 @@ export interface ContractSnapshot {
   contractId: string;
   /** Row version (`xmin`) of the contract. */
   version: string;
+  startDate: Date;
   endDate: Date;
   autoRenew: boolean;
   renewalDays: number;
+  /** Period on the calendar; null where days count. */
+  renewalValue: number | null;
+  renewalUnit: RenewalUnit | null;
   /** Moment of the pending scheduled change; null without one. */
   changeAt: Date | null;
   services: SnapshotService[];
@@ -86,9 +91,12 @@ interface SnapshotRow extends Record<string, unknown> {
   user_id: string;
   id: string;
   version: string;
+  start_date: string;
   end_date: string;
   auto_renew: boolean;
   renewal_days: number;
+  renewal_value: number | null;
+  renewal_unit: RenewalUnit | null;
   change_at: string | null;
   services: SnapshotService[] | null;
   levels: LevelJson[] | null;
@@ -109,7 +117,8 @@ export const SERVICES_JSON = sql.raw(`(select json_agg(json_build_object(
 
 /** Reads plan, versions and balances in one statement, so that they are consistent. */
 const selectSnapshots = (organizationIds: SQL, userIds: SQL): SQL => sql`
-  select c.organization_id, c.user_id, c.id, c.version, c.end_date, c.auto_renew, c.renewal_days,
+  select c.organization_id, c.user_id, c.id, c.version, c.start_date, c.end_date, c.auto_renew, c.renewal_days,
+    c.renewal_value, c.renewal_unit,
     c.change_at,
     ${SERVICES_JSON} as services,
     (select json_agg(json_build_object(
@@ -142,9 +151,12 @@ function toSnapshot(row: SnapshotRow): ContractSnapshot {
   return {
     contractId: row.id,
     version: row.version,
+    startDate: new Date(row.start_date),
     endDate: new Date(row.end_date),
     autoRenew: row.auto_renew,
     renewalDays: row.renewal_days,
+    renewalValue: row.renewal_value,
+    renewalUnit: row.renewal_unit,
     changeAt: dateOf(row.change_at),
     services: row.services ?? [],
     thresholds: row.thresholds ?? DEFAULT_THRESHOLDS,

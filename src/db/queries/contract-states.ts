@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
 import { type Level, NO_HOLDS, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import type { RenewalUnit } from "../../core/period.ts";
 import { MAX_HOLD_MS } from "../../core/holds.ts";
 import type { StoredTrial } from "../../core/scheduled.ts";
 import { TRIAL_JSON, trialIn, type TrialView } from "./scheduled.ts";
@@ -34,10 +35,10 @@ export async function recordStates(
   if (input.contractIds.length === 0) return;
   await tx.execute(sql`
     insert into contract_states
-      (contract_id, organization_id, since, cause, start_date, end_date, auto_renew, renewal_days, services, levels,
-      overrides, trial)
+      (contract_id, organization_id, since, cause, start_date, end_date, auto_renew, renewal_days, renewal_value,
+      renewal_unit, services, levels, overrides, trial)
     select c.id, c.organization_id, ${input.now.toISOString()}::timestamptz, ${input.cause}, c.start_date, c.end_date, c.auto_renew,
-      c.renewal_days, coalesce(${SERVICES_JSON}, '[]'), coalesce((
+      c.renewal_days, c.renewal_value, c.renewal_unit, coalesce(${SERVICES_JSON}, '[]'), coalesce((
         select json_agg(json_build_object('serviceId', u.service_id, 'limitName', u.limit_name, 'resetAt', u.reset_at,
             'anchor', u.anchor, 'periodValue', u.period_value, 'periodUnit', u.period_unit)
             order by u.position, u.service_id collate "C")
@@ -57,6 +58,8 @@ export interface PastState {
   endDate: Date;
   autoRenew: boolean;
   renewalDays: number;
+  renewalValue: number | null;
+  renewalUnit: RenewalUnit | null;
   services: SnapshotService[];
   /** Levels with their balances at that moment. A level that was due but not yet renewed is unchanged. */
   levels: Level[];
@@ -89,6 +92,8 @@ interface Row extends Record<string, unknown> {
   end_date: string;
   auto_renew: boolean;
   renewal_days: number;
+  renewal_value: number | null;
+  renewal_unit: RenewalUnit | null;
   services: SnapshotService[];
   levels:
     | (Omit<Level, "anchor" | "resetAt" | "openHolds" | "holdDue" | "runningSince"> & {
@@ -119,7 +124,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
     select first.since as first_since, first.cause as first_cause,
       (select at from usage_ledger_start) as ledger_start,
       state.since, following.since as until, state.cause, state.start_date, state.end_date, state.auto_renew,
-      state.renewal_days, state.services, state.overrides, state.trial,
+      state.renewal_days, state.renewal_value, state.renewal_unit, state.services, state.overrides, state.trial,
       (select json_agg(json_build_object(
           'serviceId', s."serviceId", 'limitName', s."limitName", 'anchor', s.anchor, 'periodValue', s."periodValue",
           'periodUnit', s."periodUnit", 'consumed', greatest(0, coalesce(moved.sum, 0) + coalesce(carried.sum, 0)),
@@ -160,6 +165,7 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
       following.id is not null or (
         select state.start_date = c.start_date and state.end_date = c.end_date and state.auto_renew = c.auto_renew
           and state.renewal_days = c.renewal_days
+          and (state.renewal_value, state.renewal_unit) is not distinct from (c.renewal_value, c.renewal_unit)
           and state.services::jsonb = coalesce(${SERVICES_JSON}, '[]')::jsonb
           and coalesce(state.overrides, '[]')::jsonb = coalesce(${OVERRIDES_JSON}, '[]')::jsonb
         from contracts c where c.id = ${contractId}
@@ -188,6 +194,8 @@ export async function readRecord(db: Database, contractId: string, at: Date): Pr
             endDate: new Date(row.end_date),
             autoRenew: row.auto_renew,
             renewalDays: row.renewal_days,
+            renewalValue: row.renewal_value,
+            renewalUnit: row.renewal_unit,
             services: row.services,
             levels: (row.levels ?? []).map((level) => ({
               ...NO_HOLDS,

@@ -1,8 +1,10 @@
 import { asc, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/pg-core";
+import { type RenewalPeriod, renewalPeriodOf, runningDays } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts } from "../schema.ts";
+import { BILLING_JSON, billingIn, type BillingJson, type BillingView } from "./billing.ts";
 import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
 import { type OverrideJson, OVERRIDES_JSON, overridesIn, type OverrideView, type StoredOverride } from "./overrides.ts";
 import {
@@ -25,7 +27,14 @@ export interface ContractView {
     email?: string;
     phone?: string;
   };
-  billingPeriod: { startDate: Date; endDate: Date; autoRenew: boolean; renewalDays: number };
+  /** `renewalPeriod` only where it is set; `renewalDays` is then the length of the running period. */
+  billingPeriod: {
+    startDate: Date;
+    endDate: Date;
+    autoRenew: boolean;
+    renewalDays: number;
+    renewalPeriod?: RenewalPeriod;
+  };
   /** `held` only where open holds hold something. */
   usageLevels: Record<string, Record<string, { resetTimeStamp?: Date; consumed: number; held?: number }>>;
   organizationId: string;
@@ -46,6 +55,8 @@ export interface ContractView {
   scheduled?: Extract<ScheduledView, { kind: "novation" }>;
   /** The trial, while it lasts. */
   trial?: TrialView;
+  /** The subscription that the contract follows, if any. */
+  billing?: BillingView;
 }
 
 type ContractRow = typeof contracts.$inferSelect;
@@ -91,6 +102,8 @@ export interface ReadContract {
   /** The pending novation and the trial; null without one. A contract has at most one of them. */
   scheduled: Extract<ReadScheduled, { kind: "novation" }> | null;
   trial: TrialView | null;
+  /** Null without a followed subscription. */
+  billing: BillingView | null;
 }
 
 /**
@@ -108,11 +121,12 @@ export async function readContracts(db: Database, named: readonly { id: string }
       past: sql<HistoryJson[] | null>`${HISTORY_JSON}`,
       overrides: sql<OverrideJson[] | null>`${OVERRIDES_JSON}`,
       scheduled: sql<ScheduledJson | null>`${PENDING_JSON}`,
+      billing: sql<BillingJson | null>`${BILLING_JSON}`,
     })
     .from(c)
     .where(isAnyOf(c.id, ids));
   const contracts = new Map(
-    found.map(({ row, contracted, levels, past, overrides, scheduled }): [string, ReadContract] => [
+    found.map(({ row, contracted, levels, past, overrides, scheduled, billing }): [string, ReadContract] => [
       row.id,
       {
         view: viewOf(row, {
@@ -126,6 +140,7 @@ export async function readContracts(db: Database, named: readonly { id: string }
         services: contracted ?? [],
         overrides: overridesIn(overrides),
         ...pendingIn(scheduled === null ? null : scheduledIn(scheduled)),
+        billing: billingIn(billing),
       },
     ]),
   );
@@ -170,17 +185,19 @@ interface Belongings {
   past: readonly ContractView["history"][number][];
 }
 
+function billingPeriodOf(row: ContractRow): ContractView["billingPeriod"] {
+  const { startDate, endDate, autoRenew, renewalDays } = row;
+  const renewalPeriod = renewalPeriodOf(row);
+  if (renewalPeriod === undefined) return { startDate, endDate, autoRenew, renewalDays };
+  return { startDate, endDate, autoRenew, renewalDays: runningDays(row), renewalPeriod };
+}
+
 /** Builds the view of a contract from its row and related rows. */
 export function viewOf(row: ContractRow, { contracted, levels, past }: Belongings): ContractView {
   const view: ContractView = {
     id: row.id,
     userContact: userContact(row),
-    billingPeriod: {
-      startDate: row.startDate,
-      endDate: row.endDate,
-      autoRenew: row.autoRenew,
-      renewalDays: row.renewalDays,
-    },
+    billingPeriod: billingPeriodOf(row),
     usageLevels: {},
     organizationId: row.organizationId,
     ...(row.groupId === null ? {} : { groupId: row.groupId }),

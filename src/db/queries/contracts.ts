@@ -107,7 +107,7 @@ export async function addSubscriptions(
 export const USUAL_RENEWAL_DAYS = 30;
 
 /**
- * Restarts the billing period of each contract at `now`, for its own number of days. Default: 30, for a contract that had
+ * Restarts the billing period of each contract at `now`, for its own period or number of days. Default: 30, for a contract that had
  * lost all services and therefore has 0. With `exceptEnded`, ended contracts keep their period. A trial keeps it always.
  */
 export async function restartBilling(
@@ -120,7 +120,12 @@ export async function restartBilling(
       select 1 from scheduled_changes s
       where s.contract_id = contracts.id and s.state = 'pending' and s.kind = 'trialEnd'))`;
   const days = sql`case when renewal_days < 1 then ${USUAL_RENEWAL_DAYS}::integer else renewal_days end`;
-  const end = sql`least(${moment} + (${days}) * interval '24 hours', ${new Date(END_OF_TIME).toISOString()}::timestamptz)`;
+  // In UTC, whatever the time zone of the session: months are clamped to their last day, as addPeriod does.
+  const months = sql`renewal_value * case renewal_unit when 'YEAR' then 12 else 1 end`;
+  const calendarEnd = sql`case when renewal_unit = 'DAY' then ${moment} + renewal_value * interval '24 hours'
+    else (${moment} at time zone 'UTC' + make_interval(months => ${months})) at time zone 'UTC' end`;
+  const end = sql`least(case when renewal_unit is null then ${moment} + (${days}) * interval '24 hours'
+    else ${calendarEnd} end, ${new Date(END_OF_TIME).toISOString()}::timestamptz)`;
   await tx.execute(sql`
     update contracts set
       start_date = case when ${isKept} then start_date else ${moment} end,
@@ -178,7 +183,8 @@ export async function removeServicesFromContracts(
   await followLevels(tx, input);
   await restartBilling(tx, { contractIds, autoRenew: undefined, now });
   await tx.execute(sql`
-    update contracts c set end_date = start_date, auto_renew = false, renewal_days = 0
+    update contracts c
+    set end_date = start_date, auto_renew = false, renewal_days = 0, renewal_value = null, renewal_unit = null
     where ${isAnyOf(sql`id`, contractIds)} and not exists (select 1 from contract_services cs where cs.contract_id = c.id)
   `);
   await recordStates(tx, { contractIds, cause: "removal", now });

@@ -1,7 +1,7 @@
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import { serviceKey } from "../../core/pricing/names.ts";
 import type { Database } from "../postgres/connect.ts";
-import { textArray } from "../postgres/lists.ts";
+import { isAnyOf, textArray } from "../postgres/lists.ts";
 import { pricings, services } from "../schema.ts";
 
 export { serviceKey, versionKey } from "../../core/pricing/names.ts";
@@ -136,4 +136,32 @@ export async function viewServices(db: Database, rows: readonly ServiceRow[]): P
     }
     return view;
   });
+}
+
+/** Finds the newest active version of each of these enabled services. Services without one are absent. */
+export async function newestActiveVersions(
+  db: Database,
+  organizationId: string,
+  serviceKeys: readonly string[],
+): Promise<{ key: string; serviceId: string; pricingId: string; version: string; hash: string }[]> {
+  if (serviceKeys.length === 0) return [];
+  return db
+    .selectDistinctOn([services.nameKey], {
+      key: services.nameKey,
+      serviceId: services.id,
+      pricingId: pricings.id,
+      version: pricings.version,
+      hash: pricings.modelHash,
+    })
+    .from(services)
+    .innerJoin(pricings, eq(pricings.serviceId, services.id))
+    .where(
+      and(
+        eq(services.organizationId, organizationId),
+        eq(services.disabled, false),
+        eq(pricings.availability, "active"),
+        isAnyOf(services.nameKey, serviceKeys),
+      ),
+    )
+    .orderBy(asc(services.nameKey), desc(pricings.declaredAt), asc(pricings.position));
 }

@@ -11,6 +11,7 @@ import {
   type ScheduledState,
   type StoredTrial,
 } from "../../core/scheduled.ts";
+import type { ActorKind } from "../../core/access/caller.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, scheduledChanges, scheduledSubscriptions } from "../schema.ts";
@@ -329,15 +330,21 @@ export function trialEvent(
   return { organizationId, event };
 }
 
-/** Cancels the pending changes of locked contracts, all or of one kind. Returns them in the order of the contracts. */
+/**
+ * Cancels the pending changes of locked contracts, all or of one kind and kind of author. Returns them in the order of the
+ * contracts.
+ */
 export async function cancelPending(
   tx: Database,
   contractIds: readonly string[],
   why: CancelReason,
   kind?: ContractChange,
+  author?: ActorKind,
 ): Promise<PendingChange[]> {
   const all = await readPending(tx, contractIds);
-  const pending = kind === undefined ? all : all.filter((change) => change.kind === kind);
+  const pending = all
+    .filter((change) => kind === undefined || change.kind === kind)
+    .filter((change) => author === undefined || change.actorKind === author);
   await settleChanges(
     tx,
     pending.map(({ contractId }) => contractId),

@@ -1,3 +1,5 @@
+import { eq } from "drizzle-orm";
+import { nextBoundary, type RenewalPeriod } from "../../core/period.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
@@ -18,10 +20,33 @@ type ContractRow = typeof contracts.$inferSelect;
 export interface BillingChanges {
   endDate?: Date | undefined;
   autoRenew?: boolean | undefined;
+  /** Takes the place of a period on the calendar. */
   renewalDays?: number | undefined;
+  /** Takes the place of a number of days. Without `endDate`, the end is that of the running period. */
+  renewalPeriod?: RenewalPeriod | undefined;
 }
 
 const END_BEFORE_START = "End date cannot be before the start date";
+
+/** Returns the columns that a renewal by days or on the calendar sets. */
+const renewalOf = ({ renewalDays, renewalPeriod }: BillingChanges) => ({
+  ...(renewalDays === undefined ? {} : { renewalDays, renewalValue: null, renewalUnit: null }),
+  ...(renewalPeriod === undefined ? {} : { renewalValue: renewalPeriod.value, renewalUnit: renewalPeriod.unit }),
+});
+
+/**
+ * Moves the ends of lasting periods to the end of the running period on the calendar. A trial and a contract that has ended
+ * keep theirs.
+ */
+async function alignEnds(ctx: Context, rows: readonly ContractRow[], renewalPeriod: RenewalPeriod): Promise<void> {
+  const now = ctx.resources.now();
+  for (const row of rows) {
+    const isOver = !row.autoRenew && row.endDate.getTime() < now.getTime();
+    if (isOver || row.changeAt?.getTime() === row.endDate.getTime()) continue;
+    const endDate = nextBoundary(row.startDate, renewalPeriod, now);
+    await ctx.db.update(contracts).set({ endDate }).where(eq(contracts.id, row.id));
+  }
+}
 
 async function applyBilling(ctx: Context, ids: readonly string[], changes: BillingChanges): Promise<void> {
   await ctx.db
@@ -29,7 +54,7 @@ async function applyBilling(ctx: Context, ids: readonly string[], changes: Billi
     .set({
       ...(changes.endDate === undefined ? {} : { endDate: changes.endDate }),
       ...(changes.autoRenew === undefined ? {} : { autoRenew: changes.autoRenew }),
-      ...(changes.renewalDays === undefined ? {} : { renewalDays: changes.renewalDays }),
+      ...renewalOf(changes),
       updatedAt: ctx.resources.now(),
     })
     .where(isAnyOf(contracts.id, ids));
@@ -46,6 +71,9 @@ async function changeBilling(
 ): Promise<{ after: FactsById; last: Addressed[] }> {
   const ids = rows.map((row) => row.id);
   await applyBilling(ctx, ids, changes);
+  if (changes.renewalPeriod !== undefined && changes.endDate === undefined) {
+    await alignEnds(ctx, rows, changes.renewalPeriod);
+  }
   if (changes.endDate !== undefined) await followPeriodEnds(ctx.db, ids);
   const facts = await readFacts(ctx.db, ids);
   // A change that this call makes due is the contract's next recorded state.
@@ -55,7 +83,8 @@ async function changeBilling(
     cause: "billing",
     now: ctx.resources.now(),
   });
-  const given = { endDate: changes.endDate, autoRenew: changes.autoRenew, renewalDays: changes.renewalDays };
+  const { endDate, autoRenew, renewalDays, renewalPeriod } = changes;
+  const given = { endDate, autoRenew, renewalDays, renewalPeriod };
   const after = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   await auditContracts(
     ctx,

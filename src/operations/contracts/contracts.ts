@@ -1,5 +1,5 @@
 import { eq, sql } from "drizzle-orm";
-import { addPeriod } from "../../core/period.ts";
+import { addPeriod, type RenewalPeriod } from "../../core/period.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import { violates } from "../../db/postgres/connect.ts";
 import { namedEvents, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
@@ -26,7 +26,13 @@ export interface NewContract extends Subscription {
     email?: string | undefined;
     phone?: string | undefined;
   };
-  billingPeriod?: { autoRenew?: boolean | undefined; renewalDays?: number | undefined } | undefined;
+  billingPeriod?:
+    | {
+        autoRenew?: boolean | undefined;
+        renewalDays?: number | undefined;
+        renewalPeriod?: RenewalPeriod | undefined;
+      }
+    | undefined;
   groupId?: string | undefined;
   trial?: NewTrial | undefined;
 }
@@ -66,7 +72,7 @@ export async function createContract(
       const locked =
         (await lockServices(ctx, [organizationId], contract)).get(organizationId) ?? new Map<string, string>();
       const next = await resolveSubscription(ctx, locked, contract, "creation");
-      const renewalDays = contract.billingPeriod?.renewalDays ?? USUAL_RENEWAL_DAYS;
+      const { renewalDays = USUAL_RENEWAL_DAYS, renewalPeriod } = contract.billingPeriod ?? {};
       const now = ctx.resources.now();
       const { userId } = userContact;
       const { trial } = contract;
@@ -84,9 +90,11 @@ export async function createContract(
         phone: userContact.phone ?? null,
         groupId: contract.groupId ?? null,
         startDate: now,
-        endDate: checked?.until ?? addPeriod(now, { value: renewalDays, unit: "DAY" }),
+        endDate: checked?.until ?? addPeriod(now, renewalPeriod ?? { value: renewalDays, unit: "DAY" }),
         autoRenew: contract.billingPeriod?.autoRenew ?? false,
         renewalDays,
+        renewalValue: renewalPeriod?.value ?? null,
+        renewalUnit: renewalPeriod?.unit ?? null,
         changeAt: checked?.until ?? null,
       });
       await addSubscriptions(ctx.db, { contractIds: [id], next, now });

@@ -1,5 +1,5 @@
 import { and, eq, lt, sql } from "drizzle-orm";
-import { renewedEnd } from "../../core/period.ts";
+import { type Renewal, renewedBillingEnd } from "../../core/period.ts";
 import type { Database } from "../../db/postgres/connect.ts";
 import { type NamedChange, namedEvents, readFacts } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
@@ -107,8 +107,11 @@ async function renewBatch(tx: Database, now: Date): Promise<number> {
   const rows = await tx
     .select({
       id: contracts.id,
+      startDate: contracts.startDate,
       endDate: contracts.endDate,
       renewalDays: contracts.renewalDays,
+      renewalValue: contracts.renewalValue,
+      renewalUnit: contracts.renewalUnit,
     })
     .from(contracts)
     // A literal, not a parameter: the planner uses the partial index only if it can prove the predicate.
@@ -122,7 +125,7 @@ async function renewBatch(tx: Database, now: Date): Promise<number> {
   return rows.length;
 }
 
-type RenewableRow = Pick<typeof contracts.$inferSelect, "id" | "endDate" | "renewalDays">;
+type RenewableRow = Renewal & { id: string };
 
 /** Renews locked contracts whose billing period has ended. Returns the new end of each, and the events. */
 export async function renewContracts(
@@ -130,7 +133,7 @@ export async function renewContracts(
   rows: readonly RenewableRow[],
   now: Date,
 ): Promise<{ endDates: Date[]; events: Addressed[] }> {
-  const renewed = rows.map(({ id, endDate, renewalDays }) => ({ id, endDate: renewedEnd(endDate, renewalDays, now) }));
+  const renewed = rows.map((row) => ({ id: row.id, endDate: renewedBillingEnd(row, now) }));
   const ends = renewed.map(({ endDate }) => endDate.toISOString());
   const contractIds = rows.map(({ id }) => id);
   const before = await readFacts(tx, contractIds);

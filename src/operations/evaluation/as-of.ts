@@ -88,9 +88,9 @@ async function findPast(ctx: Context, address: ContractAddress, at: Date): Promi
 }
 
 function viewAt({ row, state }: Past, past: ContractView["history"] = []): ContractView {
-  const { startDate, endDate, autoRenew, renewalDays } = state;
+  const { startDate, endDate, autoRenew, renewalDays, renewalValue, renewalUnit } = state;
   return viewOf(
-    { ...row, startDate, endDate, autoRenew, renewalDays },
+    { ...row, startDate, endDate, autoRenew, renewalDays, renewalValue, renewalUnit },
     {
       contracted: state.services,
       levels: state.services.flatMap(({ key, serviceId }) =>
@@ -123,7 +123,7 @@ export async function showContractAt(
   const { services, overrides, trial } = past.state;
   const shown = await withCustomTerms(
     ctx,
-    [{ view: viewAt(past, history), services, overrides, scheduled: null, trial }],
+    [{ view: viewAt(past, history), services, overrides, scheduled: null, trial, billing: null }],
     at,
   );
   return { ...(shown[0] ?? viewAt(past, history)), asOf: past.asOf };
@@ -146,9 +146,12 @@ async function prepareAt(ctx: Context, userId: string, at: Date): Promise<Prepar
   const contractThen: ContractSnapshot = {
     contractId: row.id,
     version: "",
+    startDate: state.startDate,
     endDate: state.endDate,
     autoRenew: state.autoRenew,
     renewalDays: state.renewalDays,
+    renewalValue: state.renewalValue,
+    renewalUnit: state.renewalUnit,
     changeAt: null,
     services: state.services,
     levels: state.levels.map((level) => ({ ...level, ...NONE_RAISED, version: "" })),

@@ -1,6 +1,6 @@
 import { eq } from "drizzle-orm";
 import { type MaybePromise, chain } from "../../core/maybe-promise.ts";
-import { renewedEnd } from "../../core/period.ts";
+import { renewedBillingEnd } from "../../core/period.ts";
 import { sum } from "../../core/exact.ts";
 import { type Evaluation, readsUsage } from "../../core/pricing/evaluate.ts";
 import { namedEvents, readFacts } from "../../db/queries/contract-facts.ts";
@@ -220,7 +220,7 @@ async function renewContract(
   now: Date,
 ): Promise<{ renewed: ContractSnapshot; events: Addressed[] }> {
   const { contractId } = contract;
-  const endDate = renewedEnd(contract.endDate, contract.renewalDays, now);
+  const endDate = renewedBillingEnd(contract, now);
   const before = await readFacts(ctx.db, [contractId]);
   await ctx.db.update(contracts).set({ endDate, updatedAt: now }).where(eq(contracts.id, contractId));
   await recordStates(ctx.db, { contractIds: [contractId], cause: "renewal", now });
@@ -236,7 +236,7 @@ async function renewContract(
 export function asRenewed(contract: ContractSnapshot, at: Date): ContractSnapshot {
   return {
     ...contract,
-    endDate: isExpired(contract, at) ? renewedEnd(contract.endDate, contract.renewalDays, at) : contract.endDate,
+    endDate: isExpired(contract, at) ? renewedBillingEnd(contract, at) : contract.endDate,
     levels: contract.levels.map((level) =>
       isDue(level, at) ? { ...level, consumed: 0, resetAt: boundaryAfter(level, at) ?? null } : level,
     ),

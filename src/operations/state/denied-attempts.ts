@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { authorOf, type Caller } from "../../core/access/caller.ts";
+import { type ActorKind, authorOf, type Caller } from "../../core/access/caller.ts";
 import type { Database } from "../../db/postgres/connect.ts";
 
 /** The `action` of audit entries about denied attempts. */
@@ -35,7 +35,7 @@ export interface DeniedAttempts {
 interface Entry {
   at: Date;
   organizationId: string | null;
-  actorKind: Caller["kind"];
+  actorKind: ActorKind;
   actorId: string | null;
   target: string;
   status: number;

@@ -1,0 +1,41 @@
+import type { BillingOutcome, SubscriptionContent } from "./message.ts";
+import { received, type SubscriptionRegister } from "./register.ts";
+import { mapItems, mapKnownItems, type PriceMap } from "./terms.ts";
+
+/** What a message makes of the subscription that a contract follows. */
+export type Decision =
+  | { readonly register: SubscriptionRegister; readonly isNewest: boolean }
+  | { readonly outcome: Extract<BillingOutcome, "unmapped" | "failed">; readonly reason: string };
+
+/**
+ * Decides what a message of a subscription does: from what is known of the subscription and the message to what is known
+ * then, or to why the contract stays as it is. Source: contract billing §3.
+ */
+export function decide(
+  known: SubscriptionRegister | undefined,
+  message: { readonly createdAt: number; readonly content: SubscriptionContent },
+  prices: PriceMap,
+): Decision {
+  const { createdAt, content } = message;
+  const { periodStart, periodEnd, items, status } = content;
+  if (periodStart !== null && periodEnd !== null && periodEnd < periodStart) {
+    return { outcome: "failed", reason: "The period ends before it starts" };
+  }
+  if (items.length > MAX_ITEMS) return { outcome: "failed", reason: `A subscription has at most ${MAX_ITEMS} items` };
+  const mapped = mapItems(items, prices);
+  if ("services" in mapped) return received(known, content, { createdAt, services: mapped.services });
+  // Losing must not depend on a map: an unknown price beside a known one would keep what nobody pays for.
+  if (status === "ended") {
+    const services = mapKnownItems(items, prices);
+    if (known !== undefined || Object.keys(services).length > 0) {
+      return received(known, content, { createdAt, services });
+    }
+  }
+  return "unmapped" in mapped
+    ? { outcome: "unmapped", reason: unmappedReason(mapped.unmapped) }
+    : { outcome: "failed", reason: mapped.problem };
+}
+
+const MAX_ITEMS = 100;
+
+export const unmappedReason = (price: string) => `The price ${price} is in no map`;

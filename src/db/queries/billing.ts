@@ -1,0 +1,170 @@
+import { and, eq, sql } from "drizzle-orm";
+import type { Followed, ShownSubscription } from "../../core/billing/target.ts";
+import type { AppliedTarget } from "../../core/billing/plan.ts";
+import type { SubscriptionRegister } from "../../core/billing/register.ts";
+import type { Database } from "../postgres/connect.ts";
+import { textArray } from "../postgres/lists.ts";
+import { billingConnections, billingLinks, billingSubscriptions, contractBilling } from "../schema.ts";
+
+/** Address of a subscription. */
+export interface SubscriptionName {
+  connectionId: string;
+  organizationId: string;
+  subscription: string;
+}
+
+const at = ({ connectionId, subscription }: SubscriptionName) =>
+  and(eq(billingSubscriptions.connectionId, connectionId), eq(billingSubscriptions.subscription, subscription));
+
+/**
+ * Locks names of a connection until the transaction ends, in byte order: messages that share a subscription, a customer or a
+ * payment are handled one after the other.
+ */
+export async function lockNames(tx: Database, connectionId: string, names: readonly string[]): Promise<void> {
+  const sorted = [...new Set(names)].sort().map((name) => `billing ${connectionId} ${name}`);
+  await tx.execute(sql`
+    select pg_advisory_xact_lock(hashtextextended(name, 0)) from unnest(${textArray(sorted)}) with ordinality as given (name, place)
+    order by place`);
+}
+
+/** Reads what is known of a subscription. */
+export async function readSubscription(
+  tx: Database,
+  name: SubscriptionName,
+): Promise<typeof billingSubscriptions.$inferSelect | undefined> {
+  const [row] = await tx.select().from(billingSubscriptions).where(at(name));
+  return row;
+}
+
+/** Stores what is known of a subscription. */
+export async function putSubscription(
+  tx: Database,
+  row: SubscriptionName & { userId: string; register: SubscriptionRegister },
+): Promise<void> {
+  await tx
+    .insert(billingSubscriptions)
+    .values(row)
+    .onConflictDoUpdate({
+      target: [
+        billingSubscriptions.connectionId,
+        billingSubscriptions.subscription,
+        billingSubscriptions.organizationId,
+      ],
+      set: { register: row.register },
+    });
+}
+
+/** Reads the subscriptions of an end user over all connections of the organization, without detached ones. */
+export async function readFollowed(
+  tx: Database,
+  user: { organizationId: string; userId: string },
+): Promise<(Followed & { connectionId: string })[]> {
+  return tx
+    .select({
+      connectionId: billingConnections.id,
+      provider: billingConnections.provider,
+      register: billingSubscriptions.register,
+      terms: { graceDays: billingConnections.graceDays, ended: billingConnections.ended },
+    })
+    .from(billingSubscriptions)
+    .innerJoin(billingConnections, eq(billingConnections.id, billingSubscriptions.connectionId))
+    .where(
+      and(
+        eq(billingSubscriptions.organizationId, user.organizationId),
+        eq(billingSubscriptions.userId, user.userId),
+        eq(billingSubscriptions.isDetached, false),
+      ),
+    )
+    .orderBy(billingSubscriptions.connectionId, billingSubscriptions.subscription);
+}
+
+/** Reads the target that was applied to a contract last; null if none was. */
+export async function readApplied(tx: Database, contractId: string): Promise<AppliedTarget | null> {
+  const [row] = await tx
+    .select({ applied: contractBilling.applied })
+    .from(contractBilling)
+    .where(eq(contractBilling.contractId, contractId));
+  return row?.applied ?? null;
+}
+
+/** Stores the target that was applied to a contract, and the subscription that it shows. */
+export async function putApplied(
+  tx: Database,
+  input: {
+    contractId: string;
+    organizationId: string;
+    applied: AppliedTarget;
+    shown: (ShownSubscription & { connectionId: string }) | null;
+  },
+): Promise<void> {
+  const { shown, ...row } = input;
+  const columns = {
+    applied: row.applied,
+    connectionId: shown?.connectionId ?? null,
+    provider: shown?.provider ?? null,
+    subscription: shown?.subscription ?? null,
+    customer: shown?.customer ?? null,
+    status: shown?.status ?? null,
+    since: shown === null ? null : new Date(shown.since),
+  };
+  await tx
+    .insert(contractBilling)
+    .values({ ...row, ...columns })
+    .onConflictDoUpdate({ target: [contractBilling.contractId, contractBilling.organizationId], set: columns });
+}
+
+/** A subscription or customer of a connection. */
+interface LinkName {
+  kind: "subscription" | "customer";
+  name: string;
+}
+
+/** Finds the user that messages named for a subscription, else for its customer. */
+export async function linkedUser(
+  tx: Database,
+  connectionId: string,
+  { subscription, customer }: { subscription: string | null; customer: string | null },
+): Promise<string | null> {
+  const rows = await tx
+    .select({ kind: billingLinks.kind, userId: billingLinks.userId })
+    .from(billingLinks)
+    .where(
+      and(
+        eq(billingLinks.connectionId, connectionId),
+        sql`(${billingLinks.kind}, ${billingLinks.name}) in (('subscription', ${subscription ?? ""}), ('customer', ${customer ?? ""}))`,
+      ),
+    );
+  return (rows.find(({ kind }) => kind === "subscription") ?? rows[0])?.userId ?? null;
+}
+
+/** Stores the user of a subscription or customer, unless a newer message has named one. */
+export async function putLink(
+  tx: Database,
+  link: LinkName & { connectionId: string; organizationId: string; userId: string; linkedAt: Date },
+): Promise<void> {
+  await tx
+    .insert(billingLinks)
+    .values(link)
+    .onConflictDoUpdate({
+      target: [billingLinks.connectionId, billingLinks.kind, billingLinks.name, billingLinks.organizationId],
+      set: { userId: link.userId, linkedAt: link.linkedAt },
+      setWhere: sql`${billingLinks.linkedAt} <= ${link.linkedAt.toISOString()}::timestamptz`,
+    });
+}
+
+/** SQL expression: the subscription that contract `c` follows; null without one. Read it with {@link billingIn}. */
+export const BILLING_JSON = sql.raw(`(select json_build_object('provider', b.provider, 'subscription', b.subscription,
+      'customer', b.customer, 'status', b.status, 'since', b.since)
+    from contract_billing b where b.contract_id = c.id and b.subscription is not null)`);
+
+/** The subscription that a contract follows, as contracts show it. Source: contract billing §3. */
+export interface BillingView extends Omit<ShownSubscription, "since"> {
+  /** Start of the subscription. */
+  since: Date;
+}
+
+export type BillingJson = Omit<BillingView, "since"> & { since: string };
+
+/** Reads a subscription that {@link BILLING_JSON} built. */
+export const billingIn = (json: BillingJson | null): BillingView | null =>
+  json === null ? null : { ...json, since: new Date(json.since) };

@@ -1,0 +1,98 @@
+import { and, eq } from "drizzle-orm";
+import { ADAPTERS } from "../../core/billing/adapters.ts";
+import type { BillingMessage, BillingOutcome, RawMessage } from "../../core/billing/message.ts";
+import { violates } from "../../db/postgres/connect.ts";
+import { lockNames } from "../../db/queries/billing.ts";
+import { type Addressed, recordEvents } from "../../db/queries/outbox.ts";
+import { billingConnections, billingMessages } from "../../db/schema.ts";
+import { isIdentifier } from "../access.ts";
+import { type Context, transaction } from "../context.ts";
+import { openApiKey } from "../credentials.ts";
+import { Failure } from "../errors.ts";
+import type { ConnectionRow } from "./connections.ts";
+import { handleMessage, namesOf } from "./handle.ts";
+
+/** What a provider is answered. */
+export interface MessageAnswer {
+  outcome: BillingOutcome;
+  reason: string | null;
+}
+
+const notFound = (connectionId: string) => new Failure("notFound", `Billing connection ${connectionId} not found`);
+
+/**
+ * Receives a provider's message: verifies it, moves the contract, and stores the outcome, all in one transaction. A repeated
+ * message answers what it answered. Source: contract billing §3.
+ * @throws Failure notFound for an unknown connection; invalid for a wrong signature.
+ */
+export async function receiveMessage(
+  ctx: Context,
+  { connectionId, raw }: { connectionId: string; raw: RawMessage },
+): Promise<MessageAnswer> {
+  if (!isIdentifier(connectionId)) throw notFound(connectionId);
+  const [connection] = await ctx.db.select().from(billingConnections).where(eq(billingConnections.id, connectionId));
+  if (connection === undefined) throw notFound(connectionId);
+  const adapter = ADAPTERS[connection.provider];
+  const now = ctx.resources.now();
+  if (!(await adapter.verify(raw, await secretsOf(ctx, connection, now), now))) {
+    throw new Failure("invalid", "The signature is not valid");
+  }
+  const message = adapter.read(raw, connection.userIdRule);
+  // Without an id it cannot be stored; a provider that repeats it would not change it.
+  if (typeof message === "string") return { outcome: "failed", reason: message };
+  return retryCreation(() => store(ctx, connection, message));
+}
+
+async function secretsOf(ctx: Context, connection: ConnectionRow, now: Date): Promise<string[]> {
+  const { secretSealed, previousSecretSealed, previousSecretUntil } = connection;
+  const { keyring } = ctx.resources;
+  const isAccepted = previousSecretUntil !== null && previousSecretUntil.getTime() > now.getTime();
+  const sealed = isAccepted && previousSecretSealed !== null ? [secretSealed, previousSecretSealed] : [secretSealed];
+  return Promise.all(sealed.map((each) => openApiKey(keyring, each)));
+}
+
+/** Attempts of which each may lose a race for the creation of the contract. */
+const CREATION_ATTEMPTS = 4;
+
+/** Repeats work that lost a race for the creation of a contract: it then finds the contract. */
+export async function retryCreation<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (attempt === CREATION_ATTEMPTS || !violates(error, "contracts_user_unique")) throw error;
+    }
+  }
+}
+
+function store(ctx: Context, connection: ConnectionRow, message: BillingMessage): Promise<MessageAnswer> {
+  const { id: connectionId, organizationId } = connection;
+  return transaction({ ...ctx, author: { actorKind: "billing", actorId: connectionId } }, async (ctx) => {
+    await lockNames(ctx.db, connectionId, [...namesOf(message), `message ${message.id}`]);
+    const [known] = await ctx.db
+      .select({ outcome: billingMessages.outcome, reason: billingMessages.reason })
+      .from(billingMessages)
+      .where(and(eq(billingMessages.connectionId, connectionId), eq(billingMessages.messageId, message.id)));
+    if (known !== undefined) return known;
+    const events: Addressed[] = [];
+    const { outcome, reason, userId } = await handleMessage(ctx, connection, message, events);
+    const { content } = message;
+    const now = ctx.resources.now();
+    await ctx.db.insert(billingMessages).values({
+      connectionId,
+      organizationId,
+      messageId: message.id,
+      type: message.type,
+      subscription: "subscription" in content ? content.subscription : null,
+      customer: "customer" in content ? content.customer : null,
+      userId,
+      createdAt: message.createdAt === 0 ? now : new Date(message.createdAt),
+      receivedAt: now,
+      content,
+      outcome,
+      reason,
+    });
+    await recordEvents(ctx.db, events);
+    return { outcome, reason };
+  });
+}

@@ -1,0 +1,322 @@
+import { z } from "zod";
+import { BILLING_OUTCOMES, BILLING_PROVIDERS, SUBSCRIPTION_STATUSES } from "../core/billing/message.ts";
+import { objectError } from "./change-bodies.ts";
+import { EXAMPLE, id, moment } from "./common.ts";
+import type { Operation } from "./operation.ts";
+import { requiredNotNull } from "./subscription.ts";
+
+const SECRET = "The secret field must be a text of 7 to 255 characters that begins with whsec_";
+const secretText = (sentence: string) =>
+  z.string(requiredNotNull("The secret field is required", sentence)).regex(/^whsec_[\x21-\x7e]{1,249}$/, sentence);
+
+const PRICE =
+  "Each value in prices must be {service, plan}, {service, addOn, quantity} or {service, limit, amount, expiresInDays}";
+const nameText = (sentence: string) => z.string(sentence).min(1, sentence).max(255, sentence);
+const name = nameText(PRICE);
+const mappedPrice = z.union(
+  [
+    z.strictObject({ service: name, plan: name }),
+    z.strictObject({
+      service: name,
+      addOn: name,
+      quantity: z.int().min(1).max(1_000_000).optional().describe("Units of the add-on per unit. Default: 1"),
+    }),
+    z.strictObject({
+      service: name,
+      limit: name,
+      amount: z.number().gt(0).max(100_000_000).describe("Amount of the block"),
+      expiresInDays: z.int().min(1).max(3650).optional().describe("Default: the block never ends"),
+    }),
+  ],
+  PRICE,
+);
+const MAX_PRICES = 500;
+const prices = z
+  .record(
+    z.string().min(1, PRICE).max(255, PRICE),
+    mappedPrice,
+    requiredNotNull("The prices field is required", "The prices field must be an object"),
+  )
+  .refine(
+    (map) => Object.keys(map).length <= MAX_PRICES,
+    `The prices field must not have more than ${MAX_PRICES} entries`,
+  );
+
+const USER_ID = "The userId field must be metadata.<key>, customer or client_reference_id";
+const userId = z
+  .string(USER_ID)
+  .regex(/^(metadata\.[^\s]{1,100}|customer|client_reference_id)$/, USER_ID)
+  .describe("Where the id of the end user stands");
+const ENDED = "The ended field must be an object where keys are service names and values are plan names or null";
+const ended = z
+  .record(z.string().min(1, ENDED).max(255, ENDED), nameText(ENDED).nullable(), ENDED)
+  .refine((map) => Object.keys(map).length <= MAX_PRICES, ENDED)
+  .describe("Plan that an ended subscription leaves, by service; null, and the default: the contract ends");
+const GRACE = "The graceDays field must be a whole number from 0 to 60";
+const graceDays = z.int(GRACE).min(0, GRACE).max(60, GRACE).describe("Days for which `past_due` keeps everything");
+
+/** Sets a connection. Absent fields get their defaults; an absent secret stays. */
+export const billingConnectionToSet = z
+  .strictObject(
+    {
+      secret: secretText(SECRET).optional().describe("Signing secret of the endpoint; required at creation"),
+      previousSecret: secretText(SECRET.replace("secret", "previousSecret"))
+        .optional()
+        .describe("Also accepted for 24 hours. Default: the secret that this call replaces"),
+      prices: prices.describe("What each price id of the provider stands for"),
+      userId: userId.optional(),
+      ended: ended.optional(),
+      graceDays: graceDays.optional(),
+    },
+    objectError("The body must be an object"),
+  )
+  .meta({ id: "BillingConnectionToSet" });
+
+export const billingProvider = z.enum(BILLING_PROVIDERS);
+export const billingOutcome = z.enum(BILLING_OUTCOMES);
+
+/** Outcomes that can be repeated together. */
+export const REPEATED_OUTCOMES = ["unmapped", "failed", "waiting"] as const;
+
+const problem = z
+  .strictObject({
+    price: z.string().nullable().describe("Price id whose target is missing; null: the target has no price id"),
+    service: z.string(),
+    plan: z.string().nullable(),
+    addOn: z.string().nullable(),
+    limit: z.string().nullable(),
+    message: z.string(),
+  })
+  .meta({ id: "BillingProblem" });
+
+export const billingConnection = z
+  .strictObject({
+    id,
+    provider: billingProvider,
+    url: z.string().describe("Address to which the provider sends its messages"),
+    secret: z.string().describe("The last four characters, behind `whsec_…`"),
+    previousSecretUntil: moment.nullable().describe("The previous secret is accepted until then; null without one"),
+    prices: z.record(z.string(), mappedPrice),
+    userId: z.string(),
+    ended: z.record(z.string(), z.string().nullable()),
+    graceDays: z.number(),
+    problems: z
+      .array(problem)
+      .describe("What the map names and the newest active version lacks; and what has a price but no price id"),
+    createdAt: moment,
+    updatedAt: moment,
+  })
+  .meta({ id: "BillingConnection" });
+
+export const billingMessage = z
+  .strictObject({
+    id: z.string().describe("The provider's id of the message"),
+    type: z.string(),
+    subscription: z.string().nullable(),
+    userId: z.string().nullable(),
+    createdAt: moment.describe("Moment that the message states"),
+    receivedAt: moment,
+    outcome: billingOutcome,
+    reason: z.string().nullable(),
+  })
+  .meta({ id: "BillingMessage" });
+
+export const billingMessagePage = z
+  .strictObject({
+    data: z.array(billingMessage),
+    next: z.string().nullable().describe("`before` of the next page; null on the last"),
+  })
+  .meta({ id: "BillingMessagePage" });
+
+export const billingReplay = z
+  .strictObject({
+    replayed: z.number(),
+    outcomes: z.partialRecord(billingOutcome, z.number()).describe("Messages by new outcome"),
+    remaining: z.number().describe("Messages that still have the outcome and were not repeated by this call"),
+  })
+  .meta({ id: "BillingReplay" });
+
+export const billingAnswer = z
+  .strictObject({ outcome: billingOutcome, reason: z.string().nullable() })
+  .meta({ id: "BillingAnswer" });
+
+/** The subscription that a contract follows. */
+export const contractBilling = z
+  .strictObject({
+    provider: billingProvider,
+    subscription: z.string(),
+    customer: z.string().nullable(),
+    status: z.enum(SUBSCRIPTION_STATUSES),
+    since: moment.describe("Start of the subscription"),
+  })
+  .meta({ id: "ContractBilling" });
+
+const CONNECTION = {
+  id: EXAMPLE.connectionId,
+  provider: "stripe",
+  url: `https://faregate.example.com/api/v1/billing/${EXAMPLE.connectionId}`,
+  secret: "whsec_…abcd",
+  previousSecretUntil: null,
+  prices: { price_pro: { service: "tasker", plan: "PRO" }, price_tasks: { service: "tasker", addOn: "extraTasks" } },
+  userId: "metadata.userId",
+  ended: { tasker: "FREE" },
+  graceDays: 7,
+  problems: [
+    {
+      price: null,
+      service: "tasker",
+      plan: "BUSINESS",
+      addOn: null,
+      limit: null,
+      message: "Plan BUSINESS of tasker has a price and no price id",
+    },
+  ],
+  createdAt: EXAMPLE.createdAt,
+  updatedAt: EXAMPLE.updatedAt,
+};
+const MESSAGE = {
+  id: "evt_1",
+  type: "customer.subscription.updated",
+  subscription: "sub_1",
+  userId: "ada",
+  createdAt: EXAMPLE.createdAt,
+  receivedAt: EXAMPLE.createdAt,
+  outcome: "applied",
+  reason: null,
+};
+const NOT_CONNECTED = { 404: "The organization has no connection to stripe" };
+
+/** Connections to payment providers, for members with their user keys. */
+export const billingOperations: readonly Operation[] = [
+  {
+    id: "setBillingConnection",
+    group: "Billing",
+    method: "PUT",
+    path: "/organizations/{organizationId}/billing/{provider}",
+    summary: "Connect a payment provider",
+    description:
+      "Creates or replaces the connection whose messages move contracts. The secret is stored encrypted and never returned; a replaced one is accepted for 24 hours more.",
+    body: {
+      schema: billingConnectionToSet,
+      example: {
+        secret: "whsec_0123456789abcd",
+        prices: CONNECTION.prices,
+        ended: CONNECTION.ended,
+        graceDays: 7,
+      },
+    },
+    answers: {
+      200: { schema: billingConnection, example: CONNECTION },
+      201: { schema: billingConnection, example: CONNECTION, description: "Created" },
+    },
+    errors: { 404: `Organization with ID ${EXAMPLE.organizationId} not found` },
+  },
+  {
+    id: "showBillingConnection",
+    group: "Billing",
+    method: "GET",
+    path: "/organizations/{organizationId}/billing/{provider}",
+    summary: "Show a connection",
+    description: "Returns the connection, and what its map lacks.",
+    answers: { 200: { schema: billingConnection, example: CONNECTION } },
+    errors: NOT_CONNECTED,
+  },
+  {
+    id: "deleteBillingConnection",
+    group: "Billing",
+    method: "DELETE",
+    path: "/organizations/{organizationId}/billing/{provider}",
+    summary: "Disconnect a payment provider",
+    description:
+      "Deletes the connection with its messages. Contracts stay as they are, and follow no subscription of it.",
+    answers: { 204: null },
+    errors: NOT_CONNECTED,
+  },
+  {
+    id: "listBillingMessages",
+    group: "Billing",
+    method: "GET",
+    path: "/organizations/{organizationId}/billing/{provider}/messages",
+    summary: "List messages",
+    description: "Lists received messages of the last 90 days with their outcome, newest first.",
+    query: z.object({
+      outcome: billingOutcome.optional().describe("Messages with this outcome"),
+      user: z.string().optional().describe("Messages about this end user"),
+      limit: z.int().min(1).max(100).default(20).describe("Rows per page"),
+      before: z.string().optional().describe("`next` of the previous page"),
+    }),
+    answers: { 200: { schema: billingMessagePage, example: { data: [MESSAGE], next: null } } },
+    errors: NOT_CONNECTED,
+  },
+  {
+    id: "replayBillingMessage",
+    group: "Billing",
+    method: "POST",
+    path: "/organizations/{organizationId}/billing/{provider}/messages/{messageId}/replay",
+    summary: "Repeat a message",
+    description:
+      "Handles a stored message again, such as after its price was mapped, and returns it with the new outcome.",
+    answers: { 200: { schema: billingMessage, example: MESSAGE } },
+    errors: { 404: "Message evt_1 not found" },
+  },
+  {
+    id: "replayBillingMessages",
+    group: "Billing",
+    method: "POST",
+    path: "/organizations/{organizationId}/billing/{provider}/replay",
+    summary: "Repeat messages of an outcome",
+    description: "Handles all stored messages of one outcome again, oldest first, up to 1,000 per call.",
+    query: z.object({ outcome: z.enum(REPEATED_OUTCOMES).describe("Outcome of the messages to repeat") }),
+    answers: {
+      200: { schema: billingReplay, example: { replayed: 2, outcomes: { applied: 1, stale: 1 }, remaining: 0 } },
+    },
+    errors: NOT_CONNECTED,
+  },
+];
+
+/** Receives messages of providers. */
+export const billingMessageOperations: readonly Operation[] = [
+  {
+    id: "receiveBillingMessage",
+    group: "Billing",
+    method: "POST",
+    path: "/billing/{connectionId}",
+    summary: "Receive a message",
+    description:
+      "For the payment provider: verifies the signature of the raw body, at most 512 kB, and moves the contract. A repeated message answers what it answered.",
+    body: {
+      schema: z.looseObject({}).meta({ id: "BillingMessageBody" }),
+      example: {
+        id: "msg_1",
+        type: "subscription",
+        createdAt: EXAMPLE.createdAt,
+        data: {
+          subscription: "sub_1",
+          userId: "ada",
+          status: "active",
+          items: [{ price: "price_pro", quantity: 1 }],
+          periodStart: EXAMPLE.createdAt,
+          periodEnd: "2025-07-15T10:00:00.000Z",
+          endsAt: null,
+        },
+      },
+    },
+    answers: { 200: { schema: billingAnswer, example: { outcome: "applied", reason: null } } },
+    errors: { 400: "The signature is not valid", 404: `Billing connection ${EXAMPLE.connectionId} not found` },
+  },
+];
+
+/** Ends that a contract follows a subscription. */
+export const contractBillingOperations: readonly Operation[] = [
+  {
+    id: "stopFollowingSubscription",
+    group: "Billing",
+    method: "DELETE",
+    path: "/contracts/{userId}/billing",
+    summary: "Stop following a subscription",
+    description:
+      "Detaches a contract from the subscriptions that it follows. The contract stays as it is; only a subscription with another id moves it again.",
+    answers: { 204: null },
+    errors: { 404: "Contract of user ada follows no subscription" },
+  },
+];

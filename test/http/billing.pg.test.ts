@@ -1,0 +1,262 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, beforeEach, expect, it, test } from "vitest";
+import type { ConnectionView } from "../../src/operations/billing/connections.ts";
+import type { MessageView } from "../../src/operations/billing/messages.ts";
+import { createTestApi, type TestApi, type TestOrganization, type TestUser } from "../support/api.ts";
+import {
+  connectProvider,
+  eventOf,
+  PRICES,
+  signStripe,
+  STRIPE_SECRET,
+  subscriptionOf,
+  type TestConnection,
+} from "../support/billing.ts";
+import { type ContractBody, upload } from "../support/contracting.ts";
+import { allEventsDuring } from "../support/private-events.ts";
+
+/* Connections, messages and their effects. Numbers of cases are those of the contract's chapter on billing. */
+
+const TASKER = readFileSync("src/samples/tasker.yml", "utf8");
+type Billed = ContractBody & {
+  billing?: object;
+  scheduled?: { at: string; subscriptionPlans: object };
+  billingPeriod: { renewalPeriod?: object };
+};
+
+let api: TestApi;
+let stripe: TestConnection;
+beforeAll(async () => {
+  api = await createTestApi();
+  await upload(api, api.callers.all.key, TASKER);
+});
+afterAll(() => api.close());
+
+const START = new Date("2025-06-15T10:00:00.000Z");
+const DAY_MS = 86_400_000;
+const later = (days: number, milliseconds = 0) => new Date(START.getTime() + days * DAY_MS + milliseconds);
+beforeEach(async () => {
+  api.setNow(START);
+  await api.call("DELETE", "/contracts", { key: api.callers.all.key });
+  const path = `/organizations/${api.callers.organizationId}/billing/stripe`;
+  await api.call("DELETE", path, { key: api.callers.owner.key });
+  stripe = await connectProvider(api);
+});
+
+const show = async (userId = "ada") => {
+  const { body, status } = await api.call<Billed>("GET", `/contracts/${userId}`, { key: api.callers.all.key });
+  return status === 404 ? undefined : body;
+};
+const path = (tail = "") => `/organizations/${api.callers.organizationId}/billing/stripe${tail}`;
+const asOwner = <T>(method: "GET" | "PUT" | "POST" | "DELETE", tail = "", body?: object) =>
+  api.call<T>(method, path(tail), { key: api.callers.owner.key, ...(body === undefined ? {} : { body }) });
+
+test("a connection is created, shown, replaced and deleted; its secret is in no answer", async () => {
+  await asOwner("DELETE");
+  expect((await asOwner("GET")).body).toEqual({ error: "The organization has no connection to stripe" });
+  const body = { secret: STRIPE_SECRET, prices: { price_pro: { service: "Tasker", plan: "PRO" } } };
+  const created = await asOwner<ConnectionView>("PUT", "", body);
+  expect(created.status).toBe(201);
+  expect(created.body).toMatchObject({
+    provider: "stripe",
+    secret: "whsec_…ghij",
+    userId: "metadata.userId",
+    ended: {},
+    graceDays: 7,
+    previousSecretUntil: null,
+  });
+  expect(created.body.problems.map(({ message }) => message)).toEqual([
+    "Plan BUSINESS of Tasker has a price and no price id",
+    "Add-on extraTasks of Tasker has a price and no price id",
+  ]);
+  expect((await asOwner("GET")).body).toEqual(created.body);
+  const replaced = await asOwner<ConnectionView>("PUT", "", {
+    prices: PRICES,
+    graceDays: 3,
+    ended: { Tasker: "FREE" },
+  });
+  expect(replaced).toMatchObject({ status: 200, body: { graceDays: 3, ended: { tasker: "FREE" }, problems: [] } });
+  expect(replaced.body.secret).toBe("whsec_…ghij");
+  expect((await asOwner("DELETE")).status).toBe(204);
+  expect((await asOwner("GET")).status).toBe(404);
+  const audited = await api.call<unknown[]>("GET", `/organizations/${api.callers.organizationId}/audit-log`, {
+    key: api.callers.owner.key,
+  });
+  for (const text of [JSON.stringify(created.body), JSON.stringify(audited.body), JSON.stringify(api.logged)]) {
+    expect(text).not.toContain(STRIPE_SECRET.slice(6, 18));
+  }
+  expect(JSON.stringify(audited.body)).toContain("billing.connect");
+});
+
+test("a replaced secret is accepted for a day", async () => {
+  await asOwner("PUT", "", { secret: "whsec_another_secret", prices: PRICES });
+  const event = () => eventOf("customer.subscription.created", subscriptionOf(), api.resources.now());
+  expect((await stripe.send(event())).status).toBe(200);
+  expect((await stripe.send(event(), "whsec_another_secret")).status).toBe(200);
+  api.setNow(later(1, 1));
+  expect((await stripe.send(event())).status).toBe(400);
+  expect((await stripe.send(event(), "whsec_another_secret")).status).toBe(200);
+});
+
+it.each([
+  [{}, "The prices field is required"],
+  [{ secret: "sk_live_1" }, "The secret field must be a text of 7 to 255 characters that begins with whsec_"],
+  [{ secret: STRIPE_SECRET }, "The prices field is required"],
+  [{ secret: STRIPE_SECRET, prices: [] }, "The prices field must be an object"],
+  [
+    { secret: STRIPE_SECRET, prices: { price_1: { service: "Tasker" } } },
+    "Each value in prices must be {service, plan}, {service, addOn, quantity} or {service, limit, amount, expiresInDays}",
+  ],
+  [
+    {
+      secret: STRIPE_SECRET,
+      prices: Object.fromEntries(Array.from({ length: 501 }, (_, i) => [`p${i}`, PRICES.price_pro])),
+    },
+    "The prices field must not have more than 500 entries",
+  ],
+  [
+    { secret: STRIPE_SECRET, prices: {}, userId: "email" },
+    "The userId field must be metadata.<key>, customer or client_reference_id",
+  ],
+  [
+    { secret: STRIPE_SECRET, prices: {}, ended: { tasker: 1 } },
+    "The ended field must be an object where keys are service names and values are plan names or null",
+  ],
+  [{ secret: STRIPE_SECRET, prices: {}, graceDays: 61 }, "The graceDays field must be a whole number from 0 to 60"],
+  [{ secret: STRIPE_SECRET, prices: {}, price: 1 }, "Unknown field: price"],
+  ["[]", "The body must be an object"],
+])("a wrong connection %j is refused", async (body, error) => {
+  await asOwner("DELETE");
+  const answer = await api.call("PUT", path(), { key: api.callers.owner.key, body });
+  expect(answer).toMatchObject({ status: 422, body: { error } });
+});
+
+test("a connection without a secret is only changed, and one of Standard Webhooks has a key in base64", async () => {
+  await asOwner("DELETE");
+  expect((await asOwner("PUT", "", { prices: {} })).body).toEqual({ error: "The secret field is required" });
+  const standard = `/organizations/${api.callers.organizationId}/billing/standard`;
+  const answer = await api.call("PUT", standard, {
+    key: api.callers.owner.key,
+    body: { secret: "whsec_!", prices: {} },
+  });
+  expect(answer).toMatchObject({ status: 422, body: { error: "The secret field must be whsec_ and a key in base64" } });
+  const other = await api.call("GET", `/organizations/${api.callers.organizationId}/billing/paddle`, {
+    key: api.callers.owner.key,
+  });
+  expect(other.body["error"]).toMatch(/^Cannot GET \/api\/v1\/organizations\/.*\/billing\/paddle$/);
+});
+
+test("members see a connection by their roles, and nobody else finds it (11)", async () => {
+  const { owner, organizationAdmin, manager, evaluator, outsider, platformAdmin, all } = api.callers;
+  const statuses = async (method: "GET" | "PUT" | "DELETE", callers: readonly { key: string }[]) => {
+    const answers = [];
+    for (const { key } of callers) {
+      const body = method === "PUT" ? { body: { secret: STRIPE_SECRET, prices: PRICES } } : {};
+      answers.push((await api.call(method, path(), { key, ...body })).status);
+    }
+    return answers;
+  };
+  const everybody = [owner, organizationAdmin, manager, evaluator, outsider, platformAdmin, all];
+  expect(await statuses("GET", everybody)).toEqual([200, 200, 200, 403, 404, 200, 403]);
+  expect(await statuses("PUT", everybody)).toEqual([200, 200, 403, 403, 404, 200, 403]);
+  for (const tail of ["", "/messages"]) {
+    const hidden = await api.call("GET", path(tail), { key: outsider.key });
+    expect(hidden.body).toEqual({ error: `Organization with ID ${api.callers.organizationId} not found` });
+  }
+  const replay = await api.call("POST", path("/messages/evt_1/replay"), { key: outsider.key });
+  expect(replay.status).toBe(404);
+  const others: TestUser = await api.newUser();
+  const theirs: TestOrganization = await api.newOrganization(others);
+  await stripe.send(eventOf("customer.subscription.created", subscriptionOf(), START, "evt_theirs"));
+  const at = `/organizations/${theirs.id}/billing/stripe`;
+  await api.call("PUT", at, { key: others.key, body: { secret: STRIPE_SECRET, prices: PRICES } });
+  expect((await api.call<{ data: [] }>("GET", `${at}/messages`, { key: others.key })).body.data).toEqual([]);
+  const foreign = await api.call("POST", `${at}/messages/evt_theirs/replay`, { key: others.key });
+  expect(foreign).toMatchObject({ status: 404, body: { error: "Message evt_theirs not found" } });
+});
+
+test("a wrong, foreign or old signature is refused, and the second of two may fit (7)", async () => {
+  const body = JSON.stringify(eventOf("customer.subscription.created", subscriptionOf(), START));
+  const post = (text: string, signature?: string) =>
+    api.call("POST", `/billing/${stripe.id}`, {
+      body: text,
+      headers: signature === undefined ? {} : { "stripe-signature": signature },
+    });
+  const right = await signStripe(body, START);
+  const refused = { status: 400, body: { error: "The signature is not valid" } };
+  expect(await post(body.replace("evt_", "evt-"), right)).toMatchObject(refused);
+  expect(await post(body, await signStripe(body, START, "whsec_other"))).toMatchObject(refused);
+  expect(await post(body)).toMatchObject(refused);
+  expect(await post(body, "t=1,v1=zz")).toMatchObject(refused);
+  api.setNow(later(0, 301_000));
+  expect(await post(body, right)).toMatchObject(refused);
+  expect((await asOwner<{ data: [] }>("GET", "/messages")).body.data).toEqual([]);
+  api.setNow(later(0, 299_000));
+  const [time, v1] = right.split(",");
+  expect((await post(body, `${time},v1=${"0".repeat(64)},${v1}`)).status).toBe(200);
+  const unknown = await api.call("POST", `/billing/${"0".repeat(24)}`, { body });
+  expect(unknown).toMatchObject({ status: 404 });
+});
+
+test("a subscription creates, moves and ends a contract", async () => {
+  const at = (hours: number) => new Date(START.getTime() + hours * 3_600_000);
+  api.setNow(at(1));
+  const created = await allEventsDuring(api, async () => {
+    const { body } = await stripe.send(eventOf("customer.subscription.created", subscriptionOf(), START, "evt_a"));
+    expect(body).toEqual({ outcome: "applied", reason: null });
+  });
+  expect(created.map(({ code }) => code)).toEqual(["CONTRACT_CREATED"]);
+  expect(created[0]?.details).toMatchObject({
+    billing: { provider: "stripe", subscription: "sub_1", message: "evt_a" },
+  });
+  expect(await show()).toMatchObject({
+    userContact: { userId: "ada", username: "ada" },
+    contractedServices: { tasker: "1.0.0" },
+    subscriptionPlans: { tasker: "PRO" },
+    billingPeriod: {
+      startDate: "2025-06-15T10:00:00.000Z",
+      endDate: "2025-07-15T10:00:00.000Z",
+      autoRenew: true,
+      renewalDays: 30,
+      renewalPeriod: { value: 1, unit: "MONTH" },
+    },
+    billing: {
+      provider: "stripe",
+      subscription: "sub_1",
+      customer: "cus_1",
+      status: "active",
+      since: START.toISOString(),
+    },
+  });
+  const items = ["price_business", { price: "price_tasks", quantity: 2 }];
+  const updated = eventOf("customer.subscription.updated", subscriptionOf({ items }), at(1));
+  expect((await stripe.send(updated)).body).toEqual({ outcome: "applied", reason: null });
+  expect((await stripe.send(updated)).body).toEqual({ outcome: "applied", reason: null });
+  const novated = await show();
+  expect(novated).toMatchObject({
+    subscriptionPlans: { tasker: "BUSINESS" },
+    subscriptionAddOns: { tasker: { extraTasks: 2 } },
+  });
+  expect(novated?.history).toHaveLength(1);
+  const deleted = subscriptionOf({ items, status: "canceled", ended_at: at(1).getTime() / 1000 });
+  expect((await stripe.send(eventOf("customer.subscription.deleted", deleted, at(1)))).body.outcome).toBe("applied");
+  const ended = await show();
+  expect(ended).toMatchObject({ billingPeriod: { endDate: at(1).toISOString(), autoRenew: false } });
+  expect(ended?.billing).toBeUndefined();
+  const { body } = await asOwner<{ data: MessageView[] }>("GET", "/messages?user=ada");
+  expect(body.data.map(({ type, outcome }) => [type.split(".").at(-1), outcome])).toEqual([
+    ["deleted", "applied"],
+    ["updated", "applied"],
+    ["created", "applied"],
+  ]);
+});
+
+test("an author of audit entries is the connection", async () => {
+  await stripe.send(eventOf("customer.subscription.created", subscriptionOf(), START));
+  const log = await api.call<{ data: { action: string; actor: object }[] }>(
+    "GET",
+    `/organizations/${api.callers.organizationId}/audit-log?action=contract.create`,
+    { key: api.callers.owner.key },
+  );
+  expect(log.body.data[0]?.actor).toEqual({ kind: "billing", id: stripe.id, name: "stripe" });
+});
