@@ -28,7 +28,7 @@ export interface Io {
    * @throws CliFailure
    */
   writeFile(path: string, text: string, options?: { createFolder?: true; isSecret?: true }): Promise<void>;
-  /** Resolves links. Undefined if the path does not exist. */
+  /** Resolves links, also those whose target does not exist. Undefined if there is nothing at the path. */
   realPath(path: string): Promise<string | undefined>;
   /**
    * Lists the names in a folder. Undefined if it does not exist.

@@ -25,6 +25,8 @@ export interface FolderService {
   readonly versions: readonly FolderVersion[];
   /** One sentence per file that is no pricing, and per version that is there twice. */
   readonly problems: readonly string[];
+  /** True if some file is no pricing, so that the list of versions is not complete. */
+  readonly lacksVersions: boolean;
 }
 
 /** A folder as it was read. */
@@ -36,6 +38,9 @@ export interface Folder {
 /** Joins a folder and a path in it. */
 export const pathIn = (folder: string, path: string) =>
   folder === "." ? path : `${folder.replace(/\/+$/, "")}/${path}`;
+
+/** Names a path in a folder for a message that others may read, without absolute paths of this machine. */
+const shownIn = (folder: string, path: string) => (/^(?:[/\\]|[A-Za-z]:)/.test(folder) ? path : pathIn(folder, path));
 
 /** Removes the byte order mark, which is not part of a file's text. */
 export const withoutMark = (text: string) => (text.startsWith("\uFEFF") ? text.slice(1) : text);
@@ -55,14 +60,14 @@ export async function hasHash(text: string, hash: string | null): Promise<boolea
  * Reads a file of a folder. Undefined if it does not exist.
  * @throws CliFailure for a link that leads out of the folder.
  */
-export async function readInside(folder: string, path: string, io: Io): Promise<string | undefined> {
-  await requireInside(folder, path, io);
+export async function readInside(folder: string, path: string, io: Io, place?: string): Promise<string | undefined> {
+  await requireInside(folder, path, io, place);
   const text = await io.readFile(pathIn(folder, path));
   return text === undefined ? undefined : withoutMark(text);
 }
 
-/** @throws CliFailure if a link takes the path out of the folder. */
-export async function requireInside(folder: string, path: string, io: Io): Promise<void> {
+/** @throws CliFailure if a link takes the path out of the folder. `place` is that of its entry in the manifest. */
+export async function requireInside(folder: string, path: string, io: Io, place?: string): Promise<void> {
   const root = await io.realPath(folder);
   if (root === undefined) return;
   // A path that does not exist yet counts as its nearest part that does.
@@ -71,9 +76,13 @@ export async function requireInside(folder: string, path: string, io: Io): Promi
     if (real === undefined) continue;
     const prefix = root.endsWith("/") ? root : `${root}/`;
     if (real.replaceAll("\\", "/").startsWith(prefix.replaceAll("\\", "/"))) return;
-    throw new CliFailure(`${pathIn(folder, path)} leads out of the folder`);
+    const [where, what] = place === undefined ? ["", shownIn(folder, path)] : [`${atEntry(folder, place)} `, path];
+    throw new CliFailure(`${where}${what} leads out of the folder through a link. Put the file itself there`);
   }
 }
+
+/** Formats the place of an entry, as `faregate.yml:line:column`. */
+const atEntry = (folder: string, place: string) => `${shownIn(folder, MANIFEST)}:${place}`;
 
 /**
  * Reads the manifest of a folder. Undefined if there is none.
@@ -99,19 +108,20 @@ export async function readFolder(folder: string, io: Io): Promise<Folder> {
 async function readService(folder: string, entry: ServiceEntry, io: Io): Promise<FolderService> {
   const versions: FolderVersion[] = [];
   const problems: string[] = [];
+  let lacksVersions = false;
   for (const each of entry.versions) {
+    const { place = "1:1" } = each;
     const read = async (file: string): Promise<FolderFile> => {
-      const text = await readInside(folder, file, io);
+      const text = await readInside(folder, file, io, place);
       if (text !== undefined) return { file, text };
-      throw new CliFailure(
-        `${pathIn(folder, MANIFEST)}:${each.place ?? "1:1"} ${pathIn(folder, file)} does not exist.`,
-      );
+      throw new CliFailure(`${atEntry(folder, place)} ${shownIn(folder, file)} does not exist.`);
     };
     const source = await read(each.file);
     const expectations = each.expectations === undefined ? undefined : await read(each.expectations);
     const parsed = parsePricing(source.text, io.now());
     if (!parsed.ok) {
       problems.push(`${each.file} is not a valid pricing:${listProblems(each.file, parsed.problems)}`);
+      lacksVersions = true;
       continue;
     }
     const { pricing } = parsed;
@@ -124,7 +134,7 @@ async function readService(folder: string, entry: ServiceEntry, io: Io): Promise
     if (unread !== undefined) problems.push(unread);
     versions.push({ entry: each, source, pricing, expectations });
   }
-  return { entry, versions, problems };
+  return { entry, versions, problems, lacksVersions };
 }
 
 function problemsOf({ file, text }: FolderFile, pricing: Pricing): string | undefined {

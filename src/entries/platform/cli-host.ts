@@ -1,5 +1,5 @@
-import { chmod, mkdir, readdir, readFile, realpath, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import { chmod, mkdir, readdir, readFile, readlink, realpath, writeFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { CliFailure, type Io } from "../../cli/command.ts";
 import { decodeFile } from "../../core/pricing/parse/encoding.ts";
 
@@ -22,7 +22,7 @@ export function cliHost(version: string): Io {
       if (decoded.ok) return decoded.text;
       throw new CliFailure(`${path}:${decoded.line}:${decoded.column} ${decoded.message}`);
     },
-    realPath: (path) => realpath(path).catch(() => undefined),
+    realPath: (path) => realpath(path).catch(() => targetOf(path)),
     listFolder: async (path) => {
       try {
         return await readdir(path);
@@ -49,4 +49,18 @@ export function cliHost(version: string): Io {
     err: (text) => void process.stderr.write(text),
   };
   return host;
+}
+
+/** Links that are followed, as on Linux. */
+const MAX_LINKS = 40;
+
+/** Resolves a link whose target does not exist: writing to the link would create it. Undefined for anything else. */
+async function targetOf(path: string, links = 1): Promise<string | undefined> {
+  try {
+    const target = resolve(await realpath(dirname(path)), await readlink(path));
+    if (links === MAX_LINKS) return target;
+    return await realpath(target).catch(async () => (await targetOf(target, links + 1)) ?? target);
+  } catch {
+    return undefined;
+  }
 }
