@@ -1,6 +1,6 @@
 import { type Manifest, MANIFEST, type VersionEntry } from "../core/folder/manifest.ts";
 import { manifestText } from "../core/folder/manifest-text.ts";
-import { Names } from "../core/folder/names.ts";
+import { formerName, Names } from "../core/folder/names.ts";
 import type { VersionFile } from "./answers.ts";
 import { call, callForText, path } from "./api.ts";
 
@@ -15,13 +15,17 @@ export async function readServiceFiles(base: string, service: string, key: strin
   const folder = names.folder(service);
   const files = new Map<string, string>([[MANIFEST, ""]]);
   const entries: VersionEntry[] = [];
-  for (const { pricingVersion, state, expectations } of await call<VersionFile[]>("GET", `${at}/versions`, { key })) {
+  const saasNames: string[] = [];
+  for (const { pricingVersion, saasName, state, expectations } of await call<VersionFile[]>("GET", `${at}/versions`, {
+    key,
+  })) {
     const to = at + path`/pricings/${pricingVersion}`;
     const text = await callForText(`${to}/source`, { key });
     const parsed = parsePricing(text, new Date());
     if (parsed.ok && keyOf(parsed.pricing.version) !== keyOf(pricingVersion)) continue;
     const file = names.file(folder, pricingVersion, ".yml");
     files.set(file, text);
+    saasNames.push(saasName);
     const entry = { file, state };
     if (expectations === null) entries.push(entry);
     else {
@@ -30,7 +34,9 @@ export async function readServiceFiles(base: string, service: string, key: strin
       entries.push({ ...entry, expectations: beside });
     }
   }
-  const manifest: Manifest = { services: [{ name: service, versions: entries }] };
+  const renamedFrom = formerName(service, saasNames);
+  const named = { name: service, ...(renamedFrom === undefined ? {} : { renamedFrom }) };
+  const manifest: Manifest = { services: [{ ...named, versions: entries }] };
   return files.set(MANIFEST, manifestText(manifest));
 }
 

@@ -28,6 +28,7 @@ services:
       - { file: 2.0.yml, expectations: tests.yml }
     moves: { fallback: { plan: PRO } }
   After:
+    renamedFrom: Before
     versions: [ { file: before.yml } ]
 gate: [ { rule: noFeatureLost } ]
 webhooks: [ { url: "https://ops.example/hook", enabled: false } ]

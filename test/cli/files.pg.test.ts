@@ -241,6 +241,32 @@ describe("a folder that cannot be used", () => {
     expect(applied.err).toMatch(/1\.0\.0\.yml:\d+:\d+ error unknown-name: /);
   });
 
+  test("a file with a syntax error is one problem, though the server has its version", async () => {
+    await run("apply", ONE);
+    const broken = tasker({ "1.0.0": { pricing: OLD.replace("currency: EUR", "currency: [EUR") } });
+    for (const options of [[], ["--prune"]]) {
+      const plan = await planOf(broken, ...options);
+      expect(plan).toMatchObject({ code: 1, services: [{ steps: [] }], notes: [] });
+      expect(plan.services[0]?.refusals).toEqual([expect.stringMatching(/^1\.0\.0\.yml is not a valid pricing:\n/)]);
+    }
+    expect(await run("apply", broken, "--prune")).toMatchObject({ code: 1, calls: [] });
+  });
+
+  test("./ before a path changes nothing", async () => {
+    const files = { ...ONE };
+    files["pricings/faregate.yml"] = `faregate: 1
+services: { Tasker: { versions: [ { file: ./1.0.0.yml, expectations: ././1.0.0.expectations.yml } ] } }
+`;
+    expect((await run("apply", files)).code).toBe(0);
+    expect(await run("export", files)).toMatchObject({ out: "nothing to do\n", files });
+    for (const path of ["./../a.yml", ".", "./", ".//a.yml", "a/../b.yml"]) {
+      const outside = `faregate: 1\nservices: { Tasker: { versions: [ { file: ${path} } ] } }\n`;
+      expect((await run("plan", { "pricings/faregate.yml": outside })).err, path).toContain(
+        `file must be a path inside the folder, without .. and backslashes. Received: ${path}\n`,
+      );
+    }
+  });
+
   test("a file that is no pricing is refused with its lines", async () => {
     const plan = await planOf(tasker({ "1.0.0": { pricing: OLD.replace("currency: EUR", "currency: EUROS") } }));
     expect(plan.code).toBe(1);
@@ -506,7 +532,105 @@ describe("a renamed service", () => {
   });
 });
 
+describe("a service with another key than the name in its files", () => {
+  const named = (key: string, pricing: string, service = "") => folderOf(key, { "1.0.0": { pricing } }, { service });
+  const SENTENCE = `Taskr: its files have the name Tasker. Name the service as they do, or add "renamedFrom: Tasker" if Taskr is its new name`;
+
+  test("is refused with both names, on a server that has the name and on one that has not", async () => {
+    for (const state of ["without", "with"]) {
+      const refused = await run("apply", named("Taskr", OLD));
+      expect(refused, state).toMatchObject({ code: 1, calls: [], err: `faregate: ${SENTENCE}\n` });
+      expect(await planOf(named("Taskr", OLD)), state).toMatchObject({
+        verdict: "refused",
+        services: [{ refusals: [SENTENCE] }],
+      });
+      await run("apply", ONE);
+    }
+    expect(await versions()).toEqual(["1.0.0 active"]);
+  });
+
+  test("renames the service that renamedFrom names, with its contracts, and only once", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD } }));
+    await contract("ada", "PRO");
+    const renamed = named("Taskr", OLD, "    renamedFrom: tasker\n");
+    expect(await planOf(renamed)).toMatchObject({
+      code: 2,
+      services: [{ steps: [{ do: "rename", from: "Tasker", to: "Taskr" }], refusals: [] }],
+      notes: [],
+    });
+    expect(await run("apply", renamed)).toMatchObject({ code: 0, out: "Taskr: rename Tasker to Taskr\n" });
+    expect(await run("apply", renamed)).toMatchObject({ code: 0, out: "nothing to do\n" });
+    const moved = await api.call("GET", `/contracts/${encodeURIComponent(`ada ${organizations}`)}`, {
+      key: organization.key,
+    });
+    expect(moved.body).toMatchObject({ contractedServices: { taskr: "1.0.0" } });
+  });
+
+  test("is renamed before anything else changes for contracts", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD } }));
+    await contract("ada", "PRO");
+    const files = folderOf(
+      "Taskr",
+      { "1.0.0": { pricing: OLD }, "1.1.0": { pricing: NEW.replace("saasName: Tasker", "saasName: Taskr") } },
+      { service: "    renamedFrom: Tasker\n" },
+    );
+    expect((await planOf(files)).services[0]?.refusals).toEqual([
+      "Tasker has contracts, so that it cannot be renamed to Taskr together with other changes. Apply the rename first, with the versions that the server has",
+    ]);
+    const other = folderOf("Tasker", {
+      "1.0.0": { pricing: OLD },
+      "1.1.0": { pricing: NEW.replace("saasName: Tasker", "saasName: Former") },
+    });
+    expect((await planOf(other)).services[0]?.refusals).toEqual([
+      "Tasker has contracts, so that it cannot be renamed to Former to upload a file with that name",
+    ]);
+  });
+
+  test("needs renamedFrom where an earlier run may have stopped between two names", async () => {
+    const parts = (version: string, name: string) =>
+      pricingText({ version, name, createdAt: `2025-03-0${version[0]}` });
+    await run("apply", folderOf("Before", { "1.0.0": { pricing: parts("1.0.0", "Before") } }));
+    await api.call("POST", "/contracts", {
+      key: organization.key,
+      body: {
+        userContact: { userId: `eve ${organizations}`, username: "eve" },
+        contractedServices: { Before: "1.0.0" },
+        subscriptionPlans: { Before: "PRO" },
+        subscriptionAddOns: {},
+      },
+    });
+    const files = folderOf("After", {
+      "1.0.0": { pricing: parts("1.0.0", "Before") },
+      "2.0.0": { pricing: parts("2.0.0", "After") },
+    });
+    expect((await planOf(files)).services[0]?.refusals).toEqual([
+      `Before has contracts, so that it cannot be renamed to After. Add "renamedFrom: Before" if After is its new name`,
+    ]);
+  });
+
+  test("cannot be renamed from another service of the folder", async () => {
+    const files = named("Taskr", OLD, "    renamedFrom: Second\n");
+    files["pricings/faregate.yml"] += "  second: { versions: [ { file: 1.0.0.yml } ] }\n";
+    expect((await run("plan", files)).err).toContain(
+      "pricings/faregate.yml:4:5 renamedFrom must not name Second, a service of this folder\n",
+    );
+  });
+});
+
 describe("an export", () => {
+  test("of a renamed service can be applied to another organization", async () => {
+    await run("apply", tasker({ "1.0.0": { pricing: OLD } }));
+    await api.call("PUT", "/services/Tasker", { key: organization.key, body: { name: "Planner" } });
+    const { files } = await run("export", {});
+    expect(files["pricings/faregate.yml"]).toBe(
+      "faregate: 1\nservices:\n  Planner:\n    renamedFrom: Tasker\n    versions:\n      - { file: planner/1.0.0.yml }\n",
+    );
+    expect((await planOf(files)).code).toBe(0);
+    organization = await api.newOrganization(owner, `Promoted ${(organizations += 1)}`);
+    expect((await run("apply", files)).code).toBe(0);
+    expect((await run("export", {})).files).toEqual(files);
+  });
+
   test("1: of a server has nothing to do there, and gives the same files again", async () => {
     await run("apply", TWO);
     const first = await run("export", {});

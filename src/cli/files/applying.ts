@@ -1,12 +1,13 @@
 import { ServiceRequestError } from "../../client/service-request-error.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { type Folder, type FolderService, type FolderVersion, versionKey } from "./folder.ts";
+import { isSameName } from "./manifest.ts";
 import { describePartStep, partsOf } from "./parts.ts";
 import { PartSteps } from "./part-steps.ts";
 import type { PartStep, PlanOptions } from "./plan.ts";
 import { surroundingsOf, targetsOf } from "./planning.ts";
 import { type Server, servicePath, versionPath } from "./server.ts";
-import { changesOf, describeStep, isSameName, type ServiceStep } from "./steps.ts";
+import { changesOf, describeStep, type ServiceStep } from "./steps.ts";
 
 /** Rounds per service: others may change it meanwhile. */
 const MAX_ROUNDS = 5;

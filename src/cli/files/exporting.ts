@@ -5,13 +5,12 @@ import { DEFAULT_THRESHOLDS } from "../../core/usage-alerts.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { pathIn, readInside, readManifest, requireInside, versionKey, withoutMark } from "./folder.ts";
 import { type Manifest, MANIFEST, type ServiceEntry, type VersionEntry } from "../../core/folder/manifest.ts";
-import { isAddressable } from "./manifest.ts";
+import { isAddressable, isSameName } from "./manifest.ts";
 import { manifestText } from "../../core/folder/manifest-text.ts";
-import { Names } from "../../core/folder/names.ts";
+import { formerName, Names } from "../../core/folder/names.ts";
 import type { Part, PlanOptions } from "./plan.ts";
 import { takesPart } from "./planning.ts";
 import type { Server, ServerService } from "./server.ts";
-import { isSameName } from "./steps.ts";
 
 /** Result of an export. */
 export interface Exported {
@@ -24,6 +23,7 @@ export interface Exported {
 interface ExportedVersion {
   readonly pricingVersion: string;
   readonly state: "active" | "archived";
+  readonly saasName: string;
   readonly text: string;
   readonly expectations: string | undefined;
   readonly before: VersionEntry | undefined;
@@ -104,9 +104,12 @@ async function exportServices(given: ServicesExport): Promise<ServiceEntry[]> {
       return at < 0 ? rows.length : at;
     };
     const { moves, public: isPublic } = entry ?? {};
+    const saasNames = versions.map(({ saasName }) => saasName);
+    const renamedFrom = entry === undefined ? formerName(service.name, saasNames) : entry.renamedFrom;
     return {
       name: entry?.name ?? service.name,
       ...(isPublic === undefined ? {} : { public: isPublic }),
+      ...(renamedFrom === undefined ? {} : { renamedFrom }),
       versions: rows.toSorted((one, other) => order(one) - order(other)),
       ...(moves === undefined ? {} : { moves }),
     };
@@ -130,7 +133,7 @@ async function exportVersions(
   { server, io, warnings }: ServicesExport,
 ): Promise<ExportedVersion[]> {
   const exported: ExportedVersion[] = [];
-  for (const { pricingVersion, state, expectations } of versions) {
+  for (const { pricingVersion, state, saasName, expectations } of versions) {
     if (!isAddressable(pricingVersion)) {
       warnings.push(`${name} "${pricingVersion}" is left out: no URL can have its version`);
       continue;
@@ -146,6 +149,7 @@ async function exportVersions(
     exported.push({
       pricingVersion,
       state,
+      saasName,
       text,
       expectations: expectations === null ? undefined : withoutMark(await server.expectations(name, pricingVersion)),
       before: known.get(versionKey(pricingVersion)),

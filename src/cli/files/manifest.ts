@@ -89,14 +89,23 @@ class Reader {
       if (seen.has(name.toLowerCase())) all.failAt(name, entry.at, `The service ${name} is there twice`);
       seen.add(name.toLowerCase());
       if (!isAddressable(name)) all.failAt(name, entry.at, `The service "${name}" has a name that no URL can have`);
-      const section = this.#section(all, entry, name, ["public", "versions", "moves"]);
+      const section = this.#section(all, entry, name, ["public", "renamedFrom", "versions", "moves"]);
       const isPublic = this.#flag(section, "public");
+      const renamedFrom = this.#text(section, "renamedFrom");
+      const isOther = [...all.map.entries.keys()].some((key) => key !== name && isSameName(key, renamedFrom ?? ""));
+      if (isOther) section.fail("renamedFrom", `renamedFrom must not name ${renamedFrom}, a service of this folder`);
       const items = this.#items(section, "versions");
       const versions = items.map((item, index) => this.#version(section, item, `versions.${index}`));
       if (isList(section.value("versions")) && !versions.some(({ state }) => state === "active"))
         section.fail("versions", `${name} needs at least one active version`);
       const moves = section.map.entries.has("moves") ? { moves: this.#moves(section) } : {};
-      return { name, ...(isPublic === undefined ? {} : { public: isPublic }), versions, ...moves };
+      return {
+        name,
+        ...(isPublic === undefined ? {} : { public: isPublic }),
+        ...(renamedFrom === undefined ? {} : { renamedFrom }),
+        versions,
+        ...moves,
+      };
     });
   }
 
@@ -118,7 +127,13 @@ class Reader {
 
   #path(section: Section, key: string): string | undefined {
     const path = this.#text(section, key);
-    if (path === undefined || isInside(path)) return path;
+    if (path === undefined) return undefined;
+    // `./a.yml` and `a.yml` are one file.
+    const inside = path
+      .split("/")
+      .filter((part) => part !== ".")
+      .join("/");
+    if (isInside(inside)) return inside;
     section.fail(key, `${key} must be a path inside the folder, without .. and backslashes. Received: ${path}`);
     return undefined;
   }
@@ -215,13 +230,16 @@ const PARTS = ["services", "gate", "alerts", "webhooks"] as const;
 const entryOf = ({ map, at }: Section, key: string): Pick<TreeEntry, "value" | "at"> =>
   map.entries.get(key) ?? { value: null, at };
 
+/** Returns true if two names mean one service: the server ignores letter case. */
+export const isSameName = (one: string, other: string) => one.toLowerCase() === other.toLowerCase();
+
 /** Returns true if a name can be a segment of a URL's path. */
 export const isAddressable = (name: string) => !/^(\s*|\.\.?)$/.test(name);
 
 /** Returns true for a relative path without steps out of the folder. */
 function isInside(path: string): boolean {
   if (path.startsWith("/") || path.includes("\\") || /^[A-Za-z]:/.test(path)) return false;
-  return path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+  return path.split("/").every((part) => part !== "" && part !== "..");
 }
 
 /** Converts a tree to plain data. */

@@ -3,6 +3,7 @@ import { ServiceRequestError } from "../../client/service-request-error.ts";
 import type { Io } from "../command.ts";
 import { type Folder, type FolderService, versionKey } from "./folder.ts";
 import type { Moves } from "../../core/folder/manifest.ts";
+import { isSameName } from "./manifest.ts";
 import { partsOf } from "./parts.ts";
 import { type Part, type Plan, type PlanOptions, refusalsOf, type ServicePlan, type Verdict } from "./plan.ts";
 import { checkExpectations, diffOf, lintOf, refusedFindings } from "./review.ts";
@@ -11,6 +12,8 @@ import { changesOf, type ServiceChanges, type ServiceStep, type Surroundings } f
 
 /** Drafts that a prediction accepts. */
 const MAX_DRAFTS = 20;
+/** Steps whose effect on contracts cannot be predicted while the service has another name. */
+const CHANGES_VERSIONS: ReadonlySet<ServiceStep["do"]> = new Set(["upload", "activate", "archive"]);
 
 export const takesPart = ({ only }: Pick<PlanOptions, "only">, part: Part) => only?.includes(part) ?? true;
 
@@ -116,9 +119,12 @@ async function predict(service: FolderService, changes: ServiceChanges, { server
   if (rename !== undefined) {
     // Disabling concerns every contract of a service.
     const { counts } = await server.impact(current.name, { action: "disable" }, []);
-    if (counts.contracts === 0) return NOT_PREDICTED;
-    const refusal = `${name} has contracts, so that it cannot be renamed to ${rename.to} to upload a file with that name`;
-    return { ...NOT_PREDICTED, refusals: [refusal] };
+    const { renamedFrom = "" } = service.entry;
+    const isAsked = isSameName(rename.from, renamedFrom) && isSameName(rename.to, name);
+    const isAlone = steps.every((step) => step.do === "rename" || !CHANGES_VERSIONS.has(step.do));
+    if (counts.contracts === 0 || (isAsked && isAlone)) return NOT_PREDICTED;
+    const cannot = `${rename.from} has contracts, so that it cannot be renamed to ${rename.to}`;
+    return { ...NOT_PREDICTED, refusals: [cannot + reasonOf(rename, name, isAsked)] };
   }
   const drafts = missing
     .filter(({ entry }) => entry.state === "active")
@@ -148,6 +154,12 @@ async function predict(service: FolderService, changes: ServiceChanges, { server
     }
   }
   return { impacts, refusals, notes };
+}
+
+function reasonOf({ from, to }: { from: string; to: string }, name: string, isAsked: boolean): string {
+  if (isAsked) return " together with other changes. Apply the rename first, with the versions that the server has";
+  if (isSameName(to, name)) return `. Add "renamedFrom: ${from}" if ${name} is its new name`;
+  return " to upload a file with that name";
 }
 
 /** Returns true if the server can archive the version now: one that is activated first does not count yet. */

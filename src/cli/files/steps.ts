@@ -3,6 +3,7 @@ import { equalJson } from "../../core/change/change.ts";
 import { parsePricing } from "../../core/pricing/parse/pricing.ts";
 import type { Io } from "../command.ts";
 import { type FolderService, type FolderVersion, hasHash, versionKey, withoutMark } from "./folder.ts";
+import { isSameName } from "./manifest.ts";
 import type { Server, ServerService } from "./server.ts";
 
 /** One call that brings a service closer to its folder. */
@@ -45,8 +46,6 @@ export interface Surroundings {
   readonly folderNames: readonly string[];
 }
 
-export const isSameName = (one: string, other: string) => one.toLowerCase() === other.toLowerCase();
-
 /** Returns the version that a file stands for. */
 export const storedOf = (current: ServerService | undefined, { pricing }: FolderVersion): VersionFile | undefined =>
   current?.versions.find(({ pricingVersion }) => versionKey(pricingVersion) === versionKey(pricing.version));
@@ -74,7 +73,9 @@ export async function changesOf(service: FolderService, around: Surroundings): P
         );
     }
     missing = service.versions.filter((version) => storedOf(current, version) === undefined);
-    refusals.push(...unlistedOf(service, current, around), ...nameClashesOf(service, current, missing, around));
+    const misnamed = current === undefined ? misnamedOf(service) : [];
+    refusals.push(...misnamed, ...unlistedOf(service, current, around));
+    if (misnamed.length === 0) refusals.push(...nameClashesOf(service, current, missing, around));
     steps.push(...uploadsOf(service, current, missing), ...(await expectationsOf(service, current)));
     steps.push(...availabilityOf(service, current, missing, around));
   } else if (current === undefined && entry.public !== undefined) refusals.push(`${entry.name} is not on the server`);
@@ -83,13 +84,15 @@ export async function changesOf(service: FolderService, around: Surroundings): P
 }
 
 /**
- * Finds the server's service. One with the name in the files counts, too, if an earlier run left it there between two
- * renames: all of its versions are in the folder.
+ * Finds the server's service, also under its former name. One with the name in the files counts if an earlier run left
+ * it there between two renames: all of its versions are in the folder, which says that the service was renamed.
  */
 async function findService(service: FolderService, around: Surroundings): Promise<ServerService | undefined> {
   const { server, names, folderNames } = around;
-  const found = await server.service(service.entry.name);
-  if (found !== undefined) return found;
+  const { name, renamedFrom } = service.entry;
+  const found =
+    (await server.service(name)) ?? (renamedFrom === undefined ? undefined : await server.service(renamedFrom));
+  if (found !== undefined || misnamedOf(service).length > 0) return found;
   for (const name of new Set(service.versions.map(({ pricing }) => pricing.saasName))) {
     const isOther = folderNames.some((other) => isSameName(other, name));
     if (isOther || !names.some((other) => isSameName(other, name))) continue;
@@ -119,7 +122,18 @@ async function differenceOf(
   return parsed.ok && equalJson(parsed.pricing, pricing) ? "text" : "model";
 }
 
-/** Refuses active versions that the folder lacks. */
+/** Refuses a service that no file names: its key may be mistyped, and uploading would rename a service to it. */
+function misnamedOf({ entry: { name, renamedFrom }, versions }: FolderService): string[] {
+  const named = new Set(versions.map(({ pricing }) => pricing.saasName));
+  const [first] = named;
+  const isNamed = [...named].some((each) => isSameName(each, name) || isSameName(each, renamedFrom ?? ""));
+  if (first === undefined || isNamed) return [];
+  return [
+    `${name}: its files have the name ${[...named].join(", ")}. Name the service as they do, or add "renamedFrom: ${first}" if ${name} is its new name`,
+  ];
+}
+
+/** Refuses active versions that the folder lacks. A file that is no pricing may be any of them. */
 function unlistedOf(service: FolderService, current: ServerService | undefined, { prune }: Surroundings): string[] {
   if (prune) return [];
   return unlisted(service, current).map(
@@ -128,7 +142,8 @@ function unlistedOf(service: FolderService, current: ServerService | undefined, 
   );
 }
 
-function unlisted({ versions }: FolderService, current: ServerService | undefined): VersionFile[] {
+function unlisted({ versions, lacksVersions }: FolderService, current: ServerService | undefined): VersionFile[] {
+  if (lacksVersions) return [];
   const keys = new Set(versions.map(({ pricing }) => versionKey(pricing.version)));
   return (current?.versions ?? []).filter(
     ({ state, pricingVersion }) => state === "active" && !keys.has(versionKey(pricingVersion)),

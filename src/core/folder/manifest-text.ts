@@ -39,10 +39,11 @@ const webhookOf = ({ url, description, codes, enabled }: WebhookEntry) => ({
   enabled: enabled ? undefined : false,
 });
 
-function serviceText({ name, public: isPublic, versions, moves }: ServiceEntry): string {
+function serviceText({ name, public: isPublic, renamedFrom, versions, moves }: ServiceEntry): string {
   return [
     `  ${scalar(name)}:\n`,
     isPublic === undefined ? "" : `    public: ${isPublic}\n`,
+    renamedFrom === undefined ? "" : `    renamedFrom: ${scalar(renamedFrom)}\n`,
     list("versions", versions.map(versionOf), "    "),
     moves === undefined ? "" : "    moves:\n",
     moves?.fallback === undefined ? "" : `      fallback: ${flow(moves.fallback)}\n`,

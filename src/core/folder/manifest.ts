@@ -23,6 +23,8 @@ export interface ServiceEntry {
   readonly name: string;
   /** True if everybody may read the offer. Undefined leaves that as it is. */
   readonly public?: boolean;
+  /** Former name. A service of the server with this name becomes this one. */
+  readonly renamedFrom?: string;
   /** In the order of upload. */
   readonly versions: readonly VersionEntry[];
   readonly moves?: Moves;

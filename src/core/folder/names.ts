@@ -17,6 +17,15 @@ const partOf = (name: string) => {
   return DEVICE.test(part) ? `_${part}` : part;
 };
 
+/**
+ * Returns the former name that a folder must give for a service; undefined if a file has the service's own name.
+ * `saasNames` are the names in its files, in the order of upload.
+ */
+export function formerName(name: string, saasNames: readonly string[]): string | undefined {
+  const isOwn = saasNames.some((each) => each.toLowerCase() === name.toLowerCase());
+  return isOwn ? undefined : saasNames.at(-1);
+}
+
 /** Chooses paths that are free. A clash gets a number from 2. */
 export class Names {
   readonly #files: Set<string>;
