@@ -651,7 +651,10 @@ describe("an export", () => {
     await api.call("PUT", "/services/Tasker/pricings/1.0.0?availability=active", { key: organization.key, body: {} });
     const { out, files } = await run("export", TWO);
     expect(out).toBe("faregate.yml\n");
-    expect(files["pricings/faregate.yml"]).toContain(`- { file: "1.0.0.yml" }`);
+    expect(files).toEqual({
+      ...TWO,
+      "pricings/faregate.yml": TWO["pricings/faregate.yml"]?.replace("state: archived", "state: active"),
+    });
     expect((await planOf(files)).code).toBe(0);
   });
 

@@ -82,7 +82,7 @@ export async function requireInside(folder: string, path: string, io: Io, place?
 }
 
 /** Formats the place of an entry, as `faregate.yml:line:column`. */
-const atEntry = (folder: string, place: string) => `${shownIn(folder, MANIFEST)}:${place}`;
+export const atEntry = (folder: string, place: string) => `${shownIn(folder, MANIFEST)}:${place}`;
 
 /**
  * Reads the manifest of a folder. Undefined if there is none.

@@ -8,57 +8,75 @@ const WORDS: ReadonlySet<string> = new Set(["true", "false", "null", "yes", "no"
 const scalar = (text: string): string =>
   PLAIN.test(text) && !WORDS.has(text.toLowerCase()) ? text : JSON.stringify(text);
 
-/** Writes a value on one line. */
-function flow(value: unknown): string {
+/** Writes a value of YAML on one line. */
+export function flowText(value: unknown): string {
   if (typeof value === "string") return scalar(value);
-  if (Array.isArray(value)) return `[${value.map(flow).join(", ")}]`;
+  if (Array.isArray(value)) return `[${value.map(flowText).join(", ")}]`;
   if (typeof value !== "object" || value === null) return String(value);
-  const pairs = Object.entries(value).flatMap(([key, each]) =>
-    each === undefined ? [] : [`${scalar(key)}: ${flow(each)}`],
-  );
+  const pairs = Object.entries(value).flatMap(([key, each]) => (each === undefined ? [] : [pairText(key, each)]));
   return pairs.length === 0 ? "{}" : `{ ${pairs.join(", ")} }`;
 }
 
-function list(key: string, items: readonly unknown[], indent: string): string {
-  if (items.length === 0) return `${indent}${key}: []\n`;
-  return `${indent}${key}:\n${items.map((item) => `${indent}  - ${flow(item)}\n`).join("")}`;
-}
+/** Writes a pair of a map on one line. */
+export const pairText = (key: string, value: unknown): string => `${scalar(key)}: ${flowText(value)}`;
 
-/** The keys of a version in the order of the guide, without its default state. */
-const versionOf = ({ file, state, expectations }: VersionEntry) => ({
+/** Writes items as the lines below a key. */
+export const itemLines = (items: readonly unknown[]): string[] => items.map((item) => `- ${flowText(item)}`);
+
+const indented = (lines: readonly string[]): string[] => lines.map((line) => `  ${line}`);
+
+const listLines = (key: string, items: readonly unknown[]): string[] =>
+  items.length === 0 ? [`${key}: []`] : [`${key}:`, ...indented(itemLines(items))];
+
+/** Picks the keys of a version in the order of the guide, without its default state. */
+export const versionKeys = ({ file, state, expectations }: VersionEntry): object => ({
   file,
   state: state === "active" ? undefined : state,
   expectations,
 });
 
-/** The keys of a webhook, without its defaults. */
-const webhookOf = ({ url, description, codes, enabled }: WebhookEntry) => ({
+/** Picks the keys of a webhook, without its defaults. */
+export const webhookKeys = ({ url, description, codes, enabled }: WebhookEntry): object => ({
   url,
   description: description ?? undefined,
   codes: codes ?? undefined,
   enabled: enabled ? undefined : false,
 });
 
-function serviceText({ name, public: isPublic, renamedFrom, versions, moves }: ServiceEntry): string {
+/** Picks the keys of a service but its name. */
+export const serviceKeys = ({ public: isPublic, renamedFrom, versions, moves }: ServiceEntry): object => ({
+  public: isPublic,
+  renamedFrom,
+  versions: versions.map(versionKeys),
+  moves,
+});
+
+/** Writes a service as lines without indentation. */
+export function serviceLines({ name, public: isPublic, renamedFrom, versions, moves }: ServiceEntry): string[] {
+  const { fallback, groups } = moves ?? {};
   return [
-    `  ${scalar(name)}:\n`,
-    isPublic === undefined ? "" : `    public: ${isPublic}\n`,
-    renamedFrom === undefined ? "" : `    renamedFrom: ${scalar(renamedFrom)}\n`,
-    list("versions", versions.map(versionOf), "    "),
-    moves === undefined ? "" : "    moves:\n",
-    moves?.fallback === undefined ? "" : `      fallback: ${flow(moves.fallback)}\n`,
-    moves?.groups === undefined ? "" : list("groups", moves.groups, "      "),
-  ].join("");
+    `${scalar(name)}:`,
+    ...indented([
+      ...(isPublic === undefined ? [] : [pairText("public", isPublic)]),
+      ...(renamedFrom === undefined ? [] : [pairText("renamedFrom", renamedFrom)]),
+      ...listLines("versions", versions.map(versionKeys)),
+      ...(moves === undefined ? [] : ["moves:"]),
+      ...indented(fallback === undefined ? [] : [pairText("fallback", fallback)]),
+      ...indented(groups === undefined ? [] : listLines("groups", groups)),
+    ]),
+  ];
+}
+
+/** Writes the parts of a manifest that are given as lines, in the order of the guide. */
+export function partLines({ services, gate, alerts, webhooks }: Manifest): string[] {
+  return [
+    ...(services === undefined ? [] : [services.length === 0 ? "services: {}" : "services:"]),
+    ...indented((services ?? []).flatMap(serviceLines)),
+    ...(gate === undefined ? [] : listLines("gate", gate)),
+    ...(alerts === undefined ? [] : [pairText("alerts", alerts)]),
+    ...(webhooks === undefined ? [] : listLines("webhooks", webhooks.map(webhookKeys))),
+  ];
 }
 
 /** Writes a manifest. Equal manifests have equal texts. */
-export function manifestText({ services, gate, alerts, webhooks }: Manifest): string {
-  const none = services?.length === 0 ? " {}" : "";
-  return [
-    "faregate: 1\n",
-    services === undefined ? "" : `services:${none}\n${services.map(serviceText).join("")}`,
-    gate === undefined ? "" : list("gate", gate, ""),
-    alerts === undefined ? "" : `alerts: ${flow(alerts)}\n`,
-    webhooks === undefined ? "" : list("webhooks", webhooks.map(webhookOf), ""),
-  ].join("");
-}
+export const manifestText = (manifest: Manifest): string => ["faregate: 1", ...partLines(manifest), ""].join("\n");
