@@ -53,6 +53,8 @@ it("two event servers side by side each send every committed event once and in o
     }),
   );
   await pool.close();
+  // Then the feeds have numbered what was staged.
+  await until(() => clients.every(({ frames }) => frames.length >= 42), "all frames at all clients");
   const committed = await database.connection.client<{ details: string }[]>`
     select details::text as details from outbox order by id`;
   const expected = committed.map(
@@ -60,7 +62,6 @@ it("two event servers side by side each send every committed event once and in o
       `42/pricings,["message",{"code":"PRICING_ARCHIVED","details":${JSON.stringify(JSON.parse(details))}}]`,
   );
   expect(expected).toHaveLength(40);
-  await until(() => clients.every(({ frames }) => frames.length >= 42), "all frames at all clients");
   for (const { frames, close } of clients) {
     expect(frames.slice(2)).toEqual(expected);
     close();
