@@ -4,6 +4,27 @@ import { defineConfig } from "vitest/config";
 /** Bounds how long `expect.poll` waits: long enough for a busy machine. */
 const POLLING = { poll: { timeout: 15_000 } };
 
+/** Tests whose files share the modules of their worker, over one Postgres of their project. */
+const POSTGRES = {
+  expect: POLLING,
+  // Saves a quarter of the time.
+  isolate: false,
+  globalSetup: ["test/support/postgres-setup.ts"],
+  testTimeout: 30_000,
+  hookTimeout: 60_000,
+  maxWorkers: 2,
+};
+
+/** Tests of everything that speaks to Postgres. */
+const EVERY_STATEMENT = ["db", "events", "http"].map((folder) => `test/${folder}/**/*.pg.test.ts`);
+
+/** One test file or more for each kind of statement and connection. */
+const EACH_KIND = [
+  "test/{db,events}/**/*.pg.test.ts",
+  "test/http/{contracts*,features*,holds,leases,organizations*,overrides,scheduled,services,webhooks}.pg.test.ts",
+  "test/http/{change-stream,usage-batches,usage-idempotency,usage-time-zones}.pg.test.ts",
+];
+
 export default defineConfig({
   root: resolve(import.meta.dirname, ".."),
   test: {
@@ -55,16 +76,35 @@ export default defineConfig({
       },
       {
         test: {
+          ...POSTGRES,
           name: "postgres",
-          expect: POLLING,
-          // Files share the modules of their worker, which saves a quarter of the time.
-          isolate: false,
           sequence: { groupOrder: 1 },
           include: ["test/**/*.pg.test.ts"],
-          globalSetup: ["test/support/postgres-setup.ts"],
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
-          maxWorkers: 2,
+        },
+      },
+      // The oldest Postgres that we support is Debian's; `postgres` runs everything on the embedded one, directly.
+      {
+        test: {
+          ...POSTGRES,
+          name: "versions-debian-pooled",
+          sequence: { groupOrder: 8 },
+          include: EVERY_STATEMENT,
+        },
+      },
+      {
+        test: {
+          ...POSTGRES,
+          name: "versions-debian",
+          sequence: { groupOrder: 9 },
+          include: EACH_KIND,
+        },
+      },
+      {
+        test: {
+          ...POSTGRES,
+          name: "versions-embedded-pooled",
+          sequence: { groupOrder: 10 },
+          include: EACH_KIND,
         },
       },
       {

@@ -35,20 +35,26 @@ export const COMMANDS = {
   Bun: [resolve(ROOT, "node_modules/.bin/bun"), "src/entries/events-bun.ts"],
 } as const;
 
-/** Variables with user and host of the tests' server, and the host of the pooler in front of it; empty without one. */
-export const POOLED_SERVER = "TEST_POOLED_SERVER";
-export const POOLER = "TEST_POOLER_HOST";
+/** Variable with the hosts of the poolers that the tests have in front of servers, as JSON: by {@link serverOf}. */
+const POOLERS = "TEST_POOLERS";
 
-/** Names a server, and the only user whom the pooler knows. */
-export function serverOf(databaseUrl: string): string {
+const poolers = (): Record<string, string> => JSON.parse(process.env[POOLERS] ?? "{}") as Record<string, string>;
+
+/** Names a server, and the only user whom its pooler knows. */
+function serverOf(databaseUrl: string): string {
   const { username, host } = new URL(databaseUrl);
   return `${username}@${host}`;
 }
 
+/** Makes the processes of this process and of its children reach a server through a pooler. */
+export function putInFront(poolerUrl: string, databaseUrl: string): void {
+  process.env[POOLERS] = JSON.stringify({ ...poolers(), [serverOf(databaseUrl)]: new URL(poolerUrl).host });
+}
+
 /** Variables of a process on this database: through the pooler, if the tests have one in front of its server. */
 export function databaseVariables(databaseUrl: string): Record<string, string> {
-  const { [POOLED_SERVER]: server, [POOLER]: pooler = "" } = process.env;
-  if (pooler === "" || serverOf(databaseUrl) !== server) return { DATABASE_URL: databaseUrl };
+  const pooler = poolers()[serverOf(databaseUrl)];
+  if (pooler === undefined) return { DATABASE_URL: databaseUrl };
   const pooled = new URL(databaseUrl);
   pooled.host = pooler;
   return { DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: databaseUrl };

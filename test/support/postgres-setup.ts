@@ -6,7 +6,7 @@ import { startEmbeddedPostgres } from "../../src/db/postgres/embedded.ts";
 import { detectPooler, type Pooler } from "../../src/db/postgres/pooler.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { createDebianCluster, startDebianPostgres } from "./debian-postgres.ts";
-import { POOLED_SERVER, POOLER, serverOf } from "./event-server.ts";
+import { putInFront } from "./event-server.ts";
 import { startPgBouncer } from "./pgbouncer.ts";
 import { MIGRATIONS, onServer, withDatabase } from "./postgres-server.ts";
 
@@ -20,6 +20,13 @@ declare module "vitest" {
   }
 }
 
+/** Servers of the projects whose tests run on each version of Postgres, and through a pooler. */
+const VERSIONS: Readonly<Record<string, Wanted>> = {
+  "versions-debian-pooled": { isDebian: true, isPooled: true },
+  "versions-debian": { isDebian: true, isPooled: false },
+  "versions-embedded-pooled": { isDebian: false, isPooled: true },
+};
+
 /** Projects whose tests prove durability. */
 const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
 
@@ -29,10 +36,11 @@ const NEEDS_DURABILITY = new Set(["faults", "runtimes", "e2e"]);
  * the disk, except in the projects that kill what they start.
  *
  * With TEST_DATABASE_DIRECT_URL, TEST_DATABASE_URL is a transaction pooler in front of that server. TEST_POOLER=true starts
- * one, and TEST_POSTGRES=debian starts Debian's Postgres instead of the embedded one.
+ * one, and TEST_POSTGRES=debian starts Debian's Postgres instead of the embedded one. The projects of VERSIONS start their own.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const server = await openServers();
+  const version = VERSIONS[project.name];
+  const server = await (version === undefined ? givenServer() : openServers(version));
   const template = `faregate_template_${crypto.randomUUID().slice(0, 8)}_test`;
   const dropTemplate = () => onServer(server.url, `drop database if exists ${template} with (force)`);
   try {
@@ -45,9 +53,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const { pooledUrl } = server;
     const pooled = pooledUrl === undefined ? undefined : { url: pooledUrl, pooler: await detectPooler(pooledUrl) };
     project.provide("postgres", { url: server.url, template, pooled });
-    // For the processes that tests start; see event-server.ts.
-    process.env[POOLED_SERVER] = serverOf(server.url);
-    process.env[POOLER] = server.pooledUrl === undefined ? "" : new URL(server.pooledUrl).host;
+    // For the processes that tests start.
+    if (pooledUrl !== undefined) putInFront(pooledUrl, server.url);
   } catch (error) {
     await dropTemplate().catch(() => {});
     await server.stop();
@@ -65,15 +72,28 @@ interface Server {
   stop(): Promise<void>;
 }
 
-async function openServers(): Promise<Server & { pooledUrl: string | undefined }> {
-  const { TEST_DATABASE_URL: given = "", TEST_DATABASE_DIRECT_URL: direct = "", TEST_POOLER: isPooled } = process.env;
-  if (given !== "") {
-    const stop = async () => {};
-    if (direct === "") return { url: given, pooledUrl: undefined, isOwn: false, stop };
-    return { url: direct, pooledUrl: given, isOwn: false, stop };
+type Servers = Server & { pooledUrl: string | undefined };
+
+interface Wanted {
+  isDebian: boolean;
+  isPooled: boolean;
+}
+
+/** Returns the server that the environment names, or starts the one that it describes. */
+async function givenServer(): Promise<Servers> {
+  const { TEST_DATABASE_URL: given = "", TEST_DATABASE_DIRECT_URL: direct = "" } = process.env;
+  if (given === "") {
+    const { TEST_POSTGRES, TEST_POOLER } = process.env;
+    return openServers({ isDebian: TEST_POSTGRES === "debian", isPooled: TEST_POOLER === "true" });
   }
-  const server = await openServer();
-  if (isPooled !== "true") return { ...server, pooledUrl: undefined };
+  const stop = async () => {};
+  if (direct === "") return { url: given, pooledUrl: undefined, isOwn: false, stop };
+  return { url: direct, pooledUrl: given, isOwn: false, stop };
+}
+
+async function openServers({ isDebian, isPooled }: Wanted): Promise<Servers> {
+  const server = await openServer(isDebian);
+  if (!isPooled) return { ...server, pooledUrl: undefined };
   const pooler = await startPgBouncer(server.url);
   return {
     ...server,
@@ -85,15 +105,12 @@ async function openServers(): Promise<Server & { pooledUrl: string | undefined }
   };
 }
 
-async function openServer(): Promise<Server> {
+async function openServer(isDebian: boolean): Promise<Server> {
   const dataDir = await mkdtemp(join(tmpdir(), "faregate-test-"));
   try {
     await chmod(dataDir, 0o755);
     const password = crypto.randomUUID();
-    const server =
-      process.env["TEST_POSTGRES"] === "debian"
-        ? await openDebian(dataDir, password)
-        : await startEmbeddedPostgres({ dataDir, password });
+    const server = isDebian ? await openDebian(dataDir, password) : await startEmbeddedPostgres({ dataDir, password });
     return {
       url: server.url,
       isOwn: true,
