@@ -74,6 +74,9 @@ function withoutDirectUrl(url: string): string {
   ].join("\n");
 }
 
+/** Here the address names a pool instead of a database. */
+const DIGITAL_OCEAN = /:25061$/;
+
 /** Addresses of hosted poolers, and of the databases behind them. */
 const HOSTED: readonly [pooler: RegExp, direct: (host: string) => string][] = [
   // Neon
@@ -82,8 +85,7 @@ const HOSTED: readonly [pooler: RegExp, direct: (host: string) => string][] = [
   [/\.pooler\.supabase\.com:6543$/, (host) => host.replace(":6543", ":5432")],
   // Azure, and PgBouncer beside its Postgres
   [/:6432$/, (host) => host.replace(":6432", ":5432")],
-  // DigitalOcean
-  [/:25061$/, (host) => host.replace(":25061", ":25060")],
+  [DIGITAL_OCEAN, (host) => host.replace(":25061", ":25060")],
   // Crunchy Bridge
   [/:5431$/, (host) => host.replace(":5431", ":5432")],
 ];
@@ -93,5 +95,6 @@ export function directUrlOf(url: string): string {
   const { names = [], ports = [], username = "", database = "" } = parseDatabaseUrl(url) ?? {};
   const host = `${names[0]}:${ports[0]}`;
   const direct = HOSTED.find(([pooler]) => pooler.test(host))?.[1](host);
-  return `postgres://${encodeURIComponent(username)}:…@${direct ?? "<host of the database>:5432"}/${database}`;
+  const name = DIGITAL_OCEAN.test(host) ? "<name of the database>" : database;
+  return `postgres://${encodeURIComponent(username)}:…@${direct ?? "<host of the database>:5432"}/${name}`;
 }
