@@ -67,6 +67,28 @@ export const GUARDS: readonly Guard[] = [
     matrix("POST /organizations/\\{organizationId\\}/contracts$"),
   ),
   guard(
+    "http/mcp/tools.ts",
+    "a tool call reaches no call but its own",
+    "if (reached !== (isInside ? operation.id + IN_ORGANIZATION : operation.id)) {",
+    "if (reached === undefined) {",
+    { file: "http/mcp/hostile.pg.test.ts", title: "the name of another call" },
+  ),
+  guard("http/mcp/tools.ts", "a part of a path is no dot segment", 'if (text === "" || isDotSegment(text) ||', "if (", {
+    file: "http/mcp/hostile.pg.test.ts",
+    title: "an empty part|a dot segment",
+  }),
+  guard("http/mcp/tools.ts", "agents choose no fixed parameter", ".filter(([name]) => !isFixed(operation, name))", "", {
+    file: "http/mcp/hostile.pg.test.ts",
+    title: "a parameter that is set",
+  }),
+  guard(
+    "http/mcp/route.ts",
+    "pages of other origins have no tools",
+    'if (c.req.header("origin") !== undefined &&',
+    'if (c.req.header("origin") === "" &&',
+    { file: "http/mcp/hostile.pg.test.ts", title: "a page of another origin" },
+  ),
+  guard(
     "operations/access.ts",
     "a key is bound to its organization, whatever the query names",
     'if (caller.kind === "key") return caller.organizationId;',

@@ -45,8 +45,8 @@ const ids = new Set(OPERATIONS.map(({ id }) => id));
 const pathParameters = ({ path }: Operation) => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? "");
 const isFixed = ({ agent: { fixed = {} } }: AgentOperation, name: string) => Object.hasOwn(fixed, name);
 
-const text = (description: string) => z.string().describe(description);
-const PRICING_TEXT = text("The draft: the text of a Pricing2Yaml file");
+const described = (description: string) => z.string().describe(description);
+const PRICING_TEXT = described("The draft: the text of a Pricing2Yaml file");
 
 /** Returns the schema of each argument: parameters by their names, and the body as one argument. */
 function argumentsOf(operation: AgentOperation): Record<string, z.ZodType> {
@@ -54,17 +54,19 @@ function argumentsOf(operation: AgentOperation): Record<string, z.ZodType> {
   return {
     ...(ids.has(operation.id + IN_ORGANIZATION)
       ? {
-          [ORGANIZATION]: text(
+          [ORGANIZATION]: described(
             "Id of the organization. Required with a user key; leave it out with an organization key",
           ).optional(),
         }
       : {}),
     ...Object.fromEntries(
-      pathParameters(operation).map((name) => [name, text(PATH_PARAMETERS[name]?.description ?? name)]),
+      pathParameters(operation).map((name) => [name, described(PATH_PARAMETERS[name]?.description ?? name)]),
     ),
     ...Object.fromEntries(Object.entries(operation.query?.shape ?? {}).filter(([name]) => !isFixed(operation, name))),
     ...(body === "pricing" || body === "upload" ? { [PRICING]: PRICING_TEXT } : {}),
-    ...(body === "upload" ? { [EXPECTATIONS]: text("YAML: expectations that the draft must meet").optional() } : {}),
+    ...(body === "upload"
+      ? { [EXPECTATIONS]: described("YAML: expectations that the draft must meet").optional() }
+      : {}),
     ...(typeof body === "object" ? { [BODY]: body.required === false ? body.schema.optional() : body.schema } : {}),
     ...(typeof body === "object" && body.asField !== undefined
       ? { [DRAFTS]: z.array(PRICING_TEXT).optional().describe("Texts of Pricing2Yaml files that count as versions") }
@@ -179,11 +181,12 @@ export function requestOf({ operation, names }: Tool, given: Readonly<Record<str
 
 /** Encodes one segment of a path. Empty and dot segments would lead to another call. */
 function segmentOf(name: string, value: unknown): string {
-  if (value === undefined) throw new ArgumentError(`The argument ${name} is required`);
-  if (typeof value !== "string" || value === "" || isDotSegment(value) || /\p{Surrogate}/u.test(value)) {
+  // A number is refused, because 1.10 would arrive as the version 1.1.
+  const text = textOf(name, value);
+  if (text === "" || isDotSegment(text) || /\p{Surrogate}/u.test(text)) {
     throw new ArgumentError(`The argument ${name} must be a text that is neither empty nor . or ..`);
   }
-  return encodeURIComponent(value);
+  return encodeURIComponent(text);
 }
 
 function queryOf(operation: AgentOperation, given: Readonly<Record<string, unknown>>): string {
@@ -202,7 +205,7 @@ function queryOf(operation: AgentOperation, given: Readonly<Record<string, unkno
 
 function textOf(name: string, value: unknown): string {
   if (value === undefined) throw new ArgumentError(`The argument ${name} is required`);
-  if (typeof value !== "string") throw new ArgumentError(`The argument ${name} must be a text`);
+  if (typeof value !== "string") throw new ArgumentError(`The argument ${name} must be a text, not ${typeof value}`);
   return value;
 }
 

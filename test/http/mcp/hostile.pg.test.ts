@@ -124,7 +124,7 @@ describe("a tool call", () => {
     ["an empty part", "showContract", { userId: "" }, /^The argument userId must be a text that is neither empty/],
     ["a dot segment", "showContract", { userId: ".." }, /^The argument userId must be a text that is neither empty/],
     ["half a character", "showContract", { userId: "\ud800" }, /^The argument userId must be a text/],
-    ["a number for a text", "showContract", { userId: 7 }, /^The argument userId must be a text/],
+    ["a number for a text", "showContract", { userId: 7 }, /^The argument userId must be a text, not number$/],
     [
       "a list for a number",
       "listContracts",
