@@ -5,6 +5,7 @@ import type { Resources } from "../operations/context.ts";
 import { Failure } from "../operations/errors.ts";
 import { API_PREFIX, authenticate, authorize, isOfrep, limitCalls, MCP_PATH, recordDenied } from "./authorize.ts";
 import { readBody } from "./body.ts";
+import { errorLinks } from "./error-links.ts";
 import { answerError, type FailureBody } from "./errors.ts";
 import { mcpFailure, mcpRoute } from "./mcp/route.ts";
 import { RegExpOrTrieRouter } from "./router.ts";
@@ -97,7 +98,7 @@ export function createApp(options: {
   streams?: Parameters<typeof streamRoutes>[0];
 }): Hono<AppEnv> {
   const { settings } = options;
-  const server = { settings, log: options.log };
+  const server = { settings, log: options.log, errorLinks: errorLinks(`${settings.baseUrlPath}${API_PREFIX}`) };
   const app = new Hono<AppEnv>({
     getPath: (request) => normalisePath(request.url, settings.baseUrlPath),
     router: new RegExpOrTrieRouter(API_ENDINGS),
@@ -238,7 +239,7 @@ export function createApp(options: {
 
 /** Creates the application of a process that serves only its health. */
 export function createHealthApp(baseUrlPath: string, health: Health): Hono<AppEnv> {
-  const server = { settings: { allowedOrigins: [], baseUrlPath }, log: undefined };
+  const server = { settings: { allowedOrigins: [], baseUrlPath }, log: undefined, errorLinks: errorLinks(baseUrlPath) };
   const app = new Hono<AppEnv>({ getPath: (request) => normalisePath(request.url, baseUrlPath) });
   app.use(async (c, next) => {
     c.set("server", server);
@@ -314,7 +315,7 @@ function originHeaders(settings: HttpSettings): (c: AppContext) => string | unde
       if (origin !== undefined) {
         headers["Access-Control-Allow-Origin"] = origin;
         headers["Access-Control-Expose-Headers"] =
-          "X-Total-Count, X-Request-Id, Idempotent-Replayed, ETag, Retry-After, Date, Next-After";
+          "X-Total-Count, X-Request-Id, Idempotent-Replayed, ETag, Retry-After, Date, Next-After, Link";
       }
     }
     return isAllowed ? origin : undefined;

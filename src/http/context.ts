@@ -2,6 +2,7 @@ import type { Context as HonoContext } from "hono";
 import { forwardedAddress } from "../core/access/forwarded.ts";
 import type { Caller } from "../core/access/caller.ts";
 import { type Context, contextOf, type Resources } from "../operations/context.ts";
+import type { ErrorLinks } from "./error-links.ts";
 import { type Trace, traceContextOf } from "./tracing.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
@@ -73,7 +74,7 @@ export interface AppEnv {
   Bindings: object;
   /** Few variables: each one is an entry of a map that every request fills. */
   Variables: {
-    server: { settings: HttpSettings; log: Log | undefined };
+    server: { settings: HttpSettings; log: Log | undefined; errorLinks: ErrorLinks };
     request: RequestState;
     resources: Resources;
     caller: Caller;

@@ -2,24 +2,23 @@ import { commandLine } from "../core/command-line.ts";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { asFailure, Failure, type FailureCode, needsOperator } from "../operations/errors.ts";
+import { ERRORS } from "../wire/errors/catalogue.ts";
+import type { ErrorKind } from "../wire/errors/entry.ts";
+import type { ErrorLinks } from "./error-links.ts";
 import { json } from "./reply.ts";
 import { logRequest, type AppContext } from "./context.ts";
 
-/** Maps failures to HTTP statuses. OFREP overrides some of them. */
-const STATUS: Record<FailureCode, ContentfulStatusCode> = {
-  invalid: 400,
-  unauthenticated: 401,
-  forbidden: 403,
-  notFound: 404,
-  conflict: 409,
-  tooLarge: 413,
-  unprocessable: 422,
-  tooManyRequests: 429,
-  unavailable: 503,
-};
+/** The status, meaning and remedy of each failure. OFREP overrides some statuses. */
+const KINDS: Record<FailureCode, ErrorKind> = ERRORS;
 
 /** Returns the status of a failure's answer. */
-export const statusOf = ({ code }: Failure): ContentfulStatusCode => STATUS[code];
+export const statusOf = ({ code }: Failure): ContentfulStatusCode => KINDS[code].status;
+
+/** Answers an error with a body, and the link to its part of the catalogue. */
+export function errorJson(c: AppContext, body: object, status: ContentfulStatusCode, code: keyof ErrorLinks): Response {
+  c.get("request").headers["Link"] = c.get("server").errorLinks[code];
+  return json(c, body, status);
+}
 
 /** Public message of every unexpected error. Internal messages are only logged. */
 export const UNEXPECTED = "Internal server error";
@@ -49,7 +48,7 @@ export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody =
     } else if (failure.code === "unavailable") logRequest(c, "warn", "the database is unavailable", failure.cause);
     if (failure.retryAfterSeconds !== undefined)
       c.get("request").headers["Retry-After"] = String(failure.retryAfterSeconds);
-    return json(c, bodyOf(failure, c), statusOf(failure));
+    return errorJson(c, bodyOf(failure, c), statusOf(failure), failure.code);
   }
   if (error instanceof HTTPException && error.status < 500) {
     return answerError(
@@ -59,5 +58,5 @@ export function answerError(error: unknown, c: AppContext, bodyOf: FailureBody =
     );
   }
   logRequest(c, "error", "unexpected error", error);
-  return json(c, bodyOf(undefined, c), 500);
+  return errorJson(c, bodyOf(undefined, c), 500, "unexpected");
 }

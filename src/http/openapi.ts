@@ -60,12 +60,20 @@ const ETAG = { ETag: { description: "Changes with the answer", schema: { type: "
 /** Errors that every operation can return. An operation without a body has no 413, and a public one no 403. */
 const SHARED_ERRORS = {
   400: ["BadRequest", "The request cannot be read, or a rule forbids it", "INVALID DATA: Malformed JSON body"],
-  401: ["Unauthenticated", "The key is missing or unknown", "Invalid API Key"],
+  401: ["Unauthenticated", "The key is missing or unknown", "INVALID DATA: Invalid API Key"],
   403: ["Forbidden", "The key is not allowed to do this", "You do not have permission to access this resource"],
-  413: ["TooLarge", "The body is too large, or has too many values", "Request body too large"],
+  413: ["TooLarge", "The body is too large, or has too many values", "The request body is larger than 2 MB"],
   422: ["Unprocessable", "A field of the body, or an id in the path, is wrong", "Username is required"],
-  429: ["TooManyRequests", "Too many requests; Retry-After says when to retry", "Too many requests"],
-  503: ["Unavailable", "The server is busy; Retry-After says when to retry", "The database is not available"],
+  429: [
+    "TooManyRequests",
+    "Too many requests; Retry-After says when to retry",
+    "Too many requests. Please try again later",
+  ],
+  503: [
+    "Unavailable",
+    "The server is busy; Retry-After says when to retry",
+    "The service is temporarily unavailable. Please try again",
+  ],
 } as const;
 
 const errorResponse = (description: string, example: string) => ({
@@ -196,7 +204,7 @@ const INTRODUCTION = `Faregate answers one question at run time: may this user u
 
 **First steps.** Create a user, sign in, create an organization and a key of it. With that key upload a pricing, create a contract, and evaluate a feature.
 
-**Errors** are \`{"error": "…"}\` with a sentence that says what is wrong.`;
+**Errors** are \`{"error": "…"}\` with a sentence that says what is wrong. The header \`Link\` of each leads to its meaning and remedy, on the page \`docs/errors\`.`;
 
 /** The OpenAPI document, from the operations in src/wire and the permission table. */
 export function openApiDocument(basePath: string, version: OpenApiVersion = "3.1"): object {

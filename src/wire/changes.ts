@@ -357,7 +357,10 @@ export const changeOperations: readonly Operation[] = [
     answers: {
       200: { schema: massNovation, example: { ...IMPACT, overrideReason: null, novatedContracts: 12 } },
     },
-    errors: { 404: NO_SERVICE, 409: "CONFLICT: The gate of the organization is closed" },
+    errors: {
+      404: NO_SERVICE,
+      409: "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may",
+    },
   },
   {
     id: "listDecisions",

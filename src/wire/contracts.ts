@@ -369,7 +369,10 @@ export const contractOperations: readonly Operation[] = [
     query: z.object({ groupId: groupParameter, ...CANCEL_SCHEDULED, ...OVERRIDE }),
     body: { schema: novation, example: SUBSCRIPTION },
     answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
-    errors: { 404: "No contracts found for groupId team", 409: "CONFLICT: The gate of the organization is closed" },
+    errors: {
+      404: `INVALID DATA: No contracts found with groupId team-1 within organization ${EXAMPLE.organizationId}`,
+      409: "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may",
+    },
   },
   {
     id: "deleteContracts",
@@ -432,7 +435,9 @@ export const contractDetailOperations: readonly Operation[] = [
     query: z.object({ groupId: groupParameter.optional() }),
     body: { schema: billingChanges, example: { autoRenew: true, renewalDays: 365 } },
     answers: { 200: { schema: z.array(contract), example: [CONTRACT] } },
-    errors: { 404: "INVALID DATA: Contract with groupId team-1 not found" },
+    errors: {
+      404: `INVALID DATA: Contract with groupId team-1 not found within organization ${EXAMPLE.organizationId}`,
+    },
   },
   {
     id: "changeUsage",

@@ -48,7 +48,7 @@ export const ofrepFlag = z
       .describe("Of the limit with the least left"),
   })
   .meta({ id: "Flag" });
-const ofrepErrorCode = z.enum(["PARSE_ERROR", "TARGETING_KEY_MISSING", "INVALID_CONTEXT", "GENERAL"]);
+export const ofrepErrorCode = z.enum(["PARSE_ERROR", "TARGETING_KEY_MISSING", "INVALID_CONTEXT", "GENERAL"]);
 /** Every failure of one flag that the protocol knows. */
 export const ofrepFailure = z
   .strictObject({

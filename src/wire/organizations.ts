@@ -232,7 +232,7 @@ export const organizationOperations: readonly Operation[] = [
       "Creates an organization with a key of scope ALL. The owner must be the caller, unless an ADMIN calls.",
     body: { schema: newOrganization, example: { name: "Acme", owner: "margaret" } },
     answers: { 201: { schema: organizationListed, example: LISTED } },
-    errors: { 409: "CONFLICT: The user already has a default organization" },
+    errors: { 409: "CONFLICT: The proposed owner margaret already has a default organization." },
   },
   {
     id: "showOrganization",
@@ -253,7 +253,7 @@ export const organizationOperations: readonly Operation[] = [
     description: "Changes the name, the owner, or the owner's default organization.",
     body: { schema: organizationChange, example: { name: "Acme Labs" } },
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND, 409: "CONFLICT: The user already has a default organization" },
+    errors: { 404: NOT_FOUND, 409: "CONFLICT: The proposed owner margaret already has a default organization." },
   },
   {
     id: "deleteOrganization",
@@ -274,7 +274,7 @@ export const organizationOperations: readonly Operation[] = [
     description: "Adds a user with a role: ADMIN, MANAGER or EVALUATOR.",
     body: { schema: newMember, example: { username: "grace", role: "MANAGER" } },
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND, 409: "CONFLICT: The user is already a member" },
+    errors: { 404: NOT_FOUND, 409: "CONFLICT: User with username grace is already a member of the organization." },
   },
   {
     id: "changeMemberRole",
@@ -285,7 +285,7 @@ export const organizationOperations: readonly Operation[] = [
     description: "Gives a member another role.",
     body: { schema: newMemberRole, example: { role: "ADMIN" } },
     answers: { 200: { schema: organization, example: SHOWN } },
-    errors: { 404: NOT_FOUND, 409: "CONFLICT: The member already has this role" },
+    errors: { 404: NOT_FOUND, 409: "CONFLICT: User with username grace already has the role ADMIN." },
   },
   {
     id: "removeMember",

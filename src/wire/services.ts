@@ -210,7 +210,7 @@ const PRICING = {
   addOns: {},
 };
 const NO_SERVICE = "NOT FOUND: Service with name tasker";
-const GATE_CLOSED = "CONFLICT: The gate of the organization is closed";
+const GATE_CLOSED = "CONFLICT: The gate is closed: 2 of 2 contracts (100 %) lose a feature; at most 40 % may";
 
 /** Services and pricings; each operation also exists inside an organization. Source: contract services-pricings. */
 export const serviceOperations: readonly Operation[] = [

@@ -144,7 +144,6 @@ export const systemOperations: readonly Operation[] = [
     description: "Returns a value that a platform ADMIN has stored. The server itself reads none of them.",
     query: cacheQueryParameters,
     answers: { 200: { schema: z.unknown(), example: { colour: "blue" } } },
-    errors: { 404: "Cache key not found" },
   },
   {
     id: "writeCacheEntry",
@@ -178,6 +177,6 @@ export const systemOperations: readonly Operation[] = [
     description: "Returns a page to read and try the interface.",
     mediaType: "text/html",
     answers: { 200: { schema: z.string(), example: "<!doctype html>" } },
-    errors: { 404: "The server was built without this page" },
+    errors: { 404: "Cannot GET /api/v1/docs" },
   },
 ];

@@ -112,7 +112,7 @@ export const userOperations: readonly Operation[] = [
       "Returns the user's key, which every other call sends as `x-api-key`. Ten wrong passwords per minute, name and address are answered with 429.",
     body: { schema: credentials, example: { username: "margaret", password: "correct-horse-battery" } },
     answers: { 200: { schema: signedIn, example: { username: "margaret", apiKey: EXAMPLE.userKey, role: "USER" } } },
-    errors: { 401: "Invalid credentials" },
+    errors: { 401: "INVALID DATA: Invalid credentials" },
   },
   {
     id: "createUser",
@@ -127,7 +127,7 @@ export const userOperations: readonly Operation[] = [
     errors: {
       403: "PERMISSION ERROR: Only admins can create users.",
       404: "INVALID DATA: There is already a user with the username that you are trying to set",
-      409: "There is already a user on Space with the username that you are trying to set",
+      409: "CONFLICT: The username is too similar to an existing one",
     },
   },
   {
@@ -167,7 +167,7 @@ export const userOperations: readonly Operation[] = [
     summary: "Show a user",
     description: "Returns a user. The user itself and platform ADMINs see the key.",
     answers: { 200: { schema: user, example: SHOWN_USER } },
-    errors: { 404: "User not found" },
+    errors: { 404: "INVALID DATA: User not found" },
   },
   {
     id: "updateUser",
@@ -179,8 +179,8 @@ export const userOperations: readonly Operation[] = [
     body: { schema: userChange, example: { password: "another-horse-battery" } },
     answers: { 200: { schema: userUpdated, example: UPDATED_USER } },
     errors: {
-      404: "User not found",
-      409: "There is already a user on Space with the username that you are trying to set",
+      404: "INVALID DATA: User not found",
+      409: "CONFLICT: The username is too similar to an existing one",
     },
   },
   {
@@ -192,7 +192,7 @@ export const userOperations: readonly Operation[] = [
     description: "Creates a new key. The old one stops working at once, or after `overlapSeconds`.",
     body: { schema: keyRotation, example: { overlapSeconds: 3600 }, required: false },
     answers: { 200: { schema: userKey, example: { apiKey: EXAMPLE.userKey } } },
-    errors: { 404: "User not found" },
+    errors: { 404: "INVALID DATA: User not found" },
   },
   {
     id: "showUserKey",
@@ -204,7 +204,7 @@ export const userOperations: readonly Operation[] = [
     answers: {
       200: { schema: userKeyDetails, example: { expiresAt: null, lastUsedAt: EXAMPLE.updatedAt, previousUntil: null } },
     },
-    errors: { 404: "User not found" },
+    errors: { 404: "INVALID DATA: User not found" },
   },
   {
     id: "changeUserRole",
@@ -215,7 +215,7 @@ export const userOperations: readonly Operation[] = [
     description: "Makes a user a platform ADMIN, or a platform ADMIN a USER. Needs a platform ADMIN's key.",
     body: { schema: newRole, example: { role: "ADMIN" } },
     answers: { 200: { schema: userUpdated, example: { ...UPDATED_USER, role: "ADMIN" } } },
-    errors: { 404: "User not found" },
+    errors: { 404: "INVALID DATA: User not found" },
   },
   {
     id: "deleteUser",
@@ -225,6 +225,6 @@ export const userOperations: readonly Operation[] = [
     summary: "Delete a user",
     description: "Deletes a user. Each organization of the user passes to a member, or is deleted where there is none.",
     answers: { 204: null },
-    errors: { 404: "User not found" },
+    errors: { 404: "INVALID DATA: User not found" },
   },
 ];

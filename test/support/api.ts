@@ -10,6 +10,7 @@ import { createResources } from "../../src/operations/resources.ts";
 import { seedFirstAdmin } from "../../src/operations/accounts/sign-up.ts";
 import { createTestDatabase, type TestDatabase } from "./database.ts";
 import { expectDocumented } from "./documented.ts";
+import { expectCatalogued } from "./error-catalogue.ts";
 
 export type Method = "GET" | "HEAD" | "OPTIONS" | "POST" | "PUT" | "PATCH" | "DELETE";
 
@@ -182,6 +183,8 @@ function caller(app: Hono<AppEnv>): TestApi["call"] {
     const documented = /^[^?#]*?(\/(?:api\/v1|ofrep|\.well-known)\/[^?#]*?)\/?(?:[?#].*)?$/.exec(url)?.[1];
     if (documented !== undefined && method !== "OPTIONS") {
       expectDocumented(method, documented, response.status, body);
+      if (response.status >= 400)
+        expectCatalogued(`${method} ${documented}`, { status: response.status, headers: response.headers, body });
     }
     return { status: response.status, headers: response.headers, body: shapedAs<T>(body) };
   };

@@ -6,6 +6,8 @@ import { openApiDocument } from "../openapi.ts";
 import type { OpenApiVersion } from "../openapi-schemas.ts";
 import { queryParameter } from "../params.ts";
 import { json, reply } from "../reply.ts";
+import { CATALOGUE_PATH } from "../../wire/errors/catalogue.ts";
+import { errorsPage } from "./errors-page.ts";
 
 /** Reads one file of the page's library by name. Undefined if there is none. */
 export type ReadAsset = (name: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
@@ -58,13 +60,15 @@ export function documentationRoutes(basePath: string, readAsset: ReadAsset | und
     documents.set(version, known);
     return known;
   };
+  const html = { "Content-Type": "text/html; charset=utf-8" };
   const missing = (path: string) => new Failure("notFound", `Cannot GET ${path}`);
   return new Hono<AppEnv>()
     .get("/openapi.json", (c) => json(c, documentOf(versionOf(c))))
     .get("/docs", (c) => {
       if (readAsset === undefined) throw missing(c.req.path);
-      return reply(c, PAGE, 200, { "Content-Type": "text/html; charset=utf-8" });
+      return reply(c, PAGE, 200, html);
     })
+    .get(CATALOGUE_PATH, (c) => reply(c, errorsPage(), 200, html))
     .get("/docs/start.js", (c) => reply(c, START, 200, { "Content-Type": "text/javascript; charset=utf-8" }))
     .get("/docs/:file", async (c) => {
       const name = c.req.param("file");

@@ -4,7 +4,7 @@ import type { Context } from "../../operations/context.ts";
 import { asFailure } from "../../operations/errors.ts";
 import * as flags from "../../operations/evaluation/flags.ts";
 import { evaluationRequest, OFREP_ERRORS } from "../../wire/ofrep.ts";
-import { type FailureBody, UNEXPECTED } from "../errors.ts";
+import { errorJson, type FailureBody, UNEXPECTED } from "../errors.ts";
 import { type AppContext, type AppEnv, context } from "../context.ts";
 import { json, replyConditionally } from "../reply.ts";
 import { queryParameter } from "../params.ts";
@@ -18,7 +18,8 @@ async function answer(
   const read = evaluationRequest.safeParse(c.get("body"));
   if (!read.success) {
     const errorCode = read.error.issues[0]?.message ?? "PARSE_ERROR";
-    return json(c, { key, errorCode, errorDetails: new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode) }, 400);
+    const errorDetails = new Map(Object.entries<string>(OFREP_ERRORS)).get(errorCode);
+    return errorJson(c, { key, errorCode, errorDetails }, 400, "invalid");
   }
   const userId = read.data.context.targetingKey;
   const server = queryParameter(c, "server") === "true";
@@ -27,7 +28,7 @@ async function answer(
   } catch (error) {
     const failure = asFailure(error);
     if (failure?.code !== "notFound" && failure?.code !== "invalid") throw error;
-    return json(c, { key, errorCode: "INVALID_CONTEXT", errorDetails: failure.message }, 400);
+    return errorJson(c, { key, errorCode: "INVALID_CONTEXT", errorDetails: failure.message }, 400, failure.code);
   }
 }
 
@@ -43,7 +44,9 @@ export const ofrepRoutes = new Hono<AppEnv>()
     const key = c.req.param("key");
     return answer(c, key, async (ctx, input) => {
       const flag = await flags.evaluateFlag(ctx, { ...input, featureId: key });
-      return json(c, flag, !("errorCode" in flag) ? 200 : flag.errorCode === "FLAG_NOT_FOUND" ? 404 : 400);
+      if (!("errorCode" in flag)) return json(c, flag);
+      const isUnknown = flag.errorCode === "FLAG_NOT_FOUND";
+      return errorJson(c, flag, isUnknown ? 404 : 400, isUnknown ? "notFound" : "invalid");
     });
   });
 
