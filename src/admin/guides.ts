@@ -18,6 +18,7 @@ const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
   events: () => import("../docs/events.md?raw"),
   openfeature: () => import("../docs/openfeature.md?raw"),
   agents: () => import("../docs/agents.md?raw"),
+  guarantees: () => import("../docs/guarantees.md?raw"),
   "migrate-from-space": () => import("../docs/migrate-from-space.md?raw"),
   operate: () => import("../docs/operate.md?raw"),
   runtimes: () => import("../docs/runtimes.md?raw"),
