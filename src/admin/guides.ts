@@ -6,6 +6,7 @@ import { Marked, type Tokens } from "marked";
 
 /** Names of the guides with their texts, in reading order. */
 const SOURCES: Readonly<Record<string, () => Promise<{ default: string }>>> = {
+  concepts: () => import("../docs/concepts.md?raw"),
   "pricing-file": () => import("../docs/pricing-file.md?raw"),
   "change-a-pricing": () => import("../docs/change-a-pricing.md?raw"),
   promotion: () => import("../docs/promotion.md?raw"),
