@@ -7,8 +7,8 @@ import { cpuMsOf } from "./processes.ts";
 import type { BenchRow } from "./pricing.ts";
 
 /*
- * Compares a round trip to the embedded Postgres over its Unix-domain socket with one over loopback, by processor time of
- * this process and of Postgres. Both ways alternate in one run.
+ * Compares a round trip to the embedded Postgres over its Unix-domain socket with one over loopback. Counts the processor
+ * time of this process and of Postgres. Both ways alternate in one run.
  */
 
 interface Cost {

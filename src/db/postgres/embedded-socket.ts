@@ -29,7 +29,7 @@ export function removeSockets(cluster: string): void {
 /** True for the name of a server's socket, or of its lock file. */
 export const isSocket = (name: string): boolean => name.startsWith(".s.PGSQL.");
 
-/** Returns the URL over the socket in a folder, or the given one if this process cannot reach the server there. */
+/** Returns the URL over the socket in a folder. If this process cannot reach the server there, returns the given one. */
 export async function overReachableSocket(url: string, folder: string): Promise<string> {
   const local = overSocket(url, folder);
   const connection = connect(local, { maxConnections: 1 });
@@ -43,7 +43,7 @@ export async function overReachableSocket(url: string, folder: string): Promise<
   }
 }
 
-/** Returns the URL over the socket of a running server, or the given one if this process does not see the socket. */
+/** Returns the URL over the socket of a running server. If this process does not see the socket, returns the given one. */
 export function overRunningSocket(url: string, folder = ""): string {
   const path = socketPath(folder, parseDatabaseUrl(url)?.ports[0]);
   return folder !== "" && existsSync(path) ? overSocket(url, folder) : url;

@@ -60,7 +60,7 @@ export function workerCommand(): Command {
   return [process.execPath, "run", "--unstable-net", ...denoPermissions(needs), entry("deno.ts")];
 }
 
-/** What decides about the permissions of a REST process on Deno. */
+/** Settings that decide about the permissions of a REST process on Deno. */
 interface DenoNeeds {
   hasWorkers?: boolean;
   databaseUrl?: string | undefined;
