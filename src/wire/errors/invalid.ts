@@ -219,6 +219,10 @@ export const invalid: ErrorKind = {
       ],
     },
     {
+      remedy: "Set the connection's secret to that of the provider's webhook, and forward the body unchanged.",
+      sentences: ["The signature is not valid"],
+    },
+    {
       remedy: "Use an https address with a public name and without credentials.",
       sentences: [
         "INVALID DATA: The url is not a valid address",

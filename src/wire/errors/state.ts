@@ -61,7 +61,16 @@ export const notFound: ErrorKind = {
         "Lease {id} not found",
         "Webhook {id} not found",
         "Delivery {id} not found",
+        "Billing connection {id} not found",
+        "Message {id} not found",
         "API Key not found in organization {organization}.",
+      ],
+    },
+    {
+      remedy: "Connect the payment provider first, or leave the contract: no subscription of a provider moves it.",
+      sentences: [
+        "The organization has no connection to {provider}",
+        "Contract of user {user} follows no subscription",
       ],
     },
     {
