@@ -3,19 +3,16 @@
  * Bundlers drop the unused half.
  */
 export * from "./front/front-end.ts";
-export {
-  type AsOf,
-  type BillingChanges,
-  type Contract,
-  type ContractQuery,
-  type NewContract,
-  type Novation,
-  type Paging,
-  type Subscription,
-  type UsageReset,
-  type UserContact,
-  novationTo,
-} from "./back/contracts.ts";
+export type {
+  AsOf,
+  BillingChanges,
+  Contract,
+  ContractQuery,
+  NewContract,
+  UsageReset,
+  UserContact,
+} from "./back/contract.ts";
+export { type Novation, novationTo, type Paging, type Subscription } from "./back/subscription.ts";
 export { type FaregateOptions, Faregate } from "./back/faregate.ts";
 export type {
   AllFeatures,
@@ -24,11 +21,10 @@ export type {
   FeatureAnswer,
   FeatureOptions,
   FeatureQuery,
-  FeatureResult,
-  LimitStep,
   ListedFeature,
   PastAnswer,
 } from "./back/features.ts";
+export type { FeatureResult, LimitStep } from "./back/feature-result.ts";
 export type {
   AfterTrial,
   NewScheduledChange,

@@ -1,4 +1,4 @@
-import type { FeatureResult } from "../client/back/features.ts";
+import type { FeatureResult } from "../client/back/feature-result.ts";
 import { sum } from "../core/exact.ts";
 import { type Amounts, amountsOf, byLimit, type HeldLease, type LeaseTerms } from "./lease.ts";
 import type { LeaseAnswer } from "../client/back/leases.ts";

@@ -2,7 +2,8 @@ import { useCallback, useDebugValue, useMemo, useRef, useSyncExternalStore } fro
 import type { FeatureId } from "../client/feature-id.ts";
 import { type FeatureState, type FeatureStatus, LOADING, type Usage, usageOf } from "../client/feature-state.ts";
 import type { PricingTokenPayload } from "../client/pricing-token.ts";
-import type { ConnectionState, ServiceClient } from "../client/front/service-client.ts";
+import type { ServiceClient } from "../client/front/service-client.ts";
+import type { ConnectionState } from "../client/front/session-host.ts";
 import type { TokenService } from "../client/front/token-service.ts";
 import { useServiceContext } from "./context.ts";
 

@@ -29,7 +29,8 @@ export {
   pricingTokenInterceptor,
   takePricingToken,
 } from "../client/front/response-header.ts";
-export { type ConnectionState, type ServiceClientOptions, ServiceClient } from "../client/front/service-client.ts";
+export { type ServiceClientOptions, ServiceClient } from "../client/front/service-client.ts";
+export type { ConnectionState } from "../client/front/session-host.ts";
 export type {
   EventMessage,
   PricingEventDetails,

@@ -1,10 +1,12 @@
 import { expectTypeOf, test } from "vitest";
 import type { z } from "zod";
-import type * as contracts from "../../src/client/back/contracts.ts";
+import type * as contracts from "../../src/client/back/contract.ts";
+import type * as results from "../../src/client/back/feature-result.ts";
 import type * as features from "../../src/client/back/features.ts";
 import type * as holds from "../../src/client/back/holds.ts";
 import type * as leases from "../../src/client/back/leases.ts";
 import type * as overrides from "../../src/client/back/overrides.ts";
+import type * as subscriptions from "../../src/client/back/subscription.ts";
 import type * as services from "../../src/client/back/services.ts";
 import type * as offers from "../../src/client/offer.ts";
 import type * as contractsOnWire from "../../src/wire/contracts.ts";
@@ -30,10 +32,10 @@ test("the client's interfaces accept the answers of the wire", () => {
   expectTypeOf<Json<z.output<typeof holdsOnWire.hold>>>().toExtend<Json<holds.Hold>>();
   expectTypeOf<Json<z.output<typeof holdsOnWire.settlement>>>().toExtend<Json<holds.SettleAnswer>>();
   expectTypeOf<Json<z.output<typeof leasesOnWire.leaseAnswer>>>().toExtend<Json<leases.LeaseAnswer>>();
-  expectTypeOf<Json<z.output<typeof featuresOnWire.featureAnswer>>>().toExtend<Json<features.Reasons>>();
+  expectTypeOf<Json<z.output<typeof featuresOnWire.featureAnswer>>>().toExtend<Json<results.Reasons>>();
   expectTypeOf<Json<z.output<typeof overridesOnWire.override>>>().toExtend<Json<overrides.Override>>();
   expectTypeOf<Json<z.output<typeof contractsOnWire.asOfContract>>>().toExtend<Json<features.AsOfContract>>();
-  expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<features.FeatureResult>>();
+  expectTypeOf<Json<z.output<typeof featuresOnWire.featureResult>>>().toExtend<Json<results.FeatureResult>>();
   expectTypeOf<Json<z.output<typeof servicesOnWire.service>>>().toExtend<Json<services.Service>>();
   expectTypeOf<Json<z.output<typeof filesOnWire.versionFile>>>().toExtend<Json<services.VersionFile>>();
   expectTypeOf<Json<z.output<typeof offersOnWire.unlock>>>().toExtend<Json<offers.Unlock>>();
@@ -47,5 +49,5 @@ test("the wire accepts the bodies of the client", () => {
   >();
   expectTypeOf<Json<Omit<leases.NewLease, "server">>>().toExtend<Json<z.input<typeof leasesOnWire.leaseRequest>>>();
   expectTypeOf<Json<leases.LeaseReport>>().toExtend<Json<z.input<typeof leasesOnWire.leaseReport>>>();
-  expectTypeOf<Json<contracts.Novation>>().toExtend<Json<z.input<typeof contractsOnWire.novation>>>();
+  expectTypeOf<Json<subscriptions.Novation>>().toExtend<Json<z.input<typeof contractsOnWire.novation>>>();
 });

@@ -1,10 +1,12 @@
 import type { Override } from "./overrides.ts";
-import { type AsOf, type Contract, hasAsOf, instant, type Optional, type Paging } from "./contracts.ts";
+import { type AsOf, type Contract, hasAsOf } from "./contract.ts";
+import type { FeatureResult, Reasons } from "./feature-result.ts";
+import { instant, type Optional, type Paging } from "./subscription.ts";
 import type { FeatureId } from "../feature-id.ts";
 import { isUnlock } from "../ask.ts";
 import type { Unlock } from "../offer.ts";
 import type { Freshness, FallbackCache, OutageOptions } from "./fallback-cache.ts";
-import { type FeatureError, isObject, ownValue } from "../pricing-token.ts";
+import { isObject, ownValue } from "../pricing-token.ts";
 import { tokenOf } from "../request.ts";
 import {
   type Call,
@@ -16,37 +18,6 @@ import {
   segment,
   type Transport,
 } from "./transport.ts";
-
-/**
- * Result of one feature for one end user. Limits are named `{service}-{limit}`. Source: contract features-events §3.
- */
-export interface FeatureResult {
-  readonly eval: boolean;
-  /** Null for a feature without limits, and if `error` is set. */
-  readonly limit: Readonly<Record<string, number | boolean | null>> | null;
-  readonly used: Readonly<Record<string, number>> | null;
-  readonly error: FeatureError | null;
-}
-
-/** One step of a limit's value: one with `value` sets it, one with `adds` adds to it. */
-export interface LimitStep {
-  readonly from: "plan" | "default" | "addOn" | "override";
-  /** Name of the plan or add-on. */
-  readonly name?: string;
-  /** Quantity of the add-on. */
-  readonly quantity?: number;
-  readonly value?: number | boolean;
-  readonly adds?: number;
-}
-
-/** Why an answer is so. Only with `explain`. */
-export interface Reasons {
-  readonly reason?: "GRANTED" | "LIMIT_REACHED" | "NOT_GRANTED" | FeatureError["code"];
-  /** How much of the usage open holds and leases hold. */
-  readonly held?: Readonly<Record<string, number>> | null;
-  /** Steps that make each limit, in their order. */
-  readonly sources?: Readonly<Record<string, readonly LimitStep[]>> | null;
-}
 
 /** Result of one evaluation, with its consumption. */
 export interface FeatureAnswer extends FeatureResult, Freshness, Reasons {

@@ -1,6 +1,6 @@
 import { isObject } from "../pricing-token.ts";
-import type { Optional } from "./contracts.ts";
-import type { FeatureResult, Reasons } from "./features.ts";
+import type { Optional } from "./subscription.ts";
+import type { FeatureResult, Reasons } from "./feature-result.ts";
 
 declare global {
   /** Merges with the interface of TypeScript's library esnext.disposable; empty without it. */

@@ -1,8 +1,8 @@
 import type { FeatureId } from "../feature-id.ts";
 import { isObject } from "../pricing-token.ts";
-import type { Optional } from "./contracts.ts";
+import type { Optional } from "./subscription.ts";
 import type { FallbackCache } from "./fallback-cache.ts";
-import type { FeatureResult } from "./features.ts";
+import type { FeatureResult } from "./feature-result.ts";
 import type { Remaining } from "./holds.ts";
 import { type CallOptions, type CountedOptions, segment, type Transport } from "./transport.ts";
 

@@ -1,4 +1,4 @@
-import type { Optional, Paging } from "./contracts.ts";
+import type { Optional, Paging } from "./subscription.ts";
 import { isObject } from "../pricing-token.ts";
 import { segment } from "./transport.ts";
 

@@ -1,5 +1,5 @@
 import { isObject } from "../pricing-token.ts";
-import type { Novation, Optional, Paging, Subscription } from "./contracts.ts";
+import type { Novation, Optional, Paging, Subscription } from "./subscription.ts";
 import type { Override } from "./overrides.ts";
 
 /** A novation for later. */

@@ -1,6 +1,6 @@
 import { isObject } from "../pricing-token.ts";
 import type { FeatureId } from "../feature-id.ts";
-import type { Optional } from "./contracts.ts";
+import type { Optional } from "./subscription.ts";
 import type { CallOptions } from "./transport.ts";
 
 /** Usage that one end user had of one feature. */

@@ -24,7 +24,8 @@ export {
   pricingTokenInterceptor,
   takePricingToken,
 } from "./response-header.ts";
-export { type ConnectionState, type ServiceClientOptions, ServiceClient } from "./service-client.ts";
+export { type ServiceClientOptions, ServiceClient } from "./service-client.ts";
+export type { ConnectionState } from "./session-host.ts";
 export type {
   EventMessage,
   PricingEventDetails,

@@ -7,13 +7,8 @@ import {
   type ServiceEvents,
 } from "./service-events.ts";
 import type { ServiceSession } from "./service-session.ts";
+import type { ConnectionState } from "./session-host.ts";
 import { TokenService } from "./token-service.ts";
-
-/** State of the event channel, with the last error until it is synchronized again. */
-export interface ConnectionState {
-  readonly status: "idle" | "connecting" | "synchronized" | "disconnected";
-  readonly error: Error | null;
-}
 
 /** Options of ServiceClient. */
 export interface ServiceClientOptions {

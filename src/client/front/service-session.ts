@@ -2,12 +2,12 @@ import { isUserId } from "../address.ts";
 import { aborted, type IssuedToken, requestPricingToken } from "../request.ts";
 import type { LiveChannel } from "./live-channel.ts";
 import { readMessage } from "./messages.ts";
-import type { ServiceClient } from "./service-client.ts";
+import type { SessionHost } from "./session-host.ts";
 import { TokenLoader } from "./token-loader.ts";
 
 /** Requests, timers and channel of a client. A separate chunk: pages that only show a token never load it. */
 export class ServiceSession {
-  private readonly client: ServiceClient;
+  private readonly client: SessionHost;
   private readonly loader: TokenLoader;
   private userId: string | undefined;
   /** Aborts all requests but the loader's. */
@@ -17,7 +17,7 @@ export class ServiceSession {
   private hasBeenSynchronized = false;
   private channel: LiveChannel | undefined;
 
-  constructor(client: ServiceClient) {
+  constructor(client: SessionHost) {
     this.client = client;
     this.loader = new TokenLoader(client.token, (error) => client.events.emit("error", error));
   }
