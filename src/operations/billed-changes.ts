@@ -1,6 +1,6 @@
 import { targetAt, type Followed } from "../core/billing/target.ts";
 import { type ContractPlan, type CurrentServices, planContract } from "../core/billing/plan.ts";
-import type { SubscribedService } from "../db/queries/contracts.ts";
+import type { SubscribedService } from "../db/queries/contract-levels.ts";
 import type { Addressed } from "../db/queries/outbox.ts";
 import {
   cancelPending,

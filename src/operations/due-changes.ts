@@ -3,12 +3,8 @@ import { chosenIn } from "../core/scheduled.ts";
 import { changeEvents, namedEvents, readFacts } from "../db/queries/contract-facts.ts";
 import { recordStates } from "../db/queries/contract-states.ts";
 import { viewSubscriptions } from "../db/queries/contract-view.ts";
-import {
-  appendHistory,
-  replaceSubscriptions,
-  restartBilling,
-  type SubscribedService,
-} from "../db/queries/contracts.ts";
+import { appendHistory, replaceSubscriptions, restartBilling } from "../db/queries/contracts.ts";
+import type { SubscribedService } from "../db/queries/contract-levels.ts";
 import { hasDueHold } from "../db/queries/holds.ts";
 import { type Addressed, recordEvents } from "../db/queries/outbox.ts";
 import {

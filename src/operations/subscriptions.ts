@@ -4,7 +4,7 @@ import type { Pricing } from "../core/pricing/model.ts";
 import { compileSteps } from "../core/pricing/compile.ts";
 import type { CompiledPricing } from "../core/pricing/compile.ts";
 import { checkSubscription, grantedLimits } from "../core/pricing/subscription.ts";
-import type { SubscribedService } from "../db/queries/contracts.ts";
+import type { SubscribedService } from "../db/queries/contract-levels.ts";
 import { isAnyOf } from "../db/postgres/lists.ts";
 import { serviceKey, versionKey } from "../db/queries/pricings.ts";
 import { deletedPricings, pricings, services } from "../db/schema.ts";

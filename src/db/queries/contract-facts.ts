@@ -6,7 +6,8 @@ import { viewOf } from "./contract-view.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { type Addressed, recordSerialized, serialized, type SerializedEvent } from "./outbox.ts";
 import { contracts } from "../schema.ts";
-import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import { SERVICES_JSON } from "./contract-snapshots.ts";
+import type { SnapshotService } from "../schema.ts";
 
 /*
  * The facts of contracts in events. Each change of facts raises one event with the facts before and after it, so that

@@ -11,6 +11,15 @@ export interface TrackedService {
   tracked: readonly GrantedLimit[];
 }
 
+/** One service of a subscription, resolved to database ids. */
+export interface SubscribedService extends TrackedService {
+  pricingId: string;
+  /** As sent; null without an entry in `subscriptionPlans`. */
+  plan: string | null;
+  /** In the pricing's spelling; null without an entry in `subscriptionAddOns`. */
+  addOns: Record<string, number> | null;
+}
+
 /** Contracts whose services track the same limits with the same values. */
 export interface LevelGroup {
   contractIds: readonly string[];

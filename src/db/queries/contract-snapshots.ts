@@ -5,21 +5,8 @@ import type postgres from "postgres";
 import type { TimedOverride } from "../../core/pricing/overrides.ts";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
-import type { usageLevels } from "../schema.ts";
+import type { SnapshotService, usageLevels } from "../schema.ts";
 import { DEFAULT_THRESHOLDS, type RaisedThreshold } from "../../core/usage-alerts.ts";
-
-/** A contracted service, with the hash that addresses its compiled pricing. */
-export interface SnapshotService {
-  serviceId: string;
-  /** Service name in lower case. */
-  key: string;
-  disabled: boolean;
-  pricingId: string;
-  version: string;
-  hash: string;
-  plan: string | null;
-  addOns: Record<string, number> | null;
-}
 
 /** Balance of one tracked limit, with its renewal calendar. */
 export type Level = Pick<

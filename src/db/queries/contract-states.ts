@@ -1,27 +1,13 @@
 import { sql } from "drizzle-orm";
 import type { Database } from "../postgres/connect.ts";
 import { textArray } from "../postgres/lists.ts";
-import { type Level, NO_HOLDS, SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import { type Level, NO_HOLDS, SERVICES_JSON } from "./contract-snapshots.ts";
+import type { SnapshotService, StateCause } from "../schema.ts";
 import type { RenewalUnit } from "../../core/period.ts";
 import { MAX_HOLD_MS } from "../../core/holds.ts";
 import type { StoredTrial } from "../../core/scheduled.ts";
-import { TRIAL_JSON, trialIn, type TrialView } from "./scheduled.ts";
+import { TRIAL_JSON, trialIn, type TrialView } from "./scheduled-view.ts";
 import { OVERRIDES_JSON, type OverrideJson, overridesIn, type StoredOverride } from "./overrides.ts";
-
-/** Change that created a contract state. `record`: recording began after the contract was created. */
-export type StateCause =
-  | "creation"
-  | "novation"
-  | "archiving"
-  | "removal"
-  | "move"
-  | "rename"
-  | "billing"
-  | "renewal"
-  | "override"
-  | "scheduled"
-  | "trialEnd"
-  | "record";
 
 /**
  * Appends the current state of these locked contracts in one statement. Call it after every change of their services,

@@ -5,7 +5,8 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts } from "../schema.ts";
 import { BILLING_JSON, billingIn, type BillingJson, type BillingView } from "./billing.ts";
-import { SERVICES_JSON, type SnapshotService } from "./contract-snapshots.ts";
+import { SERVICES_JSON } from "./contract-snapshots.ts";
+import type { SnapshotService } from "../schema.ts";
 import { type OverrideJson, OVERRIDES_JSON, overridesIn, type OverrideView, type StoredOverride } from "./overrides.ts";
 import {
   PENDING_JSON,
@@ -14,7 +15,7 @@ import {
   type ScheduledJson,
   type ScheduledView,
   type TrialView,
-} from "./scheduled.ts";
+} from "./scheduled-view.ts";
 
 /** Contract in the form that every endpoint returns. Source: contract contracts §2. */
 export interface ContractView {

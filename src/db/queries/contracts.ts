@@ -3,7 +3,7 @@ import { END_OF_TIME } from "../../core/period.ts";
 import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contracts, contractServices } from "../schema.ts";
-import { dropLevels, putLevels, recordServiceRemoval, type TrackedService } from "./contract-levels.ts";
+import { dropLevels, putLevels, recordServiceRemoval, type SubscribedService } from "./contract-levels.ts";
 import { recordStates } from "./contract-states.ts";
 import { followLevels } from "./holds.ts";
 import type { Addressed } from "./outbox.ts";
@@ -33,15 +33,6 @@ export async function lockSubscribers(
   const rows = await tx.execute<{ contract_id: string }>(subscribersOf(filter));
   const holders = new Set(rows.map((row) => row.contract_id));
   return locked.filter((row) => holders.has(row.id));
-}
-
-/** One service of a subscription, resolved to database ids. */
-export interface SubscribedService extends TrackedService {
-  pricingId: string;
-  /** As sent; null without an entry in `subscriptionPlans`. */
-  plan: string | null;
-  /** In the pricing's spelling; null without an entry in `subscriptionAddOns`. */
-  addOns: Record<string, number> | null;
 }
 
 /** Passes a subscription's services as one JSON parameter, so that the statement text does not depend on their number. */

@@ -6,7 +6,7 @@ import type { Database } from "../postgres/connect.ts";
 import { isAnyOf } from "../postgres/lists.ts";
 import { contractOverrides, services } from "../schema.ts";
 import type { Actor } from "./actors.ts";
-import type { SnapshotService } from "./contract-snapshots.ts";
+import type { SnapshotService } from "../schema.ts";
 import type { Addressed } from "./outbox.ts";
 
 /** An override as it is stored, without the contract that it belongs to. */

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { configurationKey, configurationOf, type Configuration } from "../../core/change/configuration.ts";
-import type { SubscribedService } from "../../db/queries/contracts.ts";
+import type { SubscribedService } from "../../db/queries/contract-levels.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
 import type { ServiceRow } from "../../db/queries/pricings.ts";
 import { contractServices, organizations, pricings, services } from "../../db/schema.ts";

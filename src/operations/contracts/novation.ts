@@ -2,13 +2,8 @@ import { eq, type SQL } from "drizzle-orm";
 import { type FactsById, readFacts, recordChanges } from "../../db/queries/contract-facts.ts";
 import { recordStates } from "../../db/queries/contract-states.ts";
 import type { ContractView } from "../../db/queries/contract-view.ts";
-import {
-  appendHistory,
-  lockContracts,
-  replaceSubscriptions,
-  restartBilling,
-  type SubscribedService,
-} from "../../db/queries/contracts.ts";
+import { appendHistory, lockContracts, replaceSubscriptions, restartBilling } from "../../db/queries/contracts.ts";
+import type { SubscribedService } from "../../db/queries/contract-levels.ts";
 import type { Addressed } from "../../db/queries/outbox.ts";
 import { cancelPending, changeEvent, trialEvent } from "../../db/queries/scheduled.ts";
 import { contracts } from "../../db/schema.ts";

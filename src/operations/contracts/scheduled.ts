@@ -1,19 +1,16 @@
 import { authorOf } from "../../core/access/caller.ts";
 import { SCHEDULED_KINDS, SCHEDULED_STATES } from "../../core/scheduled.ts";
 import { withActors } from "../../db/queries/actors.ts";
-import type { SubscribedService } from "../../db/queries/contracts.ts";
+import type { SubscribedService } from "../../db/queries/contract-levels.ts";
 import { recordEvents } from "../../db/queries/outbox.ts";
+import { cancelPending, changeEvent, insertChange, type NamedService } from "../../db/queries/scheduled.ts";
 import {
-  cancelPending,
-  changeEvent,
-  insertChange,
   listChangesOf,
-  type NamedService,
   pageChanges,
   type ReadScheduled,
   readChange,
   type ScheduledView,
-} from "../../db/queries/scheduled.ts";
+} from "../../db/queries/scheduled-view.ts";
 import { serviceKey } from "../../db/queries/pricings.ts";
 import { eq } from "drizzle-orm";
 import { contracts } from "../../db/schema.ts";

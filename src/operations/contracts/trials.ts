@@ -3,7 +3,7 @@ import { authorOf, isPlatformAdmin } from "../../core/access/caller.ts";
 import { addPeriod } from "../../core/period.ts";
 import type { AfterTrial } from "../../core/scheduled.ts";
 import { isAnyOf } from "../../db/postgres/lists.ts";
-import type { SubscribedService } from "../../db/queries/contracts.ts";
+import type { SubscribedService } from "../../db/queries/contract-levels.ts";
 import { insertChange } from "../../db/queries/scheduled.ts";
 import { givenTrials } from "../../db/schema.ts";
 import { organizationRole } from "../access.ts";

@@ -1,6 +1,7 @@
 import { and, eq, lte } from "drizzle-orm";
 import { evaluateBoolean, evaluateFeature, featureIds, type FeatureResult } from "../../core/pricing/evaluate.ts";
-import { type PastState, readRecord, type StateCause } from "../../db/queries/contract-states.ts";
+import { type PastState, readRecord } from "../../db/queries/contract-states.ts";
+import type { StateCause } from "../../db/schema.ts";
 import { type ContractView, viewOf } from "../../db/queries/contract-view.ts";
 import { contractHistory, type contracts } from "../../db/schema.ts";
 import { holdsAt, type TimedOverride } from "../../core/pricing/overrides.ts";

@@ -14,7 +14,8 @@ import { involvedLimits, prepareEvaluation } from "../../core/pricing/evaluate.t
 import { idOf } from "../../core/pricing/evaluation.ts";
 import { holdsAt } from "../../core/pricing/overrides.ts";
 import type { Grant } from "../../core/pricing/subscription.ts";
-import type { SnapshotOverride, SnapshotService } from "../../db/queries/contract-snapshots.ts";
+import type { SnapshotOverride } from "../../db/queries/contract-snapshots.ts";
+import type { SnapshotService } from "../../db/schema.ts";
 import { listVersions, type VersionRow } from "../../db/queries/pricings.ts";
 import type { Context } from "../context.ts";
 import { Failure } from "../errors.ts";
