@@ -1,25 +1,14 @@
 import { Ellipsis, type LucideIcon } from "lucide-react";
-import { createContext, lazy, Suspense, useContext, useState, type ReactNode } from "react";
-import type { MenuParts } from "./open-menu.tsx";
+import { lazy, Suspense, useContext, useState, type ReactNode } from "react";
+import { type MenuParts, MenuPartsContext, type MenuProps } from "./menu-parts.ts";
 
 const load = () => import("./open-menu.tsx");
 const OpenMenu = lazy(async () => ({ default: (await load()).OpenMenu }));
-
-/** Parts of the menu library, which loads with the first menu that is pointed at. */
-export const MenuPartsContext = createContext<MenuParts | undefined>(undefined);
 
 function useParts(): MenuParts {
   const parts = useContext(MenuPartsContext);
   if (parts === undefined) throw new Error("no menu around this entry");
   return parts;
-}
-
-export interface MenuProps {
-  label: string;
-  trigger: ReactNode;
-  hasText?: boolean;
-  className?: string;
-  children: ReactNode;
 }
 
 /** A button that opens a menu, with arrow keys, type-ahead and Escape. A trigger with text names itself. */

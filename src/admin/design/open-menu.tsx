@@ -1,14 +1,13 @@
 import * as Dropdown from "@radix-ui/react-dropdown-menu";
 import { useEffect, useRef } from "react";
-import { MenuPartsContext, type MenuProps } from "./menu.tsx";
+import { type MenuParts, MenuPartsContext, type MenuProps } from "./menu-parts.ts";
 
-const PARTS = {
+const PARTS: MenuParts = {
   Item: Dropdown.Item,
   Separator: Dropdown.Separator,
   RadioGroup: Dropdown.RadioGroup,
   RadioItem: Dropdown.RadioItem,
 };
-export type MenuParts = typeof PARTS;
 
 /** The menu itself, open from the start: only a menu that is asked for loads this file. */
 export function OpenMenu({

@@ -6,7 +6,7 @@ import { newestMigration, schemaVersion } from "../../db/migrate.ts";
 import { createKeyring, readApiKey } from "../../operations/credentials.ts";
 import { type Config, type Secrets, workerCount } from "../process/config.ts";
 import type { FoundDatabase } from "../process/database-access.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./doctor-finding.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 
 type Sql = Connection["client"];

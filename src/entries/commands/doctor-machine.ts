@@ -1,7 +1,7 @@
 import { existsSync, statfsSync } from "node:fs";
 import { createServer } from "node:net";
 import type { Config } from "../process/config.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./doctor-finding.ts";
 
 const OLDEST_NODE = [20, 19] as const;
 const LITTLE_BYTES = 1024 ** 3;

@@ -4,7 +4,7 @@ import { directly, type Endpoint } from "../../db/postgres/pooler.ts";
 import type { Config } from "../process/config.ts";
 import { findDatabase, type FoundDatabase } from "../process/database-access.ts";
 import { timeoutsOf } from "../process/settings.ts";
-import type { Finding } from "./doctor.ts";
+import type { Finding } from "./doctor-finding.ts";
 
 /*
  * Says how the database is reached: directly or through a connection pooler, what follows, and what to set.

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { openDatabaseOf } from "./command.ts";
 import { type Config, readConfig, requireSecrets, type Secrets, warningsOf } from "../process/config.ts";
+import type { Finding } from "./doctor-finding.ts";
 import { examineDatabase } from "./doctor-database.ts";
 import { driverProblem } from "../platform/driver.ts";
 import { examinePooler } from "./doctor-pooler.ts";
@@ -10,13 +11,6 @@ import { examineMachine } from "./doctor-machine.ts";
 import { DRIVER_BUILDS } from "../build/patch-driver.ts";
 import { sentenceOf } from "../process/lifecycle.ts";
 import { loadOrCreateSecrets } from "../process/secrets.ts";
-
-/** Result of one check: fine, could be better, or broken. */
-export interface Finding {
-  state: "ok" | "warn" | "FAIL";
-  what: string;
-  sentence: string;
-}
 
 /*
  * `npm run doctor` checks everything that startup and production depend on, and suggests fixes. Changes nothing; safe

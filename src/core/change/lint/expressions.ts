@@ -4,15 +4,13 @@ import type { FeatureValue, LimitValue } from "../../pricing/model.ts";
 import { accessOf } from "../access.ts";
 import { configurationOf } from "../configuration.ts";
 import type { ExpressionFacts } from "../expression-facts.ts";
-import type { FindingPath, LintCode } from "../finding.ts";
+import type { FindingPath } from "../finding.ts";
 import type { Entitlements, Mode, memoizeEntitlements, Side } from "../entitlements.ts";
 import type { Space } from "../space.ts";
 import { addOnsOfFeature } from "../add-on-index.ts";
 import { lintLimits } from "./limits.ts";
+import type { Report } from "./report.ts";
 import type { Steps } from "../../steps.ts";
-
-/** Reports one finding. The code determines the severity, and the path determines the line. */
-export type Report = (code: LintCode, path: FindingPath, message: string) => void;
 
 /** Shared context of all lint rules. */
 export interface Linting {

@@ -3,7 +3,7 @@ import type { Steps } from "../../steps.ts";
 import type { Side } from "../entitlements.ts";
 import type { ExpressionFacts } from "../expression-facts.ts";
 import type { FindingPath } from "../finding.ts";
-import type { Report } from "./expressions.ts";
+import type { Report } from "./report.ts";
 
 /** Returns the facts of all expressions of a pricing. */
 function factsOf({ expressions }: Side): ExpressionFacts[] {

@@ -4,7 +4,7 @@ import { LINT_CODES, sourceFactsSteps } from "../finding.ts";
 import type { Finding } from "../finding.ts";
 import { memoizeEntitlements, sideSteps } from "../entitlements.ts";
 import { lintFeatures } from "./expressions.ts";
-import type { Report } from "./expressions.ts";
+import type { Report } from "./report.ts";
 import { lintOffers } from "./offers.ts";
 import { lintNegatives } from "./limits.ts";
 import { unreadKeys } from "./unread-keys.ts";
