@@ -47,6 +47,9 @@ const SLOW_SECONDS = 1;
 /** Final segments that are literal where other routes have a parameter. */
 export const API_ENDINGS = ["/pricing-token", "/services/lint"] as const;
 
+/** Prefix of the calls of members, who name their organization. */
+const IN_ORGANIZATION = "/organizations/:organizationId";
+
 /** True for calls that change no contract, key or service. A tool call makes a request of its own. */
 const isEvaluation = (path: string) =>
   ["/features", "/holds", "/leases", "/usage"].some((start) => path.startsWith(API_PREFIX + start)) ||
@@ -170,46 +173,46 @@ export function createApp(options: {
     })();
   });
 
-  app.route(`${API_PREFIX}/users`, userRoutes);
-  app.route(`${API_PREFIX}/organization`, keyOrganizationRoute);
-  app.route(`${API_PREFIX}/organizations`, organizationRoutes);
-  app.route(`${API_PREFIX}/services`, serviceRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/services`, serviceRoutes);
-  app.route(`${API_PREFIX}/services`, changeRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/services`, changeRoutes);
-  app.route(`${API_PREFIX}/services`, offerRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/services`, offerRoutes);
-  app.route(`${API_PREFIX}/public-offers`, publicOfferRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/public-offer`, publishingRoutes);
-  app.route(`${API_PREFIX}/contracts`, contractRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, organizationContractRoutes);
-  app.route(`${API_PREFIX}/contracts`, contractOverrideRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractOverrideRoutes);
-  app.route(`${API_PREFIX}/overrides`, overrideRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/overrides`, overrideRoutes);
-  app.route(`${API_PREFIX}/contracts`, contractScheduledRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractScheduledRoutes);
-  app.route(`${API_PREFIX}/contracts`, contractHoldRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractHoldRoutes);
-  app.route(`${API_PREFIX}/holds`, holdRoutes);
-  app.route(`${API_PREFIX}/scheduled`, scheduledRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/scheduled`, scheduledRoutes);
-  app.route(`${API_PREFIX}/features`, featureRoutes);
-  app.route(`${API_PREFIX}/features`, featureLeaseRoutes);
-  app.route(`${API_PREFIX}/leases`, leaseRoutes);
-  app.route(`${API_PREFIX}/snapshot`, snapshotRoutes);
-  app.route(`${API_PREFIX}/usage`, usageRoutes);
-  app.route(`${API_PREFIX}/usage`, organizationUsageRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/usage`, organizationUsageRoutes);
-  app.route(`${API_PREFIX}/contracts`, contractUsageRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractUsageRoutes);
-  app.route(`${API_PREFIX}/contracts`, contractBillingRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/contracts`, contractBillingRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/billing`, billingRoutes);
-  app.route(`${API_PREFIX}/billing`, billingMessageRoutes);
-  app.route(`${API_PREFIX}/webhooks`, webhookRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/webhooks`, webhookRoutes);
+  const mount = (path: string, routes: Hono<AppEnv>) => app.route(API_PREFIX + path, routes);
+  /** Mounts routes for the organization of the caller's key, and for one that the path names. */
+  const mountTwice = (path: string, routes: Hono<AppEnv>, inOrganization = routes) => {
+    mount(path, routes);
+    mount(`${IN_ORGANIZATION}${path}`, inOrganization);
+  };
+  mount("/users", userRoutes);
+  mount("/organization", keyOrganizationRoute);
+  mount("/organizations", organizationRoutes);
+  mountTwice("/services", serviceRoutes);
+  mountTwice("/services", changeRoutes);
+  mountTwice("/services", offerRoutes);
+  mount("/public-offers", publicOfferRoutes);
+  mount(`${IN_ORGANIZATION}/public-offer`, publishingRoutes);
+  mountTwice("/contracts", contractRoutes, organizationContractRoutes);
+  mountTwice("/contracts", contractOverrideRoutes);
+  mountTwice("/overrides", overrideRoutes);
+  mountTwice("/contracts", contractScheduledRoutes);
+  mountTwice("/contracts", contractHoldRoutes);
+  mount("/holds", holdRoutes);
+  mountTwice("/scheduled", scheduledRoutes);
+  mount("/features", featureRoutes);
+  mount("/features", featureLeaseRoutes);
+  mount("/leases", leaseRoutes);
+  mount("/snapshot", snapshotRoutes);
+  mount("/usage", usageRoutes);
+  mountTwice("/usage", organizationUsageRoutes);
+  mountTwice("/contracts", contractUsageRoutes);
+  mountTwice("/contracts", contractBillingRoutes);
+  mount(`${IN_ORGANIZATION}/billing`, billingRoutes);
+  mount("/billing", billingMessageRoutes);
+  mountTwice("/webhooks", webhookRoutes);
   app.route("/ofrep/v1/evaluate/flags", ofrepRoutes);
+  mountTwice("/audit-log", auditLogRoutes);
+  mount(`${IN_ORGANIZATION}/gate`, gateRoutes);
+  mount(`${IN_ORGANIZATION}/usage-alerts`, usageAlertRoutes);
+  mount(`${IN_ORGANIZATION}/local-evaluation`, localEvaluationRoutes);
+  mount("", systemRoutes);
+  mount("", streamRoutes(options.streams));
+  mount("", documentationRoutes(settings.baseUrlPath, options.readAsset));
   app.all(
     MCP_PATH,
     mcpRoute({
@@ -218,14 +221,6 @@ export function createApp(options: {
       readConsole: options.readConsole,
     }),
   );
-  app.route(`${API_PREFIX}/audit-log`, auditLogRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/audit-log`, auditLogRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/gate`, gateRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/usage-alerts`, usageAlertRoutes);
-  app.route(`${API_PREFIX}/organizations/:organizationId/local-evaluation`, localEvaluationRoutes);
-  app.route(API_PREFIX, systemRoutes);
-  app.route(API_PREFIX, streamRoutes(options.streams));
-  app.route(API_PREFIX, documentationRoutes(settings.baseUrlPath, options.readAsset));
 
   app.notFound((c) => answerError(new Failure("notFound", `Cannot ${c.req.method} ${c.req.path}`), c));
   app.onError((error, c) => {
