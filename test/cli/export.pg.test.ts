@@ -324,6 +324,26 @@ services:
     });
   });
 
+  test("writes nothing if a path leads out of the folder, or if the manifest is empty", async () => {
+    await run("apply", both);
+    const own = { "pricings/faregate.yml": "faregate: 1\n" };
+    const outside = "pricings/tasker/1.1.0.yml";
+    const linked = await runAgainst(api, organization.key, ["export", "pricings"], own, {
+      realPath: async (path) => (path === outside ? "/elsewhere/1.1.0.yml" : `/${path}`),
+    });
+    expect(linked).toMatchObject({
+      code: 1,
+      out: "",
+      err: `faregate: ${outside} leads out of the folder through a link. Put the file itself there\n`,
+      files: own,
+    });
+    for (const text of ["", "# Nothing yet\n"]) {
+      const empty = await run("export", { "pricings/faregate.yml": text });
+      expect(empty).toMatchObject({ code: 1, out: "", files: { "pricings/faregate.yml": text } });
+      expect(empty.err).toContain("pricings/faregate.yml:1:1 The file must be a map. Received: ");
+    }
+  });
+
   test("has no folder that a file system or Git reserves", async () => {
     for (const name of ["con", "nul", ".git", "AUX"])
       await run("apply", folderOf(name, { "1.0.0": { pricing: pricingText({ name }) } }));

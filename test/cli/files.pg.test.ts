@@ -614,6 +614,11 @@ describe("a service with another key than the name in its files", () => {
     expect((await run("plan", files)).err).toContain(
       "pricings/faregate.yml:4:5 renamedFrom must not name Second, a service of this folder\n",
     );
+    const twice = named("Taskr", OLD, "    renamedFrom: First\n");
+    twice["pricings/faregate.yml"] += "  Third: { renamedFrom: first, versions: [ { file: 1.0.0.yml } ] }\n";
+    expect((await run("plan", twice)).err).toContain(
+      "pricings/faregate.yml:7:12 The former name first is there twice\n",
+    );
   });
 });
 

@@ -451,6 +451,7 @@ export const answer = features.evaluate("ada", "${id}", { consumption: { "tasker
     const bun = run(join(ROOT, "node_modules/.bin/bun"), [bin, "types", "tasker.yml", "--out", "-"]);
     expect(bun).toMatchObject({ status: 0, stdout: readFileSync(join(project, "faregate-features.d.ts"), "utf8") });
     expect(readFileSync(bin, "utf8")).toMatch(/commander[^]*TJ Holowaychuk[^]*js-yaml[^]*MIT/);
+    expect(readFileSync(bin, "utf8")).toMatch(/\nyaml\n[^]*Eemeli Aro/);
   });
 
   test("npx faregate works in a clone as well, without a build", () => {

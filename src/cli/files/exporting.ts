@@ -5,7 +5,7 @@ import { type Manifest, MANIFEST, type ServiceEntry, type WebhookEntry } from ".
 import { DEFAULT_THRESHOLDS } from "../../core/usage-alerts.ts";
 import { CliFailure, type Io } from "../command.ts";
 import { ExportedFiles, exportServices, serverName } from "./export-services.ts";
-import { pathIn, readInside, readManifest, requireInside } from "./folder.ts";
+import { pathIn, readInside, readManifest } from "./folder.ts";
 import { editManifest, equalManifests } from "./manifest-edit.ts";
 import { webhookAddress } from "./manifest.ts";
 import { pairWebhooks, webhookDifference } from "./parts.ts";
@@ -44,15 +44,12 @@ export async function exportFolder(
   const settings = await exportSettings(server, before, options, warnings);
   const manifest = await withOffers({ ...before, ...services, ...settings }, server, options);
   const listing = before === undefined ? manifestText(manifest) : await editedListing(folder, before, manifest, io);
-  const written: string[] = [];
-  const write = async (path: string, text: string) => {
-    await requireInside(folder, path, io);
-    await io.writeFile(pathIn(folder, path), text, { createFolder: true });
-    written.push(path);
-  };
-  for (const [path, text] of files.texts) if ((await readInside(folder, path, io)) !== text) await write(path, text);
-  if (listing !== undefined) await write(MANIFEST, listing);
-  return { written, warnings };
+  const changed = new Map<string, string>();
+  for (const [path, text] of files.texts) if ((await readInside(folder, path, io)) !== text) changed.set(path, text);
+  if (listing !== undefined) changed.set(MANIFEST, listing);
+  // Everything that may be refused was read by now.
+  for (const [path, text] of changed) await io.writeFile(pathIn(folder, path), text, { createFolder: true });
+  return { written: [...changed.keys()], warnings };
 }
 
 /** Returns the manifest's text with its changes; undefined if it means the same already. */

@@ -67,7 +67,7 @@ export async function readInside(folder: string, path: string, io: Io, place?: s
 }
 
 /** @throws CliFailure if a link takes the path out of the folder. `place` is that of its entry in the manifest. */
-export async function requireInside(folder: string, path: string, io: Io, place?: string): Promise<void> {
+async function requireInside(folder: string, path: string, io: Io, place?: string): Promise<void> {
   const root = await io.realPath(folder);
   if (root === undefined) return;
   // A path that does not exist yet counts as its nearest part that does.

@@ -85,6 +85,7 @@ class Reader {
   #services(top: Section): ServiceEntry[] {
     const all = this.#section(top, entryOf(top, "services"), "services");
     const seen = new Set<string>();
+    const former = new Set<string | undefined>();
     return [...all.map.entries].map(([name, entry]) => {
       if (seen.has(name.toLowerCase())) all.failAt(name, entry.at, `The service ${name} is there twice`);
       seen.add(name.toLowerCase());
@@ -94,6 +95,9 @@ class Reader {
       const renamedFrom = this.#text(section, "renamedFrom");
       const isOther = [...all.map.entries.keys()].some((key) => key !== name && isSameName(key, renamedFrom ?? ""));
       if (isOther) section.fail("renamedFrom", `renamedFrom must not name ${renamedFrom}, a service of this folder`);
+      if (renamedFrom !== undefined && former.has(renamedFrom.toLowerCase()))
+        section.fail("renamedFrom", `The former name ${renamedFrom} is there twice`);
+      former.add(renamedFrom?.toLowerCase());
       const items = this.#items(section, "versions");
       const versions = items.map((item, index) => this.#version(section, item, `versions.${index}`));
       if (isList(section.value("versions")) && !versions.some(({ state }) => state === "active"))
